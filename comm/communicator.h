@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/world.h"
+#include "kernels/base/deadline.h"
+#include "kernels/base/dtype.h"
+#include "kernels/device.h"
+
+namespace lockstep::comm {
+
+/// How one all-reduce went, in nanoseconds.
+struct ExchangeTiming {
+  std::int64_t skew_ns = 0;      ///< waiting for the last peer to arrive
+  std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
+};
+
+/// What a collective is about, for reports: "bucket 0 (fc1.weight)".
+struct ExchangeLabel {
+  int bucket = -1;
+  std::string_view first_parameter;
+};
+
+/// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its
+/// deadline (`CommOptions::timeout`) or with a CommError that names the ranks that were missing. Calls come from
+/// one thread at a time. After an error the group is of no further use.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual const World& world() const = 0;
+  virtual std::string_view backend() const = 0;
+
+  /// The gradient arena, zeroed and 64-byte aligned: memory that all_reduce works on in place. Collective,
+  /// once; the same `bytes` on all ranks.
+  virtual std::span<std::byte> allocate_arena(std::size_t bytes) = 0;
+
+  /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in one
+  /// fixed binary tree over the ranks. The same bits on every rank and in every run. f32 and f64.
+  virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+                                    kernels::Stream& stream) = 0;
+
+  /// For set-up, evaluation and agreement; host memory of any kind.
+  virtual void all_reduce_sum(std::span<double> values) = 0;
+  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+  /// Each rank's text, by rank. Lengths may differ.
+  virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
+  virtual void barrier() = 0;
+
+  /// Ends every wait of every rank with `reason`. From any thread; never throws.
+  virtual void abort(std::string_view reason) noexcept = 0;
+};
+
+struct CommOptions {
+  Seconds timeout{600};
+  std::string backend = "auto";  ///< auto, host
+};
+
+/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.
+std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "kernels/base/dtype.h"
+#include "kernels/base/shape.h"
+
+namespace lockstep::data {
+
+/// What one sample looks like, without the batch dimension.
+struct SampleSpec {
+  DType input_dtype = DType::f32;
+  Shape input_shape;
+  DType target_dtype = DType::i64;
+  Shape target_shape;          ///< rank 0 for a class index
+  std::int64_t num_classes = 0;  ///< 0: the targets are no classes
+
+  std::size_t input_bytes() const {
+    return static_cast<std::size_t>(input_shape.elements()) * size_of(input_dtype);
+  }
+  std::size_t target_bytes() const {
+    return static_cast<std::size_t>(target_shape.elements()) * size_of(target_dtype);
+  }
+};
+
+/// Samples by index. `get` is called from several threads at once and depends on its arguments alone.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const SampleSpec& spec() const = 0;
+  /// Writes sample `index` into buffers of exactly spec().input_bytes() and target_bytes().
+  virtual void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
+                   std::span<std::byte> target) const = 0;
+};
+
+using DatasetPtr = std::shared_ptr<const Dataset>;
+
+}  // namespace lockstep::data

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "kernels/base/deadline.h"
+
+namespace lockstep::data {
+
+/// A batch in a slot of the loader's ring; valid until released.
+struct Batch {
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;    ///< of the batch in its epoch
+  std::int64_t samples = 0;  ///< rows filled; the rest of the slot is stale
+  bool last_of_epoch = false;
+  std::span<const std::byte> input;   ///< `samples` rows
+  std::span<const std::byte> target;
+  std::size_t slot = 0;
+};
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;
+  bool drop_last_batch = false;
+  int workers = 1;          ///< 0: `next` fills the batch itself
+  int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper
+  std::int64_t first_epoch = 0;
+  std::optional<std::int64_t> epochs;  ///< none: for ever
+};
+
+/// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.
+class Loader {
+ public:
+  /// The samples of one epoch in order, e.g. [sampler](epoch) { return sampler.indices(epoch); }
+  using Indices = std::function<std::vector<std::int64_t>(std::int64_t epoch)>;
+
+  Loader(DatasetPtr dataset, Indices indices, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+
+  /// The next batch; none when all epochs are done. Rethrows a worker's error; CommError past the deadline.
+  std::optional<Batch> next(Deadline deadline);
+  void release(const Batch& batch);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::data

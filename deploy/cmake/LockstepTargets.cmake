@@ -1,0 +1,35 @@
+# How every target of the house is made: one static library per folder, one warning policy.
+
+add_library(lockstep_policy INTERFACE)
+target_compile_features(lockstep_policy INTERFACE cxx_std_20)
+target_compile_options(lockstep_policy INTERFACE
+  $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -fno-math-errno>)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_policy INTERFACE
+    $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
+endif()
+
+# lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME
+function(lockstep_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(lockstep_${name} STATIC ${ARG_SOURCES})
+  add_library(lockstep::${name} ALIAS lockstep_${name})
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(lockstep_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
+endfunction()
+
+# lockstep_test(NAME LABEL label SOURCES a.cpp ... LINKS ... [TIMEOUT s]): one Catch2 program, one ctest entry
+function(lockstep_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} lockstep_catch_main)
+  add_test(NAME ${name} COMMAND test_${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()

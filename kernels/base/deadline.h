@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+
+namespace lockstep {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+/// A point in time that a wait may not outlive. Nothing in Lockstep waits without one.
+class Deadline {
+ public:
+  static Deadline in(Seconds seconds) {
+    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds));
+  }
+
+  bool passed() const { return Clock::now() >= when_; }
+  Clock::time_point when() const { return when_; }
+
+  /// Time left, never negative.
+  Seconds left() const {
+    const Seconds rest = when_ - Clock::now();
+    return rest < Seconds::zero() ? Seconds::zero() : rest;
+  }
+
+ private:
+  explicit Deadline(Clock::time_point when) : when_(when) {}
+  Clock::time_point when_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+/// Exit codes of `trainer` and `launch`; part of the command-line contract.
+enum class ExitCode : int { done = 0, usage = 2, data = 3, device = 4, peer = 5, not_finite = 6, stopped = 75 };
+
+/// An error that a user can act on. The message is one line: what happened, where, and the mend.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const noexcept { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Wrong use: an option, a value, a model that does not fit its data.
+struct UsageError : Error {
+  explicit UsageError(const std::string& message) : Error(ExitCode::usage, message) {}
+};
+
+/// A damaged or unreadable file: names the file, the offset where known, and the reason.
+struct DataError : Error {
+  explicit DataError(const std::string& message) : Error(ExitCode::data, message) {}
+};
+
+/// A device, a library or the operating system refused something.
+struct DeviceError : Error {
+  explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}
+};
+
+/// A peer was lost, late or disagrees.
+struct CommError : Error {
+  explicit CommError(const std::string& message) : Error(ExitCode::peer, message) {}
+};
+
+/// The loss or a gradient is not a number.
+struct NonFiniteError : Error {
+  explicit NonFiniteError(const std::string& message) : Error(ExitCode::not_finite, message) {}
+};
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Extents of a tensor, outermost first. A scalar has rank 0.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) : extents_(extents) {}
+  explicit Shape(std::vector<std::int64_t> extents) : extents_(std::move(extents)) {}
+
+  std::size_t rank() const { return extents_.size(); }
+  std::int64_t operator[](std::size_t axis) const { return extents_[axis]; }
+  std::int64_t& operator[](std::size_t axis) { return extents_[axis]; }
+  auto begin() const { return extents_.begin(); }
+  auto end() const { return extents_.end(); }
+
+  /// Product of the extents from axis `first` on; 1 for a scalar.
+  std::int64_t elements(std::size_t first = 0) const;
+
+  /// "64x3x28x28"; "scalar" for rank 0.
+  std::string str() const;
+
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::vector<std::int64_t> extents_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+#include "kernels/layout.h"
+
+#include "kernels/base/error.h"
+
+namespace lockstep::kernels {
+
+Layout Layout::plain(const Shape& shape) {
+  Layout layout{.padded = shape, .strides = shape, .blocks = {}};
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.rank(); axis-- > 0; stride *= shape[axis]) layout.strides[axis] = stride;
+  return layout;
+}
+
+std::int64_t Layout::span() const {
+  std::int64_t inner = 1;
+  Shape outer = padded;
+  for (const Block& block : blocks) {
+    inner *= block.size;
+    outer[static_cast<std::size_t>(block.dim)] /= block.size;
+  }
+  std::int64_t last = 0;
+  for (std::size_t axis = 0; axis < outer.rank(); ++axis) {
+    if (outer[axis] == 0) return 0;
+    last += (outer[axis] - 1) * strides[axis];
+  }
+  return last + inner;
+}
+
+std::int64_t Layout::offset(const Shape& index) const {
+  Shape rest = index;
+  std::int64_t at = 0;
+  std::int64_t stride = 1;
+  for (std::size_t i = blocks.size(); i-- > 0;) {
+    std::int64_t& position = rest[static_cast<std::size_t>(blocks[i].dim)];
+    at += position % blocks[i].size * stride;
+    position /= blocks[i].size;
+    stride *= blocks[i].size;
+  }
+  for (std::size_t axis = 0; axis < rest.rank(); ++axis) at += rest[axis] * strides[axis];
+  return at;
+}
+
+std::string Layout::str() const {
+  if (is_plain(padded)) return "plain";
+  std::string name;
+  for (std::size_t axis = 0; axis < padded.rank(); ++axis) {
+    bool blocked = false;
+    for (const Block& block : blocks) blocked |= block.dim == static_cast<int>(axis);
+    name += static_cast<char>((blocked ? 'A' : 'a') + static_cast<char>(axis));
+  }
+  for (const Block& block : blocks) name += std::to_string(block.size) + static_cast<char>('a' + block.dim);
+  // Dimensions in order of falling stride, so that channels-last reads as such.
+  std::string ordered;
+  std::vector<bool> done(padded.rank(), false);
+  for (std::size_t n = 0; n < padded.rank(); ++n) {
+    std::size_t best = padded.rank();
+    for (std::size_t axis = 0; axis < padded.rank(); ++axis) {
+      if (!done[axis] && (best == padded.rank() || strides[axis] > strides[best])) best = axis;
+    }
+    done[best] = true;
+    ordered += name[best];
+  }
+  return ordered + name.substr(padded.rank());
+}
+
+void all_plain(KernelIo& io) {
+  for (TensorDesc& desc : io.inputs) desc.layout = Layout::plain(desc.shape);
+  for (TensorDesc& desc : io.outputs) desc.layout = Layout::plain(desc.shape);
+}
+
+void follow_first(KernelIo& io) {
+  const Layout layout = io.inputs.front().layout_or_plain();
+  for (TensorDesc& desc : io.inputs) desc.layout = layout;
+  for (TensorDesc& desc : io.outputs) desc.layout = layout;
+}
+
+}  // namespace lockstep::kernels

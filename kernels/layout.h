@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/dtype.h"
+#include "kernels/base/shape.h"
+
+namespace lockstep::kernels {
+
+/// How the elements of a tensor lie in memory: an outer strided array of inner blocks (the blocked formats of
+/// oneDNN, such as nChw16c, in a form that can be printed, hashed and sent). Padding elements are zero.
+///
+/// Element (i0, i1, ...) lies at sum over d of (i_d / B_d) * strides[d] plus its offset in the inner block,
+/// where B_d is the product of the sizes of the blocks on dimension d.
+struct Layout {
+  struct Block {
+    int dim;
+    std::int64_t size;
+    bool operator==(const Block&) const = default;
+  };
+  Shape padded;               ///< extents rounded up to the blocks
+  Shape strides;              ///< of the outer array, in elements
+  std::vector<Block> blocks;  ///< inner blocks, outermost first; empty for a strided array
+
+  /// Row-major, no padding: PyTorch's contiguous layout.
+  static Layout plain(const Shape& shape);
+  bool is_plain(const Shape& shape) const { return *this == plain(shape); }
+
+  /// Elements from the first to past the last, padding included.
+  std::int64_t span() const;
+  std::int64_t offset(const Shape& index) const;
+
+  /// One word for plans and messages, e.g. "nChw16c" or "plain".
+  std::string str() const;
+  bool operator==(const Layout&) const = default;
+};
+
+/// What a kernel is told of a tensor. A layout not yet chosen may be chosen by the kernel.
+struct TensorDesc {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::optional<Layout> layout;
+
+  Layout layout_or_plain() const { return layout ? *layout : Layout::plain(shape); }
+  std::size_t bytes() const { return static_cast<std::size_t>(layout_or_plain().span()) * size_of(dtype); }
+};
+
+/// The tensors of one kernel in the order that its header gives.
+struct KernelIo {
+  std::vector<TensorDesc> inputs;
+  std::vector<TensorDesc> outputs;
+};
+
+/// Layout rules for kernels without a preference of their own.
+void all_plain(KernelIo& io);
+/// Every tensor takes the layout of the first input (same shape required); for element-wise kernels.
+void follow_first(KernelIo& io);
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kernels/device.h"
+#include "kernels/kernel.h"
+#include "kernels/step_state.h"
+
+namespace lockstep::kernels {
+
+/// Updates of a flat slice, whatever tensors lie in it. PyTorch's formulas and order of operations. Zero padding
+/// stays zero. The learning rate and bias corrections come from StepState.
+
+/// inputs gradient, StepState; outputs parameter, [momentum buffer if momentum != 0].
+/// The buffer starts as a copy of the first gradient (StepState::step == 1).
+struct SgdUpdate {
+  float momentum = 0;
+  float dampening = 0;
+  float weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// inputs gradient, StepState; outputs parameter, exp_avg, exp_avg_sq. `decoupled` is AdamW.
+struct AdamUpdate {
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0;
+  bool decoupled = false;
+};
+
+KernelPtr prepare(Cpu, const SgdUpdate&, const KernelIo& io);
+KernelPtr prepare(Cpu, const AdamUpdate&, const KernelIo& io);
+
+}  // namespace lockstep::kernels
