@@ -22,8 +22,12 @@ function(lockstep_library name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 
-# lockstep_test(NAME LABEL label SOURCES a.cpp ... LINKS ... [TIMEOUT s]): one Catch2 program, one ctest entry.
-# The folder's name is a second label; the target tests_<label> builds all programs of a label.
+# tests_<label> builds all test programs of a label, and the programs that they start
+foreach(label unit parity cluster fault slow interop slurm gpu)
+  add_custom_target(tests_${label})
+endforeach()
+
+# lockstep_test(NAME LABEL label SOURCES a.cpp ... LINKS ... [TIMEOUT s]): one Catch2 program, one ctest entry
 function(lockstep_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINKS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -35,7 +39,8 @@ function(lockstep_test name)
   lockstep_label_test(${name} ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
 endfunction()
 
-# lockstep_label_test(NAME LABEL TIMEOUT s [NEEDS targets ...]): what every ctest entry of ours has, script or program
+# lockstep_label_test(NAME LABEL TIMEOUT s [NEEDS targets ...]): what every ctest entry has, script or program. The
+# folder's name is a second label.
 function(lockstep_label_test name label)
   cmake_parse_arguments(ARG "" "TIMEOUT" "NEEDS" ${ARGN})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -45,10 +50,9 @@ function(lockstep_label_test name label)
   if(NOT label STREQUAL unit)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)  # several ranks each: not side by side on two cores
   endif()
-  if(NOT TARGET tests_${label})
-    add_custom_target(tests_${label})
-  endif()
-  if(ARG_NEEDS)
-    add_dependencies(tests_${label} ${ARG_NEEDS})
-  endif()
+  foreach(target launch trainer ${ARG_NEEDS})
+    if(TARGET ${target})
+      add_dependencies(tests_${label} ${target})
+    endif()
+  endforeach()
 endfunction()
