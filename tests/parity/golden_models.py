@@ -91,8 +91,10 @@ def record_training(case, batch, optimizer):
 def make_case(case, batch):
     model, sample_shape, build = MODELS[case]
     inputs, targets, _, _ = batch_of(case, model, sample_shape, batch, torch.float32)
+    # A list: JSON objects have no order, state_dict has.
+    parameters = [{"name": name, **spec} for name, spec in parameter_specs(build()).items()]
     return {
-        "name": case, "model": model, "batch": batch, "parameters": parameter_specs(build()),
+        "name": case, "model": model, "batch": batch, "parameters": parameters,
         "inputs": inputs, "targets": targets,
         "outputs": record_all(lambda dtype: first_step(case, batch, dtype)),
         "training": {optimizer: record_training(case, batch, optimizer) for optimizer in OPTIMIZERS},
