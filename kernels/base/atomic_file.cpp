@@ -1,0 +1,84 @@
+#include "kernels/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+
+namespace lockstep {
+namespace {
+
+const char* mend_for(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space there or choose another folder";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return "choose a folder that you may write to";
+    case ENOENT:
+      return "make its folder first";
+    default:
+      return "check the disk and the folder";
+  }
+}
+
+/// Hidden, beside the target, and unlike any other that is being written at the moment.
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<unsigned> count{0};
+  return path.parent_path() / fmt::format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), count++);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      temporary_(temporary_beside(path_)),
+      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (!fd_) fail("create", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail("write", written < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_.get()) != 0) fail("flush", errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
+  fd_.reset();
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory && ::fsync(directory.get()) != 0 && errno != EINVAL) fail("flush the folder of", errno);
+}
+
+void AtomicFile::fail(const char* what, int error) const {
+  throw DeviceError(
+      fmt::format("{}: cannot {}: {}; {}", path_.string(), what, errno_message(error), mend_for(error)));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace lockstep

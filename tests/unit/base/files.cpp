@@ -1,0 +1,110 @@
+#include <fcntl.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "kernels/base/atomic_file.h"
+#include "kernels/base/error.h"
+#include "kernels/base/mapped_file.h"
+#include "kernels/base/sha256.h"
+#include "kernels/base/unique_fd.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace lockstep;
+using tests::message_of;
+using tests::TemporaryFolder;
+
+namespace {
+
+bool is_open(int fd) {
+  return ::fcntl(fd, F_GETFD) != -1;
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::size_t files_in(const TemporaryFolder& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder.path()),
+                                                std::filesystem::directory_iterator()));
+}
+
+}  // namespace
+
+TEST_CASE("a UniqueFd closes its descriptor once and hands it on") {
+  const int raw = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  REQUIRE(raw >= 0);
+  {
+    UniqueFd first(raw);
+    UniqueFd second(std::move(first));
+    CHECK(!first);
+    CHECK(second.get() == raw);
+    UniqueFd third;
+    third = std::move(second);
+    CHECK(is_open(raw));
+  }
+  CHECK(!is_open(raw));
+}
+
+// FIPS 180-2, appendix B.
+TEST_CASE("SHA-256 gives the standard's answers, in one piece or several") {
+  CHECK(Sha256().hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(Sha256().update("abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  Sha256 pieces;
+  pieces.update("abcdbcdecdefdefgefgh");
+  CHECK(pieces.hex() == Sha256().update("abcdbcdecdefdefgefgh").hex());
+  pieces.update("fghighijhijkijkljklmklmnlmnomnopnopq");
+  CHECK(pieces.hex() == "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+TEST_CASE("a mapped file shows its bytes") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "lockstep";
+  MappedFile file(folder / "file");
+  const MappedFile moved(std::move(file));
+  CHECK(file.bytes().empty());
+  CHECK(std::string(reinterpret_cast<const char*>(moved.bytes().data()), moved.bytes().size()) == "lockstep");
+  std::ofstream(folder / "empty").flush();
+  CHECK(MappedFile(folder / "empty").bytes().empty());
+}
+
+TEST_CASE("a file that cannot be mapped is named") {
+  const TemporaryFolder folder;
+  const std::string missing = (folder / "missing").string();
+  CHECK(message_of<DataError>([&] { MappedFile file(missing); }) ==
+        missing + ": cannot open: No such file or directory");
+  CHECK(message_of<DataError>([&] { MappedFile file(folder.path()); }) ==
+        folder.path().string() + ": not a regular file");
+}
+
+TEST_CASE("an atomic file appears whole") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "old";
+  {
+    AtomicFile file(folder / "file");
+    file.write("new ");
+    CHECK(contents(folder / "file") == "old");
+    file.write("text");
+    file.commit();
+  }
+  CHECK(contents(folder / "file") == "new text");
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("an atomic file that is given up leaves the old one and no litter") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "old";
+  AtomicFile(folder / "file").write("new");
+  CHECK(contents(folder / "file") == "old");
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("an atomic file without a folder says so") {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "none/file").string();
+  CHECK(message_of<DeviceError>([&] { write_file_atomically(path, "text"); }) ==
+        path + ": cannot create: No such file or directory; make its folder first");
+}
