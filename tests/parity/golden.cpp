@@ -1,0 +1,114 @@
+#include "tests/parity/golden.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "kernels/base/error.h"
+#include "tests/parity/formula.h"
+
+namespace lockstep::parity {
+namespace {
+
+constexpr double ulp = 0x1p-23;
+
+Shape shape_from(const nlohmann::json& json) {
+  return Shape(json.get<std::vector<std::int64_t>>());
+}
+
+/// Also false when either is not a number.
+bool within(double got, double want, double bound) {
+  return std::abs(got - want) <= bound;
+}
+
+std::string report(const std::string& name, const std::string& figure, double got, double want,
+                   double bound) {
+  return fmt::format("{}: {} is {:.9g}, PyTorch's is {:.9g}, apart by {:.2g}, allowed {:.2g}", name, figure,
+                     got, want, std::abs(got - want), bound);
+}
+
+}  // namespace
+
+Digest digest(std::span<const float> values) {
+  const std::uint64_t seed = fnv1a("projection");
+  Digest result;
+  double squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    const std::uint64_t signs = word(seed, i) >> 56;
+    squares += value * value;
+    result.sum += value;
+    for (std::size_t j = 0; j < result.projections.size(); ++j) {
+      result.projections[j] += ((signs >> j) & 1U) != 0 ? value : -value;
+    }
+  }
+  result.norm = std::sqrt(squares);
+  return result;
+}
+
+double GoldenTensor::tolerance() const {
+  return std::max(8 * rounding, 8 * ulp);
+}
+
+std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got) {
+  if (static_cast<std::int64_t>(got.size()) != want.shape.elements()) {
+    return fmt::format("{}: has {} elements, PyTorch's has {}", name, got.size(), want.shape.str());
+  }
+  const Digest figures = digest(got);
+  const double error = want.tolerance() * want.digest.norm;
+  const double root = std::sqrt(static_cast<double>(got.size()));
+  if (!within(figures.norm, want.digest.norm, error)) {
+    return report(name, "norm", figures.norm, want.digest.norm, error);
+  }
+  if (!within(figures.sum, want.digest.sum, root * error)) {
+    return report(name, "sum", figures.sum, want.digest.sum, root * error);
+  }
+  const double projection_error = std::min(6.0, root) * error;
+  for (std::size_t j = 0; j < figures.projections.size(); ++j) {
+    const double projection = figures.projections[j];
+    const double expected = want.digest.projections[j];
+    if (!within(projection, expected, projection_error)) {
+      return report(name, fmt::format("projection {}", j), projection, expected, projection_error);
+    }
+  }
+  return {};
+}
+
+std::vector<float> InputSpec::floats(const std::string& name) const {
+  auto values = uniform(name, static_cast<std::size_t>(shape.elements()), scale);
+  if (relu) std::ranges::transform(values, values.begin(), [](float x) { return std::max(x, 0.0F); });
+  return values;
+}
+
+std::vector<std::int64_t> InputSpec::integers(const std::string& name) const {
+  auto values = parity::integers(name, static_cast<std::size_t>(shape.elements()), classes);
+  for (const std::int64_t index : ignored) values.at(static_cast<std::size_t>(index)) = -100;
+  return values;
+}
+
+void from_json(const nlohmann::json& json, GoldenTensor& tensor) {
+  tensor.shape = shape_from(json.at("shape"));
+  json.at("norm").get_to(tensor.digest.norm);
+  json.at("sum").get_to(tensor.digest.sum);
+  json.at("projections").get_to(tensor.digest.projections);
+  json.at("rounding").get_to(tensor.rounding);
+}
+
+void from_json(const nlohmann::json& json, InputSpec& spec) {
+  spec.shape = shape_from(json.at("shape"));
+  spec.scale = json.value("scale", 1.0F);
+  spec.relu = json.value("relu", false);
+  spec.classes = json.value("classes", std::int64_t{0});
+  spec.ignored = json.value("ignored", std::vector<std::int64_t>{});
+}
+
+nlohmann::json load_cases(const std::string& kind) {
+  const std::string path = std::string(LOCKSTEP_GOLDENS) + "/" + kind + ".json";
+  std::ifstream file(path);
+  if (!file) throw DataError(path + ": cannot be opened; write it with tests/parity/make_goldens.py");
+  return nlohmann::json::parse(file).at("cases");
+}
+
+}  // namespace lockstep::parity

@@ -1,0 +1,62 @@
+"""Goldens of optimizers: 20 steps on a flat parameter, a new gradient from the formula in each."""
+import torch
+
+from golden_record import record_all, tensor
+
+STEPS = 20
+RECORDED = (1, 2, 20)
+ELEMENTS = 1003
+PARAMETER = {"shape": [ELEMENTS], "scale": 1.0}
+GRADIENT = {"shape": [ELEMENTS], "scale": 0.5}
+
+CASES = {
+    "sgd/plain": dict(lr=0.1),
+    "sgd/momentum": dict(lr=0.05, momentum=0.9),
+    "sgd/dampening": dict(lr=0.05, momentum=0.9, dampening=0.3),
+    "sgd/nesterov": dict(lr=0.05, momentum=0.8, nesterov=True),
+    "sgd/weight_decay": dict(lr=0.1, weight_decay=0.01),
+    "sgd/momentum_dampening_decay": dict(lr=0.02, momentum=0.7, dampening=0.1, weight_decay=0.05),
+    "sgd/nesterov_decay": dict(lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
+    "adam/default": dict(lr=1e-3),
+    "adam/betas": dict(lr=0.01, betas=(0.8, 0.95)),
+    "adam/epsilon": dict(lr=0.01, eps=0.1),
+    "adam/weight_decay": dict(lr=0.01, weight_decay=0.05),
+    "adam/everything": dict(lr=0.02, betas=(0.7, 0.9), eps=1e-4, weight_decay=0.1),
+    "adamw/default": dict(lr=1e-3),
+    "adamw/weight_decay": dict(lr=0.05, weight_decay=0.3),
+    "adamw/no_decay": dict(lr=0.01, weight_decay=0.0),
+    "adamw/everything": dict(lr=0.02, betas=(0.7, 0.9), eps=1e-4, weight_decay=0.1),
+}
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+OPTION_NAMES = {"sgd": ("lr", "momentum", "dampening", "nesterov", "weight_decay"),
+                "adam": ("lr", "betas", "eps", "weight_decay"),
+                "adamw": ("lr", "betas", "eps", "weight_decay")}
+STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")
+
+
+def compute(case, dtype):
+    parameter = torch.nn.Parameter(tensor(f"{case}/parameter", PARAMETER).to(dtype))
+    optimizer = OPTIMIZERS[case.split("/")[0]]([parameter], **CASES[case])
+    results = {}
+    for step in range(1, STEPS + 1):
+        parameter.grad = tensor(f"{case}/gradient/{step}", GRADIENT).to(dtype)
+        optimizer.step()
+        if step in RECORDED:
+            results[f"parameter/{step}"] = parameter.detach().clone()
+    state = optimizer.state[parameter]
+    results |= {f"{name}/{STEPS}": state[name] for name in STATES if state.get(name) is not None}
+    return results
+
+
+def options_in_force(case):
+    """Every option, PyTorch's defaults included."""
+    kind = case.split("/")[0]
+    defaults = OPTIMIZERS[kind]([torch.nn.Parameter(torch.zeros(1))], **CASES[case]).defaults
+    return {name: defaults[name] for name in OPTION_NAMES[kind]}
+
+
+def make():
+    return [{"name": case, "optimizer": case.split("/")[0], "options": options_in_force(case), "steps": STEPS,
+             "parameter": PARAMETER, "gradient": GRADIENT,
+             "outputs": record_all(lambda dtype: compute(case, dtype))}
+            for case in CASES]

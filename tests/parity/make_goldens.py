@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Writes goldens/*.json with the PyTorch of the Python that runs it: make_goldens.py [ops] [optimizers] [models]"""
+import json
+import pathlib
+import sys
+
+import torch
+
+import golden_models
+import golden_ops
+import golden_optimizers
+
+KINDS = {"ops": golden_ops, "optimizers": golden_optimizers, "models": golden_models}
+
+
+def main():
+    torch.set_num_threads(1)
+    folder = pathlib.Path(__file__).resolve().parent / "goldens"
+    folder.mkdir(exist_ok=True)
+    for kind in sys.argv[1:] or KINDS:
+        cases = KINDS[kind].make()
+        # One case a line: small, and a change shows which case it touched.
+        lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+        text = f'{{"pytorch":"{torch.__version__}","cases":[\n{lines}\n]}}\n'
+        path = folder / f"{kind}.json"
+        path.write_text(text)
+        print(f"{path.relative_to(folder.parent)}: {len(cases)} cases, {len(text) / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

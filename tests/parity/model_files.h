@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/base/shape.h"
+
+namespace lockstep::parity {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+/// The weights of a case of goldens/models.json, with the names and the order of PyTorch's state_dict.
+std::vector<NamedTensor> formula_weights(const nlohmann::json& model_case);
+
+/// The same as a safetensors file, for `--init-from`.
+void write_formula_weights(const std::filesystem::path& path, const nlohmann::json& model_case);
+
+/// The case's batch as a safetensors file with `inputs` and `targets`, for `--dataset tensors --data-dir`.
+void write_formula_batch(const std::filesystem::path& path, const nlohmann::json& model_case);
+
+}  // namespace lockstep::parity

@@ -1,0 +1,126 @@
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "kernels/optimizer.h"
+#include "tests/parity/golden.h"
+#include "tests/parity/kernel_machine.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::parity {
+namespace {
+
+using nlohmann::json;
+
+/// One case of goldens/optimizers.json: the parameter, its states, and PyTorch's after some of the steps.
+class OptimizerCase {
+ public:
+  explicit OptimizerCase(const json& golden)
+      : name_(golden.at("name")),
+        options_(golden.at("options")),
+        steps_(golden.at("steps")),
+        gradient_(golden.at("gradient").get<InputSpec>()) {
+    golden.at("outputs").get_to(wanted_);
+    const auto spec = golden.at("parameter").get<InputSpec>();
+    add_tensor("parameter", tensor_of(name_ + "/parameter", spec));
+    for (const char* state : {"momentum_buffer", "exp_avg", "exp_avg_sq"}) {
+      if (wanted_.contains(key(state, steps_))) add_tensor(state, HostTensor::zeros(DType::f32, spec.shape));
+    }
+  }
+
+  double option(const std::string& name) const { return options_.at(name).get<double>(); }
+  float option_f(const std::string& name) const { return static_cast<float>(option(name)); }
+  bool flag(const std::string& name) const { return options_.at(name).get<bool>(); }
+  std::array<double, 2> betas() const { return options_.at("betas").get<std::array<double, 2>>(); }
+
+  /// `state_at(step)` is what the trainer would write into StepState.
+  template <class Spec, class StateAt>
+  void check(const Spec& spec, StateAt state_at) {
+    KernelMachine machine(LayoutChoice::plain);
+    for (std::int64_t step = 1; step <= steps_; ++step) {
+      const std::vector<HostTensor> inputs{tensor_of(name_ + "/gradient/" + std::to_string(step), gradient_),
+                                           HostTensor::of_struct(state_at(step))};
+      machine.run(spec, inputs, tensors_);
+      for (std::size_t i = 0; i < names_.size(); ++i) {
+        const auto wanted = wanted_.find(key(names_[i], step));
+        if (wanted == wanted_.end()) continue;
+        CHECK(difference(name_ + " " + wanted->first, wanted->second, tensors_[i].floats()) == "");
+        ++compared_;
+      }
+    }
+    CHECK(compared_ == wanted_.size());
+  }
+
+ private:
+  static std::string key(const std::string& tensor, std::int64_t step) {
+    return tensor + "/" + std::to_string(step);
+  }
+
+  static HostTensor tensor_of(const std::string& name, const InputSpec& spec) {
+    const auto values = spec.floats(name);
+    return HostTensor::of(DType::f32, spec.shape, std::span<const float>(values));
+  }
+
+  void add_tensor(const std::string& name, HostTensor tensor) {
+    names_.push_back(name);
+    tensors_.push_back(std::move(tensor));
+  }
+
+  std::string name_;
+  json options_;
+  std::int64_t steps_;
+  InputSpec gradient_;
+  std::map<std::string, GoldenTensor> wanted_;
+  std::vector<std::string> names_;
+  std::vector<HostTensor> tensors_;
+  std::size_t compared_ = 0;
+};
+
+void check_sgd(OptimizerCase& c) {
+  const kernels::SgdUpdate spec{.momentum = c.option_f("momentum"),
+                                .dampening = c.option_f("dampening"),
+                                .weight_decay = c.option_f("weight_decay"),
+                                .nesterov = c.flag("nesterov")};
+  c.check(spec, [&](std::int64_t step) {
+    kernels::StepState state;
+    state.step = step;
+    state.learning_rate = c.option_f("lr");
+    return state;
+  });
+}
+
+void check_adam(OptimizerCase& c, bool decoupled) {
+  const auto [beta1, beta2] = c.betas();
+  const kernels::AdamUpdate spec{.beta1 = static_cast<float>(beta1),
+                                 .beta2 = static_cast<float>(beta2),
+                                 .epsilon = c.option_f("eps"),
+                                 .weight_decay = c.option_f("weight_decay"),
+                                 .decoupled = decoupled};
+  c.check(spec, [&, beta1 = beta1, beta2 = beta2](std::int64_t step) {
+    const auto power = static_cast<double>(step);
+    kernels::StepState state;
+    state.step = step;
+    state.learning_rate = c.option_f("lr");
+    state.bias_correction1 = static_cast<float>(1 - std::pow(beta1, power));
+    state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(beta2, power)));
+    return state;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("optimizers agree with PyTorch over 20 steps") {
+  for (const json& golden : load_cases("optimizers")) {
+    DYNAMIC_SECTION(golden.at("name").get<std::string>()) {
+      OptimizerCase c(golden);
+      const std::string optimizer = golden.at("optimizer");
+      if (optimizer == "sgd") {
+        check_sgd(c);
+      } else {
+        check_adam(c, optimizer == "adamw");
+      }
+    }
+  }
+}
+
+}  // namespace lockstep::parity
