@@ -275,7 +275,7 @@ Summary Trainer::finish() {
                   .backend = std::string(session_.communicator->backend()),
                   .model = task_.model.name,
                   .dataset = options_.dataset,
-                  .version = version(),
+                  .version = std::string(version()),
                   .parameters = plans_.front().graph.parameter_elements(),
                   .steps = counters_.step,
                   .samples = counters_.samples,

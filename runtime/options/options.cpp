@@ -116,7 +116,7 @@ void refuse_future(const FutureOption& option, const std::string& text) {
   throw UsageError(fmt::format("--{} {} is not in this version; {}", option.name, text, mend));
 }
 
-void apply(Options& options, const Settings& settings) {
+void apply_settings(Options& options, const Settings& settings) {
   for (const auto& [name, text] : settings) {
     if (name == "config") continue;
     try {
@@ -157,9 +157,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
   const Settings typed = command_line(arguments, all);
   Options options;
   for (const auto& [name, text] : typed) {
-    if (name == "config") apply(options, config_file(text, all));
+    if (name == "config") apply_settings(options, config_file(text, all));
   }
-  apply(options, typed);
+  apply_settings(options, typed);
   settle_dependent_defaults(options);
   return options;
 }
