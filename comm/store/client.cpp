@@ -16,7 +16,7 @@ namespace {
 
 // A stranger that accepts and stays silent must not use up the time for the other ports.
 constexpr Seconds time_per_port{1};
-constexpr std::chrono::milliseconds pause_between_tries{2};
+constexpr std::chrono::milliseconds longest_pause{100};
 
 Frame get_request(std::string_view key, Seconds wait) {
   const auto milliseconds = static_cast<std::int64_t>(wait.count() * 1000);
@@ -29,6 +29,7 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
                                  const std::string& run_id, Deadline deadline) {
   const Frame hello{Frame::Type::hello, FieldWriter().text(run_id).take()};
   std::string obstacle = "nothing listens there";
+  std::chrono::milliseconds pause{1};
   while (true) {
     for (const int port : ports) {
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
@@ -46,7 +47,8 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
       throw CommError(fmt::format("no store of run {} at {}, port {}: {}", run_id, address,
                                   fmt::join(ports, ", "), obstacle));
     }
-    std::this_thread::sleep_for(pause_between_tries);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
   }
 }
 
