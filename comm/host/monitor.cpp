@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <cerrno>
@@ -11,26 +9,10 @@
 #include <utility>
 
 #include "comm/host/local_socket.h"
+#include "comm/signals_blocked.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
-namespace {
-
-/// Signals belong to the program's own threads: a thread started in this scope takes none.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 Monitor::Monitor(std::vector<LocalPeer> peers, std::function<void(const LocalPeer&)> on_lost)
     : peers_(std::move(peers)), on_lost_(std::move(on_lost)), stop_(eventfd(0, EFD_CLOEXEC)) {
