@@ -15,6 +15,7 @@
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
 #include "launcher/environment.h"
+#include "launcher/guard.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
@@ -94,13 +95,14 @@ std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::str
 }
 
 std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
-                                  const std::vector<CpuList>& slices, Output& output) {
+                                  const std::vector<CpuList>& slices, const Guard& guard, Output& output) {
   const std::vector<std::string> inherited = own_environment();
   std::vector<Worker> workers;
   for (int rank = 0; rank < job.world_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
     workers.emplace_back(rank, command, variables, slice, output.open(rank));
+    guard.watch(workers.back().pid());
   }
   output.close_worker_ends();
   return workers;
@@ -124,6 +126,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices = choose_slices(cores, ranks, threads);
 
+  const Guard guard;
   // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no
   // rank's watch.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -135,8 +138,8 @@ int launch(const Options& options, std::int64_t start_ns) {
   if (options.redirects.any() || options.tee.any())
     fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
 
-  std::vector<Worker> workers = start_workers(command, job, logs, slices, output);
-  Supervisor supervisor(workers, signals, output, Seconds(options.shutdown_timeout));
+  std::vector<Worker> workers = start_workers(command, job, logs, slices, guard, output);
+  Supervisor supervisor(workers, guard, signals, output, Seconds(options.shutdown_timeout));
   const std::vector<Ending> endings = supervisor.run();
   const std::optional<Ending> cause = decisive_ending(endings);
   if (!cause) return 0;

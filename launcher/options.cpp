@@ -18,44 +18,49 @@ namespace lockstep::launcher {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr const char* default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
 using Arguments = std::vector<std::string>;
 
 po::options_description describe() {
-  // Widths keep --help inside 100 columns.
-  po::options_description all("Options (each also as PET_<NAME> in the environment; - and _ are the same)",
-                              100, 60);
+  po::options_description all(
+      "Options (each also as PET_<NAME> in the environment; - and _ are the same in names)", 108, 68);
   const auto text = [](const char* fallback) { return po::value<std::string>()->default_value(fallback); };
   const auto number = [](int fallback) { return po::value<int>()->default_value(fallback); };
-  all.add_options()                                                                                       //
-      ("nproc-per-node", text("1"), "ranks on this node: a number, cpu, gpu, or auto (gpu if any)")       //
-      ("standalone", po::bool_switch(), "one node on a free port; other rendezvous options are ignored")  //
-      ("master-addr", text(""), "address of rank 0 (127.0.0.1)")                                          //
-      ("master-port", number(0), "port of rank 0; 0: a free one")                                         //
-      ("nnodes", text("1"), "nodes; this version: 1")                                                     //
-      ("node-rank", number(0), "this node's number")                                                      //
-      ("rdzv-backend", text("static"), "static or c10d")                                                  //
-      ("rdzv-endpoint", text(""), "HOST[:PORT], in place of master-addr and master-port")                 //
-      ("rdzv-id", text(""), "the run's id (random)")                                                      //
-      ("rdzv-conf", text(""), "accepted; nothing to configure on one node")                               //
-      ("local-addr", text(""), "accepted; nothing to choose on one node")                                 //
-      ("max-restarts", number(0), "this version: 0")                                                      //
-      ("monitor-interval", po::value<double>()->default_value(0.1, "0.1"),
-       "accepted; exits are seen at once")                                                //
-      ("role", text("default"), "ROLE_NAME of the workers")                               //
-      ("module,m", po::bool_switch(), "PROGRAM is a Python module")                       //
-      ("no-python", po::bool_switch(), "run a .py PROGRAM itself, not under python3 -u")  //
-      ("log-dir", text(""), "folder for the workers' logs (a temporary one)")             //
-      ("redirects,r", text("0"),
-       "streams into logs: 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by local rank")        //
-      ("tee,t", text("0"), "the same, and on the console too")                           //
-      ("local-ranks-filter", text(""), "local ranks on the console: 0,1 (all)")          //
-      ("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}")  //
-      ("shutdown-timeout", po::value<double>()->default_value(30, "30"),
-       "seconds from SIGTERM to SIGKILL")                                                               //
-      ("signals-to-handle", text("SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"), "passed on to the workers")  //
-      ("numa-binding", text(""), "not in this version: ranks are bound to equal slices of the cores")   //
-      ("help,h", po::bool_switch(), "this text")                                                        //
-      ("version", po::bool_switch(), "version and commit");
+  const auto seconds = [](double fallback, const char* shown) {
+    return po::value<double>()->default_value(fallback, shown);
+  };
+  const auto flag = [] { return po::bool_switch(); };
+  const auto add = [&](const char* name, const po::value_semantic* value, const char* meaning) {
+    all.add_options()(name, value, meaning);
+  };
+  add("nproc-per-node", text("1"), "ranks on this node: a number, cpu, gpu, or auto (gpu if any)");
+  add("standalone", flag(), "one node, a free port; other rendezvous options are ignored");
+  add("master-addr", text(""), "address of rank 0 (127.0.0.1)");
+  add("master-port", number(0), "port of rank 0; 0: a free one");
+  add("nnodes", text("1"), "nodes; this version: 1");
+  add("node-rank", number(0), "this node's number; this version: 0");
+  add("rdzv-backend", text("static"), "static or c10d");
+  add("rdzv-endpoint", text(""), "HOST[:PORT], in place of master-addr and master-port");
+  add("rdzv-id", text(""), "the run's id (random)");
+  add("rdzv-conf", text(""), "accepted: one node has nothing to configure");
+  add("local-addr", text(""), "accepted: one node has nothing to choose");
+  add("max-restarts", number(0), "this version: 0");
+  add("monitor-interval", seconds(0.1, "0.1"), "accepted: a rank's end is seen at once");
+  add("role", text("default"), "ROLE_NAME of the ranks");
+  add("module,m", flag(), "PROGRAM is a Python module");
+  add("no-python", flag(), "run a .py PROGRAM itself, not under python3 -u");
+  add("log-dir", text(""), "folder for the ranks' logs (a temporary one)");
+  add("redirects,r", text("0"), "streams to logs: 1 stdout, 2 stderr, 3 both; or RANK:N,...");
+  add("tee,t", text("0"), "the same, and to the console too");
+  add("local-ranks-filter", text(""), "ranks shown on the console: 0,1,... (all)");
+  add("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}");
+  add("shutdown-timeout", seconds(30, "30"), "seconds between SIGTERM and SIGKILL");
+  add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
+      "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)");
+  add("numa-binding", text(""), "not in this version: ranks get equal slices of the cores");
+  add("help,h", flag(), "this text");
+  add("version", flag(), "version and commit");
   return all;
 }
 
@@ -87,6 +92,21 @@ struct Split {
   Arguments command;
 };
 
+/// "--name=value", "-nVALUE" or the name alone.
+struct Token {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+Token read_token(const std::string& word) {
+  if (!word.starts_with("--")) {
+    return word.size() > 2 ? Token{word.substr(0, 2), word.substr(2)} : Token{word, std::nullopt};
+  }
+  const auto equals = word.find('=');
+  if (equals == std::string::npos) return {word, std::nullopt};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
 Split split(const po::options_description& all, const Arguments& arguments) {
   Split result;
   auto next = arguments.begin();
@@ -95,20 +115,16 @@ Split split(const po::options_description& all, const Arguments& arguments) {
       ++next;
       break;
     }
-    const auto equals = next->starts_with("--") ? next->find('=') : std::string::npos;
-    const std::string name = with_dashes(next->substr(0, equals));
-    const po::option_description* known = find_option(all, name);
-    if (!known) throw UsageError(unknown_name("option", next->substr(0, equals), long_names(all)));
-
-    Arguments value;
-    if (equals != std::string::npos) value.push_back(next->substr(equals + 1));
+    Token token = read_token(*next);
+    const po::option_description* known = find_option(all, with_dashes(token.name));
+    if (!known) throw UsageError(unknown_name("option", token.name, long_names(all)));
     const bool wants_value = known->semantic()->min_tokens() > 0;
-    if (wants_value && value.empty()) {
-      if (++next == arguments.end()) throw UsageError(fmt::format("option '{}' wants a value", name));
-      value.push_back(*next);
+    if (!wants_value && token.value) throw UsageError(fmt::format("option '{}' takes no value", token.name));
+    if (wants_value && !token.value) {
+      if (++next == arguments.end()) throw UsageError(fmt::format("option '{}' wants a value", token.name));
+      token.value = *next;
     }
-    if (!wants_value && !value.empty()) throw UsageError(fmt::format("option '{}' takes no value", name));
-    result.options.emplace_back(known->long_name(), value);
+    result.options.emplace_back(known->long_name(), wants_value ? Arguments{*token.value} : Arguments{});
   }
   result.command.assign(next, arguments.end());
   return result;
@@ -132,8 +148,7 @@ std::vector<po::option> from_environment(const po::options_description& all,
   return options;
 }
 
-/// Boost's own message for a bad value names neither the variable nor what is wanted, so it is only the cause
-/// here.
+/// What is already in `values` stays: the command line is stored before the environment.
 void store(po::variables_map& values, const po::options_description& all, std::vector<po::option> options) {
   po::parsed_options parsed(&all);
   parsed.options = std::move(options);
@@ -141,7 +156,7 @@ void store(po::variables_map& values, const po::options_description& all, std::v
   try {
     po::store(parsed, values);
   } catch (const po::error& error) {
-    throw UsageError(error.what());
+    throw UsageError(fmt::format("{}; see launch --help", error.what()));
   }
 }
 

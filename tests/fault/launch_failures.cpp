@@ -59,16 +59,23 @@ TEST_CASE("a rank that left because its peer died is no first cause") {
   CHECK_THAT(launch.output(), Contains("launch: rank 1 (pid "));
 }
 
+/// Rank 1 ignores SIGTERM and says so in a file; rank 0 then leaves with `code`.
+std::string leave_deaf_peer(int code) {
+  return "F=${TORCHELASTIC_ERROR_FILE%/*/*}/deaf; "
+         "[ $RANK = 0 ] && { until [ -e $F ]; do sleep 0.01; done; exit " +
+         std::to_string(code) + "; }; trap '' TERM; : >$F; while :; do sleep 1000; done";
+}
+
 TEST_CASE("after a rank left with 5 the others get a second, not the whole shutdown timeout") {
-  LaunchProcess launch(shell(2, "trap '' TERM; [ $RANK = 0 ] && exit 5; while :; do sleep 1000; done"));
+  LaunchProcess launch(shell(2, leave_deaf_peer(5)));
   CHECK(launch.wait_for_end() == 5);
   CHECK(launch.age() > Seconds(0.9));
-  CHECK(launch.age() < Seconds(10));
+  CHECK(launch.age() < Seconds(15));
+  CHECK_THAT(launch.output(), Contains("then rank 1 was killed by SIGKILL"));
 }
 
 TEST_CASE("a rank that ignores SIGTERM is killed when the shutdown timeout has passed") {
-  LaunchProcess launch(shell(2, "trap '' TERM; [ $RANK = 0 ] && exit 1; while :; do sleep 1000; done",
-                             {"--shutdown_timeout=0.5"}));
+  LaunchProcess launch(shell(2, leave_deaf_peer(1), {"--shutdown_timeout=0.5"}));
   CHECK(launch.wait_for_end() == 1);
   CHECK(launch.age() > Seconds(0.4));
   CHECK_THAT(launch.output(), Contains("then rank 1 was killed by SIGKILL"));
