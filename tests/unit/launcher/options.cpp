@@ -110,6 +110,7 @@ TEST_CASE("streams are chosen for all ranks or per rank") {
   const StreamChoice all = parse({"-r", "3", "p"}).redirects;
   CHECK(all.has(7, 1));
   CHECK(all.has(7, 2));
+  CHECK(parse({"-r1", "p"}).redirects.has(0, 1));
   const StreamChoice some = parse({"--tee=0:1,2:2", "p"}).tee;
   CHECK(some.has(0, 1));
   CHECK_FALSE(some.has(0, 2));
