@@ -49,14 +49,15 @@ TEST_CASE("the message of the failing rank's error file is shown") {
 }
 
 TEST_CASE("a rank that left because its peer died is no first cause") {
-  // Rank 0 leaves with 5 as soon as rank 1's pipe closes, which is before rank 1's death can be seen.
-  const std::string folder = "${TORCHELASTIC_ERROR_FILE%/*/*}";
-  LaunchProcess launch(shell(2, "F=" + folder +
-                                    "/fifo; mkfifo $F 2>/dev/null; "
-                                    "[ $RANK = 0 ] && { cat $F >/dev/null; exit 5; }; "
-                                    "exec 3>$F; kill -SEGV $$"));
+  // Rank 1 dies as soon as launch has seen rank 0 leave with 5: later than the echo, and still the cause.
+  LaunchProcess launch(shell(2,
+                             "F=${TORCHELASTIC_ERROR_FILE%/*/*}/first; "
+                             "[ $RANK = 0 ] && { echo $$ >$F.new; mv $F.new $F; exit 5; }; "
+                             "until [ -e $F ]; do :; done; read first <$F; "
+                             "while kill -0 $first 2>/dev/null; do :; done; kill -SEGV $$"));
   CHECK(launch.wait_for_end() == 128 + SIGSEGV);
   CHECK_THAT(launch.output(), Contains("launch: rank 1 (pid "));
+  CHECK_THAT(launch.output(), Contains("then rank 0 left with exit code 5"));
 }
 
 /// Rank 1 ignores SIGTERM and says so in a file; rank 0 then leaves with `code`.
@@ -103,7 +104,10 @@ TEST_CASE("SIGKILL of launch leaves nothing") {
 }
 
 TEST_CASE("processes that a failed worker started go with it") {
-  LaunchProcess launch(shell(2, "sleep 1000 & echo child$RANK=$!.; [ $RANK = 1 ] && exit 9; wait"));
+  LaunchProcess launch(
+      shell(2, "trap 'exit 9' USR1; sleep 1000 & echo child$RANK=$!.; echo pid$RANK=$$.; wait"));
+  launch.wait_for(".\n", 4);
+  kill(launch.number_after("pid1"), SIGUSR1);
   CHECK(launch.wait_for_end() == 9);
   CHECK(wait_until_gone(launch.number_after("child0")));
   CHECK(wait_until_gone(launch.number_after("child1")));

@@ -40,8 +40,9 @@ TEST_CASE("ranks that leave with 75 one after the other are not hurried") {
   LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
                         "F=${TORCHELASTIC_ERROR_FILE%/*/*}/left; "
                         "trap 'exit 1' TERM; [ $RANK = 1 ] && { touch $F; exit 75; }; "
-                        "until [ -e $F ]; do sleep 0.01; done; sleep 0.3; exit 75"});
+                        "until [ -e $F ]; do sleep 0.01; done; sleep 0.3; echo saved; exit 75"});
   CHECK(launch.wait_for_end() == 75);
+  CHECK_THAT(launch.output(), Contains("saved"));
 }
 
 TEST_CASE("a stopped rank is continued so that it can act on a signal") {
