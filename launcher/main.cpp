@@ -2,7 +2,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,10 +14,12 @@
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
 #include "launcher/environment.h"
+#include "launcher/guard.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/program.h"
+#include "launcher/ranks.h"
 #include "launcher/report.h"
 #include "launcher/signals.h"
 #include "launcher/supervisor.h"
@@ -60,21 +61,6 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-int count_ranks(const std::string& wanted, const Cores& cores) {
-  const int devices = wanted == "gpu" || wanted == "auto" ? count_devices() : 0;
-  if (wanted == "gpu" && devices == 0) {
-    throw DeviceError("--nproc-per-node gpu: no GPU is visible here; check CUDA_VISIBLE_DEVICES, or use cpu");
-  }
-  if (wanted == "gpu" || devices > 0) return devices;
-  if (wanted == "cpu" || wanted == "auto") return cores.usable();
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), ranks);
-  if (error != std::errc{} || end != wanted.data() + wanted.size() || ranks < 1) {
-    throw UsageError(fmt::format("--nproc-per-node {}: want a number from 1, cpu, gpu or auto", wanted));
-  }
-  return ranks;
-}
-
 Job describe_job(const Options& options, const Cores& cores, int ranks, std::int64_t start_ns) {
   return {.master_addr = options.master_addr,
           .master_port = options.master_port ? options.master_port : free_port(options.master_addr),
@@ -86,21 +72,15 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, std::int
           .terminal_columns = terminal_columns()};
 }
 
-/// The slices to bind to: none when the user wants more threads than a slice has cores.
-std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads) {
-  std::vector<CpuList> slices = slice_cores(cores, ranks);
-  if (std::atoi(threads.c_str()) > cores.usable() / ranks) slices.clear();
-  return slices;
-}
-
 std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
-                                  const std::vector<CpuList>& slices, Output& output) {
+                                  const std::vector<CpuList>& slices, const Guard& guard, Output& output) {
   const std::vector<std::string> inherited = own_environment();
   std::vector<Worker> workers;
   for (int rank = 0; rank < job.world_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
     workers.emplace_back(rank, command, variables, slice, output.open(rank));
+    guard.watch(workers.back().pid());
   }
   output.close_worker_ends();
   return workers;
@@ -118,12 +98,13 @@ std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const L
 
 int launch(const Options& options, std::int64_t start_ns) {
   const Cores cores = find_cores(affinity_mask());
-  const int ranks = count_ranks(options.nproc_per_node, cores);
+  const int ranks = count_ranks(options.nproc_per_node, cores, count_devices());
   const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
   const Job job = describe_job(options, cores, ranks, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices = choose_slices(cores, ranks, threads);
 
+  const Guard guard;
   // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no
   // rank's watch.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -135,8 +116,8 @@ int launch(const Options& options, std::int64_t start_ns) {
   if (options.redirects.any() || options.tee.any())
     fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
 
-  std::vector<Worker> workers = start_workers(command, job, logs, slices, output);
-  Supervisor supervisor(workers, signals, output, Seconds(options.shutdown_timeout));
+  std::vector<Worker> workers = start_workers(command, job, logs, slices, guard, output);
+  Supervisor supervisor(workers, guard, signals, output, Seconds(options.shutdown_timeout));
   const std::vector<Ending> endings = supervisor.run();
   const std::optional<Ending> cause = decisive_ending(endings);
   if (!cause) return 0;

@@ -49,9 +49,10 @@ Ending ending_of(const siginfo_t& info, int rank) {
 
 }  // namespace
 
-Supervisor::Supervisor(std::vector<Worker>& workers, Signals& signals, Output& output,
+Supervisor::Supervisor(std::vector<Worker>& workers, const Guard& guard, Signals& signals, Output& output,
                        Seconds shutdown_timeout)
     : workers_(workers),
+      guard_(guard),
       signals_(signals),
       output_(output),
       shutdown_timeout_(
@@ -110,6 +111,7 @@ void Supervisor::reap() {
     });
     if (worker != workers_.end()) {
       worker->set_ended();
+      if (!has_members(worker->pid())) guard_.forget(worker->pid());
       round.push_back(ending_of(info, worker->rank()));
     }
     info = {};

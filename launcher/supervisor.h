@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/base/deadline.h"
+#include "launcher/guard.h"
 #include "launcher/outcome.h"
 #include "launcher/output.h"
 #include "launcher/signals.h"
@@ -15,7 +16,8 @@ namespace lockstep::launcher {
 /// what outlives its time, and leaves no process of a worker's group behind.
 class Supervisor {
  public:
-  Supervisor(std::vector<Worker>& workers, Signals& signals, Output& output, Seconds shutdown_timeout);
+  Supervisor(std::vector<Worker>& workers, const Guard& guard, Signals& signals, Output& output,
+             Seconds shutdown_timeout);
 
   /// Every worker's ending, in the order seen.
   std::vector<Ending> run();
@@ -36,6 +38,7 @@ class Supervisor {
   void finish_output();
 
   std::vector<Worker>& workers_;
+  const Guard& guard_;
   Signals& signals_;
   Output& output_;
   Clock::duration shutdown_timeout_;

@@ -1,0 +1,182 @@
+#include "launcher/command_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/nearest.h"
+
+namespace lockstep::launcher {
+namespace {
+
+namespace po = boost::program_options;
+using Arguments = std::vector<std::string>;
+
+constexpr const char* default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
+using Arguments = std::vector<std::string>;
+
+po::options_description describe() {
+  po::options_description all(
+      "Options (each also as PET_<NAME> in the environment; - and _ are the same in names)", 108, 68);
+  const auto text = [](const char* fallback) { return po::value<std::string>()->default_value(fallback); };
+  const auto number = [](int fallback) { return po::value<int>()->default_value(fallback); };
+  const auto seconds = [](double fallback, const char* shown) {
+    return po::value<double>()->default_value(fallback, shown);
+  };
+  const auto flag = [] { return po::bool_switch(); };
+  const auto add = [&](const char* name, const po::value_semantic* value, const char* meaning) {
+    all.add_options()(name, value, meaning);
+  };
+  add("nproc-per-node", text("1"), "ranks on this node: a number, cpu, gpu, or auto (gpu if any)");
+  add("standalone", flag(), "one node, a free port; other rendezvous options are ignored");
+  add("master-addr", text(""), "address of rank 0 (127.0.0.1)");
+  add("master-port", number(0), "port of rank 0; 0: a free one");
+  add("nnodes", text("1"), "nodes; this version: 1");
+  add("node-rank", number(0), "this node's number; this version: 0");
+  add("rdzv-backend", text("static"), "static or c10d");
+  add("rdzv-endpoint", text(""), "HOST[:PORT], in place of master-addr and master-port");
+  add("rdzv-id", text(""), "the run's id (random)");
+  add("rdzv-conf", text(""), "accepted: one node has nothing to configure");
+  add("local-addr", text(""), "accepted: one node has nothing to choose");
+  add("max-restarts", number(0), "this version: 0");
+  add("monitor-interval", seconds(0.1, "0.1"), "accepted: a rank's end is seen at once");
+  add("role", text("default"), "ROLE_NAME of the ranks");
+  add("module,m", flag(), "PROGRAM is a Python module");
+  add("no-python", flag(), "run a .py PROGRAM itself, not under python3 -u");
+  add("log-dir", text(""), "folder for the ranks' logs (a temporary one)");
+  add("redirects,r", text("0"), "streams to logs: 1 stdout, 2 stderr, 3 both; or RANK:N,...");
+  add("tee,t", text("0"), "the same, and to the console too");
+  add("local-ranks-filter", text(""), "ranks shown on the console: 0,1,... (all)");
+  add("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}");
+  add("shutdown-timeout", seconds(30, "30"), "seconds between SIGTERM and SIGKILL");
+  add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
+      "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)");
+  add("numa-binding", text(""), "not in this version: ranks get equal slices of the cores");
+  add("help,h", flag(), "this text");
+  add("version", flag(), "version and commit");
+  return all;
+}
+
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::vector<std::string> long_names(const po::options_description& all) {
+  std::vector<std::string> names;
+  for (const auto& option : all.options()) names.push_back("--" + option->long_name());
+  return names;
+}
+
+const po::option_description* find_option(const po::options_description& all, const std::string& token) {
+  const bool is_long = token.starts_with("--");
+  for (const auto& option : all.options()) {
+    if (is_long ? option->long_name() == token.substr(2)
+                : option->canonical_display_name(po::command_line_style::allow_dash_for_short) == token) {
+      return option.get();
+    }
+  }
+  return nullptr;
+}
+
+/// Our options in the front of the command line, and the command behind them.
+struct Split {
+  std::vector<po::option> options;
+  Arguments command;
+};
+
+/// "--name=value", "-nVALUE" or the name alone.
+struct Token {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+Token read_token(const std::string& word) {
+  if (!word.starts_with("--")) {
+    return word.size() > 2 ? Token{word.substr(0, 2), word.substr(2)} : Token{word, std::nullopt};
+  }
+  const auto equals = word.find('=');
+  if (equals == std::string::npos) return {word, std::nullopt};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+Split split(const po::options_description& all, const Arguments& arguments) {
+  Split result;
+  auto next = arguments.begin();
+  for (; next != arguments.end() && next->starts_with('-') && *next != "-"; ++next) {
+    if (*next == "--") {
+      ++next;
+      break;
+    }
+    Token token = read_token(*next);
+    const po::option_description* known = find_option(all, with_dashes(token.name));
+    if (!known) throw UsageError(unknown_name("option", token.name, long_names(all)));
+    const bool wants_value = known->semantic()->min_tokens() > 0;
+    if (!wants_value && token.value) throw UsageError(fmt::format("option '{}' takes no value", token.name));
+    if (wants_value && !token.value) {
+      if (++next == arguments.end()) throw UsageError(fmt::format("option '{}' wants a value", token.name));
+      token.value = *next;
+    }
+    result.options.emplace_back(known->long_name(), wants_value ? Arguments{*token.value} : Arguments{});
+  }
+  result.command.assign(next, arguments.end());
+  return result;
+}
+
+std::string pet_name(std::string option) {
+  std::ranges::transform(option, option.begin(), [](char c) {
+    return c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  });
+  return "PET_" + option;
+}
+
+std::vector<po::option> from_environment(const po::options_description& all,
+                                         const EnvironmentLookup& environment) {
+  std::vector<po::option> options;
+  for (const auto& option : all.options()) {
+    const std::string& name = option->long_name();
+    if (name == "help" || name == "version") continue;
+    if (auto value = environment(pet_name(name))) options.emplace_back(name, Arguments{*value});
+  }
+  return options;
+}
+
+/// What is already in `values` stays: the command line is stored before the environment.
+void store(po::variables_map& values, const po::options_description& all, std::vector<po::option> options) {
+  po::parsed_options parsed(&all);
+  parsed.options = std::move(options);
+  for (po::option& option : parsed.options) option.original_tokens = {"--" + option.string_key};
+  try {
+    po::store(parsed, values);
+  } catch (const po::error& error) {
+    throw UsageError(fmt::format("{}; see launch --help", error.what()));
+  }
+}
+
+}  // namespace
+
+CommandLine read_command_line(const Arguments& arguments, const EnvironmentLookup& environment) {
+  const po::options_description all = describe();
+  Split front = split(all, arguments);
+  CommandLine result;
+  result.command = std::move(front.command);
+  store(result.values, all, std::move(front.options));
+  store(result.values, all, from_environment(all, environment));
+  return result;
+}
+
+std::string help_text() {
+  std::ostringstream text;
+  text << "launch [options] [--] PROGRAM [ARGS...]: start PROGRAM once per rank, watch the ranks, stop them "
+          "together.\n"
+          "PROGRAM: a .py file runs under python3 -u; a name without a slash is looked for beside launch, "
+          "then in PATH.\n"
+       << describe();
+  return text.str();
+}
+
+}  // namespace lockstep::launcher

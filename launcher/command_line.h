@@ -1,0 +1,23 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+
+#include <string>
+#include <vector>
+
+#include "launcher/options.h"
+
+namespace lockstep::launcher {
+
+/// The words of a command line, sorted but not yet checked for sense.
+struct CommandLine {
+  boost::program_options::variables_map values;  ///< by long name with dashes; defaults filled in
+  std::vector<std::string> command;              ///< PROGRAM and its ARGS
+};
+
+/// Our options in front of PROGRAM, then PET_<NAME> variables, then defaults. UsageError for an unknown
+/// option, with the nearest one, or a value of the wrong kind.
+CommandLine read_command_line(const std::vector<std::string>& arguments,
+                              const EnvironmentLookup& environment);
+
+}  // namespace lockstep::launcher

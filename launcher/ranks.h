@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/cores.h"
+
+namespace lockstep::launcher {
+
+/// How many ranks `wanted` (--nproc-per-node) means: a number, cpu, gpu, or auto: a rank per GPU if there is
+/// any, else per core. DeviceError for gpu without one, UsageError for anything else.
+int count_ranks(const std::string& wanted, const Cores& cores, int devices);
+
+/// The slices to bind the ranks to; none when OMP_NUM_THREADS (`threads`, may be empty) wants more than a
+/// slice has.
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads);
+
+}  // namespace lockstep::launcher

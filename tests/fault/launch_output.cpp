@@ -1,0 +1,109 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/fault/launch_process.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST_CASE("every rank sees torchrun's environment") {
+  LaunchProcess launch({"--nproc_per_node=2", "--rdzv_id=job7", "--master_port=4567", "env"});
+  CHECK(launch.wait_for_end() == 0);
+  for (const char* variable :
+       {"\nRANK=0\n", "\nRANK=1\n", "\nLOCAL_RANK=1\n", "\nWORLD_SIZE=2\n", "\nMASTER_PORT=4567\n",
+        "\nTORCHELASTIC_RUN_ID=job7\n", "\nLOCKSTEP_LAUNCH=127.0.0.1:4567,"}) {
+    CHECK_THAT(launch.output(), Contains(variable));
+  }
+}
+
+TEST_CASE("sixteen ranks on few cores") {
+  LaunchProcess launch(
+      {"--nproc_per_node=16", "sh", "-c", "echo rank $RANK of $WORLD_SIZE on port $MASTER_PORT."});
+  CHECK(launch.wait_for_end() == 0);
+  for (int rank = 0; rank < 16; ++rank) {
+    CHECK_THAT(launch.output(), Contains("rank " + std::to_string(rank) + " of 16 on port "));
+  }
+}
+
+TEST_CASE("lines of different ranks are never mixed") {
+  // Every line arrives in two writes, with the other rank's between them.
+  LaunchProcess launch(
+      {"--nproc_per_node=2", "sh", "-c",
+       "for i in 1 2 3 4 5 6 7 8 9; do printf \"<$RANK\"; sleep 0.002; printf \"$RANK>\\n\"; done"});
+  CHECK(launch.wait_for_end() == 0);
+  std::istringstream lines(launch.output());
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("launch: ")) continue;
+    CHECK((line == "<00>" || line == "<11>"));
+    ++count;
+  }
+  CHECK(count == 18);
+}
+
+TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the columns are told") {
+  LaunchProcess launch(
+      {"--nproc_per_node=2", "sh", "-c",
+       "echo hello; [ $RANK = 0 ] && printf '\\r10%%\\r99%%\\n'; echo ${LOCKSTEP_LAUNCH##*,} columns"},
+      LaunchProcess::Console::terminal);
+  CHECK(launch.wait_for_end() == 0);
+  CHECK_THAT(launch.output(), Contains("[rank0] hello") && Contains("[rank1] hello"));
+  CHECK_THAT(launch.output(), Contains("\r10%\r99%"));
+  CHECK_THAT(launch.output(), Contains("[rank1] 77 columns"));
+}
+
+TEST_CASE("streams go to log files when asked, with tee to the console too") {
+  std::string folder = (std::filesystem::temp_directory_path() / "lockstep_test_XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()));
+  LaunchProcess launch({"--nproc_per_node=2", "--log_dir", folder, "--redirects=2", "--tee=1",
+                        "--rdzv_id=job", "sh", "-c", "echo out$RANK; echo err$RANK >&2"});
+  CHECK(launch.wait_for_end() == 0);
+  CHECK_THAT(launch.output(), Contains("out0") && Contains("out1") && !Contains("err0"));
+  const auto run = std::filesystem::directory_iterator(folder)->path();
+  CHECK(run.filename().string().starts_with("job_"));
+  CHECK(read_file(run / "attempt_0/1/stdout.log") == "out1\n");
+  CHECK(read_file(run / "attempt_0/1/stderr.log") == "err1\n");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a reader that takes nothing does not keep launch from its workers") {
+  // The test reads nothing after the first lines: the pipe is full long before the signal.
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c", "echo pid$RANK=$$.; exec yes"});
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGTERM);
+  CHECK(wait_until_gone(launch.number_after("pid0")));
+  CHECK(wait_until_gone(launch.number_after("pid1")));
+}
+
+TEST_CASE("rank 0 reads launch's input, the others read nothing") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const int before = dup(STDIN_FILENO);
+  dup2(ends[0], STDIN_FILENO);
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c", "echo got$RANK-$(cat)."});
+  dup2(before, STDIN_FILENO);
+  CHECK(write(ends[1], "text", 4) == 4);
+  close(ends[1]);
+  close(ends[0]);
+  close(before);
+  CHECK(launch.wait_for_end() == 0);
+  CHECK_THAT(launch.output(), Contains("got0-text.") && Contains("got1-."));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

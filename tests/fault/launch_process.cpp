@@ -1,0 +1,138 @@
+#include "tests/fault/launch_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+
+#include "tests/support/catch.h"
+
+namespace lockstep::launcher {
+namespace {
+
+constexpr Seconds patience(20);  // far above what a loaded machine needs, below ctest's own limit
+
+struct Ends {
+  int ours;
+  int theirs;
+};
+
+Ends open_console(LaunchProcess::Console console) {
+  int ends[2] = {-1, -1};
+  if (console == LaunchProcess::Console::terminal) {
+    const winsize size = {.ws_row = 24, .ws_col = 77, .ws_xpixel = 0, .ws_ypixel = 0};
+    REQUIRE(openpty(&ends[0], &ends[1], nullptr, nullptr, &size) == 0);
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  } else {
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  }
+  return {ends[0], ends[1]};
+}
+
+char state_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const auto name_end = stat.rfind(')');
+  return name_end == std::string::npos ? '-' : stat[name_end + 2];
+}
+
+template <typename Condition>
+bool wait_until(Condition condition, Seconds limit) {
+  for (const Deadline deadline = Deadline::in(limit); !condition();) {
+    if (deadline.passed()) return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+LaunchProcess::LaunchProcess(const std::vector<std::string>& arguments, Console console) {
+  const Ends ends = open_console(console);
+  std::vector<char*> argv = {const_cast<char*>(LAUNCH_PROGRAM)};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_ = fork();
+  REQUIRE(pid_ >= 0);
+  if (pid_ == 0) {
+    if (console == Console::terminal) dup2(ends.theirs, STDIN_FILENO);
+    dup2(ends.theirs, STDOUT_FILENO);
+    dup2(ends.theirs, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  close(ends.theirs);
+  console_ = ends.ours;
+}
+
+LaunchProcess::~LaunchProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  close(console_);
+}
+
+bool LaunchProcess::read_more(const Deadline& deadline) {
+  pollfd entry = {.fd = console_, .events = POLLIN, .revents = 0};
+  const int ready = poll(&entry, 1, static_cast<int>(deadline.left().count() * 1000) + 1);
+  INFO("launch is silent; its output so far:\n" << output_);
+  REQUIRE(ready > 0);
+  std::array<char, 4096> buffer;
+  const ssize_t count = read(console_, buffer.data(), buffer.size());
+  if (count <= 0) return false;  // a terminal without writers gives EIO
+  output_.append(buffer.data(), static_cast<std::size_t>(count));
+  return true;
+}
+
+void LaunchProcess::wait_for(const std::string& text, int times) {
+  const auto found = [&] {
+    int count = 0;
+    for (auto at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1)) ++count;
+    return count >= times;
+  };
+  for (const Deadline deadline = Deadline::in(patience); !found();) {
+    const bool more = read_more(deadline);
+    INFO("launch ended without '" << text << "':\n" << output_);
+    REQUIRE(more);
+  }
+}
+
+int LaunchProcess::wait_for_end() {
+  const Deadline deadline = Deadline::in(patience);
+  while (read_more(deadline)) {
+  }
+  siginfo_t info = {};
+  INFO("launch closed its output but lives:\n" << output_);
+  REQUIRE(wait_until(
+      [&] {
+        return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
+      },
+      patience));
+  pid_ = -1;
+  return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+pid_t LaunchProcess::number_after(const std::string& name) const {
+  const auto at = output_.find(name + "=");
+  INFO(output_);
+  REQUIRE(at != std::string::npos);
+  return std::stoi(output_.substr(at + name.size() + 1));
+}
+
+bool wait_until_gone(pid_t pid, Seconds limit) {
+  return wait_until([&] { return kill(pid, 0) != 0 || state_of(pid) == 'Z'; }, limit);
+}
+
+void stop(pid_t pid) {
+  kill(pid, SIGSTOP);
+  REQUIRE(wait_until([&] { return state_of(pid) == 'T'; }, patience));
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,81 @@
+#include <csignal>
+
+#include "tests/fault/launch_process.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// Two workers that run `on_signal` when told, and wait meanwhile. `wait` returns at a trapped signal, sleep
+/// would not.
+std::vector<std::string> trapping(const std::string& signal, const std::string& on_signal) {
+  return {"--nproc_per_node=2", "sh", "-c",
+          "trap '" + on_signal + "' " + signal + "; sleep 1000 & echo pid$RANK=$$.; wait; wait"};
+}
+
+TEST_CASE("signals are passed on to every rank") {
+  for (const auto& [number, name] :
+       {std::pair{SIGTERM, "TERM"}, {SIGINT, "INT"}, {SIGUSR1, "USR1"}, {SIGHUP, "HUP"}}) {
+    INFO(name);
+    LaunchProcess launch(trapping(name, "echo told$RANK; exit 0"));
+    launch.wait_for(".\n", 2);
+    kill(launch.pid(), number);
+    CHECK(launch.wait_for_end() == 0);
+    CHECK_THAT(launch.output(), Contains("told0") && Contains("told1"));
+  }
+}
+
+TEST_CASE("75 after a passed-on SIGTERM is returned as 75") {
+  LaunchProcess launch(trapping("TERM", "exit 75"));
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGTERM);
+  CHECK(launch.wait_for_end() == 75);
+  CHECK_THAT(launch.output(), Contains("stopped by SIGTERM after saving"));
+}
+
+TEST_CASE("ranks that leave with 75 one after the other are not hurried") {
+  // Rank 0 still saves when rank 1 has left: a second SIGTERM would end it with 1.
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "F=${TORCHELASTIC_ERROR_FILE%/*/*}/left; "
+                        "trap 'exit 1' TERM; [ $RANK = 1 ] && { touch $F; exit 75; }; "
+                        "until [ -e $F ]; do sleep 0.01; done; sleep 0.3; echo saved; exit 75"});
+  CHECK(launch.wait_for_end() == 75);
+  CHECK_THAT(launch.output(), Contains("saved"));
+}
+
+TEST_CASE("a stopped rank is continued so that it can act on a signal") {
+  LaunchProcess launch(trapping("TERM", "exit 75"));
+  launch.wait_for(".\n", 2);
+  stop(launch.number_after("pid1"));
+  kill(launch.pid(), SIGTERM);
+  CHECK(launch.wait_for_end() == 75);
+}
+
+TEST_CASE("ranks that do not act on SIGTERM end with it by default") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c", "echo pid$RANK=$$.; exec sleep 1000"});
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGTERM);
+  CHECK(launch.wait_for_end() == 128 + SIGTERM);
+}
+
+TEST_CASE("ranks that ignore a passed-on SIGTERM are killed after the shutdown timeout") {
+  LaunchProcess launch({"--nproc_per_node=2", "--shutdown_timeout=0.3", "sh", "-c",
+                        "trap '' TERM; echo pid$RANK=$$.; while :; do sleep 1000; done"});
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGTERM);
+  CHECK(launch.wait_for_end() == 128 + SIGKILL);
+  CHECK(wait_until_gone(launch.number_after("pid0")));
+}
+
+TEST_CASE("only the signals that were asked for are handled") {
+  LaunchProcess launch({"--nproc_per_node=2", "--signals_to_handle=SIGUSR2", "sh", "-c",
+                        "trap 'exit 7' USR2; sleep 1000 & echo pid$RANK=$$.; wait"});
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGUSR2);
+  CHECK(launch.wait_for_end() == 7);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

@@ -1,0 +1,50 @@
+#include "launcher/environment.h"
+
+#include <algorithm>
+
+#include "tests/support/catch.h"
+
+namespace lockstep::launcher {
+namespace {
+
+const Job job = {.master_addr = "10.0.0.1",
+                 .master_port = 4321,
+                 .run_id = "id",
+                 .role = "trainer",
+                 .world_size = 3,
+                 .threads = 2,
+                 .start_ns = 123456789,
+                 .terminal_columns = 80};
+
+bool has(const std::vector<std::string>& variables, const std::string& variable) {
+  return std::ranges::count(variables, variable) == 1;
+}
+
+TEST_CASE("the text for Lockstep's own workers") {
+  CHECK(lockstep_launch_text(job) == "10.0.0.1:4321,123456789,80");
+}
+
+TEST_CASE("a worker gets torchrun's variables over what was inherited") {
+  const auto variables = worker_environment({"HOME=/root", "RANK=7", "MASTER_PORT=1"}, job, 1, "/tmp/e.json");
+  for (const char* variable :
+       {"HOME=/root", "RANK=1", "LOCAL_RANK=1", "ROLE_RANK=1", "GROUP_RANK=0", "WORLD_SIZE=3",
+        "LOCAL_WORLD_SIZE=3", "ROLE_WORLD_SIZE=3", "GROUP_WORLD_SIZE=1", "ROLE_NAME=trainer",
+        "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4321", "TORCHELASTIC_RESTART_COUNT=0",
+        "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=id", "TORCHELASTIC_USE_AGENT_STORE=False",
+        "TORCHELASTIC_ERROR_FILE=/tmp/e.json", "OMP_NUM_THREADS=2",
+        "LOCKSTEP_LAUNCH=10.0.0.1:4321,123456789,80"}) {
+    INFO(variable);
+    CHECK(has(variables, variable));
+  }
+  CHECK_FALSE(has(variables, "RANK=7"));
+  CHECK_FALSE(has(variables, "MASTER_PORT=1"));
+}
+
+TEST_CASE("the user's own thread count stays") {
+  const auto variables = worker_environment({"OMP_NUM_THREADS=9"}, job, 0, "/tmp/e.json");
+  CHECK(has(variables, "OMP_NUM_THREADS=9"));
+  CHECK_FALSE(has(variables, "OMP_NUM_THREADS=2"));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

@@ -1,0 +1,131 @@
+#include "launcher/options.h"
+
+#include <csignal>
+
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+Options parse(const Arguments& arguments, const Variables& variables = {}) {
+  return parse_options(arguments, [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::string complaint(const Arguments& arguments, const Variables& variables = {}) {
+  try {
+    parse(arguments, variables);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("dashes and underscores are the same in option names, not in values") {
+  for (const char* name : {"--nproc_per_node", "--nproc-per-node", "--nproc_per-node"}) {
+    CHECK(parse({name, "3", "a_b"}).nproc_per_node == "3");
+    CHECK(parse({std::string(name) + "=3", "a_b"}).nproc_per_node == "3");
+  }
+  CHECK(parse({"--rdzv_id=a_b-c", "p"}).run_id == "a_b-c");
+}
+
+TEST_CASE("the command begins at the first word that is no option, or behind --") {
+  CHECK(parse({"--standalone", "prog", "--nproc_per_node=9", "-x"}).command ==
+        Arguments{"prog", "--nproc_per_node=9", "-x"});
+  CHECK(parse({"--", "--prog", "--"}).command == Arguments{"--prog", "--"});
+  CHECK(parse({"-m", "pkg.mod", "a"}).module);
+  CHECK(complaint({"--standalone"}).find("no program") != std::string::npos);
+}
+
+TEST_CASE("an unknown option or an abbreviation names the nearest one") {
+  CHECK(complaint({"--nproc_per_nod", "2", "p"}) ==
+        "unknown option '--nproc_per_nod', did you mean '--nproc-per-node'?");
+  CHECK(complaint({"--master_prt=1", "p"}).find("'--master-port'") != std::string::npos);
+  CHECK(complaint({"-q", "p"}).find("unknown option '-q'") != std::string::npos);
+}
+
+TEST_CASE("variables PET_<NAME> fill in what the command line leaves open") {
+  const Variables variables = {{"PET_NPROC_PER_NODE", "4"},
+                               {"PET_MASTER_ADDR", "10.0.0.7"},
+                               {"PET_MASTER_PORT", "1234"},
+                               {"PET_NO_PYTHON", "1"}};
+  const Options options = parse({"--master-port=99", "p"}, variables);
+  CHECK(options.nproc_per_node == "4");
+  CHECK(options.master_addr == "10.0.0.7");
+  CHECK(options.master_port == 99);
+  CHECK(options.no_python);
+  CHECK(complaint({"p"}, {{"PET_NNODES", "2"}}).find("not in this version") != std::string::npos);
+}
+
+TEST_CASE("defaults") {
+  const Options options = parse({"p"});
+  CHECK(options.nproc_per_node == "1");
+  CHECK(options.master_addr == "127.0.0.1");
+  CHECK(options.master_port == 0);
+  CHECK(options.shutdown_timeout == 30);
+  CHECK(options.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1});
+}
+
+TEST_CASE("an endpoint stands in for address and port; standalone ignores both") {
+  const Options options = parse({"--rdzv_backend=c10d", "--rdzv_endpoint=hostA:7000", "p"});
+  CHECK(options.master_addr == "hostA");
+  CHECK(options.master_port == 7000);
+  CHECK(parse({"--rdzv_endpoint=[::1]:7000", "p"}).master_addr == "::1");
+  CHECK(parse({"--rdzv_endpoint=[::1]:7000", "p"}).master_port == 7000);
+  CHECK(parse({"--rdzv_endpoint=hostA", "p"}).master_port == 0);
+  CHECK(parse({"--rdzv_endpoint=hostA:7000", "--master_port=8", "p"}).master_port == 8);
+  CHECK(parse({"--standalone", "--rdzv_endpoint=hostA:7000", "p"}).master_addr == "127.0.0.1");
+  CHECK(parse({"--standalone", "--master_port=8", "p"}).master_port == 0);
+}
+
+TEST_CASE("what one node needs nothing of is accepted, what is missing is refused") {
+  CHECK(complaint({"--nnodes=1:1", "--node_rank=0", "--max_restarts=0", "--monitor_interval=5", "p"}) ==
+        "accepted");
+  for (const char* option : {"--nnodes=2", "--nnodes=1:4", "--node_rank=1", "--max_restarts=3",
+                             "--rdzv_backend=etcd", "--numa_binding=node"}) {
+    CHECK(complaint({option, "p"}).find("not in this version") != std::string::npos);
+  }
+}
+
+TEST_CASE("bad values") {
+  for (const char* option :
+       {"--master_port=abc", "--master_port=70000", "--master_port=-1", "--shutdown_timeout=-1",
+        "--shutdown_timeout=x", "--redirects=4", "--redirects=0:1,2", "--tee=a",
+        "--signals_to_handle=SIGKILL", "--signals_to_handle=SIGFOO", "--local_ranks_filter=x",
+        "--standalone=1", "--rdzv_endpoint=h:port", "--monitor_interval=x"}) {
+    INFO(option);
+    CHECK(complaint({option, "p"}) != "accepted");
+  }
+  CHECK(complaint({"--master_port"}).find("wants a value") != std::string::npos);
+  CHECK(complaint({"-m", "--no_python", "p"}).find("exclude") != std::string::npos);
+}
+
+TEST_CASE("streams are chosen for all ranks or per rank") {
+  const StreamChoice all = parse({"-r", "3", "p"}).redirects;
+  CHECK(all.has(7, 1));
+  CHECK(all.has(7, 2));
+  CHECK(parse({"-r1", "p"}).redirects.has(0, 1));
+  const StreamChoice some = parse({"--tee=0:1,2:2", "p"}).tee;
+  CHECK(some.has(0, 1));
+  CHECK_FALSE(some.has(0, 2));
+  CHECK_FALSE(some.has(1, 1));
+  CHECK(some.has(2, 2));
+}
+
+TEST_CASE("the help fits a screen") {
+  std::size_t width = 0;
+  std::size_t lines = 0;
+  std::istringstream text(help_text());
+  for (std::string line; std::getline(text, line); ++lines) width = std::max(width, line.size());
+  CHECK(lines <= 40);
+  CHECK(width <= 110);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
