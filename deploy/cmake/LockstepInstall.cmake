@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 get_property(libraries GLOBAL PROPERTY LOCKSTEP_LIBRARIES)
+list(REMOVE_ITEM libraries lockstep_launcher)  # its program is what others use
 install(TARGETS ${libraries} lockstep_policy EXPORT lockstep-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 

@@ -35,7 +35,6 @@ struct Vendor {
 
 inline constexpr std::array vendors{
     Vendor{"dnnl", "kernels/cpu kernels/layout.cpp tests"},
-    Vendor{"omp.h", "kernels/cpu tests"},
     Vendor{"cuda", "kernels/cuda tests/simgpu"},
     Vendor{"cublas", "kernels/cuda"},
     Vendor{"cudnn", "kernels/cuda"},
@@ -43,9 +42,10 @@ inline constexpr std::array vendors{
     Vendor{"mpi.h", "comm/mpi"},
 };
 
-/// Where #if and #ifdef may stand: what differs between machines is chosen by CMake, a folder each.
+/// Where #if and #ifdef may stand: code for one instruction set or one vendor. CMake chooses it, callers
+/// never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
+    "kernels/cpu/loops kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
 
 /// Folders that open with a README.md.
 inline constexpr std::string_view top_folders = "kernels comm data model runtime launcher tests deploy";
