@@ -1,47 +1,23 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <string>
-#include <vector>
-
-#include "kernels/base/deadline.h"
+#include "tests/support/program.h"
 
 namespace lockstep::launcher {
 
-/// The real `launch` as a child of a test, its stdout and stderr in one pipe or on a pseudo terminal. Every
-/// wait has a deadline, after which the test fails with the output so far.
-class LaunchProcess {
+using tests::stop;
+using tests::wait_until_gone;
+
+/// The real `launch` with these arguments.
+class LaunchProcess : public tests::Program {
  public:
-  enum class Console { pipe, terminal };
-
-  explicit LaunchProcess(const std::vector<std::string>& arguments, Console console = Console::pipe);
-  LaunchProcess(const LaunchProcess&) = delete;
-  ~LaunchProcess();
-
-  pid_t pid() const { return pid_; }
-  /// Reads until the output holds `text` `times` times.
-  void wait_for(const std::string& text, int times = 1);
-  /// Everything up to the end; the exit code, 128 + n after signal n.
-  int wait_for_end();
-  const std::string& output() const { return output_; }
-  Seconds age() const { return Clock::now() - started_; }
-
-  /// What follows "<name>=" on a line of the output, as a number; workers tell their pids so.
-  pid_t number_after(const std::string& name) const;
+  explicit LaunchProcess(std::vector<std::string> arguments, Console console = Console::pipe)
+      : Program(with_launch(std::move(arguments)), console) {}
 
  private:
-  bool read_more(const Deadline& deadline);
-
-  pid_t pid_ = -1;
-  int console_ = -1;
-  Clock::time_point started_ = Clock::now();
-  std::string output_;
+  static std::vector<std::string> with_launch(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), LAUNCH_PROGRAM);
+    return arguments;
+  }
 };
-
-/// Waits until the process is gone, zombies included; false when it outlives the deadline.
-bool wait_until_gone(pid_t pid, Seconds limit = Seconds(10));
-/// Sends SIGSTOP and waits until the process is in state T.
-void stop(pid_t pid);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-#include "tests/fault/launch_process.h"
+#include "tests/support/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "tests/support/catch.h"
 
-namespace lockstep::launcher {
+namespace lockstep::tests {
 namespace {
 
 constexpr Seconds patience(20);  // far above what a loaded machine needs, below ctest's own limit
@@ -22,9 +22,9 @@ struct Ends {
   int theirs;
 };
 
-Ends open_console(LaunchProcess::Console console) {
+Ends open_console(Program::Console console) {
   int ends[2] = {-1, -1};
-  if (console == LaunchProcess::Console::terminal) {
+  if (console == Program::Console::terminal) {
     const winsize size = {.ws_row = 24, .ws_col = 77, .ws_xpixel = 0, .ws_ypixel = 0};
     REQUIRE(openpty(&ends[0], &ends[1], nullptr, nullptr, &size) == 0);
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
@@ -53,10 +53,10 @@ bool wait_until(Condition condition, Seconds limit) {
 
 }  // namespace
 
-LaunchProcess::LaunchProcess(const std::vector<std::string>& arguments, Console console) {
+Program::Program(const std::vector<std::string>& words, Console console) {
   const Ends ends = open_console(console);
-  std::vector<char*> argv = {const_cast<char*>(LAUNCH_PROGRAM)};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_ = fork();
   REQUIRE(pid_ >= 0);
@@ -71,7 +71,7 @@ LaunchProcess::LaunchProcess(const std::vector<std::string>& arguments, Console 
   console_ = ends.ours;
 }
 
-LaunchProcess::~LaunchProcess() {
+Program::~Program() {
   if (pid_ > 0) {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
@@ -79,10 +79,10 @@ LaunchProcess::~LaunchProcess() {
   close(console_);
 }
 
-bool LaunchProcess::read_more(const Deadline& deadline) {
+bool Program::read_more(const Deadline& deadline) {
   pollfd entry = {.fd = console_, .events = POLLIN, .revents = 0};
   const int ready = poll(&entry, 1, static_cast<int>(deadline.left().count() * 1000) + 1);
-  INFO("launch is silent; its output so far:\n" << output_);
+  INFO("the program is silent; its output so far:\n" << output_);
   REQUIRE(ready > 0);
   std::array<char, 4096> buffer;
   const ssize_t count = read(console_, buffer.data(), buffer.size());
@@ -91,7 +91,7 @@ bool LaunchProcess::read_more(const Deadline& deadline) {
   return true;
 }
 
-void LaunchProcess::wait_for(const std::string& text, int times) {
+void Program::wait_for(const std::string& text, int times) {
   const auto found = [&] {
     int count = 0;
     for (auto at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1)) ++count;
@@ -99,17 +99,17 @@ void LaunchProcess::wait_for(const std::string& text, int times) {
   };
   for (const Deadline deadline = Deadline::in(patience); !found();) {
     const bool more = read_more(deadline);
-    INFO("launch ended without '" << text << "':\n" << output_);
+    INFO("the program ended without '" << text << "':\n" << output_);
     REQUIRE(more);
   }
 }
 
-int LaunchProcess::wait_for_end() {
+int Program::wait_for_end() {
   const Deadline deadline = Deadline::in(patience);
   while (read_more(deadline)) {
   }
   siginfo_t info = {};
-  INFO("launch closed its output but lives:\n" << output_);
+  INFO("the program closed its output but lives:\n" << output_);
   REQUIRE(wait_until(
       [&] {
         return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
@@ -119,7 +119,7 @@ int LaunchProcess::wait_for_end() {
   return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 
-pid_t LaunchProcess::number_after(const std::string& name) const {
+pid_t Program::number_after(const std::string& name) const {
   const auto at = output_.find(name + "=");
   INFO(output_);
   REQUIRE(at != std::string::npos);
@@ -135,4 +135,4 @@ void stop(pid_t pid) {
   REQUIRE(wait_until([&] { return state_of(pid) == 'T'; }, patience));
 }
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep::tests

@@ -1,0 +1,115 @@
+#include <cmath>
+#include <cstring>
+
+#include "kernels/base/safetensors.h"
+#include "tests/support/training.h"
+
+namespace lockstep::tests {
+namespace {
+
+/// 500 samples in global batches of 48 leave a last batch of 20, uneven over 3 ranks after the sampler's
+/// padding.
+const Words small_images{"--dataset=synthetic", "--samples=500", "--image-shape=3x12x12",
+                         "--threads=1",         "--seed=7",      "--log-every=1"};
+
+double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const SafetensorsFile left(a / "model.safetensors");
+  const SafetensorsFile right(b / "model.safetensors");
+  double largest = 0;
+  for (const auto& tensor : left.tensors()) {
+    const auto* other = right.find(tensor.name);
+    REQUIRE(other != nullptr);
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      float x = 0;
+      float y = 0;
+      std::memcpy(&x, tensor.bytes.data() + at, sizeof(x));
+      std::memcpy(&y, other->bytes.data() + at, sizeof(y));
+      largest = std::max(largest, static_cast<double>(std::abs(x - y)));
+    }
+  }
+  return largest;
+}
+
+TEST_CASE("N ranks learn what one rank learns on the same global batches") {
+  const std::string model = GENERATE("mlp", "simplecnn", "convnet");
+  // 480 samples: no padding for 1, 2, 3 or 4 ranks; 480 = 13 x 36 + 12, so the last batch of an epoch is
+  // smaller.
+  const Words options = Words{"--model=" + model, "--samples=480", "--optimizer=sgd",  "--lr=0.05",
+                              "--momentum=0.9",   "--epochs=2",    "--global-batch=36"};
+  const TemporaryFolder folder;
+  const auto one = train(1, small_images + options, folder.path() / "1");
+  CHECK(one["steps"] == 28);
+  CHECK(one["samples"] == 960);
+  for (const int ranks : {2, 3, 4}) {
+    const auto run_dir = folder.path() / std::to_string(ranks);
+    const auto summary = train(ranks, small_images + options, run_dir);
+    CHECK(summary["steps"] == one["steps"]);
+    CHECK(summary["samples"] == one["samples"]);
+    // Sums of the same terms in another order: relative error about 1e-6 a step, grown over 28 steps.
+    CHECK(summary["final_loss"].get<double>() == Approx(one["final_loss"].get<double>()).epsilon(1e-3));
+    CHECK(summary["eval"]["loss"].get<double>() == Approx(one["eval"]["loss"].get<double>()).epsilon(1e-3));
+    CHECK(largest_difference(folder.path() / "1", run_dir) < 2e-4);
+  }
+}
+
+TEST_CASE(
+    "uneven data: every rank takes as many steps, the sampler pads, and evaluation counts each sample once") {
+  const TemporaryFolder folder;
+  const auto summary =
+      train(3, small_images + Words{"--model=mlp", "--batch-size=16", "--epochs=1"}, folder.path() / "run");
+  CHECK(summary["steps"] == 11);     // ceil(ceil(500 / 3) / 16)
+  CHECK(summary["samples"] == 501);  // 3 x 167
+  CHECK(summary["eval"]["samples"].get<int>() > 0);
+  const auto alone = train(1,
+                           small_images + Words{"--model=mlp", "--batch-size=48", "--epochs=1", "--init-from",
+                                                (folder.path() / "run" / "model.safetensors").string(),
+                                                "--optimizer=sgd", "--lr=0"},
+                           folder.path() / "eval");
+  CHECK(alone["eval"]["accuracy"] == summary["eval"]["accuracy"]);
+  CHECK(alone["eval"]["loss"].get<double>() == Approx(summary["eval"]["loss"].get<double>()).epsilon(1e-5));
+}
+
+TEST_CASE("the same bits from run to run, and with and without overlap") {
+  const int ranks = GENERATE(1, 2, 4);
+  const Words options = small_images + Words{"--model=convnet", "--batch-size=16", "--max-steps=25",
+                                             "--first-bucket-mb=0.01", "--bucket-cap-mb=0.01"};
+  const TemporaryFolder folder;
+  const auto first = train(ranks, options, folder.path() / "a");
+  const auto second = train(ranks, options, folder.path() / "b");
+  const auto serial = train(ranks, options + Words{"--no-overlap"}, folder.path() / "c");
+  CHECK(first["weights_sha256"] == second["weights_sha256"]);
+  CHECK(first["weights_sha256"] == serial["weights_sha256"]);
+  CHECK(first["final_loss"] == serial["final_loss"]);
+}
+
+TEST_CASE("loader threads change nothing") {
+  const Words options =
+      small_images + Words{"--model=mlp", "--batch-size=16", "--epochs=1", "--eval-every=0"};
+  const TemporaryFolder folder;
+  const auto none = train(2, options + Words{"--num-workers=0"}, folder.path() / "0");
+  const auto three = train(2, options + Words{"--num-workers=3"}, folder.path() / "3");
+  CHECK(none["weights_sha256"] == three["weights_sha256"]);
+}
+
+TEST_CASE("more ranks than cores") {
+  const TemporaryFolder folder;
+  const auto summary = train(8, small_images + Words{"--model=mlp", "--batch-size=8", "--max-steps=20"},
+                             folder.path() / "run");
+  CHECK(summary["world_size"] == 8);
+  CHECK(summary["samples"] == 20 * 64);
+}
+
+TEST_CASE("the planned peak is what the device allocator maps, within 3 %") {
+  const std::string model = GENERATE("mlp", "convnet");
+  const TemporaryFolder folder;
+  const Words options{"--model=" + model, "--dataset=synthetic", "--batch-size=64", "--threads=1"};
+  const auto summary = train(1, options + Words{"--max-steps=3", "--eval-every=0"}, folder.path() / "run");
+  Program plan(Words{TRAINER_PROGRAM, "plan"} + options);
+  REQUIRE(plan.wait_for_end() == 0);
+  const std::string& text = plan.output();
+  const double planned = std::stod(text.substr(text.rfind('(') + 1));
+  CHECK(planned == Approx(summary["plan_bytes"].get<double>()).epsilon(0.03));
+}
+
+}  // namespace
+}  // namespace lockstep::tests

@@ -1,0 +1,145 @@
+#include "tests/support/training.h"
+
+#include <csignal>
+
+#include "tests/support/child_process.h"
+
+namespace lockstep::tests {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// Runs for ever on tiny data; every rank tells its pid first.
+Words endless(int ranks, const std::filesystem::path& run_dir, const Words& more = {}) {
+  const std::string command = "echo pid$RANK=$$.; exec \"$0\" \"$@\"";
+  return Words{LAUNCH_PROGRAM,
+               "--nproc_per_node=" + std::to_string(ranks),
+               "sh",
+               "-c",
+               command,
+               TRAINER_PROGRAM,
+               "--model=mlp",
+               "--dataset=synthetic",
+               "--samples=512",
+               "--epochs=1000000",
+               "--eval-every=0",
+               "--progress=plain",
+               "--run-dir=" + run_dir.string()} +
+         more;
+}
+
+void wait_for_first_step(Program& run, int ranks) {
+  run.wait_for(".\n", ranks);
+  run.wait_for("step ");
+}
+
+/// The one line of an error, without its prefix.
+std::string error_of(const Words& options, int wanted_code) {
+  Program run(trainer_words(1, options));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  CHECK(code == wanted_code);
+  return run.output();
+}
+
+TEST_CASE("kill -9 of any rank ends the run: it is named with its signal, and no process is left") {
+  const int victim = GENERATE(0, 1, 2);
+  const TemporaryFolder folder;
+  Program run(endless(3, folder.path() / "run"));
+  wait_for_first_step(run, 3);
+  const pid_t killed = run.number_after("pid" + std::to_string(victim));
+  const auto start = Clock::now();
+  ::kill(killed, SIGKILL);
+  CHECK(run.wait_for_end() == 128 + SIGKILL);
+  CHECK(Clock::now() - start < std::chrono::seconds(5));
+  CHECK_THAT(run.output(), Contains("rank " + std::to_string(victim) + " (pid " + std::to_string(killed) +
+                                    ") was killed by SIGKILL"));
+  for (int rank = 0; rank < 3; ++rank) CHECK(wait_until_gone(run.number_after("pid" + std::to_string(rank))));
+}
+
+TEST_CASE("a stopped rank is found by the deadline, named, and killed") {
+  const int victim = GENERATE(0, 1);
+  const TemporaryFolder folder;
+  Program run(endless(2, folder.path() / "run", {"--timeout=1"}));
+  wait_for_first_step(run, 2);
+  const pid_t stopped = run.number_after("pid" + std::to_string(victim));
+  const auto start = Clock::now();
+  stop(stopped);
+  CHECK(run.wait_for_end() == 5);
+  CHECK(Clock::now() - start < std::chrono::seconds(6));
+  CHECK_THAT(run.output(), Contains("rank " + std::to_string(victim) + " ") && Contains("within 1 s"));
+  CHECK(wait_until_gone(stopped));
+}
+
+TEST_CASE("SIGTERM to one rank stops all at the same step, with weights saved, and 75") {
+  const TemporaryFolder folder;
+  const auto run_dir = folder.path() / "run";
+  Program run(endless(2, run_dir));
+  wait_for_first_step(run, 2);
+  ::kill(run.number_after("pid1"), SIGTERM);
+  CHECK(run.wait_for_end() == 75);
+  const auto summary = nlohmann::json::parse(contents(run_dir / "summary.json"));
+  CHECK(summary["stopped"] == true);
+  CHECK(std::filesystem::exists(run_dir / "model.safetensors"));
+}
+
+TEST_CASE("wrong use: one line and 2") {
+  CHECK_THAT(error_of({"--model", "convnt"}, 2), Contains("unknown model 'convnt', did you mean 'convnet'?"));
+  CHECK_THAT(error_of({"--model", "mlp", "--dataset", "fashon-mnist"}, 2),
+             Contains("did you mean 'fashion-mnist'?"));
+  CHECK_THAT(error_of({"tarin"}, 2), Contains("unknown command 'tarin', did you mean 'train'?"));
+  CHECK_THAT(error_of({"--model", "linear", "--dataset", "fashion-mnist"}, 2), Contains("learns values"));
+  CHECK_THAT(error_of({}, 2), Contains("--model NAME is needed"));
+}
+
+TEST_CASE("a folder that holds a run is left alone") {
+  const TemporaryFolder folder;
+  const Words options{"--model=mlp", "--dataset=synthetic", "--samples=64", "--eval-every=0"};
+  train(1, options, folder.path());
+  const std::string before = contents(folder.path() / "summary.json");
+  CHECK_THAT(error_of(options + Words{"--run-dir", folder.path().string()}, 2),
+             Contains("already holds a run"));
+  CHECK(contents(folder.path() / "summary.json") == before);
+}
+
+TEST_CASE("a truncated data file: 3, with file and offset") {
+  const TemporaryFolder folder;
+  const std::string header("\0\0\x08\x03\0\0\0\x0A\0\0\0\x1C\0\0\0\x1C", 16);
+  write_file(folder.path() / "train-images-idx3-ubyte", header + std::string(100, 'x'));
+  write_file(folder.path() / "train-labels-idx1-ubyte",
+             std::string("\0\0\x08\x01\0\0\0\x0A", 8) + std::string(10, '\1'));
+  CHECK_THAT(error_of({"--model=mlp", "--data-dir", folder.path().string(), "--run-dir",
+                       (folder.path() / "run").string()},
+                      3),
+             Contains("train-images-idx3-ubyte") && Contains("116"));
+}
+
+TEST_CASE("a loss that is no number: 6, with the step") {
+  const TemporaryFolder folder;
+  CHECK_THAT(error_of({"--model=linear", "--dataset=synthetic", "--optimizer=sgd", "--lr=1e30",
+                       "--max-steps=50", "--eval-every=0", "--run-dir", (folder.path() / "run").string()},
+                      6),
+             Contains("not finite at step"));
+}
+
+TEST_CASE("a full disk: 4, the file is named") {
+  const TemporaryFolder folder;
+  ChildProcess child([&] {
+    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+    const Words words = trainer_words(1, {"--model=mlp", "--dataset=synthetic", "--samples=640",
+                                          "--eval-every=0", "--run-dir=" + (folder.path() / "run").string()});
+    Program run(words);
+    const int code = run.wait_for_end();
+    const bool named = run.output().find("model.safetensors") != std::string::npos;
+    return named ? code : 100;
+  });
+  const int code = child.wait();
+  if (code == kNotAllowed) {
+    WARN("not run: this machine lets a test mount nothing of its own");
+    return;
+  }
+  CHECK(code == 4);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

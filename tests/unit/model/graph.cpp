@@ -1,0 +1,65 @@
+#include "kernels/base/error.h"
+#include "model/layers.h"
+#include "model/model.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace lockstep::model {
+namespace {
+
+using Catch::Matchers::Contains;
+using tests::message_of;
+
+Tensor images(Graph& graph, Shape shape) {
+  return {graph, graph.add_value("input", {DType::f32, std::move(shape)}, Role::input)};
+}
+
+TEST_CASE("shapes follow PyTorch's rules") {
+  Graph graph;
+  const Tensor x = images(graph, {2, 3, 9, 7});
+  CHECK(conv2d(x, "a", {.out_channels = 8, .kernel = 3}).shape() == Shape{2, 8, 7, 5});
+  CHECK(conv2d(x, "b", {.out_channels = 8, .kernel = 3, .stride = 2, .padding = 1}).shape() ==
+        Shape{2, 8, 5, 4});
+  CHECK(conv2d(x, "c", {.out_channels = 6, .kernel = 3, .dilation = 2, .groups = 3}).shape() ==
+        Shape{2, 6, 5, 3});
+  CHECK(max_pool2d(x).shape() == Shape{2, 3, 4, 3});
+  CHECK(max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}).shape() == Shape{2, 3, 5, 4});
+  CHECK(flatten(x).shape() == Shape{2, 189});
+  CHECK(linear(x, "d", 5).shape() == Shape{2, 5});
+}
+
+TEST_CASE("a layer that does not fit is named, with the shapes") {
+  Graph graph;
+  const Tensor x = images(graph, {2, 3, 4, 4});
+  CHECK_THAT(message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 7}); }),
+             Contains("'stem'") && Contains("2x3x4x4") && Contains("7x7"));
+  CHECK_THAT(
+      message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 1, .groups = 2}); }),
+      Contains("'stem'") && Contains("2 groups"));
+  CHECK_THAT(message_of<UsageError>([&] { max_pool2d(x, {.kernel = 5}); }), Contains("5x5"));
+  CHECK_THAT(message_of<UsageError>([&] { add(x, flatten(x)); }), Contains("2x3x4x4 and 2x48"));
+  linear(x, "head", 2);
+  CHECK_THAT(message_of<UsageError>([&] { linear(x, "head", 2); }),
+             Contains("two parameters are named 'head.weight'"));
+}
+
+TEST_CASE("parameters start in PyTorch's bounds") {
+  Graph graph;
+  conv2d(images(graph, {1, 4, 8, 8}), "conv", {.out_channels = 2, .kernel = 5});
+  for (const Parameter& parameter : graph.parameters()) {
+    CHECK(parameter.initializer.bound == 0.1F);  // 1 / sqrt(4 * 5 * 5)
+  }
+}
+
+TEST_CASE("a model and a data set that do not fit are told apart") {
+  const Model model{.name = "head", .forward = [](Tensor x) { return linear(x, "head", 10); }};
+  const InputSpec values{.shape = {4}, .num_classes = 0, .target_shape = {1}};
+  CHECK_THAT(message_of<UsageError>([&] { build_graph(model, values, 2, true); }),
+             Contains("learns classes"));
+  const InputSpec classes{.shape = {4}, .num_classes = 3};
+  CHECK_THAT(message_of<UsageError>([&] { build_graph(model, classes, 2, true); }),
+             Contains("gives 2x10") && Contains("3 classes"));
+}
+
+}  // namespace
+}  // namespace lockstep::model

@@ -1,0 +1,42 @@
+#include "runtime/exchange_queue.h"
+
+#include <stdexcept>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace lockstep::runtime {
+namespace {
+
+TEST_CASE("exchanges run in order, and waiting sees all of them") {
+  std::vector<std::size_t> seen;
+  ExchangeQueue queue([&](std::size_t bucket) { seen.push_back(bucket); });
+  std::vector<std::size_t> wanted;
+  for (std::size_t step = 0; step < 500; ++step) {
+    for (std::size_t bucket = 0; bucket < 3; ++bucket) {
+      queue.post(bucket);
+      wanted.push_back(bucket);
+    }
+    queue.wait_all();
+    REQUIRE(seen == wanted);
+  }
+}
+
+TEST_CASE("an exchange's error reaches the waiting thread; those behind it are not tried") {
+  int runs = 0;
+  ExchangeQueue queue([&](std::size_t) {
+    ++runs;
+    throw std::runtime_error("lost");
+  });
+  queue.post(0);
+  queue.post(1);
+  CHECK_THROWS_WITH(queue.wait_all(), "lost");
+  CHECK(runs == 1);
+}
+
+TEST_CASE("a queue that never had work ends") {
+  ExchangeQueue queue([](std::size_t) {});
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

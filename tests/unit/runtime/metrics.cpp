@@ -1,0 +1,35 @@
+#include "runtime/output/metrics.h"
+
+#include "tests/support/catch.h"
+
+namespace lockstep::runtime {
+namespace {
+
+TEST_CASE("quantiles of measurements, also of more than are kept") {
+  Measurements few;
+  CHECK(few.median_ms() == 0);
+  for (const std::int64_t ms : {5, 1, 4, 2, 3}) few.add(ms * 1'000'000);
+  CHECK(few.median_ms() == 3);
+  CHECK(few.quantile_ms(1) == 5);
+  Measurements many;
+  for (std::int64_t i = 0; i < 100'000; ++i) many.add(7'000'000);
+  CHECK(many.median_ms() == 7);
+}
+
+TEST_CASE("a run's medians, and JSON without NaN") {
+  RunMetrics metrics;
+  metrics.start();
+  for (int step = 0; step < 30; ++step)
+    metrics.step_done({.exposed_ns = 2'000'000, .skew_ns = 1'000'000}, 3'000'000, 64);
+  Summary summary;
+  metrics.fill(summary);
+  CHECK(summary.exposed_comm_ms == 2);
+  CHECK(summary.skew_ms == 1);
+  CHECK(summary.data_wait_ms == 3);
+  CHECK(summary.samples_per_s > 0);
+  summary.final_loss = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THAT(to_json(summary), Catch::Matchers::Contains("\"final_loss\": null"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,95 @@
+#include "runtime/options/options.h"
+
+#include "kernels/base/error.h"
+#include "runtime/options/table.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using tests::message_of;
+using Words = std::vector<std::string>;
+
+std::string refusal(const Words& words) {
+  return message_of<UsageError>([&] { parse_options(words); });
+}
+
+TEST_CASE("defaults are those of the contract") {
+  const Options options = parse_options({});
+  CHECK(options.batch_size == 64);
+  CHECK(options.optimizer.kind == model::OptimizerKind::adam);
+  CHECK(options.optimizer.learning_rate == 1e-3);
+  CHECK(options.epochs == 1);
+  CHECK(options.log_every == 50);
+  CHECK(options.eval_every == 1);
+  CHECK(options.bucket_cap_mb == 25);
+  CHECK(options.timeout == 600);
+  CHECK(parse_options({"--optimizer=adamw"}).optimizer.weight_decay == 0.01);
+  CHECK(parse_options({"--optimizer=adamw", "--weight-decay=0"}).optimizer.weight_decay == 0);
+  CHECK(parse_options({"--max-steps", "3"}).epochs == 0);
+}
+
+TEST_CASE("dash and underscore are the same, and a switch takes no word") {
+  CHECK(parse_options({"--max_steps", "7"}).max_steps == 7);
+  CHECK(parse_options({"--max-steps=7"}).max_steps == 7);
+  const Options options = parse_options({"--drop_last", "--batch-size", "3"});
+  CHECK(options.drop_last);
+  CHECK(options.batch_size == 3);
+  CHECK_FALSE(parse_options({"--drop-last=false"}).drop_last);
+}
+
+TEST_CASE("unknown options and abbreviations meet the nearest name") {
+  CHECK(refusal({"--modle", "mlp"}) == "unknown option '--modle', did you mean '--model'?");
+  CHECK(refusal({"--max-step", "3"}) == "unknown option '--max-step', did you mean '--max-steps'?");
+  CHECK_FALSE(refusal({"--no-over"}).empty());
+  CHECK_FALSE(refusal({"stray"}).empty());
+  CHECK_FALSE(refusal({"--model"}).empty());
+}
+
+TEST_CASE("every option refuses a bad value in one line that names it") {
+  const Words texts{"model",   "init-from", "dataset", "data-dir",      "device",
+                    "backend", "world",     "run-dir", "dump-gradients"};
+  for (const OptionEntry& entry : option_table()) {
+    if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
+    const std::string message = refusal({"--" + entry.name + "=?"});
+    INFO(entry.name << ": " << message);
+    CHECK(message.starts_with("--" + entry.name + ": "));
+    CHECK(message.find('\n') == std::string::npos);
+  }
+  CHECK(refusal({"--device", "cuda"}).starts_with("--device cuda"));
+  CHECK(refusal({"--backend", "nccl"}).starts_with("--backend nccl"));
+  CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is too small, at least 1");
+  CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
+  CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");
+}
+
+TEST_CASE("what this version lacks is said; a value that asks for nothing passes") {
+  for (const FutureOption& option : future_options()) {
+    if (!option.neutral.empty()) CHECK(refusal({"--" + option.name + "=" + option.neutral}).empty());
+  }
+  CHECK(refusal({"--accumulate-steps", "4"}) == "--accumulate-steps 4 is not in this version; what is: 1");
+  CHECK(refusal({"--amp", "bf16"}) == "--amp bf16 is not in this version; what is: off");
+  CHECK(refusal({"--trace", "3"}) == "--trace 3 is not in this version; leave it out");
+}
+
+TEST_CASE("a config file gives the same options; the command line wins") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder.path() / "run.ini";
+  const Options original = parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd",
+                                          "--lr=0.05", "--momentum=0.9", "--nesterov", "--betas=0.8,0.99",
+                                          "--epochs=3", "--image-shape=3x8x8", "--drop-last"});
+  tests::write_file(file, to_ini(original));
+  CHECK(to_ini(parse_options({"--config", file.string()})) == to_ini(original));
+  CHECK(parse_options({"--config", file.string(), "--lr", "1"}).optimizer.learning_rate == 1);
+
+  tests::write_file(file, "model = mlp\nepcohs = 3\n");
+  CHECK(refusal({"--config", file.string()}) ==
+        file.string() + ": unknown option '--epcohs', did you mean '--epochs'?");
+  CHECK_FALSE(refusal({"--config", (folder.path() / "none.ini").string()}).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
