@@ -28,17 +28,15 @@ class BatchRing {
 
   std::size_t size() const { return slots_.size(); }
   Slot& slot_of(std::uint64_t number) { return slots_[number % slots_.size()]; }
-  Slot& operator[](std::size_t index) { return slots_[index]; }
 
   bool is_free_for(std::uint64_t number) { return slot_of(number).turn.load() == 2 * number; }
   bool is_ready(std::uint64_t number) { return slot_of(number).turn.load() == 2 * number + 1; }
   void make_ready(std::uint64_t number) { slot_of(number).turn.store(2 * number + 1); }
 
   /// The number of the batch that the slot is now free for.
-  std::uint64_t make_free(Slot& slot) {
-    const std::uint64_t number = slot.turn.load(std::memory_order_relaxed) / 2 + slots_.size();
-    slot.turn.store(2 * number);
-    return number;
+  std::uint64_t make_free(std::uint64_t number) {
+    slot_of(number).turn.store(2 * (number + size()));
+    return number + size();
   }
 
  private:

@@ -85,8 +85,9 @@ SampleSpec idx_images_spec() {
 DatasetPtr open_idx_images(const fs::path& folder, Split split, const std::string& mend,
                            const UnpackCache& cache) {
   const std::string prefix = split == Split::train ? "train" : "t10k";
-  return std::make_shared<IdxImages>(found(folder / (prefix + "-images-idx3-ubyte"), mend),
-                                     found(folder / (prefix + "-labels-idx1-ubyte"), mend), cache);
+  const fs::path images = found(folder / (prefix + "-images-idx3-ubyte"), mend);
+  const fs::path labels = found(folder / (prefix + "-labels-idx1-ubyte"), mend);
+  return std::make_shared<IdxImages>(images, labels, cache);
 }
 
 }  // namespace lockstep::data

@@ -78,6 +78,7 @@ class Loader::Impl {
   BatchRing ring_;
   const std::uint64_t worth_waking_for_;  ///< free slots
   std::uint64_t next_ = 0;                ///< number of the batch that `next` gives
+  std::uint64_t released_ = 0;            ///< number of the batch that comes back next
 
   std::mutex mutex_;
   BatchQueue queue_;       ///< guarded by mutex_
@@ -192,8 +193,7 @@ void Loader::Impl::make_order(Lock& lock) {
 
 void Loader::Impl::sleep_until_there_is_room(Lock& lock) {
   if (queue_.has_batch()) {
-    std::uint64_t awaited = queue_.claimed() + worth_waking_for_ - 1;
-    if (ring_.is_free_for(awaited)) awaited = queue_.claimed();  // released out of order
+    const std::uint64_t awaited = queue_.claimed() + worth_waking_for_ - 1;
     workers_await_.store(awaited);
     if (ring_.is_free_for(awaited)) return;
   }
@@ -238,7 +238,10 @@ void Loader::Impl::sleep_until_next_is_ready(Lock& lock, Deadline deadline) {
 }
 
 void Loader::Impl::release(const Batch& batch) {
-  const std::uint64_t freed_for = ring_.make_free(ring_[batch.slot]);
+  if (released_ == next_ || ring_.slot_of(released_).batch.slot != batch.slot) {
+    throw std::logic_error("Loader::release: batches go back in the order in which they came");
+  }
+  const std::uint64_t freed_for = ring_.make_free(released_++);
   if (workers_await_.load() == freed_for) {
     const std::lock_guard lock(mutex_);
     workers_await_.store(kNone);

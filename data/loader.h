@@ -30,21 +30,25 @@ struct LoaderOptions {
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper
   std::int64_t first_epoch = 0;
-  std::optional<std::int64_t> epochs;  ///< none: for ever
+  std::optional<std::int64_t> epochs{};  ///< none: for ever
 };
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.
 class Loader {
  public:
   /// The samples of one epoch in order, e.g. [sampler](epoch) { return sampler.indices(epoch); }
+  /// Called once for each epoch, from any thread, never from two at once.
   using Indices = std::function<std::vector<std::int64_t>(std::int64_t epoch)>;
 
   Loader(DatasetPtr dataset, Indices indices, LoaderOptions options);
   ~Loader();
   Loader(const Loader&) = delete;
 
-  /// The next batch; none when all epochs are done. Rethrows a worker's error; CommError past the deadline.
+  /// The next batch; none when all epochs are done. An error of the data set or of `indices` is thrown here,
+  /// in its batch's place; CommError past the deadline.
   std::optional<Batch> next(Deadline deadline);
+  /// Gives a slot back. Batches go back in the order in which they came; at most two may be held during
+  /// `next`.
   void release(const Batch& batch);
 
  private:

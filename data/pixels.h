@@ -23,9 +23,6 @@ static_assert([] {
 }());
 
 /// out[i] = pixels[i] / 255 for all of `out`.
-inline void to_unit_floats(const std::byte* __restrict pixels, std::span<float> out) {
-  float* __restrict unit = out.data();
-  for (std::size_t i = 0; i < out.size(); ++i) unit[i] = unit_float(static_cast<std::uint8_t>(pixels[i]));
-}
+void to_unit_floats(const std::byte* pixels, std::span<float> out);
 
 }  // namespace lockstep::data

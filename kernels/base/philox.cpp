@@ -23,38 +23,48 @@ float minus_two_log(float u) {
   return -2.0f * (static_cast<float>(exponent) * 0.693147180559945f + series);
 }
 
-struct SinCos {
-  float sin, cos;
-};
-
 /// Sine and cosine of 2 pi t for t in [0, 1): the nearest quarter turn, then Taylor's series within pi / 4.
-SinCos sin_cos_of_turn(float t) {
+void sin_cos_of_turn(float t, float& sine, float& cosine) {
   const auto quarter = static_cast<std::int32_t>(t * 4.0f + 0.5f);
   const float x = (t - static_cast<float>(quarter) * 0.25f) * 6.283185307179586f;
   const float x2 = x * x;
-  const float sine = x * (1.0f + x2 * (-1.0f / 6 + x2 * (1.0f / 120 + x2 * (-1.0f / 5040))));
-  const float cosine = 1.0f + x2 * (-0.5f + x2 * (1.0f / 24 + x2 * (-1.0f / 720 + x2 * (1.0f / 40320))));
-  const bool odd = (quarter & 1) != 0;
-  const float sine_sign = (quarter & 2) != 0 ? -1.0f : 1.0f;
-  const float cosine_sign = ((quarter + 1) & 2) != 0 ? -1.0f : 1.0f;
-  return {sine_sign * (odd ? cosine : sine), cosine_sign * (odd ? sine : cosine)};
+  const float s = x * (1.0f + x2 * (-1.0f / 6 + x2 * (1.0f / 120 + x2 * (-1.0f / 5040))));
+  const float c = 1.0f + x2 * (-0.5f + x2 * (1.0f / 24 + x2 * (-1.0f / 720 + x2 * (1.0f / 40320))));
+  const float sine_sign = static_cast<float>(1 - (quarter & 2));
+  const float cosine_sign = static_cast<float>(1 - ((quarter + 1) & 2));
+  sine = sine_sign * ((quarter & 1) != 0 ? c : s);
+  cosine = cosine_sign * ((quarter & 1) != 0 ? s : c);
+}
+
+/// kChunk words from block `first` on, with a lane for each block so that the loops are vectorised.
+void fill_words(const Philox& random, std::uint64_t first, std::uint32_t* out) {
+  constexpr std::size_t kLanes = kChunk / 4;
+  std::uint32_t lane[4][kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const PhiloxCounter counter = random.counter(first + i);
+    for (std::size_t word = 0; word < 4; ++word) lane[word][i] = counter[word];
+  }
+  PhiloxKey key = random.key();
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      const PhiloxCounter next = philox_round({lane[0][i], lane[1][i], lane[2][i], lane[3][i]}, key);
+      for (std::size_t word = 0; word < 4; ++word) lane[word][i] = next[word];
+    }
+    key = philox_next(key);
+  }
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    for (std::size_t word = 0; word < 4; ++word) out[4 * i + word] = lane[word][i];
+  }
 }
 
 }  // namespace
-
-void Philox::words(std::uint64_t first_block, std::span<std::uint32_t> out) const {
-  for (std::size_t i = 0; i < out.size() / 4; ++i) {
-    const PhiloxCounter word = block(first_block + i);
-    std::copy(word.begin(), word.end(), out.begin() + static_cast<std::ptrdiff_t>(4 * i));
-  }
-}
 
 void Philox::uniforms(std::uint64_t first, std::span<float> out) const {
   std::uint32_t word[kChunk];
   for (std::size_t done = 0; done < out.size();) {
     const std::size_t skip = (first + done) % 4;
     const std::size_t count = std::min(kChunk - skip, out.size() - done);
-    words((first + done) / 4, word);
+    fill_words(*this, (first + done) / 4, word);
     for (std::size_t i = 0; i < count; ++i) out[done + i] = to_uniform(word[skip + i]);
     done += count;
   }
@@ -62,17 +72,20 @@ void Philox::uniforms(std::uint64_t first, std::span<float> out) const {
 
 void Philox::normals(std::uint64_t first, std::span<float> out) const {
   std::uint32_t word[kChunk];
-  float normal[kChunk];
+  float sine[kChunk / 2], cosine[kChunk / 2], normal[kChunk];
   for (std::size_t done = 0; done < out.size();) {
     const std::size_t skip = (first + done) % 4;
     const std::size_t count = std::min(kChunk - skip, out.size() - done);
-    words((first + done) / 4, word);
-    for (std::size_t i = 0; i < kChunk; i += 2) {
-      const float radius2 = minus_two_log(1.0f - to_uniform(word[i]));
-      const auto [sine, cosine] = sin_cos_of_turn(to_uniform(word[i + 1]));
-      const float radius = __builtin_sqrtf(radius2);
-      normal[i] = radius * cosine;
-      normal[i + 1] = radius * sine;
+    fill_words(*this, (first + done) / 4, word);
+    for (std::size_t i = 0; i < kChunk / 2; ++i) {
+      const float radius = __builtin_sqrtf(minus_two_log(1.0f - to_uniform(word[2 * i])));
+      sin_cos_of_turn(to_uniform(word[2 * i + 1]), sine[i], cosine[i]);
+      sine[i] *= radius;
+      cosine[i] *= radius;
+    }
+    for (std::size_t i = 0; i < kChunk / 2; ++i) {
+      normal[2 * i] = cosine[i];
+      normal[2 * i + 1] = sine[i];
     }
     std::copy_n(normal + skip, count, out.begin() + static_cast<std::ptrdiff_t>(done));
     done += count;

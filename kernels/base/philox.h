@@ -9,18 +9,27 @@ namespace lockstep {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
+constexpr int kPhiloxRounds = 10;
+
+constexpr PhiloxCounter philox_round(PhiloxCounter counter, PhiloxKey key) {
+  const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter[0];
+  const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter[2];
+  return {
+      static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product1),
+      static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product0)};
+}
+
+/// The key of the next round.
+constexpr PhiloxKey philox_next(PhiloxKey key) {
+  return {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+}
+
 /// Philox4x32-10: a keyed bijection of 128-bit counters whose images pass as random (Salmon, Moraes, Dror,
 /// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter[0];
-    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product0)};
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    counter = philox_round(counter, key);
+    key = philox_next(key);
   }
   return counter;
 }
@@ -32,9 +41,12 @@ class Philox {
   constexpr Philox(std::uint64_t seed, std::uint64_t stream)
       : key_{low(seed), high(seed)}, stream_{low(stream), high(stream)} {}
 
-  constexpr PhiloxCounter block(std::uint64_t index) const {
-    return philox4x32({low(index), high(index), stream_[0], stream_[1]}, key_);
+  constexpr PhiloxKey key() const { return key_; }
+  constexpr PhiloxCounter counter(std::uint64_t block) const {
+    return {low(block), high(block), stream_[0], stream_[1]};
   }
+
+  constexpr PhiloxCounter block(std::uint64_t index) const { return philox4x32(counter(index), key_); }
 
   constexpr std::uint32_t bits(std::uint64_t index) const { return block(index / 4)[index % 4]; }
 
@@ -59,8 +71,6 @@ class Philox {
  private:
   static constexpr std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
   static constexpr std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
-
-  void words(std::uint64_t first_block, std::span<std::uint32_t> out) const;
 
   PhiloxKey key_;
   PhiloxKey stream_;

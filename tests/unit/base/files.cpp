@@ -8,6 +8,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -96,4 +97,26 @@ TEST_CASE("an atomic file without a folder says so") {
   const std::string path = (folder / "none/file").string();
   CHECK(message_of<DeviceError>([&] { write_file_atomically(path, "text"); }) ==
         path + ": cannot create: No such file or directory; make its folder first");
+}
+
+TEST_CASE("a full disk leaves the old file and no litter") {
+  const TemporaryFolder folder;
+  ChildProcess child([&] {
+    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+    write_file_atomically(folder / "file", "old");
+    const std::string large(200 * 1024, 'x');
+    const std::string message =
+        message_of<DeviceError>([&] { write_file_atomically(folder / "file", large); });
+    if (message != (folder / "file").string() +
+                       ": cannot write: No space left on device; free space there or choose another folder") {
+      return 1;
+    }
+    return contents(folder / "file") == "old" && files_in(folder.path()) == 1 ? 0 : 2;
+  });
+  const int result = child.wait();
+  if (result == kNotAllowed) {
+    WARN("skipped: a mount namespace of one's own needs root");
+  } else {
+    CHECK(result == 0);
+  }
 }
