@@ -91,8 +91,8 @@ void check_sgd(OptimizerCase& c) {
 
 void check_adam(OptimizerCase& c, bool decoupled) {
   const auto [beta1, beta2] = c.betas();
-  const kernels::AdamUpdate spec{.beta1 = static_cast<float>(beta1),
-                                 .beta2 = static_cast<float>(beta2),
+  const kernels::AdamUpdate spec{.beta1 = static_cast<decltype(kernels::AdamUpdate::beta1)>(beta1),
+                                 .beta2 = static_cast<decltype(kernels::AdamUpdate::beta2)>(beta2),
                                  .epsilon = c.option_f("eps"),
                                  .weight_decay = c.option_f("weight_decay"),
                                  .decoupled = decoupled};
