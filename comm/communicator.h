@@ -28,8 +28,8 @@ struct ExchangeLabel {
 };
 
 /// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its
-/// deadline (`CommOptions::timeout`) or with a CommError that names the ranks that were missing. Calls come from
-/// one thread at a time. After an error the group is of no further use.
+/// deadline (`CommOptions::timeout`) or with a CommError that names the ranks that were missing. Calls come
+/// from one thread at a time. After an error the group is of no further use.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -40,8 +40,8 @@ class Communicator {
   /// once; the same `bytes` on all ranks.
   virtual std::span<std::byte> allocate_arena(std::size_t bytes) = 0;
 
-  /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in one
-  /// fixed binary tree over the ranks. The same bits on every rank and in every run. f32 and f64.
+  /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in
+  /// one fixed binary tree over the ranks. The same bits on every rank and in every run. f32 and f64.
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 

@@ -16,7 +16,7 @@ struct SampleSpec {
   DType input_dtype = DType::f32;
   Shape input_shape;
   DType target_dtype = DType::i64;
-  Shape target_shape;          ///< rank 0 for a class index
+  Shape target_shape;            ///< rank 0 for a class index
   std::int64_t num_classes = 0;  ///< 0: the targets are no classes
 
   std::size_t input_bytes() const {

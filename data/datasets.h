@@ -13,13 +13,13 @@ enum class Split { train, test };
 
 /// What `--dataset` and its options say. Fields that a data set has no use for are ignored by it.
 struct DatasetOptions {
-  std::string name;                            ///< fashion-mnist, mnist, synthetic, tensors
-  std::filesystem::path data_dir;              ///< empty: where the distribution's package puts it
-  std::int64_t samples = 10000;                ///< synthetic
-  Shape image_shape;                           ///< synthetic: shape of an input
-  std::int64_t num_classes = 10;               ///< synthetic: 0 gives f32 targets of `target_shape`
-  Shape target_shape;                          ///< synthetic regression
-  std::uint64_t seed = 0;                      ///< synthetic
+  std::string name{};                ///< fashion-mnist, mnist, synthetic, tensors
+  std::filesystem::path data_dir{};  ///< empty: where the distribution's package puts it
+  std::int64_t samples = 10000;      ///< synthetic
+  Shape image_shape{};               ///< synthetic: shape of an input
+  std::int64_t num_classes = 10;     ///< synthetic: 0 gives f32 targets of `target_shape`
+  Shape target_shape{};              ///< synthetic regression
+  std::uint64_t seed = 0;            ///< synthetic
 };
 
 /// UsageError for an unknown name (with the nearest), DataError for files.
@@ -32,7 +32,8 @@ struct DatasetInfo {
 };
 std::vector<DatasetInfo> list_datasets();
 
-/// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no data).
+/// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
+/// data).
 SampleSpec dataset_spec(const DatasetOptions& options);
 
 }  // namespace lockstep::data

@@ -19,7 +19,7 @@ struct Batch {
   std::int64_t index = 0;    ///< of the batch in its epoch
   std::int64_t samples = 0;  ///< rows filled; the rest of the slot is stale
   bool last_of_epoch = false;
-  std::span<const std::byte> input;   ///< `samples` rows
+  std::span<const std::byte> input;  ///< `samples` rows
   std::span<const std::byte> target;
   std::size_t slot = 0;
 };

@@ -19,13 +19,14 @@ struct Finding {
   std::string source;
   std::optional<World> world;
   std::string reason;
+  bool broken = false;  ///< its variables are there, but malformed or incomplete: `reason` tells
 };
 
-/// Every source in order of precedence: launch or torchrun, openmpi, slurm, alone.
+/// Every source in order of precedence: launch, torchrun, openmpi, slurm, alone. Never throws UsageError.
 std::vector<Finding> examine(const Environment& environment);
 
-/// The World to use. `forced` (--world) names a source, or is empty. UsageError when two sources disagree (both
-/// are shown), when a variable is malformed, or when something hints at more ranks than were found.
+/// The World to use. `forced` (--world) names a source, or is empty. UsageError when two sources disagree
+/// (both are shown), when a variable is malformed, or when something hints at more ranks than were found.
 World find_world(const Environment& environment, const std::string& forced = {});
 
 }  // namespace lockstep::comm

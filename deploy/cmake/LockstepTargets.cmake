@@ -2,8 +2,11 @@
 
 add_library(lockstep_policy INTERFACE)
 target_compile_features(lockstep_policy INTERFACE cxx_std_20)
+# Designated initialisers leave the rest at its defaults on purpose. GCC 12 raises false alarms of -Wrestrict on
+# std::string's operator+ (gcc.gnu.org/PR105329).
 target_compile_options(lockstep_policy INTERFACE
-  $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -fno-math-errno>)
+  $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
+  -fno-math-errno>)
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_policy INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
@@ -22,6 +25,11 @@ function(lockstep_library name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 
+# tests_<label> builds all test programs of a label, and the programs that they start
+foreach(label unit parity cluster fault slow interop slurm gpu)
+  add_custom_target(tests_${label})
+endforeach()
+
 # lockstep_test(NAME LABEL label SOURCES a.cpp ... LINKS ... [TIMEOUT s]): one Catch2 program, one ctest entry
 function(lockstep_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINKS" ${ARGN})
@@ -31,5 +39,23 @@ function(lockstep_test name)
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} lockstep_catch_main)
   add_test(NAME ${name} COMMAND test_${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+  lockstep_label_test(${name} ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
+endfunction()
+
+# lockstep_label_test(NAME LABEL TIMEOUT s [NEEDS targets ...]): what every ctest entry has, script or program. The
+# folder's name is a second label.
+function(lockstep_label_test name label)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "NEEDS" ${ARGN})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set(labels ${label} ${folder})
+  list(REMOVE_DUPLICATES labels)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT})
+  if(NOT label STREQUAL unit)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)  # several ranks each: not side by side on two cores
+  endif()
+  foreach(target launch trainer ${ARG_NEEDS})
+    if(TARGET ${target})
+      add_dependencies(tests_${label} ${target})
+    endif()
+  endforeach()
 endfunction()

@@ -1,7 +1,6 @@
 #include <fcntl.h>
 
 #include <fstream>
-#include <iterator>
 
 #include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
@@ -9,27 +8,17 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace lockstep;
-using tests::message_of;
-using tests::TemporaryFolder;
+using namespace lockstep::tests;
 
 namespace {
 
 bool is_open(int fd) {
   return ::fcntl(fd, F_GETFD) != -1;
-}
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::size_t files_in(const TemporaryFolder& folder) {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder.path()),
-                                                std::filesystem::directory_iterator()));
 }
 
 }  // namespace
@@ -91,7 +80,7 @@ TEST_CASE("an atomic file appears whole") {
     file.commit();
   }
   CHECK(contents(folder / "file") == "new text");
-  CHECK(files_in(folder) == 1);
+  CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("an atomic file that is given up leaves the old one and no litter") {
@@ -99,7 +88,7 @@ TEST_CASE("an atomic file that is given up leaves the old one and no litter") {
   std::ofstream(folder / "file") << "old";
   AtomicFile(folder / "file").write("new");
   CHECK(contents(folder / "file") == "old");
-  CHECK(files_in(folder) == 1);
+  CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("an atomic file without a folder says so") {

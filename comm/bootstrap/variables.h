@@ -1,0 +1,34 @@
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "comm/bootstrap/bootstrap.h"
+
+namespace lockstep::comm {
+
+/// Typed reading of environment variables; UsageErrors show the variable and its value.
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) : environment_(environment) {}
+
+  bool has(const char* name) const { return environment_(name).has_value(); }
+  std::optional<std::string> text(const char* name) const { return environment_(name); }
+  std::string text_or(const char* name, std::string otherwise) const;
+
+  /// A number from `least` to `most`, or nothing when the variable is not set.
+  std::optional<int> number(const char* name, int least, int most) const;
+  int required_number(const char* name, int least, int most) const;
+
+  /// Those of `names` that are not set.
+  std::string missing(std::initializer_list<const char*> names) const;
+  bool has_any(std::initializer_list<const char*> names) const;
+
+ private:
+  const Environment& environment_;
+};
+
+inline constexpr int most_ranks = 1 << 20;
+
+}  // namespace lockstep::comm

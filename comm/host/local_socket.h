@@ -1,0 +1,53 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "comm/fd.h"
+
+namespace lockstep::comm {
+
+/// One datagram of the meeting of a node's ranks; both ends run on one machine, so it travels as it lies.
+struct LocalMessage {
+  enum class Type : std::uint16_t { hello = 1, welcome, ready, go, refuse, goodbye };
+  static constexpr std::uint32_t expected_magic = 0x4C4B4D54;
+  static constexpr std::uint16_t expected_version = 1;
+
+  std::uint32_t magic = expected_magic;
+  std::uint16_t version = expected_version;
+  Type type = Type::hello;
+  std::int32_t rank = 0;
+  std::int32_t size = 0;
+  std::uint64_t nonce = 0;
+  char text[512] = {};
+
+  void set_text(std::string_view value);
+};
+
+struct Credentials {
+  pid_t pid;
+  uid_t uid;
+};
+
+enum class Arrival { message, nothing_yet, closed, malformed };
+
+/// Listens on the abstract Unix socket `name`. An empty Fd when the name is taken.
+Fd listen_local(const std::string& name);
+
+/// An empty Fd when nobody listens yet.
+Fd connect_local(const std::string& name);
+
+/// Who is at the other end, as the kernel knows.
+Credentials peer_credentials(int socket);
+
+/// Hands `passed_fd` over too, unless it is -1. False when the peer is gone; never raises SIGPIPE.
+bool send_local(int socket, const LocalMessage& message, int passed_fd = -1) noexcept;
+
+/// Never waits. A passed descriptor is stored in `passed_fd` when that is given.
+Arrival receive_local(int socket, LocalMessage& message, Fd* passed_fd = nullptr);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,90 @@
+#include "comm/host/meeting_guest.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "comm/host/local_socket.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+// Rank 0's report names those who are missing; it is sent at the same deadline, so wait a little longer for
+// it.
+constexpr Seconds grace_for_report{0.5};
+
+Fd connect_before(const std::string& socket_name, Deadline deadline) {
+  using namespace std::chrono_literals;
+  auto pause = 100us;
+  std::string obstacle = "rank 0 did not come to the meeting";
+  while (true) {
+    Fd socket = connect_local(socket_name);
+    if (socket) {
+      const Credentials host = peer_credentials(socket.get());
+      if (host.uid == geteuid()) return socket;
+      obstacle =
+          fmt::format("the meeting socket @{} is held by user {} (pid {})", socket_name, host.uid, host.pid);
+    }
+    if (deadline.passed())
+      throw CommError(fmt::format("{} in time: did it start, with the same run id?", obstacle));
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::microseconds>(pause * 2, 5ms);
+  }
+}
+
+/// The next message of rank 0, which must be `expected`.
+LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline, Fd* passed_fd = nullptr) {
+  const Deadline last = Deadline::in(deadline.left() + grace_for_report);
+  LocalMessage message;
+  while (true) {
+    switch (receive_local(socket, message, passed_fd)) {
+      case Arrival::message:
+        if (message.type == expected) return message;
+        if (message.type == LocalMessage::Type::refuse) throw CommError(message.text);
+        [[fallthrough]];
+      case Arrival::malformed:
+        throw CommError("rank 0 speaks another protocol: do all ranks run the same version?");
+      case Arrival::closed:
+        throw CommError("rank 0 closed its connection during the meeting");
+      case Arrival::nothing_yet:
+        break;
+    }
+    if (last.passed()) throw CommError("rank 0 did not complete the meeting in time");
+    pollfd event{socket, POLLIN, 0};
+    poll(&event, 1, static_cast<int>(last.left().count() * 1000) + 1);
+  }
+}
+
+}  // namespace
+
+LocalGroup join_meeting(const World& world, const std::string& socket_name, Deadline deadline) {
+  Fd socket = connect_before(socket_name, deadline);
+  LocalMessage hello;
+  hello.rank = world.rank;
+  hello.size = world.size;
+  send_local(socket.get(), hello);  // a failure shows as a closed connection below
+
+  Fd memfd;
+  expect(socket.get(), LocalMessage::Type::welcome, deadline, &memfd);
+  Segment segment = Segment::open(std::move(memfd), world.size);
+  segment.publish_affinity(world.rank);
+
+  LocalMessage ready;
+  ready.type = LocalMessage::Type::ready;
+  ready.rank = world.rank;
+  ready.nonce = segment.nonce();
+  send_local(socket.get(), ready);
+  expect(socket.get(), LocalMessage::Type::go, deadline);
+
+  std::vector<LocalPeer> peers;
+  const pid_t host_pid = peer_credentials(socket.get()).pid;
+  peers.push_back(LocalPeer{.rank = 0, .pid = host_pid, .socket = std::move(socket)});
+  return LocalGroup{std::move(segment), std::move(peers)};
+}
+
+}  // namespace lockstep::comm

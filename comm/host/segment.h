@@ -1,0 +1,77 @@
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "comm/fd.h"
+#include "comm/host/mapping.h"
+
+namespace lockstep::comm {
+
+/// One rank's part of the shared control area: a cache line that it alone writes (but for `sleepers`) and the
+/// others watch.
+struct alignas(64) RankLine {
+  std::atomic<std::uint32_t> round;     ///< rounds that this rank has arrived at; a futex word
+  std::atomic<std::uint32_t> sleepers;  ///< ranks that sleep on `round`
+  /// What the rank is doing in an even and an odd round, so that calls that do not match are noticed.
+  std::array<std::atomic<std::uint32_t>, 2> signature;
+  std::atomic<std::uint32_t> left;  ///< 1: it left in order and arrives at no further round
+};
+
+/// The memory that the ranks of a node share: a memfd that holds the control area, two mailboxes per rank
+/// and, once asked for, every rank's arena. Its first rank creates it; the others map the descriptor they are
+/// handed.
+class Segment {
+ public:
+  static constexpr std::size_t mailbox_bytes = std::size_t{64} << 10;
+
+  static Segment create(int ranks, std::uint64_t nonce);
+  /// CommError when the memory does not look like a segment for so many ranks.
+  static Segment open(Fd memfd, int ranks);
+
+  int fd() const { return memfd_.get(); }
+  int ranks() const { return ranks_; }
+  std::uint64_t nonce() const;
+
+  RankLine& line(int rank) const;
+  /// Rank `rank`'s mailbox of an even or odd round.
+  std::span<std::byte> mailbox(int rank, std::uint32_t round) const;
+
+  /// Makes room in the file for an arena of `bytes` for each rank. One rank does it, before any maps them.
+  void reserve_arenas(std::size_t bytes);
+  void map_arenas(std::size_t bytes);
+  std::span<std::byte> arena(int rank) const;
+  /// Creates the pages of a rank's arena, or maps them when they are there, so that first use is fast.
+  void populate_arena(int rank) const;
+
+  /// Tells which cores a rank may use; before the meeting ends.
+  void publish_affinity(int rank);
+  /// Cores that at least one rank may use.
+  int usable_cores() const;
+
+  /// The first caller's reason stays; every wait of every rank ends.
+  void abort(std::string_view reason) noexcept;
+  bool aborted() const noexcept;
+  std::string abort_reason() const;
+
+ private:
+  struct Control;
+  Segment(Fd memfd, int ranks);
+  Control& control() const;
+
+  Fd memfd_;
+  int ranks_;
+  Mapping control_;
+  Mapping arenas_;
+  std::size_t arena_bytes_ = 0;
+  std::size_t arena_stride_ = 0;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "comm/store/frame.h"
+
+namespace lockstep::comm {
+
+/// The store's keys and values, and what each request does to them. No sockets.
+class Table {
+ public:
+  /// The reply to a request. Type refused when its fields are malformed or it is no request.
+  Frame answer(const Frame& request);
+
+ private:
+  Frame set(FieldReader& fields);
+  Frame get(FieldReader& fields) const;
+  Frame add(FieldReader& fields);
+  Frame compare_and_set(FieldReader& fields);
+  Frame erase(FieldReader& fields);
+  Frame current(const std::string& key) const;
+
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace lockstep::comm

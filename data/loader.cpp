@@ -1,0 +1,262 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "data/batch_queue.h"
+#include "data/batch_ring.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::size_t kHeld = 2;  // batches that the caller may hold while it asks for another
+constexpr std::size_t kDeepestRing = 64;
+constexpr std::size_t kDeepRingBytes = 2 * 1024 * 1024;  // that deeper prefetch of small batches may take
+
+LoaderOptions checked(LoaderOptions options) {
+  const auto require = [](const char* what, std::int64_t given, std::int64_t least) {
+    if (given < least)
+      throw UsageError(fmt::format("{} {} is too small: give {} or more", what, given, least));
+  };
+  require("batch size", options.batch_size, 1);
+  require("number of loader workers", options.workers, 0);
+  require("prefetch factor", options.prefetch_factor, 1);
+  return options;
+}
+
+/// The ring that the options ask for.
+std::size_t least_slots(const LoaderOptions& options) {
+  return kHeld + 1 +
+         static_cast<std::size_t>(options.workers) * static_cast<std::size_t>(options.prefetch_factor);
+}
+
+/// The ring that pays: deep for small batches, so that workers are woken seldom, and then for many batches.
+std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
+  const std::size_t least = least_slots(options);
+  if (options.workers == 0) return least;
+  const std::size_t batch_bytes =
+      static_cast<std::size_t>(options.batch_size) * (spec.input_bytes() + spec.target_bytes());
+  return std::max(least, std::min(kDeepestRing, kDeepRingBytes / batch_bytes));
+}
+
+}  // namespace
+
+/// Workers claim batches in order from the queue and fill the ring's slots; `next` takes them in order. A
+/// worker that finds the ring full sleeps until enough slots are free to be worth waking for. `next` sleeps
+/// only for a batch that a worker is filling: one that nobody has begun it fills itself.
+class Loader::Impl {
+ public:
+  Impl(DatasetPtr dataset, Indices indices, LoaderOptions options);
+  ~Impl() { stop(); }
+
+  std::optional<Batch> next(Deadline deadline);
+  void release(const Batch& batch);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  void start();
+  void stop() noexcept;
+  void work();
+  bool claim_and_fill(Lock& lock);
+  void fill(const BatchQueue::Claim& claim);
+  void fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& slot) const;
+  void make_order(Lock& lock);
+  void sleep_until_there_is_room(Lock& lock);
+  bool bring_next(Deadline deadline);
+  void sleep_until_next_is_ready(Lock& lock, Deadline deadline);
+
+  const DatasetPtr dataset_;
+  const LoaderOptions options_;
+  BatchRing ring_;
+  const std::uint64_t worth_waking_for_;  ///< free slots
+  std::uint64_t next_ = 0;                ///< number of the batch that `next` gives
+
+  std::mutex mutex_;
+  BatchQueue queue_;       ///< guarded by mutex_
+  bool stopping_ = false;  ///< guarded by mutex_
+  std::condition_variable workers_wake_;
+  std::condition_variable caller_wakes_;
+  /// The batch for which a slot must become free before workers wake, and the one that must be ready before
+  /// the caller does. A sleeper stores its wish and then looks at the slot; the other side changes the slot
+  /// and then looks at the wish; all of it is sequentially consistent, so one of them sees the other.
+  alignas(64) std::atomic<std::uint64_t> workers_await_{kNone};
+  alignas(64) std::atomic<std::uint64_t> caller_awaits_{kNone};
+  std::vector<std::thread> threads_;
+};
+
+Loader::Impl::Impl(DatasetPtr dataset, Indices indices, LoaderOptions options)
+    : dataset_(std::move(dataset)),
+      options_(checked(options)),
+      ring_(dataset_->spec(), options_.batch_size, slots_for(options_, dataset_->spec())),
+      worth_waking_for_(1 + (ring_.size() - least_slots(options_)) / 2),
+      queue_(std::move(indices), options_) {
+  start();
+}
+
+void Loader::Impl::start() {
+  try {
+    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw DeviceError(fmt::format("cannot start loader worker {} of {}: {}; give fewer by --num-workers",
+                                  threads_.size() + 1, options_.workers, error.code().message()));
+  }
+}
+
+void Loader::Impl::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  workers_wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::Impl::work() {
+  Lock lock(mutex_);
+  while (!stopping_ && !queue_.finished()) {
+    const bool order_is_due = queue_.batches_left() <= static_cast<std::int64_t>(ring_.size());
+    if (queue_.wants_order() && order_is_due) {
+      make_order(lock);
+    } else if (claim_and_fill(lock)) {
+      continue;
+    } else if (queue_.wants_order()) {
+      make_order(lock);  // early: there is nothing else to do
+    } else {
+      sleep_until_there_is_room(lock);
+    }
+  }
+}
+
+/// Claims the next batch, if its slot is free, and fills it with the lock released.
+bool Loader::Impl::claim_and_fill(Lock& lock) {
+  if (!queue_.has_batch() || !ring_.is_free_for(queue_.claimed())) return false;
+  const BatchQueue::Claim claim = queue_.claim();
+  lock.unlock();
+  fill(claim);
+  lock.lock();
+  return true;
+}
+
+void Loader::Impl::fill(const BatchQueue::Claim& claim) {
+  BatchRing::Slot& slot = ring_.slot_of(claim.number);
+  try {
+    if (claim.order->error) std::rethrow_exception(claim.order->error);
+    fill_rows(claim, slot);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  ring_.make_ready(claim.number);
+  if (caller_awaits_.load() == claim.number) {
+    const std::lock_guard lock(mutex_);
+    caller_wakes_.notify_one();
+  }
+}
+
+void Loader::Impl::fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& slot) const {
+  const EpochOrder& order = *claim.order;
+  const std::int64_t first = claim.batch * options_.batch_size;
+  const std::int64_t rows = std::min(options_.batch_size, std::ssize(order.indices) - first);
+  const std::size_t input_bytes = dataset_->spec().input_bytes();
+  const std::size_t target_bytes = dataset_->spec().target_bytes();
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    dataset_->get(order.indices[static_cast<std::size_t>(first) + row], order.epoch,
+                  slot.input.subspan(row * input_bytes, input_bytes),
+                  slot.target.subspan(row * target_bytes, target_bytes));
+  }
+  slot.batch.epoch = order.epoch;
+  slot.batch.index = claim.batch;
+  slot.batch.samples = rows;
+  slot.batch.last_of_epoch = claim.batch + 1 == order.batches;
+  slot.batch.input = slot.input.first(static_cast<std::size_t>(rows) * input_bytes);
+  slot.batch.target = slot.target.first(static_cast<std::size_t>(rows) * target_bytes);
+}
+
+void Loader::Impl::make_order(Lock& lock) {
+  const std::int64_t epoch = queue_.begin_order();
+  lock.unlock();
+  auto order = queue_.make_order(epoch);
+  lock.lock();
+  queue_.finish_order(std::move(order));
+  workers_wake_.notify_all();
+  caller_wakes_.notify_one();
+}
+
+void Loader::Impl::sleep_until_there_is_room(Lock& lock) {
+  if (queue_.has_batch()) {
+    std::uint64_t awaited = queue_.claimed() + worth_waking_for_ - 1;
+    if (ring_.is_free_for(awaited)) awaited = queue_.claimed();  // released out of order
+    workers_await_.store(awaited);
+    if (ring_.is_free_for(awaited)) return;
+  }
+  workers_wake_.wait(lock);
+}
+
+std::optional<Batch> Loader::Impl::next(Deadline deadline) {
+  if (!ring_.is_ready(next_) && !bring_next(deadline)) return std::nullopt;
+  const BatchRing::Slot& slot = ring_.slot_of(next_);
+  if (slot.error) std::rethrow_exception(slot.error);
+  ++next_;
+  return slot.batch;
+}
+
+/// Until batch `next_` is ready; false if there is none.
+bool Loader::Impl::bring_next(Deadline deadline) {
+  Lock lock(mutex_);
+  while (!ring_.is_ready(next_)) {
+    const bool begun = queue_.claimed() > next_;
+    if (!begun && queue_.finished()) return false;
+    if (!begun && claim_and_fill(lock)) continue;
+    if (!begun && queue_.has_batch())
+      throw std::logic_error("Loader::next: all batches are held, none released");
+    if (!begun && queue_.wants_order()) {
+      make_order(lock);
+    } else {
+      sleep_until_next_is_ready(lock, deadline);
+    }
+  }
+  return true;
+}
+
+void Loader::Impl::sleep_until_next_is_ready(Lock& lock, Deadline deadline) {
+  caller_awaits_.store(next_);
+  if (!ring_.is_ready(next_) && caller_wakes_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
+      !ring_.is_ready(next_)) {
+    caller_awaits_.store(kNone);
+    throw CommError(fmt::format(
+        "the loader did not deliver batch {} in time: is the data set slow or its disk stuck?", next_));
+  }
+  caller_awaits_.store(kNone);
+}
+
+void Loader::Impl::release(const Batch& batch) {
+  const std::uint64_t freed_for = ring_.make_free(ring_[batch.slot]);
+  if (workers_await_.load() == freed_for) {
+    const std::lock_guard lock(mutex_);
+    workers_await_.store(kNone);
+    workers_wake_.notify_all();
+  }
+}
+
+Loader::Loader(DatasetPtr dataset, Indices indices, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(indices), options)) {}
+
+Loader::~Loader() = default;
+
+std::optional<Batch> Loader::next(Deadline deadline) {
+  return impl_->next(deadline);
+}
+
+void Loader::release(const Batch& batch) {
+  impl_->release(batch);
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,75 @@
+#include "data/sampler.h"
+
+#include <numeric>
+#include <random>
+#include <utility>
+
+namespace lockstep::data {
+namespace {
+
+/// From this size on PyTorch draws 64 bits for each position and shuffles inside out.
+constexpr std::int64_t kWideDraws = 0xffffffff / 20;
+
+std::vector<std::int64_t> every_nth(const std::vector<std::int64_t>& order, std::int64_t total, int first,
+                                    int step) {
+  std::vector<std::int64_t> result;
+  result.reserve(static_cast<std::size_t>((total - first + step - 1) / step));
+  for (std::int64_t i = first; i < total; i += step) {
+    result.push_back(order[static_cast<std::size_t>(i % std::ssize(order))]);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
+  std::mt19937 generator(static_cast<std::uint32_t>(seed));
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  const auto size = static_cast<std::uint64_t>(n);
+  if (n < kWideDraws) {
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    for (std::uint32_t i = 0; i + 1 < size; ++i) {
+      const auto ahead = static_cast<std::uint32_t>(generator()) % (static_cast<std::uint32_t>(n) - i);
+      std::swap(order[i], order[i + ahead]);
+    }
+    return order;
+  }
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t high = generator();
+    const std::uint64_t draw = high << 32 | generator();
+    const std::uint64_t other = draw % (i + 1);
+    order[i] = order[other];
+    order[other] = static_cast<std::int64_t>(i);
+  }
+  return order;
+}
+
+std::int64_t DistributedSampler::size() const {
+  if (drop_last) return samples / replicas;
+  return (samples + replicas - 1) / replicas;
+}
+
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+  if (samples == 0) return {};
+  std::vector<std::int64_t> order;
+  if (shuffle) {
+    order = torch_randperm(samples, seed + static_cast<std::uint64_t>(epoch));
+  } else {
+    order.resize(static_cast<std::size_t>(samples));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+  }
+  return every_nth(order, size() * replicas, rank, replicas);
+}
+
+std::int64_t ExactSampler::size() const {
+  return rank < samples ? (samples - rank - 1) / replicas + 1 : 0;
+}
+
+std::vector<std::int64_t> ExactSampler::indices() const {
+  std::vector<std::int64_t> result;
+  result.reserve(static_cast<std::size_t>(size()));
+  for (std::int64_t i = rank; i < samples; i += replicas) result.push_back(i);
+  return result;
+}
+
+}  // namespace lockstep::data

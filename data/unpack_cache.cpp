@@ -1,0 +1,175 @@
+#include "data/unpack_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "data/gunzip.h"
+#include "kernels/base/atomic_file.h"
+#include "kernels/base/deadline.h"
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "kernels/base/sha256.h"
+#include "kernels/base/unique_fd.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Seconds kPatience{60};  // for another process that is unpacking the same file
+
+/// Where the contents of one file are kept: all entries of a path share a prefix, each state of the file has
+/// one.
+struct Entry {
+  fs::path folder;
+  std::string prefix;
+  std::string name;
+
+  fs::path path() const { return folder / name; }
+  fs::path lock() const { return folder / (prefix + ".lock"); }
+};
+
+Entry entry_for(const fs::path& folder, const fs::path& compressed) {
+  struct stat status {};
+  if (::stat(compressed.c_str(), &status) != 0) {
+    throw DataError(fmt::format("{}: cannot open: {}", compressed.string(), errno_message(errno)));
+  }
+  const std::string prefix = Sha256().update(fs::canonical(compressed).string()).hex().substr(0, 16);
+  return {folder, prefix,
+          fmt::format("{}-{}-{}.{:09}-{}", prefix, status.st_size, status.st_mtim.tv_sec,
+                      status.st_mtim.tv_nsec, compressed.stem().string())};
+}
+
+/// None if nothing is kept, or what is kept was cut or damaged: then it is unpacked again.
+std::optional<FileBytes> kept_whole(const fs::path& path, const UnpackCache::SizeOf& size_of) {
+  try {
+    MappedFile file(path);
+    if (size_of(file.bytes()) == file.bytes().size()) return FileBytes(std::move(file));
+  } catch (const DataError&) {
+  }
+  return std::nullopt;
+}
+
+/// Held until the descriptor is closed, by death too.
+UniqueFd lock(const fs::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd) throw DeviceError(fmt::format("{}: cannot create: {}", path.string(), errno_message(errno)));
+  const Deadline deadline = Deadline::in(kPatience);
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      throw DeviceError(fmt::format("{}: cannot lock: {}", path.string(), errno_message(errno)));
+    }
+    if (deadline.passed()) throw DeviceError(fmt::format("{}: locked by another process", path.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fd;
+}
+
+/// Contents of earlier states of the file, and parts that a killed process left. Called under the lock.
+void remove_stale(const Entry& entry) {
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(entry.folder, ignored)) {
+    const std::string name = file.path().filename().string();
+    const bool ours = name.rfind(entry.prefix + "-", 0) == 0 || name.rfind("." + entry.prefix + "-", 0) == 0;
+    if (ours && name != entry.name) fs::remove(file.path(), ignored);
+  }
+}
+
+/// Unpacks and holds the contents to the size that their head tells.
+void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
+            const std::function<void(std::span<const std::byte>)>& sink) {
+  std::optional<std::uint64_t> size;
+  std::uint64_t seen = 0;
+  gunzip(compressed, [&](std::span<const std::byte> piece) {
+    if (!size) size = size_of(piece);
+    seen += piece.size();
+    if (seen > *size) {
+      throw DataError(
+          fmt::format("{}: offset {} of the unpacked data: bytes behind the end that its header tells",
+                      compressed.string(), *size));
+    }
+    sink(piece);
+  });
+  if (!size) size = size_of({});
+  if (seen < *size) {
+    throw DataError(
+        fmt::format("{}: offset {} of the unpacked data: it ends here, but its header tells {} bytes",
+                    compressed.string(), seen, *size));
+  }
+}
+
+FileBytes unpack_into_memory(const fs::path& compressed, const UnpackCache::SizeOf& size_of) {
+  std::vector<std::byte> bytes;
+  unpack(compressed, size_of,
+         [&bytes](auto piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  return FileBytes(std::move(bytes));
+}
+
+void warn_once(const std::string& reason) {
+  static std::once_flag once;
+  std::call_once(once, [&reason] {
+    spdlog::warn(
+        "cannot keep unpacked data: {}; it is unpacked into memory at every start "
+        "(set XDG_CACHE_HOME to a folder that you may write to)",
+        reason);
+  });
+}
+
+}  // namespace
+
+std::span<const std::byte> FileBytes::bytes() const {
+  if (const auto* file = std::get_if<MappedFile>(&bytes_)) return file->bytes();
+  return std::get<std::vector<std::byte>>(bytes_);
+}
+
+fs::path default_cache_folder() {
+  // The standard has relative paths ignored.
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+    return fs::path(cache) / "lockstep";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    return fs::path(home) / ".cache/lockstep";
+  }
+  return {};
+}
+
+FileBytes UnpackCache::open(const fs::path& compressed, const SizeOf& size_of) const {
+  try {
+    return open_kept(compressed, size_of);
+  } catch (const DeviceError& error) {
+    warn_once(error.what());
+  }
+  return unpack_into_memory(compressed, size_of);
+}
+
+FileBytes UnpackCache::open_kept(const fs::path& compressed, const SizeOf& size_of) const {
+  if (folder_.empty()) throw DeviceError("neither XDG_CACHE_HOME nor HOME is set");
+  const Entry entry = entry_for(folder_, compressed);
+  if (auto kept = kept_whole(entry.path(), size_of)) return std::move(*kept);
+
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) throw DeviceError(fmt::format("{}: cannot create: {}", folder_.string(), error.message()));
+  const UniqueFd held = lock(entry.lock());
+  if (auto kept = kept_whole(entry.path(), size_of)) return std::move(*kept);
+  remove_stale(entry);
+  AtomicFile file(entry.path());
+  unpack(compressed, size_of, [&file](auto piece) { file.write(piece); });
+  file.commit();
+  return FileBytes(MappedFile(entry.path()));
+}
+
+}  // namespace lockstep::data

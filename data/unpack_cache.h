@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "kernels/base/mapped_file.h"
+
+namespace lockstep::data {
+
+/// The contents of a file, mapped or, where they could not be kept on the disk, in memory.
+class FileBytes {
+ public:
+  explicit FileBytes(MappedFile file) : bytes_(std::move(file)) {}
+  explicit FileBytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+
+  std::span<const std::byte> bytes() const;
+
+ private:
+  std::variant<MappedFile, std::vector<std::byte>> bytes_;
+};
+
+/// `$XDG_CACHE_HOME/lockstep`, else `~/.cache/lockstep`; empty if neither variable is set.
+std::filesystem::path default_cache_folder();
+
+/// Gzip files, each unpacked once per machine into a folder and mapped from there by every process and every
+/// later run. A file that changed (size or time of modification) is unpacked anew. Where the folder cannot be
+/// written, the contents are unpacked into memory, with one warning.
+class UnpackCache {
+ public:
+  /// Tells from the first bytes of the contents how many there must be in all; throws DataError if they are
+  /// wrong.
+  using SizeOf = std::function<std::uint64_t(std::span<const std::byte> head)>;
+
+  explicit UnpackCache(std::filesystem::path folder = default_cache_folder()) : folder_(std::move(folder)) {}
+
+  /// DataError if the file or its contents are damaged; nothing is kept then.
+  FileBytes open(const std::filesystem::path& compressed, const SizeOf& size_of) const;
+
+ private:
+  FileBytes open_kept(const std::filesystem::path& compressed, const SizeOf& size_of) const;
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace lockstep::data

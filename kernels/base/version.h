@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string_view>
+
+namespace lockstep {
+
+/// The release, e.g. "0.1.0". Link lockstep::version.
+std::string_view version();
+
+/// The commit that was built, "-dirty" when files differed from it, "unknown" outside a git checkout.
+std::string_view commit();
+
+}  // namespace lockstep

@@ -1,0 +1,166 @@
+#include "launcher/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+
+// hwloc is not used here: its topology load alone takes longer than everything else that launch does.
+namespace lockstep::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+int to_int(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+CpuList siblings(int cpu, const fs::path& root) {
+  const auto file = fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
+  return parse_cpu_list(first_line(root / file));
+}
+
+std::vector<CpuList> group_by_core(const CpuList& mask, const fs::path& root) {
+  const bool smt = first_line(root / "sys/devices/system/cpu/smt/active") == "1";
+  std::vector<CpuList> cores;
+  std::set<int> placed;
+  for (int cpu : mask) {
+    if (placed.contains(cpu)) continue;
+    CpuList core = {cpu};
+    if (smt) {
+      for (int sibling : siblings(cpu, root)) {
+        if (sibling != cpu && std::ranges::binary_search(mask, sibling)) core.push_back(sibling);
+      }
+    }
+    placed.insert(core.begin(), core.end());
+    cores.push_back(std::move(core));
+  }
+  return cores;
+}
+
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+double ratio(const std::string& quota, const std::string& period) {
+  const double granted = to_int(quota);
+  return granted > 0 && to_int(period) > 0 ? granted / to_int(period) : no_limit;
+}
+
+double quota_v2(const fs::path& group) {
+  std::istringstream line(first_line(group / "cpu.max"));
+  std::string quota;
+  std::string period;
+  line >> quota >> period;
+  return quota == "max" ? no_limit : ratio(quota, period);
+}
+
+double quota_v1(const fs::path& group) {
+  return ratio(first_line(group / "cpu.cfs_quota_us"), first_line(group / "cpu.cfs_period_us"));
+}
+
+/// The least quota from `group` up to the mount. A container often sees its own group as the mount itself,
+/// while /proc still tells the outer path: folders that are missing simply grant no limit.
+double least_quota(const fs::path& mount, fs::path group, double (*read)(const fs::path&)) {
+  double least = read(mount);
+  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
+    least = std::min(least, read(mount / group));
+  }
+  return least;
+}
+
+double cgroup_quota(const fs::path& root) {
+  const fs::path mounts = root / "sys/fs/cgroup";
+  std::ifstream groups(root / "proc/self/cgroup");
+  double least = no_limit;
+  for (std::string line; std::getline(groups, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    if (controllers.empty()) {
+      least = std::min(
+          {least, least_quota(mounts, group, quota_v2), least_quota(mounts / "unified", group, quota_v2)});
+    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      least = std::min(least, least_quota(mounts / controllers, group, quota_v1));
+    }
+  }
+  return least == no_limit ? 0 : least;
+}
+
+}  // namespace
+
+int Cores::usable() const {
+  const int in_mask = std::max(1, static_cast<int>(cores.size()));
+  return quota > 0 ? std::clamp(static_cast<int>(quota), 1, in_mask) : in_mask;
+}
+
+CpuList affinity_mask() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  CpuList cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+Cores find_cores(const CpuList& mask, const fs::path& root) {
+  return {.cores = group_by_core(mask, root), .quota = cgroup_quota(root)};
+}
+
+std::vector<CpuList> slice_cores(const Cores& cores, int ranks) {
+  std::vector<CpuList> slices;
+  if (ranks < 2 || ranks > cores.usable()) return slices;
+  const auto count = cores.cores.size();
+  const auto parts = static_cast<std::size_t>(ranks);
+  for (std::size_t part = 0; part < parts; ++part) {
+    CpuList& slice = slices.emplace_back();
+    for (auto core = part * count / parts; core < (part + 1) * count / parts; ++core) {
+      slice.insert(slice.end(), cores.cores[core].begin(), cores.cores[core].end());
+    }
+    std::ranges::sort(slice);
+  }
+  return slices;
+}
+
+std::string format_cpu_list(const CpuList& cpus) {
+  std::string text;
+  for (std::size_t first = 0; first < cpus.size();) {
+    std::size_t last = first;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += first == last ? fmt::format("{}", cpus[first]) : fmt::format("{}-{}", cpus[first], cpus[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+CpuList parse_cpu_list(const std::string& text) {
+  CpuList cpus;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const auto dash = range.find('-');
+    const int first = to_int(range);
+    const int last = dash == std::string::npos ? first : to_int(std::string_view(range).substr(dash + 1));
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+}  // namespace lockstep::launcher

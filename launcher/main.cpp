@@ -1,0 +1,175 @@
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "kernels/base/device_count.h"
+#include "kernels/base/error.h"
+#include "launcher/cores.h"
+#include "launcher/endpoint.h"
+#include "launcher/environment.h"
+#include "launcher/logs.h"
+#include "launcher/options.h"
+#include "launcher/output.h"
+#include "launcher/program.h"
+#include "launcher/report.h"
+#include "launcher/signals.h"
+#include "launcher/supervisor.h"
+#include "launcher/worker.h"
+
+namespace lockstep::launcher {
+namespace {
+
+std::int64_t boot_time_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+std::optional<std::string> variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry; ++entry) variables.emplace_back(*entry);
+  return variables;
+}
+
+std::filesystem::path own_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+int terminal_columns() {
+  winsize size = {};
+  if (isatty(STDOUT_FILENO) == 0) return 0;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+int count_ranks(const std::string& wanted, const Cores& cores) {
+  const int devices = wanted == "gpu" || wanted == "auto" ? count_devices() : 0;
+  if (wanted == "gpu" && devices == 0) {
+    throw DeviceError("--nproc-per-node gpu: no GPU is visible here; check CUDA_VISIBLE_DEVICES, or use cpu");
+  }
+  if (wanted == "gpu" || devices > 0) return devices;
+  if (wanted == "cpu" || wanted == "auto") return cores.usable();
+  int ranks = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), ranks);
+  if (error != std::errc{} || end != wanted.data() + wanted.size() || ranks < 1) {
+    throw UsageError(fmt::format("--nproc-per-node {}: want a number from 1, cpu, gpu or auto", wanted));
+  }
+  return ranks;
+}
+
+Job describe_job(const Options& options, const Cores& cores, int ranks, std::int64_t start_ns) {
+  return {.master_addr = options.master_addr,
+          .master_port = options.master_port ? options.master_port : free_port(options.master_addr),
+          .run_id = options.run_id.empty() ? random_id() : options.run_id,
+          .role = options.role,
+          .world_size = ranks,
+          .threads = std::max(1, cores.usable() / ranks),
+          .start_ns = start_ns,
+          .terminal_columns = terminal_columns()};
+}
+
+/// The slices to bind to: none when the user wants more threads than a slice has cores.
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads) {
+  std::vector<CpuList> slices = slice_cores(cores, ranks);
+  if (std::atoi(threads.c_str()) > cores.usable() / ranks) slices.clear();
+  return slices;
+}
+
+std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
+                                  const std::vector<CpuList>& slices, Output& output) {
+  const std::vector<std::string> inherited = own_environment();
+  std::vector<Worker> workers;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
+    const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
+    workers.emplace_back(rank, command, variables, slice, output.open(rank));
+  }
+  output.close_worker_ends();
+  return workers;
+}
+
+std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const LogFolder& logs) {
+  std::vector<RankFacts> facts;
+  for (const Worker& worker : workers) {
+    facts.push_back({.pid = worker.pid(),
+                     .started = worker.started(),
+                     .message = error_message(logs.error_file(worker.rank()))});
+  }
+  return facts;
+}
+
+int launch(const Options& options, std::int64_t start_ns) {
+  const Cores cores = find_cores(affinity_mask());
+  const int ranks = count_ranks(options.nproc_per_node, cores);
+  const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
+  const Job job = describe_job(options, cores, ranks, start_ns);
+  const std::string threads = variable("OMP_NUM_THREADS").value_or("");
+  const std::vector<CpuList> slices = choose_slices(cores, ranks, threads);
+
+  // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no
+  // rank's watch.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signal(SIGPIPE, SIG_IGN);
+  const LogFolder logs(options, job.run_id, ranks);
+  Output output(options, logs, ranks, isatty(STDOUT_FILENO) != 0);
+  Signals signals(options.signals);
+  fmt::print(stderr, "launch: {}\n", start_line(cores, slices, ranks, threads));
+  if (options.redirects.any() || options.tee.any())
+    fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
+
+  std::vector<Worker> workers = start_workers(command, job, logs, slices, output);
+  Supervisor supervisor(workers, signals, output, Seconds(options.shutdown_timeout));
+  const std::vector<Ending> endings = supervisor.run();
+  const std::optional<Ending> cause = decisive_ending(endings);
+  if (!cause) return 0;
+  fmt::print(
+      stderr, "{}",
+      failure_report(*cause, endings, collect_facts(workers, logs), host_name(), supervisor.passed_on()));
+  return cause->exit_code();
+}
+
+int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
+  const Options options = parse_options(arguments, variable);
+  if (options.help) {
+    fmt::print("{}", help_text());
+  } else if (options.version) {
+    fmt::print("launch (Lockstep) {} {}\n", LOCKSTEP_VERSION, LOCKSTEP_COMMIT);
+  } else {
+    return launch(options, start_ns);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
+
+int main(int argc, char** argv) {
+  const std::int64_t start_ns = lockstep::launcher::boot_time_ns();
+  try {
+    return lockstep::launcher::run({argv + 1, argv + argc}, start_ns);
+  } catch (const lockstep::Error& error) {
+    fmt::print(stderr, "launch: {}\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "launch: {}\n", error.what());
+    return static_cast<int>(lockstep::ExitCode::device);
+  }
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/deadline.h"
+
+namespace lockstep::launcher {
+
+/// How one worker ended.
+struct Ending {
+  int rank = 0;
+  int code = 0;    ///< exit code, when it left by itself
+  int signal = 0;  ///< else the signal that killed it
+  Clock::time_point when;
+  bool after_failure = false;  ///< launch was already stopping the ranks because of another's failure
+  bool killed_by_us = false;   ///< launch had sent SIGKILL
+
+  bool good() const { return code == 0 && signal == 0; }
+  bool stopped() const { return code == 75; }   ///< saved and left as asked
+  bool lost_peer() const { return code == 5; }  ///< left because another rank went away
+  /// A failure that stops the other ranks.
+  bool failed() const { return !good() && !stopped(); }
+  /// As a shell tells it: 128 + n for signal n.
+  int exit_code() const { return signal != 0 ? 128 + signal : code; }
+};
+
+/// The ending that decides the run, of all in the order seen; none when every rank left with 0. The first
+/// failure counts, never its echo: what left with 5, or after launch began to stop the ranks, yields to what
+/// did not.
+std::optional<Ending> decisive_ending(const std::vector<Ending>& endings);
+
+/// "was killed by SIGKILL", "left with exit code 3".
+std::string describe(const Ending& ending);
+
+}  // namespace lockstep::launcher

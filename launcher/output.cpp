@@ -1,0 +1,142 @@
+#include "launcher/output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::launcher {
+namespace {
+
+UniqueFd open_file(const std::filesystem::path& path, int flags) {
+  UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), std::strerror(errno)));
+  return file;
+}
+
+UniqueFd create_log(const std::filesystem::path& path) {
+  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+}
+
+/// A full disk loses log lines, never the run.
+void append(const UniqueFd& log, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(log.get(), bytes.data(), bytes.size());
+    if (written <= 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+std::string replace_all(std::string text, const std::string& name, const std::string& value) {
+  for (auto at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
+    text.replace(at, name.size(), value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Output::Output(const Options& options, const LogFolder& logs, int ranks, bool terminal)
+    : options_(options), logs_(logs), ranks_(ranks), terminal_(terminal), console_(terminal) {}
+
+StandardStreams Output::open(int rank) {
+  const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
+  return {.in = inherits_input ? STDIN_FILENO : keep(open_file("/dev/null", O_RDONLY)),
+          .out = open_stream(rank, STDOUT_FILENO),
+          .err = open_stream(rank, STDERR_FILENO)};
+}
+
+int Output::open_stream(int rank, int stream) {
+  const bool teed = options_.tee.has(rank, stream);
+  const bool logged = teed || options_.redirects.has(rank, stream);
+  const bool shown = is_shown(rank) && (teed || !logged);
+  const std::string prefix = prefix_of(rank);
+  if (logged && !shown) return keep(create_log(logs_.stream_file(rank, stream)));
+  if (!shown) return keep(open_file("/dev/null", O_WRONLY));
+  if (!logged && ranks_ == 1 && prefix.empty()) return stream;
+
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", std::strerror(errno)));
+  UniqueFd read_end(ends[0]);
+  const int write_end = keep(UniqueFd(ends[1]));
+  fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+  pipes_.push_back({.fd = std::move(read_end),
+                    .stream = stream,
+                    .lines = Lines(prefix, terminal_ && rank == 0),
+                    .log = logged ? create_log(logs_.stream_file(rank, stream)) : UniqueFd()});
+  return write_end;
+}
+
+int Output::keep(UniqueFd fd) {
+  worker_ends_.push_back(std::move(fd));
+  return worker_ends_.back().get();
+}
+
+bool Output::is_shown(int rank) const {
+  const auto& shown = options_.shown_ranks;
+  return shown.empty() || std::ranges::find(shown, rank) != shown.end();
+}
+
+std::string Output::prefix_of(int rank) const {
+  if (options_.prefix_template.empty()) {
+    return terminal_ && ranks_ > 1 ? fmt::format("[rank{}] ", rank) : std::string();
+  }
+  const std::string number = std::to_string(rank);
+  std::string text = replace_all(options_.prefix_template, "${role_name}", options_.role);
+  text = replace_all(text, "${local_rank}", number);
+  return replace_all(text, "${rank}", number);
+}
+
+void Output::add_polls(std::vector<pollfd>& polls) const {
+  console_.add_polls(polls);
+  if (console_.is_full()) return;
+  for (const Pipe& pipe : pipes_) polls.push_back({.fd = pipe.fd.get(), .events = POLLIN, .revents = 0});
+}
+
+void Output::serve() {
+  for (Pipe& pipe : pipes_) {
+    if (!console_.is_full()) read_some(pipe);
+  }
+  std::erase_if(pipes_, [](const Pipe& pipe) { return !pipe.fd; });
+  console_.flush();
+}
+
+void Output::read_some(Pipe& pipe) {
+  std::array<char, 16384> buffer;
+  const ssize_t count = ::read(pipe.fd.get(), buffer.data(), buffer.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return close_pipe(pipe);
+  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+  if (pipe.log) append(pipe.log, bytes);
+  if (pipe.lines) console_.show(pipe.stream, pipe.lines->feed(bytes));
+  // As in any pipeline: when nobody reads any more, the writer is told by SIGPIPE.
+  if (console_.is_closed(pipe.stream) && !pipe.log) close_pipe(pipe);
+}
+
+void Output::close_pipe(Pipe& pipe) {
+  if (pipe.lines) console_.show(pipe.stream, pipe.lines->finish());
+  pipe.fd.reset();
+}
+
+void Output::drain() {
+  for (Pipe& pipe : pipes_) {
+    std::array<char, 16384> buffer;
+    for (ssize_t count; (count = ::read(pipe.fd.get(), buffer.data(), buffer.size())) > 0;) {
+      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+      if (pipe.log) append(pipe.log, bytes);
+      if (pipe.lines) console_.show(pipe.stream, pipe.lines->feed(bytes));
+    }
+    close_pipe(pipe);
+  }
+  pipes_.clear();
+  console_.flush();
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <poll.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/console.h"
+#include "launcher/lines.h"
+#include "launcher/logs.h"
+#include "launcher/options.h"
+#include "launcher/unique_fd.h"
+#include "launcher/worker.h"
+
+namespace lockstep::launcher {
+
+/// Where every worker's stdout and stderr go: console, log file or both.
+class Output {
+ public:
+  /// `terminal`: the console is one; lines get the prefix of their rank there.
+  Output(const Options& options, const LogFolder& logs, int ranks, bool terminal);
+
+  /// The descriptors to start `rank` with. stdin is ours for rank 0 unless it is a terminal (a process
+  /// outside the foreground group is stopped when it reads one), and /dev/null for the others.
+  StandardStreams open(int rank);
+  /// All workers have started: only they hold the writing ends now.
+  void close_worker_ends() { worker_ends_.clear(); }
+
+  void add_polls(std::vector<pollfd>& polls) const;
+  /// Moves what can be moved without waiting.
+  void serve();
+  /// All workers are gone: takes what their pipes still hold.
+  void drain();
+  bool flushed() const { return console_.empty(); }
+
+ private:
+  struct Pipe {
+    UniqueFd fd;
+    int stream;
+    std::optional<Lines> lines;  ///< none: not shown on the console
+    UniqueFd log;
+  };
+
+  int open_stream(int rank, int stream);
+  int keep(UniqueFd fd);
+  bool is_shown(int rank) const;
+  std::string prefix_of(int rank) const;
+  void read_some(Pipe& pipe);
+  void close_pipe(Pipe& pipe);
+
+  const Options& options_;
+  const LogFolder& logs_;
+  int ranks_;
+  bool terminal_;
+  Console console_;
+  std::vector<Pipe> pipes_;
+  std::vector<UniqueFd> worker_ends_;
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,80 @@
+#include "launcher/report.h"
+
+#include <string.h>
+
+#include <csignal>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace lockstep::launcher {
+namespace {
+
+std::string plural(int count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return Seconds(to - from).count();
+}
+
+const RankFacts& facts_of(const Ending& ending, const std::vector<RankFacts>& ranks) {
+  return ranks[static_cast<std::size_t>(ending.rank)];
+}
+
+std::string why_killed(const Ending& ending) {
+  if (ending.killed_by_us) return " by launch, as it did not end in time (--shutdown-timeout)";
+  if (ending.signal == SIGKILL) return "; the kernel does that when memory runs out: see dmesg";
+  return {};
+}
+
+std::string cause_lines(const Ending& cause, const RankFacts& facts, const std::string& host) {
+  std::string lines = fmt::format(
+      "launch: rank {} (pid {}) {} after {:.1f} s{} [local rank {}, host {}]\n", cause.rank, facts.pid,
+      describe(cause), seconds_between(facts.started, cause.when), why_killed(cause), cause.rank, host);
+  if (!facts.message.empty()) lines += fmt::format("launch:   it said: {}\n", facts.message);
+  return lines;
+}
+
+/// "ranks 1, 2 were killed ..." grouped, as a hundred ranks usually end alike.
+std::string others_line(const Ending& cause, const std::vector<Ending>& endings) {
+  std::map<std::string, std::string> by_ending;
+  for (const Ending& ending : endings) {
+    if (ending.rank == cause.rank) continue;
+    std::string& ranks = by_ending[describe(ending)];
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", ending.rank);
+  }
+  std::string line;
+  for (const auto& [ending, ranks] : by_ending) {
+    line += fmt::format("{}rank {} {}", line.empty() ? "" : "; ", ranks, ending);
+  }
+  return line.empty() ? line : fmt::format("launch:   then {}\n", line);
+}
+
+}  // namespace
+
+std::string start_line(const Cores& cores, const std::vector<CpuList>& slices, int ranks,
+                       const std::string& threads) {
+  const int usable = cores.usable();
+  const std::string each = threads.empty() ? plural(std::max(1, usable / ranks), "thread")
+                                           : fmt::format("OMP_NUM_THREADS={}", threads);
+  std::string line = fmt::format("{} on {}: {} each, ", plural(ranks, "rank"), plural(usable, "core"), each);
+  if (slices.empty()) return line + (ranks > usable ? "not bound (more ranks than cores)" : "not bound");
+  std::string lists;
+  for (const CpuList& slice : slices) lists += (lists.empty() ? "" : " | ") + format_cpu_list(slice);
+  return line + "bound to cores " + lists;
+}
+
+std::string failure_report(const Ending& cause, const std::vector<Ending>& endings,
+                           const std::vector<RankFacts>& ranks, const std::string& host,
+                           std::optional<int> passed_on) {
+  if (cause.stopped()) {
+    const std::string by = passed_on ? fmt::format(" by SIG{}", sigabbrev_np(*passed_on)) : std::string();
+    return fmt::format("launch: stopped{} after saving (exit code 75): start it again to go on\n", by);
+  }
+  std::string report = cause_lines(cause, facts_of(cause, ranks), host);
+  if (passed_on) report += fmt::format("launch:   after SIG{} was passed on\n", sigabbrev_np(*passed_on));
+  return report + others_line(cause, endings);
+}
+
+}  // namespace lockstep::launcher

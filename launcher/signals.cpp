@@ -1,0 +1,41 @@
+#include "launcher/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::launcher {
+
+Signals::Signals(const std::vector<int>& passed_on) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (int signal : passed_on) sigaddset(&set, signal);
+  // A parent that ignores SIGCHLD hands that down, and then there would be no endings to see.
+  signal(SIGCHLD, SIG_DFL);
+  sigprocmask(SIG_BLOCK, &set, &before_);
+  fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", std::strerror(errno)));
+}
+
+Signals::~Signals() {
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::vector<int> Signals::read() {
+  std::vector<int> arrived;
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
+    arrived.push_back(static_cast<int>(info.ssi_signo));
+  std::ranges::stable_partition(arrived, [](int signal) { return signal != SIGCHLD; });
+  return arrived;
+}
+
+}  // namespace lockstep::launcher

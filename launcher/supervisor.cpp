@@ -1,0 +1,183 @@
+#include "launcher/supervisor.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+
+namespace lockstep::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A worker that leaves because its peer died can be seen before that peer: how long to look for the first
+/// cause.
+constexpr milliseconds echo_window{100};
+/// A rank that reported a lost peer has said all there is: the others get this long to say theirs.
+constexpr milliseconds lost_peer_grace{1000};
+/// For processes that successful workers left behind, such as the `tee` of a shell's output.
+constexpr Seconds straggler_grace{1.0};
+
+bool asks_to_end(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+int poll_timeout(Clock::time_point limit) {
+  if (limit == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(limit - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 3'600'000));
+}
+
+/// Children of ours, adopted orphans included, in process group `group`.
+bool has_members(pid_t group) {
+  siginfo_t info;
+  return waitid(P_PGID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+Ending ending_of(const siginfo_t& info, int rank) {
+  const bool left = info.si_code == CLD_EXITED;
+  return {.rank = rank,
+          .code = left ? info.si_status : 0,
+          .signal = left ? 0 : info.si_status,
+          .when = Clock::now()};
+}
+
+}  // namespace
+
+Supervisor::Supervisor(std::vector<Worker>& workers, Signals& signals, Output& output,
+                       Seconds shutdown_timeout)
+    : workers_(workers),
+      signals_(signals),
+      output_(output),
+      shutdown_timeout_(
+          std::chrono::duration_cast<Clock::duration>(std::min(shutdown_timeout, Seconds(1e9)))),
+      killed_(workers.size()) {}
+
+std::vector<Ending> Supervisor::run() {
+  while (any_running()) {
+    if (Clock::now() >= stop_at_) stop_because_of_failure();
+    if (Clock::now() >= kill_at_) kill_all();
+    step(std::min(stop_at_, kill_at_));
+  }
+  const bool all_good = std::ranges::all_of(endings_, &Ending::good);
+  sweep_groups(all_good ? straggler_grace : Seconds(0));
+  finish_output();
+  return endings_;
+}
+
+bool Supervisor::any_running() const {
+  return std::ranges::any_of(workers_, &Worker::running);
+}
+
+void Supervisor::step(Clock::time_point limit) {
+  std::vector<pollfd> polls = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+  output_.add_polls(polls);
+  poll(polls.data(), polls.size(), poll_timeout(limit));
+  output_.serve();
+  for (int signal : signals_.read()) {
+    if (signal == SIGCHLD) {
+      reap();
+    } else {
+      pass_on(signal);
+    }
+  }
+}
+
+void Supervisor::pass_on(int signal) {
+  for (const Worker& worker : workers_) {
+    worker.send(signal);
+    if (worker.is_stopped()) worker.send(SIGCONT);
+  }
+  if (!asks_to_end(signal)) return;
+  // A person who presses ^C twice means it.
+  const bool insisted = signal == SIGINT && passed_on_ == SIGINT;
+  kill_at_ = insisted ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);
+  passed_on_ = signal;
+  stopping_ = true;
+}
+
+void Supervisor::reap() {
+  std::vector<Ending> round;
+  siginfo_t info = {};
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
+    const auto worker = std::ranges::find_if(workers_, [&](const Worker& candidate) {
+      return candidate.running() && candidate.pid() == info.si_pid;
+    });
+    if (worker != workers_.end()) {
+      worker->set_ended();
+      round.push_back(ending_of(info, worker->rank()));
+    }
+    info = {};
+  }
+  // Among endings found together a death by signal is the likelier cause.
+  std::ranges::stable_partition(round, [](const Ending& ending) { return ending.signal != 0; });
+  for (const Ending& ending : round) judge(ending);
+}
+
+void Supervisor::judge(Ending ending) {
+  ending.after_failure = stopped_by_failure_;
+  ending.killed_by_us = killed_[static_cast<std::size_t>(ending.rank)] && ending.signal == SIGKILL;
+  endings_.push_back(ending);
+
+  if (ending.lost_peer()) kill_at_ = std::min(kill_at_, ending.when + lost_peer_grace);
+  if (ending.stopped()) kill_at_ = std::min(kill_at_, ending.when + shutdown_timeout_);
+  if (ending.failed() && !stopping_) {
+    stop_at_ = std::min(stop_at_, ending.lost_peer() ? ending.when + echo_window : ending.when);
+  }
+}
+
+void Supervisor::stop_because_of_failure() {
+  stop_at_ = Clock::time_point::max();
+  if (stopping_) return;
+  stopping_ = true;
+  stopped_by_failure_ = true;
+  for (const Worker& worker : workers_) {
+    // A stopped worker is one that somebody, or a debugger, holds: it cannot act in time.
+    if (worker.is_stopped()) {
+      killed_[static_cast<std::size_t>(worker.rank())] = true;
+      worker.send(SIGKILL);
+    } else {
+      worker.send(SIGTERM);
+      worker.send(SIGCONT);
+    }
+  }
+  kill_at_ = std::min(kill_at_, Clock::now() + shutdown_timeout_);
+}
+
+void Supervisor::kill_all() {
+  kill_at_ = Clock::time_point::max();
+  for (const Worker& worker : workers_) {
+    if (!worker.running()) continue;
+    killed_[static_cast<std::size_t>(worker.rank())] = true;
+    worker.send(SIGKILL);
+  }
+}
+
+void Supervisor::sweep_groups(Seconds grace) {
+  const auto left_behind = [&] {
+    return std::ranges::any_of(workers_, [](const Worker& worker) { return has_members(worker.pid()); });
+  };
+  for (const Deadline deadline = Deadline::in(grace); left_behind() && !deadline.passed();)
+    step(deadline.when());
+  for (const Worker& worker : workers_) {
+    if (has_members(worker.pid())) kill(-worker.pid(), SIGKILL);
+  }
+  for (const Deadline deadline = Deadline::in(straggler_grace); left_behind() && !deadline.passed();) {
+    step(deadline.when());
+  }
+}
+
+void Supervisor::finish_output() {
+  output_.drain();
+  const auto before = passed_on_;
+  passed_on_.reset();
+  while (!output_.flushed() && !passed_on_) step(Clock::time_point::max());
+  if (!passed_on_) passed_on_ = before;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/base/deadline.h"
+#include "launcher/outcome.h"
+#include "launcher/output.h"
+#include "launcher/signals.h"
+#include "launcher/worker.h"
+
+namespace lockstep::launcher {
+
+/// Watches the workers until all have ended: passes signals on, stops the others at the first failure, kills
+/// what outlives its time, and leaves no process of a worker's group behind.
+class Supervisor {
+ public:
+  Supervisor(std::vector<Worker>& workers, Signals& signals, Output& output, Seconds shutdown_timeout);
+
+  /// Every worker's ending, in the order seen.
+  std::vector<Ending> run();
+
+  /// The last signal that asked the workers to end, if any was passed on.
+  std::optional<int> passed_on() const { return passed_on_; }
+
+ private:
+  bool any_running() const;
+  /// Waits for the next event, no longer than `limit`, and acts on it.
+  void step(Clock::time_point limit);
+  void pass_on(int signal);
+  void reap();
+  void judge(Ending ending);
+  void stop_because_of_failure();
+  void kill_all();
+  void sweep_groups(Seconds grace);
+  void finish_output();
+
+  std::vector<Worker>& workers_;
+  Signals& signals_;
+  Output& output_;
+  Clock::duration shutdown_timeout_;
+
+  std::vector<Ending> endings_;
+  std::optional<int> passed_on_;
+  bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure
+  bool stopped_by_failure_ = false;
+  std::vector<bool> killed_;  ///< by rank: SIGKILL was sent
+  Clock::time_point stop_at_ = Clock::time_point::max();
+  Clock::time_point kill_at_ = Clock::time_point::max();
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,92 @@
+#include "model/graph.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::model {
+
+ValueId Graph::add_value(std::string name, ValueType type, Role role) {
+  values_.push_back({.name = std::move(name), .type = std::move(type), .role = role, .layout = {}});
+  return static_cast<ValueId>(values_.size()) - 1;
+}
+
+ValueId Graph::add_parameter(const std::string& name, const Shape& shape, Initializer initializer) {
+  for (const Parameter& other : parameters_) {
+    if (value(other.value).name == name) {
+      throw UsageError(fmt::format("two parameters are named '{}': give each layer a name of its own", name));
+    }
+  }
+  const ValueId id = add_value(name, {DType::f32, shape}, Role::parameter);
+  parameters_.push_back({.value = id, .gradient = no_value, .file_shape = shape, .initializer = initializer});
+  return id;
+}
+
+std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer,
+                                     Phase phase) {
+  std::vector<ValueType> output_types;
+  try {
+    output_types = op->infer(types(inputs));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("layer '{}' ({}): {}", layer, op->name(), error.what()));
+  }
+  Node node{.op = std::move(op), .inputs = std::move(inputs), .outputs = {}, .layer = layer, .phase = phase};
+  for (ValueType& type : output_types) {
+    node.outputs.push_back(
+        add_value(fmt::format("{}:{}", layer, node.op->name()), std::move(type), Role::activation));
+  }
+  nodes_.push_back(node);
+  return node.outputs;
+}
+
+std::int64_t Graph::parameter_elements() const {
+  std::int64_t sum = 0;
+  for (const Parameter& parameter : parameters_) sum += parameter.file_shape.elements();
+  return sum;
+}
+
+ValueId Graph::find(Role role) const {
+  for (std::size_t id = 0; id < values_.size(); ++id) {
+    if (values_[id].role == role) return static_cast<ValueId>(id);
+  }
+  return no_value;
+}
+
+std::size_t Graph::uses(ValueId id) const {
+  std::size_t count = 0;
+  for (const Node& node : nodes_) count += static_cast<std::size_t>(std::ranges::count(node.inputs, id));
+  return count;
+}
+
+std::optional<std::size_t> Graph::producer(ValueId id) const {
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    if (std::ranges::find(nodes_[at].outputs, id) != nodes_[at].outputs.end()) return at;
+  }
+  return std::nullopt;
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (Node& node : nodes_) std::ranges::replace(node.inputs, from, to);
+}
+
+kernels::KernelIo Graph::io(const Node& node) const {
+  const auto describe = [this](ValueId id) {
+    const Value& v = value(id);
+    return kernels::TensorDesc{.dtype = v.type.dtype, .shape = v.type.shape, .layout = v.layout};
+  };
+  kernels::KernelIo io;
+  for (const ValueId id : node.inputs) io.inputs.push_back(describe(id));
+  for (const ValueId id : node.outputs) io.outputs.push_back(describe(id));
+  return io;
+}
+
+std::vector<ValueType> Graph::types(std::span<const ValueId> ids) const {
+  std::vector<ValueType> types;
+  types.reserve(ids.size());
+  for (const ValueId id : ids) types.push_back(value(id).type);
+  return types;
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/layout.h"
+#include "model/op.h"
+
+namespace lockstep::model {
+
+using ValueId = int;
+inline constexpr ValueId no_value = -1;
+
+enum class Role { input, target, step_state, control, parameter, gradient, activation };
+
+struct Value {
+  std::string name;
+  ValueType type;
+  Role role = Role::activation;
+  std::optional<kernels::Layout> layout;  ///< settled by the layout pass
+};
+
+enum class Phase { forward, backward };
+
+struct Node {
+  OpPtr op;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::string layer;  ///< for plans and messages: "conv1"
+  Phase phase = Phase::forward;
+};
+
+/// How a parameter starts: PyTorch's defaults for linear and convolution are uniform in +-bound.
+struct Initializer {
+  float bound = 0;  ///< 0: all zero
+};
+
+struct Parameter {
+  ValueId value = no_value;
+  ValueId gradient = no_value;  ///< set by the differentiate pass
+  Shape file_shape;             ///< in files; `value` may see the same numbers in more dimensions
+  Initializer initializer;
+};
+
+/// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
+class Graph {
+ public:
+  ValueId add_value(std::string name, ValueType type, Role role);
+  ValueId add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
+
+  /// Appends a node; its outputs are typed by Op::infer and named after the layer. UsageError names the
+  /// layer.
+  std::vector<ValueId> add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer,
+                                Phase phase = Phase::forward);
+
+  Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  std::size_t value_count() const { return values_.size(); }
+
+  std::vector<Node>& nodes() { return nodes_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::int64_t parameter_elements() const;
+
+  /// The one value with this role, or no_value.
+  ValueId find(Role role) const;
+  /// How many node inputs read `id`.
+  std::size_t uses(ValueId id) const;
+  /// Position of the node that writes `id`; none for inputs and parameters.
+  std::optional<std::size_t> producer(ValueId id) const;
+  /// Every reader of `from` reads `to` instead.
+  void replace_uses(ValueId from, ValueId to);
+
+  /// Descriptions of a node's tensors as kernels take them.
+  kernels::KernelIo io(const Node& node) const;
+  std::vector<ValueType> types(std::span<const ValueId> ids) const;
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace lockstep::model

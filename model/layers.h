@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/graph.h"
+
+namespace lockstep::model {
+
+/// A value of a graph under construction: what layers take and give. Cheap to copy.
+class Tensor {
+ public:
+  Tensor(Graph& graph, ValueId id) : graph_(&graph), id_(id) {}
+  Graph& graph() const { return *graph_; }
+  ValueId id() const { return id_; }
+  const Shape& shape() const { return graph_->value(id_).type.shape; }
+
+ private:
+  Graph* graph_;
+  ValueId id_;
+};
+
+/// Layers. `name` is the layer's place in the model and the prefix of its parameters in files, as in PyTorch:
+/// linear(x, "fc1", 128) has fc1.weight (128, I) and fc1.bias (128). Parameters start as PyTorch's do.
+/// All throw UsageError naming the layer when the shapes do not fit.
+
+struct LinearOptions {
+  bool bias = true;
+};
+/// x (N, ...), flattened from the second dimension on; gives (N, out_features).
+Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options = {});
+
+struct Conv2dOptions {
+  std::int64_t out_channels = 0;
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+/// x (N, C, H, W).
+Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions options);
+
+struct PoolOptions {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 0;  ///< 0: as the kernel
+  std::int64_t padding = 0;
+};
+Tensor max_pool2d(Tensor x, PoolOptions options = {});
+Tensor avg_pool2d(Tensor x, PoolOptions options = {});
+
+Tensor relu(Tensor x);
+Tensor add(Tensor a, Tensor b);
+/// (N, ...) to (N, product of the rest).
+Tensor flatten(Tensor x);
+
+}  // namespace lockstep::model

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "model/layers.h"
+
+namespace lockstep::model {
+
+enum class LossKind { cross_entropy, mean_squared_error };
+
+/// What a model is to be built for, or wants where a data set can have any shape.
+struct InputSpec {
+  Shape shape;                   ///< of one sample, without the batch
+  std::int64_t num_classes = 0;  ///< 0: a regression to `target_shape`
+  Shape target_shape;
+};
+
+/// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes) or
+/// values.
+struct Model {
+  std::string name;
+  std::function<Tensor(Tensor batch)> forward;
+  LossKind loss = LossKind::cross_entropy;
+  float label_smoothing = 0;
+};
+
+/// The graph of one evaluation or, before differentiation, of one training step: forward and loss on a batch.
+/// UsageError when the model's output does not fit the targets.
+Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
+
+}  // namespace lockstep::model

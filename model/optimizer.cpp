@@ -1,0 +1,59 @@
+#include "model/optimizer.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/dispatch.h"
+#include "kernels/optimizer.h"
+#include "model/ops/losses.h"
+
+namespace lockstep::model {
+
+std::vector<std::string> state_names(const OptimizerOptions& options) {
+  if (options.kind != OptimizerKind::sgd) return {"exp_avg", "exp_avg_sq"};
+  if (options.momentum != 0) return {"momentum_buffer"};
+  return {};
+}
+
+std::string describe(const OptimizerOptions& o) {
+  if (o.kind == OptimizerKind::sgd) {
+    return fmt::format("sgd lr={} momentum={} dampening={} nesterov={} weight_decay={}", o.learning_rate,
+                       o.momentum, o.dampening, o.nesterov, o.weight_decay);
+  }
+  return fmt::format("{} lr={} betas={},{} eps={} weight_decay={}", o.kind == OptimizerKind::adam ? "adam" : "adamw",
+                     o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay);
+}
+
+kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,
+                                  std::int64_t elements) {
+  const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {elements}, .layout = {}};
+  const ValueType state = step_state_type();
+  kernels::KernelIo io{.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
+                       .outputs = std::vector(1 + state_names(o).size(), slice)};
+  if (o.kind == OptimizerKind::sgd) {
+    return kernels::prepare(device,
+                            kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),
+                                               .dampening = static_cast<float>(o.dampening),
+                                               .weight_decay = static_cast<float>(o.weight_decay),
+                                               .nesterov = o.nesterov},
+                            io);
+  }
+  return kernels::prepare(device,
+                          kernels::AdamUpdate{.beta1 = static_cast<float>(o.beta1),
+                                              .beta2 = static_cast<float>(o.beta2),
+                                              .epsilon = static_cast<float>(o.epsilon),
+                                              .weight_decay = static_cast<float>(o.weight_decay),
+                                              .decoupled = o.kind == OptimizerKind::adamw},
+                          io);
+}
+
+void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state) {
+  const auto t = static_cast<double>(step);
+  state.step = step;
+  state.learning_rate = static_cast<float>(options.learning_rate);
+  state.bias_correction1 = static_cast<float>(1 - std::pow(options.beta1, t));
+  state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(options.beta2, t)));
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/kernel.h"
+#include "kernels/step_state.h"
+
+namespace lockstep::model {
+
+enum class OptimizerKind { sgd, adam, adamw };
+
+/// PyTorch's optimizers and defaults.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adam;
+  double learning_rate = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+/// Names of the state tensors kept per parameter, as in PyTorch's state_dict.
+std::vector<std::string> state_names(const OptimizerOptions& options);
+
+/// "adam lr=0.001 ...": part of what all ranks must agree on.
+std::string describe(const OptimizerOptions& options);
+
+/// The update of `elements` consecutive parameters. inputs gradient, step state; outputs parameter, states.
+kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& options,
+                                  std::int64_t elements);
+
+/// Sets what the update reads: step, learning rate, bias corrections.
+void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state);
+
+}  // namespace lockstep::model

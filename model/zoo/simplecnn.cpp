@@ -1,0 +1,22 @@
+#include "model/zoo/zoo.h"
+
+namespace lockstep::model {
+
+ZooEntry simplecnn_entry() {
+  return {.name = "simplecnn",
+          .what = "one convolution and one linear layer, for tiny images",
+          .arguments = {},
+          .wants =
+              [](const ModelArgs&) {
+                return InputSpec{.shape = {3, 14, 14}, .num_classes = 10, .target_shape = {}};
+              },
+          .make =
+              [](const ModelArgs&, const InputSpec& input) {
+                return Model{.name = "simplecnn", .forward = [classes = input.num_classes](Tensor x) {
+                               x = relu(conv2d(x, "conv1", {.out_channels = 16, .kernel = 3, .padding = 1}));
+                               return linear(max_pool2d(x), "fc", classes);
+                             }};
+              }};
+}
+
+}  // namespace lockstep::model

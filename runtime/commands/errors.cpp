@@ -1,0 +1,50 @@
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "comm/bootstrap/bootstrap.h"
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "runtime/commands/commands.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// As torchrun's workers do, so that the agent's report has the cause.
+void write_error_file(const std::string& message, int code) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  const nlohmann::json json{
+      {"message",
+       {{"message", message},
+        {"extraInfo",
+         {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}, {"py_callstack", ""}}}}}};
+  std::ofstream(path) << json.dump();
+}
+
+int report(const std::string& message, ExitCode code) {
+  spdlog::error(message);
+  write_error_file(message, static_cast<int>(code));
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_reporting_errors(const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const Error& error) {
+    return report(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    return report("out of memory: take a smaller --batch-size", ExitCode::device);
+  } catch (const std::exception& error) {
+    return report(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,47 @@
+#include "runtime/evaluator.h"
+
+#include <array>
+
+#include "data/loader.h"
+#include "data/sampler.h"
+#include "runtime/batch_feed.h"
+
+namespace lockstep::runtime {
+
+Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
+                    Executor& executor, std::size_t plan, std::size_t slot, const data::DatasetPtr& dataset,
+                    const EvaluationOptions& options) {
+  const comm::World& world = communicator.world();
+  const data::ExactSampler sampler{.samples = dataset->size(), .replicas = world.size, .rank = world.rank};
+  data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
+                      {.batch_size = options.batch_size,
+                       .workers = options.num_workers,
+                       .prefetch_factor = options.prefetch_factor,
+                       .epochs = 1});
+  BatchFeed feed(loader, device, memory, options.timeout);
+  const auto stream = device.make_stream();
+  double loss = 0;
+  double correct = 0;
+  double targets = 0;
+  while (const auto batch = feed.next(slot)) {
+    const kernels::StepState state{.valid_samples = static_cast<std::int32_t>(batch->samples)};
+    kernels::ControlBlock control;
+    device.copy_to_device(memory.step_state(), &state, sizeof(state), *stream);
+    device.copy_to_device(memory.evaluation_control(), &control, sizeof(control), *stream);
+    executor.run(plan, slot);
+    device.copy_to_host(&control, memory.evaluation_control(), sizeof(control), *stream);
+    stream->synchronize();
+    loss += control.loss;
+    correct += control.correct;
+    targets += control.targets;
+  }
+  std::array sums{loss, correct, targets};
+  communicator.all_reduce_sum(sums);
+  const double count = sums[2] > 0 ? sums[2] : 1;
+  return {.loss = sums[0] / count,
+          .accuracy = sums[1] / count,
+          .samples = dataset->size(),
+          .classes = dataset->spec().num_classes > 0};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,46 @@
+#include "runtime/exchange_queue.h"
+
+#include <utility>
+
+namespace lockstep::runtime {
+
+ExchangeQueue::ExchangeQueue(std::function<void(std::size_t)> exchange)
+    : exchange_(std::move(exchange)), thread_([this] { run(); }) {}
+
+ExchangeQueue::~ExchangeQueue() {
+  stopping_ = true;
+  ++posted_;  // wakes the thread, which looks at stopping_ first
+  posted_.notify_one();
+  thread_.join();
+}
+
+void ExchangeQueue::post(std::size_t bucket) {
+  ring_[posted_.load(std::memory_order_relaxed) % capacity] = bucket;
+  posted_.fetch_add(1, std::memory_order_release);
+  posted_.notify_one();
+}
+
+void ExchangeQueue::wait_all() {
+  const std::uint32_t wanted = posted_.load(std::memory_order_relaxed);
+  for (std::uint32_t done = done_.load(std::memory_order_acquire); done != wanted;
+       done = done_.load(std::memory_order_acquire)) {
+    done_.wait(done, std::memory_order_acquire);
+  }
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ExchangeQueue::run() {
+  for (std::uint32_t next = 0;; ++next) {
+    posted_.wait(next, std::memory_order_acquire);
+    if (stopping_) return;
+    try {
+      if (failure_ == nullptr) exchange_(ring_[next % capacity]);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    done_.store(next + 1, std::memory_order_release);
+    done_.notify_one();
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,110 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+#include "kernels/base/deadline.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Executor::Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
+                   std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
+    : communicator_(communicator), arena_(plans.front().arena), stream_(device.make_stream()) {
+  bool overlaps = false;
+  for (const Plan& plan : plans) {
+    BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
+    for (std::size_t slot = 0; slot < batch_slot_count; ++slot) {
+      bound.slots.push_back(bind_nodes(plan, memory, slot));
+    }
+    overlaps |= std::ranges::any_of(plan.steps, [](Step s) { return s.kind == Step::Kind::exchange; });
+  }
+  bind_updates(device, memory, optimizer);
+  if (overlaps) queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket); });
+}
+
+Executor::BoundNodes Executor::bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const {
+  BoundNodes bound;
+  for (std::size_t at = 0; at < plan.graph.nodes().size(); ++at) {
+    const model::Node& node = plan.graph.nodes()[at];
+    std::vector<void*> args;
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (const model::ValueId id : *ids) args.push_back(memory.address(plan, id, slot));
+    }
+    const auto& kernel = plan.kernels[at];
+    bound.push_back(kernel == nullptr ? nullptr : kernel->bind(args, memory.workspace()));
+  }
+  return bound;
+}
+
+void Executor::bind_updates(kernels::Device& device, ReplicaMemory& memory,
+                            const model::OptimizerOptions& optimizer) {
+  const std::size_t states = model::state_names(optimizer).size();
+  for (const Bucket& bucket : arena_.buckets) {
+    const std::size_t end = std::min(bucket.offset + bucket.bytes, arena_.parameter_bytes);
+    const auto elements = static_cast<std::int64_t>((end - bucket.offset) / sizeof(float));
+    std::vector<void*> args{memory.gradients() + bucket.offset, memory.step_state(),
+                            memory.parameters() + bucket.offset};
+    for (std::size_t i = 0; i < states; ++i) args.push_back(memory.optimizer_state(i) + bucket.offset);
+    update_kernels_.push_back(model::prepare_update(device, optimizer, elements));
+    updates_.push_back(update_kernels_.back()->bind(args, memory.workspace()));
+  }
+}
+
+StepTiming Executor::run(std::size_t plan, std::size_t slot) {
+  const auto start = Clock::now();
+  timing_ = {};
+  const BoundPlan& bound = plans_[plan];
+  const BoundNodes& nodes = bound.slots[slot];
+  for (const Step& step : bound.steps) {
+    switch (step.kind) {
+      case Step::Kind::launch:
+        if (nodes[step.index] != nullptr) nodes[step.index]->launch(*stream_);
+        break;
+      case Step::Kind::exchange:
+        queue_->post(step.index);
+        break;
+      case Step::Kind::exchange_now:
+        exchange_on_this_thread(step.index);
+        break;
+      case Step::Kind::update:
+        if (step.index == 0) wait_for_exchanges();
+        updates_[step.index]->launch(*stream_);
+        break;
+    }
+  }
+  stream_->synchronize();
+  timing_.total_ns = nanoseconds_since(start);
+  return timing_;
+}
+
+void Executor::exchange(std::size_t index) {
+  const Bucket& bucket = arena_.buckets[index];
+  const comm::ExchangeTiming timing = communicator_.all_reduce(
+      bucket.offset, bucket.bytes / sizeof(float), DType::f32,
+      {.bucket = static_cast<int>(index), .first_parameter = bucket.first_parameter}, *stream_);
+  timing_.transfer_ns += timing.transfer_ns;
+  timing_.skew_ns += timing.skew_ns;
+}
+
+/// In order behind what the queue still does: a communicator serves one thread at a time.
+void Executor::exchange_on_this_thread(std::size_t bucket) {
+  const auto start = Clock::now();
+  if (queue_ != nullptr) queue_->wait_all();
+  exchange(bucket);
+  timing_.exposed_ns += nanoseconds_since(start);
+}
+
+void Executor::wait_for_exchanges() {
+  if (queue_ == nullptr) return;
+  const auto start = Clock::now();
+  queue_->wait_all();
+  timing_.exposed_ns += nanoseconds_since(start);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "runtime/exchange_queue.h"
+#include "runtime/memory.h"
+
+namespace lockstep::runtime {
+
+/// Where the time of one step went, in nanoseconds.
+struct StepTiming {
+  std::int64_t total_ns = 0;
+  std::int64_t exposed_ns = 0;   ///< compute waited for an exchange, or did one itself
+  std::int64_t transfer_ns = 0;  ///< of all buckets, hidden or not
+  std::int64_t skew_ns = 0;      ///< of it, waiting for the last peer
+};
+
+/// Walks plans. Every plan is bound once per batch slot, so that a step does no look-up and no allocation.
+class Executor {
+ public:
+  Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
+           std::span<const Plan> plans, const model::OptimizerOptions& optimizer);
+
+  /// Runs plan `plan` on the batch in `slot`. Step state and control block have been set.
+  StepTiming run(std::size_t plan, std::size_t slot);
+
+ private:
+  using BoundNodes = std::vector<std::unique_ptr<kernels::BoundKernel>>;
+
+  struct BoundPlan {
+    std::vector<Step> steps;
+    std::vector<BoundNodes> slots;
+  };
+
+  void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
+  BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
+  void exchange(std::size_t bucket);
+  void exchange_on_this_thread(std::size_t bucket);
+  void wait_for_exchanges();
+
+  comm::Communicator& communicator_;
+  ArenaPlan arena_;
+  std::unique_ptr<kernels::Stream> stream_;
+  std::vector<BoundPlan> plans_;
+  BoundNodes updates_;
+  std::vector<kernels::KernelPtr> update_kernels_;
+  StepTiming timing_;
+  std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
+};
+
+}  // namespace lockstep::runtime

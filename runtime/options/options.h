@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "data/datasets.h"
+#include "model/optimizer.h"
+#include "model/zoo/zoo.h"
+
+namespace lockstep::runtime {
+
+/// Everything that `trainer` can be told, with its defaults. Sizes not given are settled by the run.
+struct Options {
+  std::string model;
+  model::ModelArgs model_args;
+  std::filesystem::path init_from;
+
+  std::string dataset = "fashion-mnist";
+  std::filesystem::path data_dir;
+  std::int64_t samples = 10000;
+  Shape image_shape;              ///< synthetic; empty: what the model wants
+  std::int64_t num_classes = -1;  ///< synthetic; -1: what the model wants
+  std::int64_t batch_size = 64;   ///< per rank
+  std::int64_t global_batch = 0;  ///< 0: not given
+  int num_workers = -1;           ///< -1: cores / local ranks
+  int prefetch_factor = 2;
+  bool drop_last = false;
+
+  std::int64_t epochs = 0;     ///< 0: not given
+  std::int64_t max_steps = 0;  ///< 0: no limit
+  model::OptimizerOptions optimizer;
+  bool weight_decay_given = false;
+  double label_smoothing = 0;
+  std::uint64_t seed = 0;
+
+  std::string device = "auto";
+  int threads = 0;  ///< 0: OMP_NUM_THREADS, or cores / local ranks
+  bool benchmark = false;
+
+  std::string backend = "auto";
+  double bucket_cap_mb = 25;
+  double first_bucket_mb = 1;
+  bool no_overlap = false;
+  double timeout = 600;
+  std::string world;  ///< --world SOURCE; empty: by precedence
+
+  std::filesystem::path run_dir;
+
+  std::int64_t log_every = 50;
+  std::int64_t eval_every = 1;
+  std::string progress = "auto";
+  bool quiet = false;
+  std::filesystem::path dump_gradients;
+};
+
+/// Parses `arguments` (without program and command) and, if named there, `--config FILE`; the command line
+/// wins.
+/// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name.
+Options parse_options(const std::vector<std::string>& arguments);
+
+/// What `parse_options` understood, as the ini file that gives it back: RUN/config.ini.
+std::string to_ini(const Options& options);
+
+/// The table of options with their groups and defaults, for --help.
+std::string options_help();
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/options/options.h"
+
+namespace lockstep::runtime {
+
+/// One option: how its text gets into Options and back.
+struct OptionEntry {
+  std::string group;
+  std::string name;
+  std::string value_name;  ///< empty for a switch
+  std::string what;
+  std::function<void(Options&, const std::string& text)>
+      set;                                          ///< throws UsageError without the option's name
+  std::function<std::string(const Options&)> show;  ///< empty text: not given
+
+  bool is_switch() const { return value_name.empty(); }
+};
+
+const std::vector<OptionEntry>& option_table();
+
+/// Options of the contract that this version does not have yet. A value that asks for nothing is accepted.
+struct FutureOption {
+  std::string name;
+  std::string neutral;  ///< the value that asks for nothing; empty: there is none
+  bool is_switch = false;
+};
+
+const std::vector<FutureOption>& future_options();
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/shape.h"
+#include "model/zoo/zoo.h"
+
+namespace lockstep::runtime {
+
+/// Texts of option values to values and back. UsageError says what was wanted, without the option's name.
+std::int64_t parse_integer(const std::string& text, std::int64_t least);
+double parse_real(const std::string& text, double least);
+bool parse_switch(const std::string& text);
+Shape parse_shape(const std::string& text);                  ///< "3x224x224"
+model::ModelArgs parse_model_args(const std::string& text);  ///< "k=v,k=v"
+std::pair<double, double> parse_betas(const std::string& text);
+/// One of `choices`, or an error with the nearest.
+std::string parse_choice(const std::string& text, const std::vector<std::string>& choices);
+
+std::string show_real(double value);
+std::string show_model_args(const model::ModelArgs& args);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep::runtime {
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;
+  std::int64_t samples = 0;
+  bool classes = true;  ///< accuracy means something
+};
+
+/// Where a run stands, for the screen and log.jsonl.
+struct Progress {
+  std::int64_t step = 0;
+  std::int64_t total_steps = 0;  ///< 0: unknown
+  std::int64_t epoch = 0;        ///< counted from 0
+  std::int64_t epochs = 0;       ///< 0: no limit
+  double loss = 0;
+  double samples_per_s = 0;
+  double step_ms = 0;
+  double exposed_comm_ms = 0;
+  double data_wait_ms = 0;
+  double seconds_left = 0;
+};
+
+/// What a run came to; written as summary.json (design, section 6).
+struct Summary {
+  int world_size = 1;
+  std::string device;
+  std::string instruction_set;
+  int threads = 1;
+  std::string backend;
+  std::string model;
+  std::string dataset;
+  std::string version;
+  std::int64_t parameters = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double final_loss = 0;
+  std::optional<Evaluation> eval;
+  double samples_per_s = 0;
+  double step_ms_median = 0;
+  double step_ms_p95 = 0;
+  double comm_ms = 0;
+  double exposed_comm_ms = 0;
+  double skew_ms = 0;
+  double data_wait_ms = 0;
+  double startup_ms = 0;
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t plan_bytes = 0;
+  std::string weights_sha256;
+  bool stopped = false;  ///< by a signal, before its end
+};
+
+std::string to_json(const Summary& summary);
+
+}  // namespace lockstep::runtime

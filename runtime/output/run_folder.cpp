@@ -1,0 +1,83 @@
+#include "runtime/output/run_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/atomic_file.h"
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::filesystem::path made(std::filesystem::path path) {
+  for (const char* left : {"summary.json", "checkpoints"}) {
+    if (!std::filesystem::exists(path / left)) continue;
+    throw UsageError(fmt::format("{} already holds a run ({}): name another --run-dir", path.string(), left));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw DeviceError(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
+  return path;
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::filesystem::path path)
+    : path_(made(std::move(path))),
+      log_(::open((path_ / "log.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  if (log_.get() < 0) {
+    throw DeviceError(
+        fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
+  }
+}
+
+void RunFolder::write_config(const std::string& ini) const {
+  write_file_atomically(path_ / "config.ini", ini);
+}
+
+void RunFolder::log_step(const Progress& p) const {
+  append(nlohmann::ordered_json{{"time", seconds_since_1970()},
+                                {"step", p.step},
+                                {"epoch", p.epoch},
+                                {"loss", p.loss},
+                                {"samples_per_s", p.samples_per_s},
+                                {"step_ms", p.step_ms},
+                                {"exposed_comm_ms", p.exposed_comm_ms},
+                                {"data_wait_ms", p.data_wait_ms}}
+             .dump());
+}
+
+void RunFolder::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {
+  nlohmann::ordered_json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
+  json["eval"] = {{"loss", e.loss}, {"samples", e.samples}};
+  if (e.classes) json["eval"]["accuracy"] = e.accuracy;
+  append(json.dump());
+}
+
+void RunFolder::write_summary(const Summary& summary) const {
+  write_file_atomically(path_ / "summary.json", to_json(summary));
+}
+
+/// One write per line, so that a reader never sees half a line of a run that goes on.
+void RunFolder::append(const std::string& line) const {
+  const std::string whole = line + "\n";
+  const ssize_t written = ::write(log_.get(), whole.data(), whole.size());
+  if (written != static_cast<ssize_t>(whole.size())) {
+    throw DeviceError(fmt::format("{}: cannot be written: {}; make room and start again",
+                                  (path_ / "log.jsonl").string(),
+                                  errno_message(written < 0 ? errno : ENOSPC)));
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "kernels/base/unique_fd.h"
+#include "runtime/output/report.h"
+
+namespace lockstep::runtime {
+
+/// RUN/: config.ini, log.jsonl, summary.json, model.safetensors. Held by rank 0.
+class RunFolder {
+ public:
+  /// Makes the folder. UsageError when it already holds a run; DeviceError when it cannot be written.
+  explicit RunFolder(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path weights() const { return path_ / "model.safetensors"; }
+
+  void write_config(const std::string& ini) const;
+  void log_step(const Progress& progress) const;
+  void log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& evaluation) const;
+  void write_summary(const Summary& summary) const;
+
+ private:
+  void append(const std::string& line) const;
+
+  std::filesystem::path path_;
+  UniqueFd log_;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,67 @@
+#include "runtime/plan/bucket.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/step_state.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
+  std::vector<std::size_t> ready;
+  for (const model::Parameter& parameter : graph.parameters()) {
+    ready.push_back(graph.producer(parameter.gradient).value_or(graph.nodes().size()));
+  }
+  return ready;
+}
+
+std::size_t stored_bytes(const model::Value& value) {
+  return kernels::TensorDesc{.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout}.bytes();
+}
+
+}  // namespace
+
+ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) {
+  const std::vector<std::size_t> ready = gradient_ready_nodes(graph);
+  std::vector<std::size_t> order(ready.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t parameter) { return ready[parameter]; });
+
+  ArenaPlan plan;
+  std::size_t end = 0;
+  bool bucket_open = false;
+  for (const std::size_t index : order) {
+    const model::Value& value = graph.value(graph.parameters()[index].value);
+    plan.slices.push_back(
+        {.parameter = index, .name = value.name, .offset = end, .bytes = stored_bytes(value)});
+    if (!bucket_open) plan.buckets.push_back({.offset = end, .first_parameter = value.name});
+    end += round_up_to_line(plan.slices.back().bytes);
+    Bucket& bucket = plan.buckets.back();
+    bucket.bytes = end - bucket.offset;
+    bucket_open = bucket.bytes < (plan.buckets.size() == 1 ? limits.first_bytes : limits.bytes);
+  }
+  plan.parameter_bytes = end;
+  plan.control_offset = end;
+  plan.gradient_bytes = end + sizeof(kernels::ControlBlock);
+  if (!plan.buckets.empty()) plan.buckets.back().bytes += sizeof(kernels::ControlBlock);
+  return plan;
+}
+
+std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena) {
+  const std::vector<std::size_t> ready = gradient_ready_nodes(graph);
+  std::vector<std::size_t> nodes;
+  for (const Bucket& bucket : arena.buckets) {
+    std::size_t last = 0;
+    for (const ArenaSlice& slice : arena.slices) {
+      const bool inside = slice.offset >= bucket.offset && slice.offset < bucket.offset + bucket.bytes;
+      if (inside) last = std::max(last, ready[slice.parameter]);
+    }
+    nodes.push_back(last);
+  }
+  return nodes;
+}
+
+}  // namespace lockstep::runtime

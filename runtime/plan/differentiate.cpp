@@ -1,0 +1,67 @@
+#include "runtime/plan/differentiate.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "model/backward.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using model::Graph;
+using model::Node;
+using model::ValueId;
+
+/// By value: does it depend on a parameter?
+std::vector<bool> depends_on_parameters(const Graph& graph) {
+  std::vector<bool> needed(graph.value_count(), false);
+  for (const model::Parameter& parameter : graph.parameters()) {
+    needed[static_cast<std::size_t>(parameter.value)] = true;
+  }
+  for (const Node& node : graph.nodes()) {
+    const bool any = std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return static_cast<bool>(needed[static_cast<std::size_t>(id)]); });
+    for (const ValueId id : node.outputs) needed[static_cast<std::size_t>(id)] = any;
+  }
+  return needed;
+}
+
+bool is_loss(const Graph& graph, const Node& node) {
+  return std::ranges::any_of(node.outputs,
+                             [&](ValueId id) { return graph.value(id).role == model::Role::control; });
+}
+
+void name_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
+  const std::string& name = graph.value(parameter.value).name;
+  if (gradient == model::no_value) {
+    throw UsageError(fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the "
+                                 "layer out",
+                                 name));
+  }
+  parameter.gradient = gradient;
+  graph.value(gradient).role = model::Role::gradient;
+  graph.value(gradient).name = "gradient of " + name;
+}
+
+}  // namespace
+
+void differentiate(Graph& graph) {
+  const std::vector<bool> needed = depends_on_parameters(graph);
+  std::vector<ValueId> gradients(graph.value_count(), model::no_value);
+  for (std::size_t at = graph.nodes().size(); at-- > 0;) {
+    const Node node = graph.nodes()[at];  // a copy: the graph grows meanwhile
+    const bool reached = std::ranges::any_of(node.outputs, [&](ValueId id) {
+      return gradients[static_cast<std::size_t>(id)] != model::no_value;
+    });
+    if (!reached && !is_loss(graph, node)) continue;
+    model::Backward backward(graph, node, gradients, needed);
+    node.op->differentiate(backward);
+  }
+  for (model::Parameter& parameter : graph.parameters()) {
+    name_gradient(graph, parameter, gradients[static_cast<std::size_t>(parameter.value)]);
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,119 @@
+#include "runtime/plan/layout.h"
+
+#include <utility>
+
+#include "model/ops/reorder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using kernels::Layout;
+using model::Graph;
+using model::Node;
+using model::Role;
+using model::Value;
+using model::ValueId;
+
+class LayoutPass {
+ public:
+  LayoutPass(Graph& graph, const kernels::Device& device) : graph_(graph), device_(device) {}
+
+  void run() {
+    for (Node& node : std::exchange(graph_.nodes(), {})) settle(std::move(node));
+  }
+
+ private:
+  void settle(Node node) {
+    take_over_parameter_layouts(node);
+    kernels::KernelIo io = graph_.io(node);
+    node.op->choose_layouts(device_, io);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      node.inputs[i] = in_layout(node.inputs[i], io.inputs[i].layout_or_plain(), node);
+    }
+    std::vector<std::pair<ValueId, ValueId>> reorders_after;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId wanted = node.outputs[i];
+      node.outputs[i] = out_of_layout(wanted, io.outputs[i].layout_or_plain());
+      if (node.outputs[i] != wanted) reorders_after.emplace_back(node.outputs[i], wanted);
+    }
+    const model::Phase phase = node.phase;
+    const std::string layer = node.layer;
+    graph_.nodes().push_back(std::move(node));
+    for (const auto& [from, to] : reorders_after) append_reorder(from, to, layer, phase);
+  }
+
+  /// A gradient is settled before the node that writes it is asked: it lies as its parameter does.
+  void take_over_parameter_layouts(const Node& node) {
+    for (const ValueId output : node.outputs) {
+      if (graph_.value(output).role != Role::gradient) continue;
+      for (const model::Parameter& parameter : graph_.parameters()) {
+        if (parameter.gradient != output) continue;
+        graph_.value(output).layout = graph_.value(parameter.value).layout;
+      }
+    }
+  }
+
+  ValueId in_layout(ValueId id, const Layout& layout, const Node& reader) {
+    if (!graph_.value(id).layout) graph_.value(id).layout = layout;
+    if (*graph_.value(id).layout == layout) return id;
+    for (const auto& [from, to] : reordered_) {
+      if (from == id && *graph_.value(to).layout == layout) return to;
+    }
+    const ValueId copy = add_copy(id, layout);
+    append_reorder(id, copy, reader.layer, reader.phase);
+    reordered_.emplace_back(id, copy);
+    return copy;
+  }
+
+  ValueId out_of_layout(ValueId id, const Layout& layout) {
+    if (!graph_.value(id).layout) graph_.value(id).layout = layout;
+    return *graph_.value(id).layout == layout ? id : add_copy(id, layout);
+  }
+
+  ValueId add_copy(ValueId id, const Layout& layout) {
+    const Value original = graph_.value(id);
+    const ValueId copy = graph_.add_value(original.name + " reordered", original.type, Role::activation);
+    graph_.value(copy).layout = layout;
+    return copy;
+  }
+
+  void append_reorder(ValueId from, ValueId to, const std::string& layer, model::Phase phase) {
+    graph_.nodes().push_back({.op = std::make_shared<model::Reorder>(),
+                              .inputs = {from},
+                              .outputs = {to},
+                              .layer = layer,
+                              .phase = phase});
+  }
+
+  Graph& graph_;
+  const kernels::Device& device_;
+  std::vector<std::pair<ValueId, ValueId>> reordered_;
+};
+
+}  // namespace
+
+void settle_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned, bool plain) {
+  for (std::size_t id = 0; id < graph.value_count(); ++id) {
+    Value& value = graph.value(static_cast<ValueId>(id));
+    const bool fixed = value.role == Role::input || value.role == Role::target ||
+                       value.role == Role::step_state || value.role == Role::control ||
+                       (plain && value.role == Role::parameter);
+    if (fixed) value.layout = Layout::plain(value.type.shape);
+  }
+  for (const model::Parameter& parameter : graph.parameters()) {
+    Value& value = graph.value(parameter.value);
+    if (const auto found = pinned.find(value.name); found != pinned.end()) value.layout = found->second;
+  }
+  LayoutPass(graph, device).run();
+}
+
+ParameterLayouts parameter_layouts(const Graph& graph) {
+  ParameterLayouts layouts;
+  for (const model::Parameter& parameter : graph.parameters()) {
+    const Value& value = graph.value(parameter.value);
+    layouts.emplace(value.name, value.layout.value_or(Layout::plain(value.type.shape)));
+  }
+  return layouts;
+}
+
+}  // namespace lockstep::runtime

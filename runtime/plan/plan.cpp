@@ -1,0 +1,72 @@
+#include "runtime/plan/plan.h"
+
+#include <algorithm>
+
+#include "runtime/plan/differentiate.h"
+#include "runtime/plan/fuse.h"
+
+namespace lockstep::runtime {
+namespace {
+
+void apply_choices(model::Graph& graph, const kernels::Device& device, const AlgorithmChoices& choices) {
+  for (model::Node& node : graph.nodes()) {
+    const auto choice = choices.find(node.layer + " " + node.op->name());
+    if (choice == choices.end() || choice->second == 0) continue;
+    const std::vector<model::OpPtr> variants = node.op->variants(device, graph.io(node));
+    if (choice->second <= variants.size()) node.op = variants[choice->second - 1];
+  }
+}
+
+void prepare_kernels(Plan& plan, const kernels::Device& device) {
+  for (const model::Node& node : plan.graph.nodes()) {
+    plan.kernels.push_back(node.op->prepare(device, plan.graph.io(node)));
+    if (plan.kernels.back() == nullptr) continue;
+    plan.workspace_bytes = std::max(plan.workspace_bytes, plan.kernels.back()->workspace_bytes());
+  }
+}
+
+std::size_t bytes_of(const model::Graph& graph, model::Role role) {
+  const model::Value& value = graph.value(graph.find(role));
+  return static_cast<std::size_t>(value.type.shape.elements()) * size_of(value.type.dtype);
+}
+
+std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+std::size_t Plan::input_bytes() const { return bytes_of(graph, model::Role::input); }
+std::size_t Plan::target_bytes() const { return bytes_of(graph, model::Role::target); }
+
+Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
+               const kernels::Device& device, const RunDecisions& decisions) {
+  const bool training = request.mode == Mode::train;
+  Plan plan;
+  plan.request = request;
+  plan.graph = model::build_graph(model, input, request.batch_size, training);
+  if (training) differentiate(plan.graph);
+  fuse(plan.graph);
+  settle_layouts(plan.graph, device, decisions.parameter_layouts);
+  apply_choices(plan.graph, device, decisions.algorithms);
+  if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
+  plan.activations = allocate_activations(plan.graph);
+  prepare_kernels(plan, device);
+  plan.steps = training ? schedule_training(plan.graph, plan.arena, request.schedule) : schedule_forward(plan.graph);
+  return plan;
+}
+
+MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOptions& optimizer) {
+  MemoryNeed need;
+  for (const Plan& plan : plans) {
+    need.parameters = std::max(need.parameters, plan.arena.parameter_bytes);
+    need.gradients = std::max(need.gradients, plan.arena.gradient_bytes);
+    need.activations = std::max(need.activations, plan.activations.bytes);
+    need.workspace = std::max(need.workspace, plan.workspace_bytes);
+    need.batch_slots =
+        std::max(need.batch_slots, batch_slot_count * (round_up_to_line(plan.input_bytes()) +
+                                                       round_up_to_line(plan.target_bytes())));
+  }
+  need.optimizer_state = model::state_names(optimizer).size() * need.parameters;
+  return need;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/kernel.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+#include "runtime/plan/allocate.h"
+#include "runtime/plan/bucket.h"
+#include "runtime/plan/layout.h"
+#include "runtime/plan/schedule.h"
+
+namespace lockstep::runtime {
+
+enum class Mode { train, evaluate };
+
+/// What `--benchmark` chose, by "layer op": the position among the op itself (0) and its variants. Rank 0 measures,
+/// all ranks apply.
+using AlgorithmChoices = std::map<std::string, std::size_t>;
+
+/// What a run decides once, and every plan of it follows.
+struct RunDecisions {
+  ParameterLayouts parameter_layouts;
+  AlgorithmChoices algorithms;
+};
+
+struct PlanRequest {
+  Mode mode = Mode::train;
+  std::int64_t batch_size = 1;
+  BucketLimits buckets;
+  ScheduleOptions schedule;
+};
+
+/// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run differ in
+/// mode and batch size and share parameters, gradients, optimizer state and the activation arena.
+struct Plan {
+  PlanRequest request;
+  model::Graph graph;
+  std::vector<kernels::KernelPtr> kernels;  ///< by node; null where there is nothing to launch
+  ArenaPlan arena;
+  ActivationPlan activations;
+  std::size_t workspace_bytes = 0;
+  std::vector<Step> steps;
+
+  std::size_t input_bytes() const;
+  std::size_t target_bytes() const;
+};
+
+/// Runs the passes: differentiate, fuse, layout, bucket, allocate, schedule. Deterministic: equal arguments give
+/// equal plans on every rank.
+Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
+               const kernels::Device& device, const RunDecisions& decisions);
+
+/// Bytes that a run of these plans needs: arenas, optimizer state, workspace, two batch slots.
+struct MemoryNeed {
+  std::size_t parameters = 0;
+  std::size_t gradients = 0;
+  std::size_t optimizer_state = 0;
+  std::size_t activations = 0;
+  std::size_t workspace = 0;
+  std::size_t batch_slots = 0;
+
+  std::size_t total() const {
+    return parameters + gradients + optimizer_state + activations + workspace + batch_slots;
+  }
+};
+MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOptions& optimizer);
+
+inline constexpr std::size_t batch_slot_count = 2;
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,79 @@
+#include "runtime/plan/print.h"
+
+#include <fmt/format.h>
+
+namespace lockstep::runtime {
+namespace {
+
+std::string describe(const model::Graph& graph, model::ValueId id) {
+  const model::Value& value = graph.value(id);
+  const std::string layout = value.layout ? value.layout->str() : "plain";
+  return layout == "plain" ? value.type.shape.str() : value.type.shape.str() + ":" + layout;
+}
+
+std::string list(const model::Graph& graph, const std::vector<model::ValueId>& ids) {
+  std::string text;
+  for (const model::ValueId id : ids) {
+    const model::Role role = graph.value(id).role;
+    if (role == model::Role::step_state || role == model::Role::control) continue;
+    text += (text.empty() ? "" : ", ") + describe(graph, id);
+  }
+  return text;
+}
+
+std::string size(std::size_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
+  if (bytes < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+double flops_of(const model::Graph& graph, const model::Node& node) {
+  return node.op->flops(graph.types(node.inputs), graph.types(node.outputs));
+}
+
+std::string launch_line(const model::Graph& graph, std::size_t index) {
+  const model::Node& node = graph.nodes()[index];
+  const std::string op = node.op->name() + (node.op->attributes().empty() ? "" : " " + node.op->attributes());
+  return fmt::format("{:4}  {:<12} {:<34} {:8.2f}  {} -> {}\n", index, node.layer, op,
+                     flops_of(graph, node) / 1e6, list(graph, node.inputs), list(graph, node.outputs));
+}
+
+std::string step_line(const Plan& plan, const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::launch:
+      return launch_line(plan.graph, step.index);
+    case Step::Kind::exchange:
+      return fmt::format("      all-reduce bucket {}, hidden behind what follows\n", step.index);
+    case Step::Kind::exchange_now:
+      return fmt::format("      all-reduce bucket {}\n", step.index);
+    case Step::Kind::update:
+      return fmt::format("      update bucket {}\n", step.index);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan, const MemoryNeed& need) {
+  double flops = 0;
+  for (const model::Node& node : plan.graph.nodes()) flops += flops_of(plan.graph, node);
+  std::string text = fmt::format("batch {} per rank, {} parameters, {:.1f} MFLOP a step\n\n",
+                                 plan.request.batch_size, plan.graph.parameter_elements(), flops / 1e6);
+  text +=
+      fmt::format("{:>4}  {:<12} {:<34} {:>8}  {}\n", "node", "layer", "op", "MFLOP", "inputs -> outputs");
+  for (const Step& step : plan.steps) text += step_line(plan, step);
+  text += "\nbuckets, in the order of their exchange\n";
+  for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
+    const Bucket& bucket = plan.arena.buckets[i];
+    text += fmt::format("  {}  {:>10}  from {}\n", i, size(bucket.bytes), bucket.first_parameter);
+  }
+  text += fmt::format(
+      "\nmemory per rank\n  parameters {}\n  gradients {}\n  optimizer state {}\n  activations {}\n  "
+      "workspace {}\n"
+      "  batch slots {}\n  peak {} ({} bytes)\n",
+      size(need.parameters), size(need.gradients), size(need.optimizer_state), size(need.activations),
+      size(need.workspace), size(need.batch_slots), size(need.total()), need.total());
+  return text;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/plan/plan.h"
+
+namespace lockstep::runtime {
+
+/// A plan for people: every launch with its shapes, layouts and FLOPs, the buckets, the memory.
+std::string to_text(const Plan& plan, const MemoryNeed& need);
+
+}  // namespace lockstep::runtime

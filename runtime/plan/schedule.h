@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "model/graph.h"
+#include "runtime/plan/bucket.h"
+
+namespace lockstep::runtime {
+
+/// One entry of a plan. `launch` runs node `index`; `exchange` hands bucket `index` to the communication stream;
+/// `exchange_now` sums it on the compute stream itself, when no compute is left to hide it; `update` waits for the
+/// sum of bucket `index` and applies the optimizer to it.
+struct Step {
+  enum class Kind { launch, exchange, exchange_now, update };
+  Kind kind;
+  std::size_t index;
+  bool operator==(const Step&) const = default;
+};
+
+struct ScheduleOptions {
+  bool exchange = true;  ///< more than one rank
+  bool overlap = true;
+};
+
+/// Evaluation: the nodes in order, no exchange and no update.
+std::vector<Step> schedule_forward(const model::Graph& graph);
+
+/// Training. A bucket is exchanged as soon as its last gradient is there; buckets are exchanged in order on every
+/// rank. Updates come last, so that no kernel of this step reads an updated parameter.
+std::vector<Step> schedule_training(const model::Graph& graph, const ArenaPlan& arena,
+                                    const ScheduleOptions& options);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,74 @@
+#include "runtime/session.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "comm/bootstrap/bootstrap.h"
+#include "comm/bootstrap/launch_info.h"
+#include "kernels/base/log.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
+
+/// Field 22 of /proc/self/stat, in clock ticks since boot: 10 ms fine.
+std::int64_t process_start_ns() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::size_t at = text.rfind(')');  // the name before it may hold anything
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return boottime_ns();
+  return std::strtoll(text.c_str() + at, nullptr, 10) * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK));
+}
+
+int default_threads(const comm::World& world) {
+  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
+  const int wanted = omp ? std::atoi(omp->c_str()) : 0;
+  return wanted > 0 ? wanted : usable_cores(world);
+}
+
+}  // namespace
+
+std::int64_t boottime_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * nanoseconds_per_second + now.tv_nsec;
+}
+
+int usable_cores(const comm::World& world) {
+  cpu_set_t mask;
+  if (::sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  const int cores = CPU_COUNT(&mask);
+  const bool mask_is_own = cores * world.local_size <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return std::max(1, mask_is_own ? cores : cores / world.local_size);
+}
+
+std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world) {
+  return kernels::make_cpu_device(options.threads > 0 ? options.threads : default_threads(world));
+}
+
+Session open_session(const Options& options) {
+  const comm::Environment environment = comm::process_environment();
+  Session session{.world = comm::find_world(environment, options.world)};
+  set_up_log(session.world.rank, session.world.size);
+  session.start_boottime_ns = process_start_ns();
+  if (const auto text = environment(comm::launch_variable); text && session.world.master_port_is_ours) {
+    if (const auto launch = comm::parse_launch_info(*text)) {
+      session.start_boottime_ns = launch->start_boottime_ns;
+      session.launch_columns = launch->columns;
+    }
+  }
+  session.device = open_device(options, session.world);
+  session.communicator = comm::make_communicator(
+      session.world, {.timeout = Seconds(options.timeout), .backend = options.backend});
+  return session;
+}
+
+}  // namespace lockstep::runtime

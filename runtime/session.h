@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.h"
+#include "kernels/device.h"
+#include "runtime/options/options.h"
+
+namespace lockstep::runtime {
+
+/// What a command that computes runs on: who we are, the others, the device.
+struct Session {
+  comm::World world;
+  std::unique_ptr<kernels::Device> device;
+  std::unique_ptr<comm::Communicator> communicator;
+  std::int64_t start_boottime_ns = 0;  ///< when `launch`, or without it this process, was started
+  int launch_columns = 0;              ///< of launch's terminal; 0: none, or no launch
+
+  bool speaks() const { return world.rank == 0; }
+};
+
+/// Finds the World, opens the device, meets the other ranks.
+Session open_session(const Options& options);
+
+/// The device alone.
+std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world);
+
+/// Cores that this process may use: affinity mask, shared among the ranks of the node unless each has its
+/// own.
+int usable_cores(const comm::World& world);
+
+/// CLOCK_BOOTTIME in nanoseconds.
+std::int64_t boottime_ns();
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "data/dataset.h"
+#include "model/model.h"
+#include "runtime/options/options.h"
+
+namespace lockstep::runtime {
+
+/// What is learned from what. A person's own program fills it in; `trainer` does so from its options.
+struct TrainingTask {
+  model::Model model;
+  model::InputSpec input;
+  data::DatasetPtr train_set;
+  data::DatasetPtr test_set;  ///< may be null: nothing is evaluated
+};
+
+/// The model of the zoo and the data set that the options name.
+TrainingTask make_task(const Options& options);
+
+/// The same without opening a file: for `trainer plan`. The data sets are null.
+TrainingTask make_task_without_data(const Options& options);
+
+}  // namespace lockstep::runtime

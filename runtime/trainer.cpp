@@ -1,0 +1,304 @@
+#include "runtime/trainer.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "data/sampler.h"
+#include "kernels/base/error.h"
+#include "kernels/base/version.h"
+#include "runtime/plan/benchmark.h"
+#include "runtime/signature.h"
+
+namespace lockstep::runtime {
+namespace {
+
+int worker_count(const Options& options, const comm::World& world) {
+  return options.num_workers >= 0 ? options.num_workers : std::max(1, usable_cores(world));
+}
+
+data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
+  return {.samples = samples,
+          .replicas = world.size,
+          .rank = world.rank,
+          .shuffle = true,
+          .seed = options.seed,
+          .drop_last = options.drop_last};
+}
+
+BucketLimits bucket_limits(const Options& options) {
+  constexpr double mebibyte = 1 << 20;
+  return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
+          .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)};
+}
+
+NamedTensor loss_tensor(double loss) {
+  return {.name = "loss", .shape = {}, .values = {static_cast<float>(loss)}};
+}
+
+}  // namespace
+
+Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
+    : options_(options),
+      session_(session),
+      task_(std::move(task)),
+      screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
+      stream_(session.device->make_stream()) {
+  settle_batch_size();
+  make_plans();
+  memory_ =
+      std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_, options_.optimizer);
+  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_,
+                                         options_.optimizer);
+  set_up_parameters();
+  if (session_.speaks()) open_folder();
+}
+
+void Trainer::settle_batch_size() {
+  const comm::World& world = session_.world;
+  batch_size_ = options_.batch_size;
+  if (options_.global_batch > 0) {
+    if (options_.global_batch % world.size != 0) {
+      throw UsageError(
+          fmt::format("--global-batch {} is not divisible by {} ranks", options_.global_batch, world.size));
+    }
+    batch_size_ = options_.global_batch / world.size;
+  }
+  epoch_samples_ = sampler_for(options_, world, task_.train_set->size()).size();
+  if (epoch_samples_ < 1 || (options_.drop_last && epoch_samples_ < batch_size_)) {
+    throw UsageError(
+        fmt::format("{} samples do not give each of {} ranks a batch of {}: take a smaller --batch-size",
+                    task_.train_set->size(), world.size, batch_size_));
+  }
+}
+
+std::vector<PlanRequest> Trainer::plan_requests() const {
+  PlanRequest full{.mode = Mode::train,
+                   .batch_size = std::min(batch_size_, epoch_samples_),
+                   .buckets = bucket_limits(options_),
+                   .schedule = {.exchange = session_.world.size > 1, .overlap = !options_.no_overlap}};
+  std::vector<PlanRequest> requests{full};
+  const std::int64_t rest = epoch_samples_ % full.batch_size;
+  const std::int64_t full_steps = epoch_samples_ / full.batch_size;
+  const bool rest_is_reached = options_.max_steps == 0 || options_.max_steps > full_steps;
+  if (rest != 0 && !options_.drop_last && rest_is_reached) {
+    requests.push_back(full);
+    requests.back().batch_size = rest;
+  }
+  if (task_.test_set != nullptr) {
+    requests.push_back(
+        {.mode = Mode::evaluate, .batch_size = full.batch_size, .buckets = {}, .schedule = {}});
+  }
+  return requests;
+}
+
+void Trainer::make_plans() {
+  const auto plan = [this](const PlanRequest& request) {
+    return make_plan(task_.model, task_.input, request, *session_.device, decisions_);
+  };
+  for (const PlanRequest& request : plan_requests()) {
+    plans_.push_back(plan(request));
+    if (plans_.size() > 1) continue;
+    decisions_.parameter_layouts = parameter_layouts(plans_.front().graph);
+    if (!options_.benchmark) continue;
+    const bool measures = session_.world.rank == 0;
+    const std::string text =
+        measures ? to_text(benchmark_algorithms(plans_.front(), *session_.device)) : std::string();
+    decisions_.algorithms = choices_from_text(session_.communicator->all_gather(text).front());
+    plans_.front() = plan(request);
+  }
+  evaluation_plan_ = plans_.size() - 1;
+}
+
+void Trainer::set_up_parameters() {
+  ParameterAccess access(*session_.device, plans_.front(), *memory_);
+  if (options_.init_from.empty()) {
+    access.initialise(options_.seed);
+  } else {
+    access.load(options_.init_from);
+  }
+  require_equal(
+      *session_.communicator, "the exchange",
+      exchange_signature(plans_.front(), options_.optimizer, *session_.device, decisions_.algorithms));
+  if (session_.world.size > 1) {
+    require_equal(*session_.communicator, "the initial weights", sha256_of(access.parameters()));
+  }
+}
+
+void Trainer::open_folder() {
+  const std::string name = fmt::format("{}-{}-{}", task_.model.name, options_.dataset, session_.world.run_id);
+  folder_.emplace(options_.run_dir.empty() ? std::filesystem::path("runs") / name : options_.run_dir);
+  folder_->write_config(to_ini(options_));
+  const MemoryNeed need = memory_need(plans_, options_.optimizer);
+  screen_.say(fmt::format(
+      "{}: {} parameters, {} rank{} x {} thread{}, batch {} per rank, {:.1f} MiB planned per rank",
+      task_.model.name, plans_.front().graph.parameter_elements(), session_.world.size,
+      session_.world.size > 1 ? "s" : "", session_.device->threads(),
+      session_.device->threads() > 1 ? "s" : "", plans_.front().request.batch_size,
+      static_cast<double>(need.total()) / (1 << 20)));
+}
+
+std::int64_t Trainer::total_steps() const {
+  const std::int64_t batch = plans_.front().request.batch_size;
+  const std::int64_t per_epoch =
+      options_.drop_last ? epoch_samples_ / batch : (epoch_samples_ + batch - 1) / batch;
+  const std::int64_t by_epochs = options_.epochs * per_epoch;
+  if (options_.epochs == 0) return options_.max_steps;
+  return options_.max_steps == 0 ? by_epochs : std::min(by_epochs, options_.max_steps);
+}
+
+Summary Trainer::run() {
+  const data::DistributedSampler sampler = sampler_for(options_, session_.world, task_.train_set->size());
+  data::LoaderOptions loading{.batch_size = plans_.front().request.batch_size,
+                              .drop_last_batch = options_.drop_last,
+                              .workers = worker_count(options_, session_.world),
+                              .prefetch_factor = options_.prefetch_factor};
+  if (options_.epochs > 0) loading.epochs = options_.epochs;
+  data::Loader loader(
+      task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
+  train(loader);
+  return finish();
+}
+
+void Trainer::train(data::Loader& loader) {
+  BatchFeed feed(loader, *session_.device, *memory_, Seconds(options_.timeout));
+  std::optional<DeviceBatch> batch = feed.next(0);
+  std::array first_targets{static_cast<double>(batch->samples)};
+  session_.communicator->all_reduce_sum(first_targets);
+  global_targets_ = first_targets[0];
+  metrics_.start();
+  for (const std::int64_t last_step = total_steps(); batch;) {
+    std::optional<DeviceBatch> next;
+    if (counters_.step + 1 < last_step) next = feed.next((batch->slot + 1) % batch_slot_count);
+    const double samples = global_targets_;
+    const StepTiming timing = run_step(*batch, next ? next->samples : 0);
+    counters_.samples += static_cast<std::int64_t>(samples);
+    metrics_.step_done(timing, feed.waited_ns(), static_cast<std::int64_t>(samples));
+    if (counters_.step == 1) first_step_done();
+    report(*batch);
+    require_finite();
+    if (counters_.stopped) return;
+    if (batch->last_of_epoch && options_.eval_every > 0 && (batch->epoch + 1) % options_.eval_every == 0) {
+      evaluate_now(batch->slot);
+    }
+    batch = next;
+  }
+}
+
+StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples) {
+  const std::size_t plan = batch.samples == plans_.front().request.batch_size ? 0 : 1;
+  kernels::StepState state{.loss_scale = static_cast<float>(1.0 / global_targets_),
+                           .valid_samples = static_cast<std::int32_t>(batch.samples),
+                           .seed = options_.seed};
+  model::set_step(options_.optimizer, counters_.step + 1, state);
+  kernels::ControlBlock control{.next_targets = static_cast<float>(next_samples),
+                                .stop_requests = stop_request_.made() ? 1.0F : 0.0F};
+  kernels::Device& device = *session_.device;
+  device.copy_to_device(memory_->step_state(), &state, sizeof(state), *stream_);
+  device.copy_to_device(memory_->training_control(), &control, sizeof(control), *stream_);
+  const StepTiming timing = executor_->run(plan, batch.slot);
+  device.copy_to_host(&control, memory_->training_control(), sizeof(control), *stream_);
+  stream_->synchronize();
+
+  ++counters_.step;
+  counters_.epoch = batch.epoch;
+  counters_.loss = control.loss;
+  counters_.not_finite = control.not_finite > 0;
+  counters_.stopped = control.stop_requests > 0;
+  global_targets_ = control.next_targets;
+  return timing;
+}
+
+void Trainer::first_step_done() {
+  startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
+  if (options_.dump_gradients.empty() || !session_.speaks()) return;
+  std::vector<NamedTensor> tensors = ParameterAccess(*session_.device, plans_.front(), *memory_).gradients();
+  tensors.insert(tensors.begin(), loss_tensor(counters_.loss));
+  save_tensors(options_.dump_gradients, tensors);
+}
+
+void Trainer::report(const DeviceBatch& batch) {
+  if (!folder_) return;
+  const bool logs = counters_.step % options_.log_every == 0;
+  const std::int64_t total = total_steps();
+  if (!logs && !screen_.due() && counters_.step != total) return;
+  Progress progress = metrics_.take_window();
+  progress.step = counters_.step;
+  progress.total_steps = total;
+  progress.epoch = batch.epoch;
+  progress.epochs = options_.epochs;
+  progress.loss = counters_.loss;
+  progress.seconds_left = static_cast<double>(total - counters_.step) * progress.step_ms / 1e3;
+  if (logs) folder_->log_step(progress);
+  if (screen_.due() || counters_.step == total) screen_.show(progress);
+}
+
+void Trainer::evaluate_now(std::size_t slot) {
+  if (task_.test_set == nullptr || evaluated_at_step_ == counters_.step) return;
+  metrics_.pause();
+  evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
+                         slot, task_.test_set,
+                         {.batch_size = plans_[evaluation_plan_].request.batch_size,
+                          .num_workers = worker_count(options_, session_.world),
+                          .prefetch_factor = options_.prefetch_factor,
+                          .timeout = Seconds(options_.timeout)});
+  evaluated_at_step_ = counters_.step;
+  if (folder_) {
+    folder_->log_evaluation(counters_.step, counters_.epoch, *evaluation_);
+    screen_.say(evaluation_->classes
+                    ? fmt::format("epoch {}: test loss {:.4f}, accuracy {:.4f} ({} samples)",
+                                  counters_.epoch + 1, evaluation_->loss, evaluation_->accuracy,
+                                  evaluation_->samples)
+                    : fmt::format("epoch {}: test loss {:.4f} ({} samples)", counters_.epoch + 1,
+                                  evaluation_->loss, evaluation_->samples));
+  }
+  metrics_.resume();
+}
+
+void Trainer::require_finite() const {
+  if (!counters_.not_finite) return;
+  throw NonFiniteError(
+      fmt::format("the loss is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
+                  "bad samples",
+                  counters_.step, counters_.epoch + 1, options_.optimizer.learning_rate));
+}
+
+Summary Trainer::finish() {
+  if (!counters_.stopped && options_.eval_every > 0) evaluate_now(0);
+  const std::vector<NamedTensor> weights =
+      ParameterAccess(*session_.device, plans_.front(), *memory_).parameters();
+  Summary summary{.world_size = session_.world.size,
+                  .device = session_.device->name(),
+                  .instruction_set = session_.device->instruction_set(),
+                  .threads = session_.device->threads(),
+                  .backend = std::string(session_.communicator->backend()),
+                  .model = task_.model.name,
+                  .dataset = options_.dataset,
+                  .version = std::string(version()),
+                  .parameters = plans_.front().graph.parameter_elements(),
+                  .steps = counters_.step,
+                  .samples = counters_.samples,
+                  .final_loss = counters_.loss,
+                  .eval = evaluation_,
+                  .startup_ms = startup_ms_,
+                  .plan_bytes = static_cast<std::int64_t>(session_.device->allocated_bytes() +
+                                                          plans_.front().arena.gradient_bytes),
+                  .weights_sha256 = sha256_of(weights),
+                  .stopped = counters_.stopped};
+  metrics_.fill(summary);
+  require_equal(*session_.communicator, "the final weights: a replica has drifted", summary.weights_sha256);
+  const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
+  for (const std::string& peak : peaks)
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
+  if (folder_) {
+    save_tensors(folder_->weights(), weights);
+    folder_->write_summary(summary);
+    screen_.say(fmt::format("{} after {} steps, {:.0f} samples/s, {}", counters_.stopped ? "stopped" : "done",
+                            summary.steps, summary.samples_per_s, folder_->path().string()));
+  }
+  session_.communicator->barrier();
+  return summary;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,142 @@
+// How long the host communicator's all-reduce takes, beside its floor: a copy of as many bytes by every rank
+// at once. Both read and write each byte of a rank's bucket once.
+//   bench_allreduce [--json] [--ranks R]...
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "comm/bootstrap/number.h"
+#include "comm/communicator.h"
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::comm;
+
+struct NoStream : kernels::Stream {
+  void synchronize() override {}
+};
+
+struct Row {
+  int ranks;
+  std::size_t bytes;
+  double all_reduce_ms;
+  double floor_ms;
+};
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+const std::vector<std::size_t> sizes{64, 4 * kib, 400'000, 1'600'000, 4 * mib, 25 * mib, 64 * mib};
+
+/// Milliseconds a call, median of batches that all ranks begin together.
+double measure(Communicator& group, std::size_t bytes, const std::function<void()>& call) {
+  const std::size_t calls = std::clamp<std::size_t>(128 * mib / bytes, 2, 2000);
+  constexpr int batches = 7;
+  std::vector<double> times;
+  call();
+  for (int batch = 0; batch < batches; ++batch) {
+    group.barrier();
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < calls; ++i) call();
+    group.barrier();
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
+                    static_cast<double>(calls));
+  }
+  std::nth_element(times.begin(), times.begin() + batches / 2, times.end());
+  return times[batches / 2];
+}
+
+std::vector<Row> run_rank(int rank, int ranks, const std::string& run_id) {
+  World world;
+  world.rank = world.local_rank = rank;
+  world.size = world.local_size = ranks;
+  world.run_id = run_id;
+  const auto group = make_communicator(world, {.timeout = Seconds(60)});
+  const std::size_t largest = sizes.back();
+  group->allocate_arena(largest);
+  std::vector<std::byte> from(largest, std::byte{1});
+  std::vector<std::byte> to(largest);
+  NoStream stream;
+  std::vector<Row> rows;
+  for (const std::size_t bytes : sizes) {
+    Row row{.ranks = ranks, .bytes = bytes, .all_reduce_ms = 0, .floor_ms = 0};
+    row.all_reduce_ms =
+        measure(*group, bytes, [&] { group->all_reduce(0, bytes / 4, DType::f32, {}, stream); });
+    row.floor_ms = measure(*group, bytes, [&] {
+      std::memcpy(to.data(), from.data(), bytes);
+      asm volatile("" : : "r"(to.data()) : "memory");  // the copy is not dead
+    });
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+/// Runs all ranks but the first in children.
+std::vector<Row> run_ranks(int ranks) {
+  const std::string run_id = fmt::format("bench-{}-{}", getpid(), ranks);
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      run_rank(rank, ranks, run_id);
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  const std::vector<Row> rows = run_rank(0, ranks, run_id);
+  for (const pid_t child : children) waitpid(child, nullptr, 0);
+  return rows;
+}
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("{:>5} {:>12} {:>14} {:>10} {:>6}\n", "ranks", "bytes", "all-reduce ms", "floor ms", "ratio");
+  for (const Row& row : rows) {
+    fmt::print("{:>5} {:>12} {:>14.4f} {:>10.4f} {:>6.2f}\n", row.ranks, row.bytes, row.all_reduce_ms,
+               row.floor_ms, row.all_reduce_ms / row.floor_ms);
+  }
+}
+
+void print_json(const std::vector<Row>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"ranks", row.ranks},
+                    {"bytes", row.bytes},
+                    {"all_reduce_ms", row.all_reduce_ms},
+                    {"floor_ms", row.floor_ms}});
+  }
+  fmt::print("{}\n", list.dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false;
+  std::vector<int> rank_counts;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const auto ranks = argument == "--ranks" && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
+    if (argument == "--json") {
+      json = true;
+    } else if (ranks && *ranks > 0) {
+      rank_counts.push_back(*ranks);
+    } else {
+      fmt::print(stderr, "usage: bench_allreduce [--json] [--ranks R]...\n");
+      return 2;
+    }
+  }
+  if (rank_counts.empty()) rank_counts = {2, 4};
+  std::vector<Row> rows;
+  for (const int ranks : rank_counts) {
+    const auto more = run_ranks(ranks);
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  json ? print_json(rows) : print_table(rows);
+  return 0;
+}

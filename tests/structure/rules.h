@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace lockstep::structure {
+
+/// Who may include whom. Names are folders or single headers from the repository root and stand for all
+/// below them; the longest name that fits a file is its part. A part may also include itself and all below
+/// it.
+struct Part {
+  std::string_view name;
+  std::string_view may_include;  ///< separated by spaces
+};
+
+inline constexpr std::array parts{
+    Part{"kernels/base", ""},
+    Part{"kernels", ""},
+    Part{"comm/world.h", ""},
+    Part{"comm/bootstrap", "kernels/base comm/world.h"},
+    Part{"comm/store", "kernels/base"},
+    Part{"comm", "kernels"},
+    Part{"data", "kernels"},
+    Part{"model", "kernels"},
+    Part{"runtime", "kernels comm data model"},
+    Part{"launcher", "kernels/base comm/world.h comm/bootstrap comm/store"},
+    Part{"tests", "kernels comm data model runtime launcher"},
+};
+
+/// Libraries that only some folders may know, by how their headers' names begin.
+struct Vendor {
+  std::string_view header;
+  std::string_view folders;
+};
+
+inline constexpr std::array vendors{
+    Vendor{"dnnl", "kernels/cpu kernels/layout.cpp tests"},
+    Vendor{"omp.h", "kernels/cpu tests"},
+    Vendor{"cuda", "kernels/cuda tests/simgpu"},
+    Vendor{"cublas", "kernels/cuda"},
+    Vendor{"cudnn", "kernels/cuda"},
+    Vendor{"nccl", "comm/nccl tests/simgpu"},
+    Vendor{"mpi.h", "comm/mpi"},
+};
+
+/// Where #if and #ifdef may stand: what differs between machines is chosen by CMake, a folder each.
+inline constexpr std::string_view conditional_folders =
+    "kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
+
+/// Folders that open with a README.md.
+inline constexpr std::string_view top_folders = "kernels comm data model runtime launcher tests deploy";
+
+inline constexpr int most_lines = 600;
+
+}  // namespace lockstep::structure

@@ -1,0 +1,176 @@
+#include <cstdint>
+#include <cstring>
+
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+namespace {
+
+/// Values of many magnitudes, so that another order of additions gives other bits.
+template <class T>
+T element(int rank, std::size_t index) {
+  std::uint64_t mixed = (static_cast<std::uint64_t>(rank) << 40 | index) * 0x9E3779B97F4A7C15;
+  mixed ^= mixed >> 29;
+  const auto mantissa = static_cast<double>(mixed % 1000003) - 500000.0;
+  const double scales[] = {1e-6, 1.0, 3e5, 7e-2};
+  return static_cast<T>(mantissa * scales[(index + static_cast<std::size_t>(rank)) % 4]);
+}
+
+/// The tree of the design, one element at a time: the left subtree holds the greatest power of two of ranks.
+template <class T>
+T reference(int first, int count, std::size_t index) {
+  if (count == 1) return element<T>(first, index);
+  int left = 1;
+  while (left * 2 < count) left *= 2;
+  return reference<T>(first, left, index) + reference<T>(first + left, count - left, index);
+}
+
+template <class T>
+DType dtype_of() {
+  return sizeof(T) == 4 ? DType::f32 : DType::f64;
+}
+
+/// Every rank reduces `count` elements at `offset` and compares all bits with the reference.
+template <class T>
+void check_sum(Communicator& group, std::size_t offset, std::size_t count) {
+  const auto arena = group.allocate_arena(offset + count * sizeof(T) + 64);
+  T* values = reinterpret_cast<T*>(arena.data() + offset);
+  const World& world = group.world();
+  NoStream stream;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(world.rank, i);
+    group.all_reduce(offset, count, dtype_of<T>(), {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    for (std::size_t i = 0; i < count; ++i) {
+      const T expected = reference<T>(0, world.size, i);
+      if (std::memcmp(&values[i], &expected, sizeof(T)) != 0) {
+        throw std::runtime_error("element " + std::to_string(i) + " of " + std::to_string(count));
+      }
+    }
+    for (std::size_t i = offset + count * sizeof(T); i < arena.size(); ++i) {
+      if (arena[i] != std::byte{0}) throw std::runtime_error("wrote behind the range");
+    }
+  }
+}
+
+const CommOptions ten_seconds{.timeout = Seconds(10)};
+
+std::vector<std::string> no_errors(int size) {
+  return std::vector<std::string>(static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+TEST_CASE("sums have the reference tree's bits on every rank", "[comm]") {
+  const int size = GENERATE(1, 2, 3, 4, 5);
+  const std::size_t count = GENERATE(0, 1, 4, 15, 17, 1000, 4096, 4097, 16385, 100003);
+  CAPTURE(size, count);
+  CHECK(run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+          check_sum<float>(group, 128, count);
+        }) == no_errors(size));
+}
+
+TEST_CASE("f64 sums too", "[comm]") {
+  const int size = GENERATE(2, 3);
+  const std::size_t count = GENERATE(1, 7, 2049, 30001);
+  CAPTURE(size, count);
+  CHECK(run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+          check_sum<double>(group, 0, count);
+        }) == no_errors(size));
+}
+
+TEST_CASE("40 MiB over processes", "[comm]") {
+  const int size = 2;
+  const std::string run_id = fresh_run_id();
+  std::vector<RankProcess> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([=] {
+      const auto group = make_communicator(local_world(rank, size, run_id), ten_seconds);
+      check_sum<float>(*group, 64, 10 * 1024 * 1024);
+    });
+  }
+  for (RankProcess& rank : ranks) CHECK(rank.outcome().empty());
+}
+
+TEST_CASE("many small sums in a row do not mix", "[comm]") {
+  const int size = GENERATE(2, 3);
+  const auto errors = run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+    const auto arena = group.allocate_arena(4096);
+    float* values = reinterpret_cast<float*>(arena.data());
+    NoStream stream;
+    for (int step = 0; step < 500; ++step) {
+      const std::size_t count = 1 + static_cast<std::size_t>(step) % 1000;
+      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(step + group.world().rank);
+      group.all_reduce(0, count, DType::f32, {}, stream);
+      const auto expected = static_cast<float>(size * step + size * (size - 1) / 2);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (values[i] != expected) throw std::runtime_error("step " + std::to_string(step));
+      }
+    }
+  });
+  CHECK(errors == no_errors(size));
+}
+
+TEST_CASE("broadcast, all_gather, all_reduce_sum and barrier have no size limit", "[comm]") {
+  const int size = GENERATE(1, 2, 4);
+  const std::size_t bytes = GENERATE(0, 1, 65536, 65537, 1000001);
+  CAPTURE(size, bytes);
+  const auto errors = run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+    const int rank = group.world().rank;
+    const int root = size - 1;
+    std::vector<std::byte> data(bytes, static_cast<std::byte>(rank));
+    const auto root_byte = [](std::size_t i) { return static_cast<std::byte>(i * 31 >> 3 & 0xFF); };
+    for (std::size_t i = 0; rank == root && i < bytes; ++i) data[i] = root_byte(i);
+    group.broadcast(data, root);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (data[i] != root_byte(i)) throw std::runtime_error("broadcast");
+    }
+
+    const auto text_of = [&](int of) {
+      return std::string(bytes * static_cast<std::size_t>(of + 1) / 2, char('a' + of));
+    };
+    const auto texts = group.all_gather(text_of(rank));
+    for (int peer = 0; peer < size; ++peer) {
+      if (texts.at(static_cast<std::size_t>(peer)) != text_of(peer)) throw std::runtime_error("all_gather");
+    }
+
+    std::vector<double> values(bytes / 8);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = element<double>(rank, i);
+    group.all_reduce_sum(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != reference<double>(0, size, i)) throw std::runtime_error("all_reduce_sum");
+    }
+    group.barrier();
+  });
+  CHECK(errors == no_errors(size));
+}
+
+TEST_CASE("the arena is zero and aligned, and holds no more than was asked for", "[comm]") {
+  const int size = GENERATE(1, 2);
+  const auto errors = run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+    const auto arena = group.allocate_arena(100000);
+    if (arena.size() != 100000) throw std::runtime_error("size");
+    if (reinterpret_cast<std::uintptr_t>(arena.data()) % 64 != 0) throw std::runtime_error("alignment");
+    for (const std::byte byte : arena) {
+      if (byte != std::byte{0}) throw std::runtime_error("not zero");
+    }
+  });
+  CHECK(errors == no_errors(size));
+}
+
+TEST_CASE("timing tells who was waited for", "[comm]") {
+  const auto errors = run_thread_ranks(2, ten_seconds, [&](Communicator& group) {
+    group.allocate_arena(1 << 20);
+    NoStream stream;
+    group.barrier();
+    constexpr std::int64_t pause_ns = 30'000'000;
+    if (group.world().rank == 1) std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns));
+    const ExchangeTiming timing = group.all_reduce(0, 1 << 18, DType::f32, {}, stream);
+    if (group.world().rank == 0 && timing.skew_ns < pause_ns * 9 / 10) throw std::runtime_error("skew");
+    if (timing.transfer_ns <= 0) throw std::runtime_error("transfer");
+  });
+  CHECK(errors == no_errors(2));
+}

@@ -1,0 +1,213 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <latch>
+
+#include "comm/host/local_socket.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+using Catch::Contains;
+
+namespace {
+
+constexpr std::size_t large = 1 << 20;
+constexpr ExchangeLabel fc1{.bucket = 0, .first_parameter = "fc1.weight"};
+
+CommOptions timeout(double seconds) {
+  return {.timeout = Seconds(seconds)};
+}
+
+/// Reduces for ever: ends by an error only.
+void reduce_for_ever(Communicator& group, std::size_t count) {
+  NoStream stream;
+  while (true) group.all_reduce(0, count, DType::f32, fc1, stream);
+}
+
+/// Processes that reduce for ever, started and past their meeting.
+std::vector<RankProcess> start_ranks(int size, std::size_t count, const CommOptions& options) {
+  int met[2];
+  REQUIRE(pipe(met) == 0);
+  const std::string run_id = fresh_run_id();
+  std::vector<RankProcess> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([=] {
+      const auto group = make_communicator(local_world(rank, size, run_id), options);
+      group->allocate_arena(count * sizeof(float));
+      group->barrier();
+      if (write(met[1], "x", 1) != 1) throw std::runtime_error("write");
+      reduce_for_ever(*group, count);
+    });
+  }
+  char byte;
+  for (int rank = 0; rank < size; ++rank) REQUIRE(read(met[0], &byte, 1) == 1);
+  close(met[0]);
+  close(met[1]);
+  return ranks;
+}
+
+Seconds since(Clock::time_point start) {
+  return Clock::now() - start;
+}
+
+}  // namespace
+
+TEST_CASE("a killed rank is named by every survivor within a second", "[comm]") {
+  const int victim = GENERATE(0, 1, 2);
+  const std::size_t count = GENERATE(std::size_t{16}, large);
+  auto ranks = start_ranks(3, count, timeout(60));
+  const std::string cause = "rank " + std::to_string(victim) + " (pid " +
+                            std::to_string(ranks[static_cast<std::size_t>(victim)].pid()) +
+                            ") closed its connection";
+  const auto start = Clock::now();
+  ranks[static_cast<std::size_t>(victim)].signal(SIGKILL);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const std::string outcome = ranks[static_cast<std::size_t>(rank)].outcome();
+    CHECK_THAT(outcome, Contains(cause) && Contains("all-reduce") && Contains("(bucket 0, fc1.weight)"));
+  }
+  CHECK(since(start) < Seconds(1));
+}
+
+TEST_CASE("a stopped rank is named after the timeout", "[comm]") {
+  const int victim = GENERATE(0, 1);
+  auto ranks = start_ranks(3, 16, timeout(1));
+  const auto start = Clock::now();
+  ranks[static_cast<std::size_t>(victim)].signal(SIGSTOP);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    CHECK_THAT(ranks[static_cast<std::size_t>(rank)].outcome(),
+               Contains("rank " + std::to_string(victim) + " did not reach all-reduce") &&
+                   Contains("(bucket 0, fc1.weight) within 1 s"));
+  }
+  CHECK(since(start) < Seconds(2));
+}
+
+TEST_CASE("a rank that does not come to the meeting is named", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const auto start = Clock::now();
+  SECTION("another than rank 0") {
+    const auto errors =
+        run_threads(2, [&](int rank) { make_communicator(local_world(rank, 4, run_id), timeout(0.3)); });
+    CHECK(errors[0] == "ranks 2, 3 did not come to the meeting in time");
+    CHECK(errors[1] == errors[0]);
+  }
+  SECTION("rank 0") {
+    const auto errors =
+        run_threads(1, [&](int) { make_communicator(local_world(1, 2, run_id), timeout(0.3)); });
+    CHECK_THAT(errors[0], Contains("rank 0 did not come to the meeting in time"));
+  }
+  CHECK(since(start) < Seconds(2));
+}
+
+TEST_CASE("ranks that count differently do not meet", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_threads(
+      2, [&](int rank) { make_communicator(local_world(rank, rank == 0 ? 2 : 3, run_id), timeout(5)); });
+  CHECK_THAT(errors[0], Contains("rank 1") && Contains("counts 3 ranks, rank 0 counts 2"));
+  CHECK(errors[1] == errors[0]);
+}
+
+TEST_CASE("a rank that comes twice is turned away", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_threads(3, [&](int index) {
+    const int rank = index == 0 ? 0 : 1;
+    const auto group = make_communicator(local_world(rank, 2, run_id), timeout(0.5));
+    group->barrier();
+  });
+  CHECK(errors[0].empty());
+  // One of the two; which one comes first is open.
+  CHECK((errors[1].empty() != errors[2].empty()));
+}
+
+TEST_CASE("strangers at the meeting hold up nobody", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  std::latch strangers_are_in(1);
+  const auto errors = run_threads(3, [&](int index) {
+    if (index < 2) {
+      if (index == 1) strangers_are_in.wait();
+      make_communicator(local_world(index, 2, run_id), timeout(5))->barrier();
+      return;
+    }
+    const std::string name = "lockstep-" + run_id + "-0";
+    std::vector<Fd> strangers;
+    while (strangers.size() < 4) {
+      Fd stranger = connect_local(name);
+      if (stranger) strangers.push_back(std::move(stranger));
+    }
+    LocalMessage garbage;
+    garbage.magic = 0;
+    send_local(strangers[1].get(), garbage);
+    LocalMessage outside;
+    outside.rank = 7;
+    outside.size = 2;
+    send_local(strangers[2].get(), outside);
+    strangers[3].reset();
+    strangers_are_in.count_down();
+    LocalMessage reply;
+    while (receive_local(strangers[2].get(), reply) == Arrival::nothing_yet) std::this_thread::yield();
+    if (reply.type != LocalMessage::Type::refuse) throw std::runtime_error("not refused");
+  });
+  CHECK(errors == std::vector<std::string>(3));
+}
+
+TEST_CASE("abort wakes every rank with the first reason", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  std::latch met(3);
+  const auto errors = run_threads(3, [&](int rank) {
+    const auto group = make_communicator(local_world(rank, 3, run_id), timeout(60));
+    met.arrive_and_wait();
+    if (rank == 2) {
+      group->abort("data/images.idx is truncated");
+      group->abort("an echo");
+    }
+    group->barrier();
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(errors[static_cast<std::size_t>(rank)] ==
+          "rank 2: data/images.idx is truncated; rank " + std::to_string(rank) + " was in barrier 1");
+  }
+}
+
+TEST_CASE("ranks may end at different times", "[comm]") {
+  // The first to leave the last barrier must not spoil it for those who have not woken yet.
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    const auto errors = run_thread_ranks(3, timeout(5), [](Communicator& group) { group.barrier(); });
+    CHECK(errors == std::vector<std::string>(3));
+  }
+}
+
+TEST_CASE("a rank that left is not waited for", "[comm]") {
+  const auto start = Clock::now();
+  const auto errors = run_thread_ranks(2, timeout(60), [](Communicator& group) {
+    group.barrier();
+    if (group.world().rank == 0) group.barrier();
+  });
+  CHECK(errors[0] == "rank 1 left the group before the end of barrier 2");
+  CHECK(since(start) < Seconds(1));
+}
+
+TEST_CASE("calls that do not match are an error, not a wrong sum", "[comm]") {
+  const auto errors = run_thread_ranks(2, timeout(5), [](Communicator& group) {
+    group.allocate_arena(1 << 20);
+    NoStream stream;
+    const std::size_t count = group.world().rank == 0 ? 100 : 101;
+    group.all_reduce(0, count, DType::f32, fc1, stream);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Contains("made another call than all-reduce 2 (bucket 0, fc1.weight)"));
+  }
+}
+
+TEST_CASE("several nodes and unknown backends are refused", "[comm]") {
+  World world = local_world(0, 4, fresh_run_id());
+  world.local_size = 2;
+  CHECK_THROWS_AS(make_communicator(world, timeout(1)), UsageError);
+  CHECK_THROWS_AS(make_communicator(local_world(0, 2, "x"), {.timeout = Seconds(1), .backend = "nccl"}),
+                  UsageError);
+}

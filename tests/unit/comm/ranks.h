@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/world.h"
+
+namespace lockstep::comm::testing {
+
+/// A stream for communicators that work in host memory.
+struct NoStream : kernels::Stream {
+  void synchronize() override {}
+};
+
+/// A run id that no other test, and no other run of this test, uses.
+std::string fresh_run_id();
+
+/// World of `rank` on one node of `size` ranks.
+World local_world(int rank, int size, const std::string& run_id);
+
+/// Calls `body(rank)` on one thread per rank and returns what each threw ("" when nothing), by rank.
+std::vector<std::string> run_threads(int size, const std::function<void(int rank)>& body);
+
+/// Meets on one thread per rank, then calls `body`. What a rank threw, by rank.
+std::vector<std::string> run_thread_ranks(int size, const CommOptions& options,
+                                          const std::function<void(Communicator&)>& body);
+
+/// A forked process that runs one rank. Killed and reaped when it goes out of scope.
+class RankProcess {
+ public:
+  explicit RankProcess(const std::function<void()>& body);
+  ~RankProcess();
+  RankProcess(RankProcess&& other) noexcept;
+  RankProcess(const RankProcess&) = delete;
+
+  int pid() const { return pid_; }
+  void signal(int number) const;
+  /// Waits for its end: the text of the exception that `body` ended with, or "".
+  std::string outcome();
+
+ private:
+  int pid_ = -1;
+  int pipe_ = -1;
+};
+
+}  // namespace lockstep::comm::testing

@@ -1,0 +1,213 @@
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <atomic>
+
+#include "comm/store/client.h"
+#include "comm/store/ports.h"
+#include "comm/store/server.h"
+#include "comm/store/table.h"
+#include "comm/store/tcp.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+namespace {
+
+const std::string loopback = "127.0.0.1";
+const std::vector<int> any_port{0};
+
+Deadline soon() {
+  return Deadline::in(Seconds(5));
+}
+
+StoreClient connect_to(const StoreServer& server, const std::string& run_id = "run") {
+  return StoreClient::connect(loopback, {server.port()}, run_id, soon());
+}
+
+/// A connection that says what it is told to. True when the server closed it in answer.
+bool is_closed_after(const StoreServer& server, std::string bytes) {
+  const Fd stranger = connect_tcp(loopback, server.port(), soon());
+  while (!bytes.empty()) {
+    if (send_some(stranger.get(), bytes) == Transfer::closed) return true;
+  }
+  std::string reply;
+  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(2)))) {
+    if (receive_some(stranger.get(), reply) == Transfer::closed) return true;
+  }
+  return false;
+}
+
+std::string with_length(Frame frame, std::uint32_t length) {
+  std::string bytes = encode(frame);
+  for (std::size_t i = 0; i < 4; ++i) bytes[8 + i] = static_cast<char>(length >> (8 * i) & 0xFF);
+  return bytes;
+}
+
+std::string hello(const std::string& run_id) {
+  return encode({Frame::Type::hello, FieldWriter().text(run_id).take()});
+}
+
+}  // namespace
+
+TEST_CASE("the store keeps what it is told", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  StoreClient client = connect_to(server);
+  StoreClient other = connect_to(server);
+  CHECK_FALSE(client.get("a", soon()));
+  client.set("a", std::string("x\0y", 3), soon());
+  CHECK(other.get("a", soon()) == std::string("x\0y", 3));
+  CHECK(other.wait("a", soon()) == std::string("x\0y", 3));
+  CHECK(client.erase("a", soon()));
+  CHECK_FALSE(other.erase("a", soon()));
+  CHECK_FALSE(client.get("a", soon()));
+
+  CHECK(client.add("n", 5, soon()) == 5);
+  CHECK(other.add("n", -7, soon()) == -2);
+  CHECK(client.get("n", soon()) == "-2");
+
+  CHECK_FALSE(client.compare_and_set("c", "old", "new", soon()));
+  CHECK(client.compare_and_set("c", std::nullopt, "first", soon()));
+  CHECK_FALSE(other.compare_and_set("c", std::nullopt, "second", soon()));
+  CHECK(other.compare_and_set("c", "first", "second", soon()));
+  CHECK(client.get("c", soon()) == "second");
+}
+
+TEST_CASE("large values travel whole, larger ones are refused", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  StoreClient client = connect_to(server);
+  std::string large(most_payload_bytes - 100, '\0');
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 2654435761U >> 13 & 0xFF);
+  client.set("large", large, soon());
+  CHECK(client.get("large", soon()) == large);
+  CHECK_THROWS_AS(client.set("large", large + std::string(200, 'x'), soon()), CommError);
+  CHECK(client.get("large", soon()) == large);
+}
+
+TEST_CASE("wait ends when another client sets the key, or at its deadline", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  StoreClient setter = connect_to(server);
+  const auto errors = run_threads(2, [&](int rank) {
+    if (rank == 1) return setter.set("late", "here", soon());
+    if (connect_to(server).wait("late", soon()) != "here") throw std::runtime_error("wrong value");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+
+  StoreClient client = connect_to(server);
+  const auto start = Clock::now();
+  CHECK_THROWS_WITH(client.wait("never", Deadline::in(Seconds(0.1))),
+                    "nobody set never in the store in time");
+  const Seconds waited = Clock::now() - start;
+  CHECK(waited >= Seconds(0.09));
+  CHECK(waited < Seconds(1));
+  CHECK_FALSE(client.get("never", soon()));  // the connection is still good
+}
+
+TEST_CASE("adds from many clients are all counted", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  const auto errors = run_threads(4, [&](int) {
+    StoreClient client = connect_to(server);
+    for (int i = 0; i < 200; ++i) client.add("sum", 1, soon());
+  });
+  CHECK(errors == std::vector<std::string>(4));
+  CHECK(connect_to(server).get("sum", soon()) == "800");
+}
+
+TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  StoreClient client = connect_to(server);
+  client.set("key", "value", soon());
+  const Frame get{Frame::Type::get, FieldWriter().text("key").number(0).take()};
+
+  CHECK(is_closed_after(server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  CHECK(is_closed_after(server, std::string(5000, '\xff')));
+  CHECK(is_closed_after(server, encode(get)));  // no hello first
+  CHECK(is_closed_after(server, hello("another run")));
+  CHECK(is_closed_after(server, encode({Frame::Type::hello, "garbage"})));
+  CHECK(is_closed_after(server, with_length({Frame::Type::hello, "x"}, 100000)));  // too long for a hello
+  CHECK(is_closed_after(server, hello("run") + with_length(get, 0xFFFFFFFF)));     // oversized
+  CHECK(is_closed_after(server, hello("run") + encode({Frame::Type::set, "garbage"})));
+  CHECK(is_closed_after(server, hello("run") + encode({Frame::Type::value, "x"})));  // no request
+  std::string other_version = hello("run");
+  other_version[4] = 9;
+  CHECK(is_closed_after(server, other_version));
+  std::string other_type = hello("run");
+  other_type[6] = 77;
+  CHECK(is_closed_after(server, other_type));
+  CHECK_FALSE(is_closed_after(server, hello("run")));
+
+  CHECK(client.get("key", soon()) == "value");
+}
+
+TEST_CASE("half-open connections hold up nobody", "[store]") {
+  const StoreServer server(loopback, any_port, "run");
+  std::vector<Fd> silent;
+  for (int i = 0; i < 50; ++i) silent.push_back(connect_tcp(loopback, server.port(), soon()));
+  StoreClient client = connect_to(server);
+  client.set("key", "value", soon());
+  CHECK(client.get("key", soon()) == "value");
+}
+
+TEST_CASE("the store takes the first free port and clients find it by its hello", "[store]") {
+  const StoreServer first(loopback, any_port, "first run");
+  const Fd free_one = listen_tcp(loopback, 0);
+  const int free_port = local_port(free_one.get());
+  const StoreServer second(loopback, {first.port(), 0}, "second run");
+  CHECK(second.port() != first.port());
+  CHECK_THROWS_AS(StoreServer(loopback, {first.port()}, "third run"), DeviceError);
+
+  StoreClient client =
+      StoreClient::connect(loopback, {first.port(), free_port, second.port()}, "second run", soon());
+  client.set("key", "second", soon());
+  CHECK_FALSE(connect_to(first, "first run").get("key", soon()));
+  CHECK_THROWS_WITH(StoreClient::connect(loopback, {first.port()}, "second run", Deadline::in(Seconds(0.2))),
+                    Catch::Contains("another run") && Catch::Contains("second run"));
+}
+
+TEST_CASE("a client notices that the store is gone", "[store]") {
+  auto server = std::make_unique<StoreServer>(loopback, any_port, "run");
+  StoreClient client = connect_to(*server);
+  server.reset();
+  CHECK_THROWS_AS(client.get("key", soon()), CommError);
+  CHECK_THROWS_AS(client.get("key", soon()), CommError);
+}
+
+TEST_CASE("ports derive from the run id unless MASTER_PORT is ours", "[store]") {
+  World world;
+  world.run_id = "0123456789abcdef";
+  world.master_port = 29500;
+  const std::vector<int> derived = store_ports(world);
+  CHECK(derived.size() == 8);
+  CHECK(derived == store_ports(world));
+  for (const int port : derived) CHECK((port >= 20000 && port < 32000));
+  world.run_id = "0123456789abcdee";
+  CHECK(derived != store_ports(world));
+  world.master_port_is_ours = true;
+  CHECK(store_ports(world) == std::vector<int>{29500});
+}
+
+TEST_CASE("frames survive any cut", "[store]") {
+  const std::string bytes =
+      hello("run") + encode({Frame::Type::set, FieldWriter().text("k").text("v").take()});
+  FrameReader reader;
+  std::vector<Frame> frames;
+  for (const char byte : bytes) {
+    reader.append({&byte, 1});
+    Frame frame;
+    if (reader.next(frame) == FrameReader::Status::complete) frames.push_back(frame);
+  }
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[0].type == Frame::Type::hello);
+  CHECK(frames[1].type == Frame::Type::set);
+  FieldReader fields(frames[1].payload);
+  CHECK(fields.text() == "k");
+  CHECK(fields.text() == "v");
+  CHECK(fields.at_end());
+  CHECK_FALSE(fields.text());
+}

@@ -1,0 +1,212 @@
+#include "data/datasets.h"
+
+#include <cstring>
+
+#include "kernels/base/error.h"
+#include "kernels/base/safetensors.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace lockstep;
+using namespace lockstep::data;
+using namespace lockstep::tests;
+
+namespace {
+
+struct Sample {
+  std::vector<float> input;
+  std::int64_t label = -1;
+};
+
+Sample sample_of(const Dataset& set, std::int64_t index) {
+  Sample sample;
+  sample.input.resize(static_cast<std::size_t>(set.spec().input_shape.elements()));
+  set.get(index, 0, std::as_writable_bytes(std::span(sample.input)),
+          std::as_writable_bytes(std::span(&sample.label, 1)));
+  return sample;
+}
+
+DatasetOptions synthetic(const Shape& image_shape, std::int64_t num_classes) {
+  return {.name = "synthetic",
+          .data_dir = {},
+          .samples = 2000,
+          .image_shape = image_shape,
+          .num_classes = num_classes,
+          .target_shape = {},
+          .seed = 3};
+}
+
+std::string tensors_complaint(std::vector<SafetensorsFile::Tensor> tensors) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "file.safetensors").string();
+  write_safetensors(path, tensors);
+  const std::string message =
+      message_of<DataError>([&] { open_dataset({.name = "tensors", .data_dir = path}, Split::train); });
+  return message.substr(std::min(message.size(), path.size() + 2));
+}
+
+}  // namespace
+
+TEST_CASE("an unknown data set names its nearest") {
+  CHECK(message_of<UsageError>([] { open_dataset({.name = "fashon-mnist"}, Split::train); }) ==
+        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'?");
+  CHECK(message_of<UsageError>([] { dataset_spec({.name = "fashon-mnist"}); }) ==
+        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'?");
+}
+
+TEST_CASE("data sets are listed, and their samples known before a file is opened") {
+  CHECK(list_datasets().size() == 4);
+  CHECK(dataset_spec({.name = "fashion-mnist", .data_dir = "/nowhere"}).input_shape == Shape{1, 28, 28});
+  CHECK(dataset_spec(synthetic({3, 8, 8}, 5)).num_classes == 5);
+}
+
+TEST_CASE("data sets that need files say so") {
+  CHECK(message_of<UsageError>([] { open_dataset({.name = "mnist"}, Split::train); }) ==
+        "mnist: give the folder of its four IDX files by --data-dir");
+  CHECK(message_of<UsageError>([] { dataset_spec({.name = "tensors"}); }) ==
+        "tensors: give the file by --data-dir FILE.safetensors");
+  CHECK(message_of<DataError>(
+            [] { open_dataset({.name = "fashion-mnist", .data_dir = "/nowhere"}, Split::test); }) ==
+        "/nowhere/t10k-images-idx3-ubyte: neither this file nor its .gz is there; apt install "
+        "dataset-fashion-mnist, "
+        "or give its folder by --data-dir");
+}
+
+TEST_CASE("Fashion-MNIST is as published") {
+  const DatasetPtr train = open_dataset({.name = "fashion-mnist"}, Split::train);
+  const DatasetPtr test = open_dataset({.name = "fashion-mnist"}, Split::test);
+  REQUIRE(train->size() == 60000);
+  REQUIRE(test->size() == 10000);
+  CHECK(sample_of(*train, 0).label == 9);
+  CHECK(sample_of(*test, 0).label == 9);
+  double sum = 0;
+  for (std::int64_t i = 0; i < train->size(); ++i) {
+    for (const float pixel : sample_of(*train, i).input) sum += static_cast<double>(pixel);
+  }
+  // The mean that everyone normalises with.
+  CHECK(sum / (60000.0 * 784) == Approx(0.2860).margin(0.00005));
+}
+
+TEST_CASE("a synthetic sample depends on seed, split and index alone") {
+  const DatasetOptions options = synthetic({3, 9, 9}, 10);
+  const DatasetPtr train = open_dataset(options, Split::train);
+  const Sample sample = sample_of(*train, 17);
+  CHECK(sample_of(*train, 17).input == sample.input);
+  CHECK(sample_of(*open_dataset(options, Split::train), 17).input == sample.input);
+  CHECK(sample_of(*open_dataset(options, Split::test), 17).input != sample.input);
+  DatasetOptions reseeded = options;
+  reseeded.seed = 4;
+  CHECK(sample_of(*open_dataset(reseeded, Split::train), 17).input != sample.input);
+  CHECK(train->size() == 2000);
+}
+
+TEST_CASE("synthetic inputs are standard normal and their classes even") {
+  const DatasetPtr set = open_dataset(synthetic({100}, 5), Split::train);
+  std::vector<int> labels(5);
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < set->size(); ++i) {
+    const Sample sample = sample_of(*set, i);
+    ++labels.at(static_cast<std::size_t>(sample.label));
+    for (const double value : sample.input) {
+      sum += value;
+      squares += value * value;
+    }
+  }
+  const double count = 100.0 * static_cast<double>(set->size());
+  CHECK(sum / count == Approx(0).margin(0.2));  // the patterns of the classes, 0.3 / sqrt(5 x 16), and more
+  CHECK(squares / count == Approx(1).margin(0.1));
+  for (const int samples : labels) CHECK(std::abs(samples - 400) < 6 * 18);  // six standard deviations
+}
+
+TEST_CASE("synthetic classes can be learned from the mean of each class") {
+  const DatasetPtr train = open_dataset(synthetic({1, 8, 8}, 4), Split::train);
+  std::vector<std::vector<double>> means(4, std::vector<double>(64));
+  for (std::int64_t i = 0; i < train->size(); ++i) {
+    const Sample sample = sample_of(*train, i);
+    for (std::size_t k = 0; k < 64; ++k)
+      means[static_cast<std::size_t>(sample.label)][k] += sample.input[k] / 500.0;
+  }
+  const DatasetPtr test = open_dataset(synthetic({1, 8, 8}, 4), Split::test);
+  int right = 0;
+  for (std::int64_t i = 0; i < test->size(); ++i) {
+    const Sample sample = sample_of(*test, i);
+    std::vector<double> scores;
+    for (const auto& mean : means) {
+      double score = 0;
+      for (std::size_t k = 0; k < 64; ++k) score += mean[k] * (sample.input[k] - mean[k] / 2);
+      scores.push_back(score);
+    }
+    right += std::max_element(scores.begin(), scores.end()) - scores.begin() == sample.label;
+  }
+  CHECK(right > 1400);  // of 2000; chance is 500
+}
+
+TEST_CASE("synthetic inputs may be larger than the pool, and classes more than its parts") {
+  const DatasetPtr large = open_dataset(synthetic({3, 400, 400}, 10), Split::train);
+  const Sample sample = sample_of(*large, 1);
+  CHECK(sample.input[(1 << 18) + 5] == sample.input[5]);
+  const DatasetPtr many = open_dataset(synthetic({16}, 100000), Split::train);
+  for (std::int64_t i = 0; i < 100; ++i) CHECK(sample_of(*many, i).label < 100000);
+}
+
+TEST_CASE("synthetic regression is a linear function with little noise") {
+  DatasetOptions options = synthetic({10}, 0);
+  options.target_shape = {1};
+  const DatasetPtr set = open_dataset(options, Split::train);
+  CHECK(set->spec().target_dtype == DType::f32);
+  // Stochastic descent on the ten weights must reach the noise.
+  std::vector<double> weights(10);
+  double error = 0;
+  for (std::int64_t i = 0; i < set->size(); ++i) {
+    std::vector<float> input(10);
+    float target = 0;
+    set->get(i, 0, std::as_writable_bytes(std::span(input)), std::as_writable_bytes(std::span(&target, 1)));
+    double prediction = 0;
+    for (std::size_t k = 0; k < 10; ++k) prediction += weights[k] * input[k];
+    error = prediction - target;
+    for (std::size_t k = 0; k < 10; ++k) weights[k] -= 0.03 * error * input[k];
+  }
+  CHECK(std::abs(error) < 0.1);
+}
+
+TEST_CASE("bad synthetic options are refused") {
+  CHECK(message_of<UsageError>([] {
+          open_dataset(synthetic({3, 0, 8}, 10), Split::train);
+        }) == "synthetic: shape 3x0x8 has no elements");
+  CHECK(message_of<UsageError>([] { open_dataset(synthetic({3}, -1), Split::train); }) ==
+        "synthetic: -1 classes: give --num-classes 0 or more");
+}
+
+TEST_CASE("tensors of a file are samples") {
+  const TemporaryFolder folder;
+  std::vector<float> inputs{1, 2, 3, 4, 5, 6};
+  std::vector<std::int64_t> targets{0, 6, 2};
+  const std::vector<SafetensorsFile::Tensor> tensors{
+      {"inputs", DType::f32, {3, 2}, std::as_bytes(std::span(inputs))},
+      {"targets", DType::i64, {3}, std::as_bytes(std::span(targets))}};
+  write_safetensors(folder / "file", tensors);
+  const DatasetOptions options{.name = "tensors", .data_dir = folder / "file"};
+  const DatasetPtr set = open_dataset(options, Split::test);
+  REQUIRE(set->size() == 3);
+  CHECK(set->spec().num_classes == 7);
+  CHECK(dataset_spec(options).input_shape == Shape{2});
+  CHECK(sample_of(*set, 1).input == std::vector<float>{3, 4});
+  CHECK(sample_of(*set, 1).label == 6);
+}
+
+TEST_CASE("tensors that are no data set are refused") {
+  std::vector<float> values(4);
+  std::vector<std::int64_t> labels{1, -2, 0, 1};
+  const auto of = [](auto& data) { return std::as_bytes(std::span(data)); };
+  const SafetensorsFile::Tensor inputs{"inputs", DType::f32, {4}, of(values)};
+  CHECK(tensors_complaint({inputs}) == "there is no tensor 'targets'");
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
+        "'targets' holds the negative class -2");
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {2}, of(labels).first(16)}}) ==
+        "4 inputs, but 2 targets");
+  CHECK(tensors_complaint({inputs, {"targets", DType::i32, {8}, of(labels)}}) ==
+        "'targets' is i32, which cannot be used; save it as i64");
+  CHECK(tensors_complaint({inputs, {"targets", DType::f32, {}, of(values).first(4)}}) ==
+        "'targets' (scalar) holds no samples");
+}

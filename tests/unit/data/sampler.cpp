@@ -1,0 +1,63 @@
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "tests/support/catch.h"
+
+using namespace lockstep::data;
+using Indices = std::vector<std::int64_t>;
+
+TEST_CASE("randperm is PyTorch's") {
+  CHECK(torch_randperm(10, 0) == Indices{4, 1, 7, 5, 3, 9, 0, 8, 6, 2});
+  CHECK(torch_randperm(10, 1) == Indices{5, 6, 1, 2, 0, 8, 9, 3, 7, 4});
+  CHECK(torch_randperm(10, 42) == Indices{2, 6, 1, 8, 4, 5, 0, 9, 3, 7});
+  CHECK(torch_randperm(1, 0) == Indices{0});
+  CHECK(torch_randperm(0, 0).empty());
+}
+
+TEST_CASE("the distributed sampler gives what PyTorch's gives") {
+  std::ifstream goldens(SAMPLER_GOLDENS);
+  int cases = 0;
+  DistributedSampler sampler;
+  std::int64_t epoch = 0, size = 0, first = 0, last = 0;
+  std::uint64_t hash = 0;
+  while (goldens >> sampler.samples >> sampler.replicas >> sampler.seed >> epoch >> sampler.shuffle >>
+         sampler.drop_last >> size >> first >> last >> hash) {
+    CAPTURE(sampler.samples, sampler.replicas, sampler.seed, epoch, sampler.shuffle, sampler.drop_last);
+    std::uint64_t folded = 0;
+    Indices indices;
+    for (sampler.rank = 0; sampler.rank < sampler.replicas; ++sampler.rank) {
+      indices = sampler.indices(epoch);
+      CHECK(std::ssize(indices) == sampler.size());
+      for (const std::int64_t index : indices) {
+        folded = folded * 6364136223846793005u + static_cast<std::uint64_t>(index) + 1;
+      }
+    }
+    CHECK(std::ssize(indices) == size);
+    CHECK((indices.empty() ? -1 : indices.front()) == first);
+    CHECK((indices.empty() ? -1 : indices.back()) == last);
+    CHECK(folded == hash);
+    ++cases;
+  }
+  CHECK(cases == 243);
+}
+
+TEST_CASE("the exact sampler gives every sample once, whatever the world size") {
+  for (const std::int64_t samples : {0, 1, 2, 7, 64, 1000}) {
+    for (const int replicas : {1, 2, 3, 8, 70}) {
+      Indices all;
+      for (int rank = 0; rank < replicas; ++rank) {
+        const ExactSampler sampler{samples, replicas, rank};
+        const Indices mine = sampler.indices();
+        CHECK(std::ssize(mine) == sampler.size());
+        all.insert(all.end(), mine.begin(), mine.end());
+      }
+      std::sort(all.begin(), all.end());
+      Indices expected(static_cast<std::size_t>(samples));
+      std::iota(expected.begin(), expected.end(), std::int64_t{0});
+      CHECK(all == expected);
+    }
+  }
+}
