@@ -12,18 +12,18 @@ namespace lockstep::kernels {
 /// inputs gradient, StepState; outputs parameter, [momentum buffer if momentum != 0].
 /// The buffer starts as a copy of the first gradient (StepState::step == 1).
 struct SgdUpdate {
-  float momentum = 0;
-  float dampening = 0;
-  float weight_decay = 0;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
   bool nesterov = false;
 };
 
 /// inputs gradient, StepState; outputs parameter, exp_avg, exp_avg_sq. `decoupled` is AdamW.
 struct AdamUpdate {
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
   bool decoupled = false;
 };
 

@@ -1,0 +1,117 @@
+#include "kernels/device.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "kernels/base/error.h"
+#include "kernels/cpu/flush_denormals.h"
+#include "kernels/cpu/onednn.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Counter = std::shared_ptr<std::atomic<std::size_t>>;
+
+/// Whole pages straight from the kernel: aligned, zeroed when touched, returned at once.
+class MappedMemory : public Memory {
+ public:
+  MappedMemory(std::size_t bytes, Counter held) : bytes_(bytes), held_(std::move(held)) {
+    if (bytes_ == 0) return;
+    data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) {
+      throw DeviceError(
+          fmt::format("cpu: cannot map {} bytes: {}; use a smaller batch", bytes_, std::strerror(errno)));
+    }
+    *held_ += bytes_;
+  }
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  ~MappedMemory() override {
+    if (data_ == nullptr) return;
+    ::munmap(data_, bytes_);
+    *held_ -= bytes_;
+  }
+
+  void* data() const override { return data_; }
+  std::size_t bytes() const override { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  Counter held_;
+  void* data_ = nullptr;
+};
+
+/// A launch returns when it is done, so there is never anything to wait for.
+class CpuStream : public Stream {
+ public:
+  void synchronize() override {}
+};
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int threads) : threads_(threads) {
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads);
+#pragma omp parallel
+    flush_denormals();
+  }
+
+  DeviceKind kind() const override {
+    return DeviceKind::cpu;
+  }
+  std::string name() const override {
+    return name_;
+  }
+  std::string instruction_set() const override {
+    return onednn::instruction_set();
+  }
+  int threads() const override {
+    return threads_;
+  }
+
+  std::unique_ptr<Memory> allocate(std::size_t bytes) override {
+    return std::make_unique<MappedMemory>(bytes, held_);
+  }
+  std::size_t allocated_bytes() const override {
+    return *held_;
+  }
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CpuStream>();
+  }
+
+  void copy_to_device(void* device, const void* host, std::size_t bytes, Stream&) override {
+    std::memcpy(device, host, bytes);
+  }
+  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream&) override {
+    std::memcpy(host, device, bytes);
+  }
+
+ private:
+  int threads_;
+  std::string name_ = processor_name();
+  Counter held_ = std::make_shared<std::atomic<std::size_t>>(0);
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  if (threads < 1) throw UsageError(fmt::format("cpu: {} threads; give at least 1", threads));
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace lockstep::kernels

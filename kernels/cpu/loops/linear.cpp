@@ -1,0 +1,46 @@
+#include "kernels/cpu/loops/isa.h"
+
+namespace lockstep::kernels::loops::LOCKSTEP_ISA {
+
+void linear(const SmallLinear& size, bool relu, const float* x, const float* w, const float* b, float* y) {
+  for (std::int64_t row = 0; row < size.rows; ++row) {
+    for (std::int64_t out = 0; out < size.outputs; ++out) {
+      const float* features = x + row * size.inputs;
+      const float* weights = w + out * size.inputs;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t i = 0; i < size.inputs; ++i) sum += features[i] * weights[i];
+      if (b != nullptr) sum += b[out];
+      y[row * size.outputs + out] = relu && sum < 0 ? 0 : sum;
+    }
+  }
+}
+
+void linear_backward_data(const SmallLinear& size, const float* dy, const float* w, float* dx) {
+  for (std::int64_t row = 0; row < size.rows; ++row) {
+    float* gradient = dx + row * size.inputs;
+    for (std::int64_t i = 0; i < size.inputs; ++i) gradient[i] = 0;
+    for (std::int64_t out = 0; out < size.outputs; ++out) {
+      const float from = dy[row * size.outputs + out];
+#pragma omp simd
+      for (std::int64_t i = 0; i < size.inputs; ++i) gradient[i] += from * w[out * size.inputs + i];
+    }
+  }
+}
+
+void linear_backward_weights(const SmallLinear& size, const float* x, const float* dy, float* dw, float* db) {
+  for (std::int64_t out = 0; out < size.outputs; ++out) {
+    float* gradient = dw + out * size.inputs;
+    float bias = 0;
+    for (std::int64_t i = 0; i < size.inputs; ++i) gradient[i] = 0;
+    for (std::int64_t row = 0; row < size.rows; ++row) {
+      const float from = dy[row * size.outputs + out];
+      bias += from;
+#pragma omp simd
+      for (std::int64_t i = 0; i < size.inputs; ++i) gradient[i] += from * x[row * size.inputs + i];
+    }
+    if (db != nullptr) db[out] = bias;
+  }
+}
+
+}  // namespace lockstep::kernels::loops::LOCKSTEP_ISA

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+#include <string>
+
+#include "kernels/conv2d.h"
+#include "kernels/layout.h"
+
+/// All that differs between oneDNN 2 and 3, and the way between its memory descriptors and `Layout`.
+namespace lockstep::kernels::onednn {
+
+dnnl::engine& engine();
+dnnl::stream& stream();
+
+/// The widest instruction set that oneDNN will use here, e.g. "avx512_core_amx".
+std::string instruction_set();
+
+/// A tensor whose layout the primitive may choose.
+dnnl::memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups = 1);
+
+/// `shape` in `layout`. Convolution weights of `groups` > 1, (O, I, KH, KW) here, are (G, O / G, I, KH, KW)
+/// to oneDNN. Nothing if oneDNN has no descriptor for it.
+std::optional<dnnl::memory::desc> descriptor(const Shape& shape, const Layout& layout, DType dtype,
+                                             std::int64_t groups = 1);
+
+/// The inverse; nothing for a format that a `Layout` cannot tell (Winograd weights, compensation).
+std::optional<Layout> layout_of(const dnnl::memory::desc& desc, const Shape& shape, std::int64_t groups = 1);
+
+/// The descriptors of one convolution; an empty `bias` means none. For a gradient the role's name holds: `x`
+/// is dx in backward data.
+struct Operands {
+  dnnl::memory::desc x, weights, bias, y;
+};
+
+/// These throw dnnl::error if the library has no such implementation. Scratch memory is the caller's.
+dnnl::primitive_desc_base conv_forward(const Operands& operands, const Conv2dGeometry& geometry,
+                                       ConvAlgorithm algorithm, bool relu);
+dnnl::primitive_desc_base conv_backward_data(const Operands& operands, const Conv2dGeometry& geometry,
+                                             ConvAlgorithm algorithm);
+dnnl::primitive_desc_base conv_backward_weights(const Operands& operands, const Conv2dGeometry& geometry,
+                                                ConvAlgorithm algorithm);
+dnnl::primitive_desc_base linear_forward(const Operands& operands, bool relu);
+dnnl::primitive_desc_base linear_backward_data(const Operands& operands);
+dnnl::primitive_desc_base linear_backward_weights(const Operands& operands);
+
+/// The C handle of a primitive, for launches that build no argument map.
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description);
+
+}  // namespace lockstep::kernels::onednn

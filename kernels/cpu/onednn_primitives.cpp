@@ -1,0 +1,119 @@
+#include "kernels/cpu/onednn.h"
+
+// Version 2 builds a primitive from an operation descriptor, version 3 from its fields. `make` hides that.
+namespace lockstep::kernels::onednn {
+namespace {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR >= 3
+    after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#else
+    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#endif
+    attr.set_post_ops(after);
+  }
+  return attr;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+template <class Op, class... Fields>
+typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&... fields) {
+  return {engine(), fields..., attr};
+}
+template <class Op, class Hint, class... Fields>
+typename Op::primitive_desc make_backward(const Hint& hint, const Fields&... fields) {
+  return {engine(), fields..., hint, attributes(false)};
+}
+#else
+template <class Op, class... Fields>
+typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&... fields) {
+  return {typename Op::desc(fields...), attr, engine()};
+}
+template <class Op, class Hint, class... Fields>
+typename Op::primitive_desc make_backward(const Hint& hint, const Fields&... fields) {
+  return {typename Op::desc(fields...), attributes(false), engine(), hint};
+}
+#endif
+
+dnnl::algorithm algorithm_of(ConvAlgorithm algorithm) {
+  switch (algorithm) {
+    case ConvAlgorithm::direct:
+      return dnnl::algorithm::convolution_direct;
+    case ConvAlgorithm::winograd:
+      return dnnl::algorithm::convolution_winograd;
+    case ConvAlgorithm::automatic:
+      break;
+  }
+  return dnnl::algorithm::convolution_auto;
+}
+
+struct Window {
+  explicit Window(const Conv2dGeometry& geometry)
+      : strides(geometry.stride.begin(), geometry.stride.end()),
+        dilates{geometry.dilation[0] - 1, geometry.dilation[1] - 1},
+        padding(geometry.padding.begin(), geometry.padding.end()) {}
+  memory::dims strides, dilates, padding;
+};
+
+using ConvForward = dnnl::convolution_forward;
+using LinearForward = dnnl::inner_product_forward;
+
+ConvForward::primitive_desc forward(const Operands& t, const Conv2dGeometry& geometry,
+                                    ConvAlgorithm algorithm, const dnnl::primitive_attr& attr) {
+  const Window w(geometry);
+  return make<ConvForward>(attr, prop_kind::forward_training, algorithm_of(algorithm), t.x, t.weights, t.bias,
+                           t.y, w.strides, w.dilates, w.padding, w.padding);
+}
+
+LinearForward::primitive_desc forward(const Operands& t, const dnnl::primitive_attr& attr) {
+  return make<LinearForward>(attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
+}
+
+}  // namespace
+
+dnnl::primitive_desc_base conv_forward(const Operands& t, const Conv2dGeometry& geometry,
+                                       ConvAlgorithm algorithm, bool relu) {
+  return forward(t, geometry, algorithm, attributes(relu));
+}
+
+dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeometry& geometry,
+                                             ConvAlgorithm algorithm) {
+  const Window w(geometry);
+  return make_backward<dnnl::convolution_backward_data>(
+      forward(t, geometry, ConvAlgorithm::direct, attributes(false)), algorithm_of(algorithm), t.x, t.weights,
+      t.y, w.strides, w.dilates, w.padding, w.padding);
+}
+
+dnnl::primitive_desc_base conv_backward_weights(const Operands& t, const Conv2dGeometry& geometry,
+                                                ConvAlgorithm algorithm) {
+  const Window w(geometry);
+  return make_backward<dnnl::convolution_backward_weights>(
+      forward(t, geometry, ConvAlgorithm::direct, attributes(false)), algorithm_of(algorithm), t.x, t.weights,
+      t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
+}
+
+dnnl::primitive_desc_base linear_forward(const Operands& t, bool relu) {
+  return forward(t, attributes(relu));
+}
+
+dnnl::primitive_desc_base linear_backward_data(const Operands& t) {
+  return make_backward<dnnl::inner_product_backward_data>(forward(t, attributes(false)), t.x, t.weights, t.y);
+}
+
+dnnl::primitive_desc_base linear_backward_weights(const Operands& t) {
+  return make_backward<dnnl::inner_product_backward_weights>(forward(t, attributes(false)), t.x, t.weights,
+                                                             t.bias, t.y);
+}
+
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {
+  return dnnl::primitive(description.get());
+}
+
+}  // namespace lockstep::kernels::onednn
