@@ -11,7 +11,6 @@ from torch import nn
 from programs import HERE, LAUNCH, TORCHRUN, TRAINER, run, run_well, summary_of
 from torch_models import ConvNet, SimpleCNN, mlp
 
-BATCH = 12
 MODELS = {  # name: (the module, shape of a sample)
     "linear": (lambda: nn.Linear(10, 1), (10,)),
     "mlp": (mlp, (1, 28, 28)),
@@ -29,65 +28,55 @@ class InteropTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         torch.manual_seed(1)
 
-    def write_batch(self, model):
-        """A data set of one batch; its file, inputs and targets."""
+    def write_samples(self, model, count):
+        """A data set of tensors; its file, inputs and targets."""
         _, shape = MODELS[model]
-        inputs = torch.randn(BATCH, *shape)
-        targets = torch.randn(BATCH, 1) if model == "linear" else torch.randint(0, 10, (BATCH,))
-        path = self.folder / "batch.safetensors"
+        inputs = torch.randn(count, *shape)
+        targets = torch.randn(count, 1) if model == "linear" else torch.arange(count) % 10
+        path = self.folder / "samples.safetensors"
         save_file({"inputs": inputs, "targets": targets}, path)
         return path, inputs, targets
 
-    def predict(self, model, weights, batch):
-        output = self.folder / "logits.safetensors"
-        run_well([TRAINER, "predict", "--model", model, "--init-from", weights, "--dataset", "tensors",
-                  "--data-dir", batch, "--batch-size", BATCH, "--output", output])
-        return load_file(output)["logits"]
-
-    def train(self, starter, name, model="mlp", steps=5):
-        """Two ranks for a few steps on synthetic data; the run's folder."""
-        _, shape = MODELS[model]
-        image = ["--image-shape", "x".join(map(str, shape)), "--num-classes", 10] if len(shape) > 1 else []
-        folder = self.folder / name
-        run_well([*starter, TRAINER, "--model", model, "--dataset", "synthetic", *image, "--batch-size", 16,
-                  "--max-steps", steps, "--threads", 1, "--eval-every", 0, "--quiet", "--run-dir", folder])
+    def run_on(self, samples, model, *options):
+        """Two ranks on a data set of tensors; the run's folder."""
+        folder = self.folder / f"run-{model}"
+        run_well([LAUNCH, "--nproc_per_node=2", TRAINER, "--model", model, "--dataset", "tensors", "--data-dir",
+                  samples, "--threads", 1, "--quiet", "--run-dir", folder, *options])
         return folder
 
 
+def loss_of(model):
+    return nn.MSELoss() if model == "linear" else nn.CrossEntropyLoss()
+
+
 class Weights(InteropTest):
-    def test_ours_load_into_pytorch(self):
+    def test_ours_load_into_pytorch_and_score_alike(self):
         for model, (build, _) in MODELS.items():
             with self.subTest(model):
-                trained = self.train([LAUNCH, "--nproc_per_node=2"], f"run-{model}", model) / "model.safetensors"
+                samples, inputs, targets = self.write_samples(model, 50)
+                run_folder = self.run_on(samples, model, "--batch-size", 8, "--epochs", 2)
                 module = build()
-                module.load_state_dict(load_file(trained), strict=True)
-                batch, inputs, _ = self.write_batch(model)
+                module.load_state_dict(load_file(run_folder / "model.safetensors"), strict=True)
                 with torch.no_grad():
-                    torch.testing.assert_close(self.predict(model, trained, batch), module(inputs), **CLOSE)
+                    outputs = module(inputs)
+                scores = summary_of(run_folder)["eval"]
+                self.assertEqual(scores["samples"], 50)
+                torch.testing.assert_close(torch.tensor(scores["loss"]), loss_of(model)(outputs, targets), **CLOSE)
+                if model != "linear":
+                    accuracy = (outputs.argmax(1) == targets).float().mean().item()
+                    self.assertAlmostEqual(scores["accuracy"], accuracy, places=6)
 
-    def test_pytorchs_initialise_ours(self):
-        for model, (build, _) in MODELS.items():
-            with self.subTest(model):
-                module = build()
-                weights = self.folder / "torch.safetensors"
-                save_file(module.state_dict(), weights, metadata={"format": "pt"})
-                batch, inputs, _ = self.write_batch(model)
-                with torch.no_grad():
-                    torch.testing.assert_close(self.predict(model, weights, batch), module(inputs), **CLOSE)
-
-    def test_first_gradients_are_pytorchs(self):
+    def test_pytorchs_initialise_ours_and_gradients_agree(self):
         for model, (build, _) in MODELS.items():
             with self.subTest(model):
                 module = build()
                 weights, gradients = self.folder / "torch.safetensors", self.folder / "gradients.safetensors"
-                save_file(module.state_dict(), weights)
-                batch, inputs, targets = self.write_batch(model)
-                # Two ranks of half the batch: the mean over both is the mean over the batch.
-                run_well([LAUNCH, "--nproc_per_node=2", TRAINER, "--model", model, "--init-from", weights,
-                          "--dataset", "tensors", "--data-dir", batch, "--batch-size", BATCH // 2, "--max-steps", 1,
-                          "--threads", 1, "--eval-every", 0, "--quiet", "--run-dir", self.folder / f"run-{model}",
-                          "--dump-gradients", gradients])
-                loss = (nn.MSELoss() if model == "linear" else nn.CrossEntropyLoss())(module(inputs), targets)
+                save_file(module.state_dict(), weights, metadata={"format": "pt"})
+                samples, inputs, targets = self.write_samples(model, 12)
+                # Two ranks of half the samples: the mean over both is the mean over all.
+                self.run_on(samples, model, "--init-from", weights, "--batch-size", 6, "--max-steps", 1,
+                            "--eval-every", 0, "--dump-gradients", gradients)
+                loss = loss_of(model)(module(inputs), targets)
                 loss.backward()
                 ours = load_file(gradients)
                 torch.testing.assert_close(ours.pop("loss").reshape(()), loss.detach(), **CLOSE)
@@ -100,21 +89,27 @@ class Weights(InteropTest):
         state = mlp().state_dict()
         del state["3.bias"]
         save_file(state, weights)
-        batch, _, _ = self.write_batch("mlp")
-        done = run([TRAINER, "predict", "--model", "mlp", "--init-from", weights, "--dataset", "tensors",
-                    "--data-dir", batch, "--output", self.folder / "logits.safetensors"])
+        samples, _, _ = self.write_samples("mlp", 12)
+        done = run([TRAINER, "--model", "mlp", "--init-from", weights, "--dataset", "tensors", "--data-dir", samples,
+                    "--run-dir", self.folder / "run"])
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("3.bias", done.stderr)
 
 
 class Torchrun(InteropTest):
+    def train(self, starter, name):
+        """Two ranks for five steps on synthetic data; the summary."""
+        folder = self.folder / name
+        run_well([*starter, TRAINER, "--model", "mlp", "--dataset", "synthetic", "--batch-size", 16, "--max-steps", 5,
+                  "--threads", 1, "--eval-every", 0, "--quiet", "--run-dir", folder])
+        return summary_of(folder)
+
     def test_starts_trainer_and_gives_launchs_bits(self):
         by_torchrun = self.train([*TORCHRUN, "--nproc_per_node=2", "--no-python"], "torchrun")
         by_launch = self.train([LAUNCH, "--nproc_per_node=2"], "launch")
-        summary = summary_of(by_torchrun)
-        self.assertEqual(summary["world_size"], 2)
-        self.assertEqual(summary["steps"], 5)
-        self.assertEqual(summary["weights_sha256"], summary_of(by_launch)["weights_sha256"])
+        self.assertEqual(by_torchrun["world_size"], 2)
+        self.assertEqual(by_torchrun["steps"], 5)
+        self.assertEqual(by_torchrun["weights_sha256"], by_launch["weights_sha256"])
 
     def test_shows_our_error(self):
         done = run([*TORCHRUN, "--nproc_per_node=2", "--no-python", TRAINER, "--model", "convnt"])

@@ -21,9 +21,9 @@ MODELS = {  # the golden's name: (model, shape of a sample, the module)
     "linear": ("linear", [10], lambda: nn.Linear(10, 1)),
     "mlp": ("mlp", [1, 28, 28], mlp),
     "convnet": ("convnet", [3, 28, 28], lambda: ConvNet(3)),
-    "convnet_gray": ("convnet", [1, 28, 28], lambda: ConvNet(1)),
+    "convnet_fashion": ("convnet", [1, 28, 28], lambda: ConvNet(1)),
     "simplecnn": ("simplecnn", [3, 14, 14], lambda: SimpleCNN(3, 14)),
-    "simplecnn_gray": ("simplecnn", [1, 28, 28], lambda: SimpleCNN(1, 28)),
+    "simplecnn_fashion": ("simplecnn", [1, 28, 28], lambda: SimpleCNN(1, 28)),
 }
 
 
@@ -46,8 +46,11 @@ def with_formula_weights(module, case, dtype):
 def batch_of(case, model, sample_shape, batch, dtype):
     inputs = {"shape": [batch, *sample_shape], "scale": 1.0}
     targets = {"shape": [batch, 1], "scale": 1.0} if model == "linear" else {"shape": [batch], "classes": 10}
-    t = tensor(f"{case}/targets", targets)
-    return inputs, targets, tensor(f"{case}/inputs", inputs).to(dtype), t.to(dtype) if model == "linear" else t
+    y = tensor(f"{case}/targets", targets)
+    # A data set of tensors has as many classes as its targets show: name the case so that the last is among them.
+    if "classes" in targets and y.max() != targets["classes"] - 1:
+        raise SystemExit(f"{case}: another name, please; no target is the highest class")
+    return inputs, targets, tensor(f"{case}/inputs", inputs).to(dtype), y.to(dtype) if model == "linear" else y
 
 
 def loss_of(model):

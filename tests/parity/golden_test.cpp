@@ -5,8 +5,11 @@
 #include <limits>
 
 #include "kernels/base/error.h"
+#include "kernels/base/safetensors.h"
 #include "tests/parity/formula.h"
+#include "tests/parity/model_files.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace lockstep;
 using namespace lockstep::parity;
@@ -110,4 +113,23 @@ TEST_CASE("goldens load; a missing file is named") {
   CHECK(load_cases("optimizers").size() > 10);
   CHECK(load_cases("models").size() == 12);
   CHECK_THROWS_AS(load_cases("none"), DataError);
+}
+
+TEST_CASE("a model's weights and batch are files that its names find") {
+  const tests::TemporaryFolder folder;
+  const auto models = load_cases("models");
+  const auto& mlp = *std::ranges::find(models, "mlp", [](const auto& model) { return model.at("name"); });
+  write_formula_weights(folder / "weights.safetensors", mlp);
+  write_formula_batch(folder / "batch.safetensors", mlp);
+
+  const SafetensorsFile weights(folder / "weights.safetensors");
+  std::vector<std::string> names;
+  for (const auto& tensor : weights.tensors()) names.push_back(tensor.name);
+  CHECK(names == std::vector<std::string>{"1.weight", "1.bias", "3.weight", "3.bias"});
+  CHECK(weights.find("3.weight")->shape == Shape{10, 128});
+  const SafetensorsFile batch(folder / "batch.safetensors");
+  CHECK(batch.find("inputs")->shape == Shape{8, 1, 28, 28});
+  CHECK(batch.find("targets")->dtype == DType::i64);
+  const auto first = reinterpret_cast<const float*>(batch.find("inputs")->bytes.data())[0];
+  CHECK(first == uniform("mlp/inputs", 1, 1.0F)[0]);
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -28,10 +29,7 @@ class OptimizerCase {
     }
   }
 
-  double option(const std::string& name) const { return options_.at(name).get<double>(); }
-  float option_f(const std::string& name) const { return static_cast<float>(option(name)); }
-  bool flag(const std::string& name) const { return options_.at(name).get<bool>(); }
-  std::array<double, 2> betas() const { return options_.at("betas").get<std::array<double, 2>>(); }
+  const json& options() const { return options_; }
 
   /// `state_at(step)` is what the trainer would write into StepState.
   template <class Spec, class StateAt>
@@ -77,30 +75,32 @@ class OptimizerCase {
 };
 
 void check_sgd(OptimizerCase& c) {
-  const kernels::SgdUpdate spec{.momentum = c.option_f("momentum"),
-                                .dampening = c.option_f("dampening"),
-                                .weight_decay = c.option_f("weight_decay"),
-                                .nesterov = c.flag("nesterov")};
+  kernels::SgdUpdate spec;
+  c.options().at("momentum").get_to(spec.momentum);
+  c.options().at("dampening").get_to(spec.dampening);
+  c.options().at("weight_decay").get_to(spec.weight_decay);
+  c.options().at("nesterov").get_to(spec.nesterov);
   c.check(spec, [&](std::int64_t step) {
     kernels::StepState state;
     state.step = step;
-    state.learning_rate = c.option_f("lr");
+    c.options().at("lr").get_to(state.learning_rate);
     return state;
   });
 }
 
 void check_adam(OptimizerCase& c, bool decoupled) {
-  const auto [beta1, beta2] = c.betas();
-  const kernels::AdamUpdate spec{.beta1 = static_cast<float>(beta1),
-                                 .beta2 = static_cast<float>(beta2),
-                                 .epsilon = c.option_f("eps"),
-                                 .weight_decay = c.option_f("weight_decay"),
-                                 .decoupled = decoupled};
+  const auto [beta1, beta2] = c.options().at("betas").get<std::array<double, 2>>();
+  kernels::AdamUpdate spec;
+  c.options().at("betas").at(0).get_to(spec.beta1);
+  c.options().at("betas").at(1).get_to(spec.beta2);
+  c.options().at("eps").get_to(spec.epsilon);
+  c.options().at("weight_decay").get_to(spec.weight_decay);
+  spec.decoupled = decoupled;
   c.check(spec, [&, beta1 = beta1, beta2 = beta2](std::int64_t step) {
     const auto power = static_cast<double>(step);
     kernels::StepState state;
     state.step = step;
-    state.learning_rate = c.option_f("lr");
+    c.options().at("lr").get_to(state.learning_rate);
     state.bias_correction1 = static_cast<float>(1 - std::pow(beta1, power));
     state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(beta2, power)));
     return state;
