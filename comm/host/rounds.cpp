@@ -14,6 +14,9 @@ namespace {
 constexpr int longest_spin = 2000;
 constexpr int shortest_spin = 20;
 
+// Asleep for less than this, wake included: a longer spin would have been the better choice.
+constexpr std::chrono::microseconds short_sleep{150};
+
 // An abort or a leave between the last look and the sleep would be missed: look again this often.
 constexpr std::chrono::milliseconds longest_nap{20};
 
@@ -53,19 +56,19 @@ bool Rounds::agrees(int peer) const {
 
 Rounds::Outcome Rounds::wait_for(int peer, Clock::time_point deadline) {
   if (has_arrived(peer) || spin_for(peer)) return Outcome::all_here;
-  return sleep_for(peer, deadline);
+  const auto start = Clock::now();
+  const Outcome outcome = sleep_for(peer, deadline);
+  // Spinning in vain takes time from whoever shares the core, so after a long sleep the next spin is shorter.
+  spins_ = Clock::now() - start < short_sleep ? std::max(spins_, shortest_spin) * 2 : spins_ / 2;
+  spins_ = std::clamp(spins_, 0, max_spins_);
+  return outcome;
 }
 
-bool Rounds::spin_for(int peer) {
+bool Rounds::spin_for(int peer) const {
   for (int spin = 0; spin < spins_; ++spin) {
     _mm_pause();
-    if (has_arrived(peer)) {
-      spins_ = std::min(spins_ * 2, max_spins_);
-      return true;
-    }
+    if (has_arrived(peer)) return true;
   }
-  // Spinning in vain takes time from whoever shares the core: the next one is shorter.
-  spins_ = std::min(std::max(spins_ / 2, shortest_spin), max_spins_);
   return false;
 }
 

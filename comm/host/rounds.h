@@ -34,7 +34,7 @@ class Rounds {
   bool has_arrived(int peer) const;
   bool agrees(int peer) const;
   Outcome wait_for(int peer, Clock::time_point deadline);
-  bool spin_for(int peer);
+  bool spin_for(int peer) const;
   Outcome sleep_for(int peer, Clock::time_point deadline);
 
   const Segment& segment_;
