@@ -3,6 +3,22 @@
 namespace lockstep::kernels::loops::LOCKSTEP_ISA {
 namespace {
 
+/// `width` channels that lie side by side: GCC's vector extension, so that running values stay in registers.
+template <int width>
+struct Lanes {
+  typedef float Floats __attribute__((vector_size(width * sizeof(float))));
+  typedef std::int32_t Ints __attribute__((vector_size(width * sizeof(float))));
+  typedef float Unaligned
+      __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+  static Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
+  static void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
+  static Floats all(float value) { return Floats{} + value; }
+
+  /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
+  static Ints replaces(Floats value, Floats best) { return (value > best) | (value != value); }
+};
+
 /// The part of an output pixel's window that lies inside the input.
 struct Window {
   std::int64_t top, bottom, left, right;
@@ -37,6 +53,21 @@ inline void for_each_pixel(const PoolPlane& p, const Window& w, Visit visit) {
   }
 }
 
+/// The common case, whose windows need no clipping: `visit(offset in x, offset in y)`.
+template <class Visit>
+inline void for_each_quad(const PoolPlane& p, Visit visit) {
+  for (std::int64_t row = 0; row < p.out_height; ++row) {
+    for (std::int64_t column = 0; column < p.out_width; ++column) {
+      visit(2 * row * p.x_row + 2 * column * p.pixel, row * p.y_row + column * p.pixel);
+    }
+  }
+}
+
+bool is_quads(const PoolPlane& p) {
+  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h == 0 &&
+         p.padding_w == 0;
+}
+
 void clear_plane(const PoolPlane& p, float* dx) {
   for (std::int64_t row = 0; row < p.height; ++row) {
     for (std::int64_t column = 0; column < p.width; ++column) {
@@ -45,102 +76,144 @@ void clear_plane(const PoolPlane& p, float* dx) {
   }
 }
 
-/// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
-inline bool replaces(float value, float best) {
-  return (value > best) | (value != value);
-}
-
-/// Planes are worked on in groups of `width` lanes, whose running values stay in registers.
 template <int width>
-struct Lanes {
-  static void max_forward(const PoolPlane& p, const float* x, float* y) {
+struct MaxPool : Lanes<width> {
+  using L = Lanes<width>;
+  using typename L::Floats;
+  using typename L::Ints;
+
+  static void forward(const PoolPlane& p, const float* x, float* y) {
     for_each_window(p, [&](const Window& w, std::int64_t at) {
-      float best[width];
-      for (int l = 0; l < width; ++l) best[l] = -__builtin_inff();
+      Floats best = L::all(-__builtin_inff());
       for_each_pixel(p, w, [&](std::int64_t pixel) {
-        for (int l = 0; l < width; ++l) best[l] = replaces(x[pixel + l], best[l]) ? x[pixel + l] : best[l];
+        const Floats value = L::load(x + pixel);
+        best = L::replaces(value, best) ? value : best;
       });
-      for (int l = 0; l < width; ++l) y[at + l] = best[l];
+      L::store(y + at, best);
     });
   }
 
-  static void max_backward(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
-    const float threshold = relu_mask ? 0.0F : -__builtin_inff();
+  static void forward_quads(const PoolPlane& p, const float* x, float* y) {
+    for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
+      Floats best = L::load(x + from);
+      const std::int64_t others[] = {from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
+      for (const std::int64_t pixel : others) {
+        const Floats value = L::load(x + pixel);
+        best = L::replaces(value, best) ? value : best;
+      }
+      L::store(y + at, best);
+    });
+  }
+
+  static Floats masked(bool relu_mask, Floats best, Floats gradient) {
+    return relu_mask ? (best > 0 ? gradient : Floats{}) : gradient;
+  }
+
+  static void backward(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
     for_each_window(p, [&](const Window& w, std::int64_t at) {
-      float best[width];
-      std::int32_t winner[width];
-      for (int l = 0; l < width; ++l) best[l] = -__builtin_inff();
-      for (int l = 0; l < width; ++l) winner[l] = 0;
+      Floats best = L::all(-__builtin_inff());
+      Ints winner{};
       std::int32_t position = 0;
       for_each_pixel(p, w, [&](std::int64_t pixel) {
-        for (int l = 0; l < width; ++l) {
-          const bool better = replaces(x[pixel + l], best[l]);
-          best[l] = better ? x[pixel + l] : best[l];
-          winner[l] = better ? position : winner[l];
-        }
+        const Floats value = L::load(x + pixel);
+        const Ints better = L::replaces(value, best);
+        best = better ? value : best;
+        winner = better ? Ints{} + position : winner;
         ++position;
       });
-      float gradient[width];
-      for (int l = 0; l < width; ++l) gradient[l] = best[l] <= threshold && relu_mask ? 0.0F : dy[at + l];
+      const Floats gradient = masked(relu_mask, best, L::load(dy + at));
       position = 0;
       for_each_pixel(p, w, [&](std::int64_t pixel) {
-        for (int l = 0; l < width; ++l) dx[pixel + l] += winner[l] == position ? gradient[l] : 0.0F;
+        L::store(dx + pixel, L::load(dx + pixel) + (winner == position ? gradient : Floats{}));
         ++position;
       });
     });
   }
 
-  static void avg_forward(const PoolPlane& p, const float* x, float* y) {
-    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
-    for_each_window(p, [&](const Window& w, std::int64_t at) {
-      float sum[width];
-      for (int l = 0; l < width; ++l) sum[l] = 0;
-      for_each_pixel(p, w, [&](std::int64_t pixel) {
-        for (int l = 0; l < width; ++l) sum[l] += x[pixel + l];
-      });
-      for (int l = 0; l < width; ++l) y[at + l] = sum[l] / size;
-    });
-  }
-
-  static void avg_backward(const PoolPlane& p, const float* dy, float* dx) {
-    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
-    for_each_window(p, [&](const Window& w, std::int64_t at) {
-      for_each_pixel(p, w, [&](std::int64_t pixel) {
-        for (int l = 0; l < width; ++l) dx[pixel + l] += dy[at + l] / size;
-      });
+  /// Writes each pixel of dx that lies in a window, once.
+  static void backward_quads(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
+    for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
+      const std::int64_t pixels[] = {from, from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
+      Floats best = L::load(x + from);
+      Ints winner{};
+#pragma GCC unroll 3
+      for (std::int32_t i = 1; i < 4; ++i) {
+        const Floats value = L::load(x + pixels[i]);
+        const Ints better = L::replaces(value, best);
+        best = better ? value : best;
+        winner = better ? Ints{} + i : winner;
+      }
+      const Floats gradient = masked(relu_mask, best, L::load(dy + at));
+#pragma GCC unroll 4
+      for (std::int32_t i = 0; i < 4; ++i) L::store(dx + pixels[i], winner == i ? gradient : Floats{});
     });
   }
 };
 
-/// Calls `visit` with Lanes<16>, <8> or <1> and the first lane until all lanes are done.
-template <class Visit>
+template <int width>
+struct AvgPool : Lanes<width> {
+  using L = Lanes<width>;
+  using typename L::Floats;
+
+  static void forward(const PoolPlane& p, const float* x, float* y) {
+    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      Floats sum{};
+      for_each_pixel(p, w, [&](std::int64_t pixel) { sum += L::load(x + pixel); });
+      L::store(y + at, sum / size);
+    });
+  }
+
+  static void backward(const PoolPlane& p, const float* dy, float* dx) {
+    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      const Floats share = L::load(dy + at) / size;
+      for_each_pixel(p, w, [&](std::int64_t pixel) { L::store(dx + pixel, L::load(dx + pixel) + share); });
+    });
+  }
+};
+
+/// Calls `visit` with Pool<16>, <8> or <1> and the first lane until all lanes are done.
+template <template <int> class Pool, class Visit>
 inline void for_lanes(const PoolPlane& p, Visit visit) {
   std::int64_t lane = 0;
-  for (; lane + 16 <= p.lanes; lane += 16) visit(Lanes<16>{}, lane);
-  for (; lane + 8 <= p.lanes; lane += 8) visit(Lanes<8>{}, lane);
-  for (; lane < p.lanes; ++lane) visit(Lanes<1>{}, lane);
+  for (; lane + 16 <= p.lanes; lane += 16) visit(Pool<16>{}, lane);
+  for (; lane + 8 <= p.lanes; lane += 8) visit(Pool<8>{}, lane);
+  for (; lane < p.lanes; ++lane) visit(Pool<1>{}, lane);
 }
 
 }  // namespace
 
 void max_pool(const PoolPlane& plane, const float* x, float* y) {
-  for_lanes(plane, [&](auto lanes, std::int64_t at) { lanes.max_forward(plane, x + at, y + at); });
+  const bool quads = is_quads(plane);
+  for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
+    if (quads) {
+      pool.forward_quads(plane, x + at, y + at);
+    } else {
+      pool.forward(plane, x + at, y + at);
+    }
+  });
 }
 
 void max_pool_backward(const PoolPlane& plane, bool relu_mask, const float* x, const float* dy, float* dx) {
-  clear_plane(plane, dx);
-  for_lanes(plane, [&](auto lanes, std::int64_t at) {
-    lanes.max_backward(plane, relu_mask, x + at, dy + at, dx + at);
+  const bool quads = is_quads(plane);
+  if (!quads || plane.height % 2 != 0 || plane.width % 2 != 0) clear_plane(plane, dx);
+  for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
+    if (quads) {
+      pool.backward_quads(plane, relu_mask, x + at, dy + at, dx + at);
+    } else {
+      pool.backward(plane, relu_mask, x + at, dy + at, dx + at);
+    }
   });
 }
 
 void avg_pool(const PoolPlane& plane, const float* x, float* y) {
-  for_lanes(plane, [&](auto lanes, std::int64_t at) { lanes.avg_forward(plane, x + at, y + at); });
+  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.forward(plane, x + at, y + at); });
 }
 
 void avg_pool_backward(const PoolPlane& plane, const float* dy, float* dx) {
   clear_plane(plane, dx);
-  for_lanes(plane, [&](auto lanes, std::int64_t at) { lanes.avg_backward(plane, dy + at, dx + at); });
+  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.backward(plane, dy + at, dx + at); });
 }
 
 }  // namespace lockstep::kernels::loops::LOCKSTEP_ISA
