@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "launcher/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::launcher {
 namespace {

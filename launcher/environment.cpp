@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
+#include "comm/bootstrap/launch_info.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -12,6 +12,15 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
+}
+
+/// Tells a Lockstep worker that launch keeps the port for it, when its start-up clock began, and whether to draw a
+/// progress bar.
+std::string launch_info_text(const Job& job) {
+  return comm::to_string({.addr = job.master_addr,
+                          .port = job.master_port,
+                          .start_boottime_ns = job.start_ns,
+                          .columns = job.terminal_columns});
 }
 
 Variables torchrun_variables(const Job& job, int rank, const std::filesystem::path& error_file) {
@@ -35,15 +44,12 @@ Variables torchrun_variables(const Job& job, int rank, const std::filesystem::pa
       // No agent's store listens at MASTER_PORT: a PyTorch worker of rank 0 hosts it itself.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file.string()},
-      {"LOCKSTEP_LAUNCH", lockstep_launch_text(job)},
+      {comm::launch_variable, launch_info_text(job)},
   };
 }
 
 }  // namespace
 
-std::string lockstep_launch_text(const Job& job) {
-  return fmt::format("{}:{},{},{}", job.master_addr, job.master_port, job.start_ns, job.terminal_columns);
-}
 
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
                                             int rank, const std::filesystem::path& error_file) {

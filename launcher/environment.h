@@ -19,10 +19,6 @@ struct Job {
   int terminal_columns = 0;   ///< 0: the output is no terminal
 };
 
-/// "<MASTER_ADDR>:<MASTER_PORT>,<start ns>,<columns>": tells a Lockstep worker that launch keeps the port for
-/// it, when its start-up clock began, and whether to draw a progress bar.
-std::string lockstep_launch_text(const Job& job);
-
 /// The environment of `rank`: `inherited` ("NAME=value") with torchrun's variables put over it.
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
                                             int rank, const std::filesystem::path& error_file);

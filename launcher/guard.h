@@ -2,7 +2,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::launcher {
 

@@ -11,6 +11,7 @@
 
 #include "kernels/base/device_count.h"
 #include "kernels/base/error.h"
+#include "kernels/base/version.h"
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
 #include "launcher/environment.h"
@@ -132,7 +133,7 @@ int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
   if (options.help) {
     fmt::print("{}", help_text());
   } else if (options.version) {
-    fmt::print("launch (Lockstep) {} {}\n", LOCKSTEP_VERSION, LOCKSTEP_COMMIT);
+    fmt::print("lockstep {} ({})\n", version(), commit());
   } else {
     return launch(options, start_ns);
   }

@@ -10,7 +10,7 @@
 #include "launcher/lines.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
-#include "launcher/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <vector>
 
-#include "launcher/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::launcher {
 

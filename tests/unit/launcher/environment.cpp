@@ -20,8 +20,8 @@ bool has(const std::vector<std::string>& variables, const std::string& variable)
   return std::ranges::count(variables, variable) == 1;
 }
 
-TEST_CASE("the text for Lockstep's own workers") {
-  CHECK(lockstep_launch_text(job) == "10.0.0.1:4321,123456789,80");
+TEST_CASE("Lockstep's own workers are told where, since when and how wide") {
+  CHECK(has(worker_environment({}, job, 0, "/tmp/e.json"), "LOCKSTEP_LAUNCH=10.0.0.1:4321,123456789,80"));
 }
 
 TEST_CASE("a worker gets torchrun's variables over what was inherited") {
