@@ -61,7 +61,8 @@ def megabytes(figures):
 def row_of(row):
     return [
         f"{row['workload']} ({row['batch']})", f"{text_of(row['peer_step_ms'], '.3f')} {row['variant']}",
-        text_of(row["our_step_ms"], ".3f"), text_of(row["ratio"], ".2f"), text_of(row["throughput_ratio"], ".2f"), f"{row['must']:g} ({row['goal']:g})",
+        text_of(row["our_step_ms"], ".3f"), text_of(row["ratio"], ".2f"), text_of(row["throughput_ratio"], ".2f"),
+        f"{row['must']:g} ({row['goal']:g})",
         row["verdict"], f"{row['peer_loss']:.4f} / {row['our_loss']:.4f}",
         f"{megabytes(row['peer_peak_bytes'])} / {megabytes(row['our_peak_bytes'])}",
         f"{row['memory_ratio']:.3f} {verdict_below(row['memory_ratio'], MEMORY_MUST, MEMORY_GOAL)}",
@@ -69,8 +70,8 @@ def row_of(row):
     ]
 
 
-HEADINGS = ["workload", "PyTorch step ms", "ours step ms", "ratio", "samples/s ratio", "must (goal)", "met", "loss", "peak MB",
-            "memory ratio", "start-up ms"]
+HEADINGS = ["workload", "PyTorch step ms", "ours step ms", "ratio", "samples/s ratio", "must (goal)", "met", "loss",
+            "peak MB", "memory ratio", "start-up ms"]
 
 
 def table(headings, rows):
