@@ -22,7 +22,8 @@ class RunFailed(Exception):
 
 @dataclasses.dataclass
 class Result:
-    step_ms: float
+    step_ms: float  # median
+    samples_per_s: float  # all ranks, over the whole of the timed steps
     loss: float
     peak_bytes: int  # highest proportional set size of a rank
     startup_ms: float  # command typed to first step done
@@ -98,7 +99,7 @@ def run_peer(python, workload, variant_options):
     output, wall_ms, peak = run(command, watch_memory=True)
     line = next(line for line in reversed(output.splitlines()) if line.startswith("{"))
     figures = json.loads(line)
-    return Result(figures["step_ms"], figures["loss"], peak, figures["startup_ms"], wall_ms)
+    return Result(figures["step_ms"], figures["samples_s"], figures["loss"], peak, figures["startup_ms"], wall_ms)
 
 
 def run_trainer(bin_folder, trainer_options):
@@ -108,8 +109,8 @@ def run_trainer(bin_folder, trainer_options):
                    *trainer_options, "--threads", "1", "--eval-every", "0", "--run-dir", f"{folder}/run", "--quiet"]
         _, wall_ms, _ = run(command)
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
-    return Result(summary["step_ms"]["median"], summary["final_loss"], summary["peak_memory_bytes"],
-                  summary["startup_ms"], wall_ms)
+    return Result(summary["step_ms"]["median"], summary["samples_per_s"], summary["final_loss"],
+                  summary["peak_memory_bytes"], summary["startup_ms"], wall_ms)
 
 
 def run_ours(bin_folder, workload):
