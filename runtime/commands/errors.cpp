@@ -23,7 +23,7 @@ void write_error_file(const std::string& message, int code) {
       {"message",
        {{"message", message},
         {"extraInfo",
-         {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}, {"py_callstack", ""}}}}}};
+         {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
   std::ofstream(path) << json.dump();
 }
 
