@@ -153,7 +153,7 @@ void HostCommunicator::sum_through_mailboxes(std::span<T> values) {
   do {
     const auto piece = values.first(std::min(values.size(), Segment::mailbox_bytes / sizeof(T)));
     const std::uint32_t round = rounds_.next();
-    std::memcpy(shared_.mailbox(world_.rank, round).data(), piece.data(), piece.size_bytes());
+    std::copy(piece.begin(), piece.end(), reinterpret_cast<T*>(shared_.mailbox(world_.rank, round).data()));
     arrive();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       inputs[rank] = reinterpret_cast<const T*>(shared_.mailbox(static_cast<int>(rank), round).data());
@@ -174,9 +174,9 @@ void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   do {
     const auto piece = bytes.first(std::min(bytes.size(), Segment::mailbox_bytes));
     const auto mailbox = shared_.mailbox(root, rounds_.next());
-    if (world_.rank == root) std::memcpy(mailbox.data(), piece.data(), piece.size());
+    if (world_.rank == root) std::copy(piece.begin(), piece.end(), mailbox.begin());
     arrive();
-    if (world_.rank != root) std::memcpy(piece.data(), mailbox.data(), piece.size());
+    if (world_.rank != root) std::copy_n(mailbox.begin(), piece.size(), piece.begin());
     bytes = bytes.subspan(piece.size());
   } while (!bytes.empty());
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "comm/host/local_socket.h"
+#include "comm/poll_time.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -56,7 +57,7 @@ LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline, 
     }
     if (last.passed()) throw CommError("rank 0 did not complete the meeting in time");
     pollfd event{socket, POLLIN, 0};
-    poll(&event, 1, static_cast<int>(last.left().count() * 1000) + 1);
+    poll(&event, 1, poll_milliseconds(last.left()));
   }
 }
 

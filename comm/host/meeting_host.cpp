@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/poll_time.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 
@@ -68,7 +69,7 @@ Fd MeetingHost::listen_before(Deadline deadline) const {
 void MeetingHost::wait_for_events(int listener, Deadline deadline) const {
   std::vector<pollfd> events{{listener, POLLIN, 0}};
   for (const Guest& guest : guests_) events.push_back({guest.socket.get(), POLLIN, 0});
-  poll(events.data(), events.size(), static_cast<int>(deadline.left().count() * 1000) + 1);
+  poll(events.data(), events.size(), poll_milliseconds(deadline.left()));
 }
 
 void MeetingHost::admit_waiting(int listener) {

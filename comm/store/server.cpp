@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/poll_time.h"
 #include "comm/signals_blocked.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/error.h"
@@ -16,13 +17,13 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr Seconds time_for_hello{5};
 constexpr std::size_t most_connections = 65536;
 
 }  // namespace
 
-StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports, std::string run_id)
-    : run_id_(std::move(run_id)), stop_(eventfd(0, EFD_CLOEXEC)) {
+StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports, std::string run_id,
+                         Seconds time_for_hello)
+    : run_id_(std::move(run_id)), time_for_hello_(time_for_hello), stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", std::strerror(errno)));
   for (const int port : ports) {
     listener_ = listen_tcp(address, port);
@@ -64,7 +65,7 @@ void StoreServer::serve() {
     std::erase_if(connections_, [](const Connection& connection) { return !connection.is_open(); });
     if (events[1].revents != 0) {
       Fd socket = accept_tcp(listener_.get());
-      if (socket) connections_.emplace_back(std::move(socket), run_id_, time_for_hello);
+      if (socket) connections_.emplace_back(std::move(socket), run_id_, time_for_hello_);
     }
   }
 }
@@ -74,7 +75,7 @@ int StoreServer::milliseconds_to_next_deadline() const {
   for (const Connection& connection : connections_) {
     if (const auto deadline = connection.next_deadline()) least = std::min(least, deadline->left());
   }
-  return static_cast<int>(least.count() * 1000) + 1;
+  return poll_milliseconds(least);
 }
 
 }  // namespace lockstep::comm

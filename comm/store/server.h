@@ -7,6 +7,7 @@
 #include "comm/fd.h"
 #include "comm/store/connection.h"
 #include "comm/store/table.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 
@@ -15,8 +16,10 @@ namespace lockstep::comm {
 /// and logged.
 class StoreServer {
  public:
-  /// DeviceError when all ports are taken.
-  StoreServer(const std::string& address, const std::vector<int>& ports, std::string run_id);
+  /// Port 0 is any free one. Who says no hello within `time_for_hello` is closed. DeviceError when all ports
+  /// are taken.
+  StoreServer(const std::string& address, const std::vector<int>& ports, std::string run_id,
+              Seconds time_for_hello = Seconds(5));
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -28,6 +31,7 @@ class StoreServer {
   int milliseconds_to_next_deadline() const;
 
   std::string run_id_;
+  Seconds time_for_hello_;
   Fd listener_;
   int port_ = 0;
   Fd stop_;

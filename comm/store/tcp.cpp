@@ -8,11 +8,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "comm/poll_time.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -123,8 +123,7 @@ Transfer send_some(int socket, std::string& from) {
 bool wait_for_socket(int socket, short events, Deadline deadline) {
   pollfd event{socket, events, 0};
   while (true) {
-    const double left_ms = std::min(deadline.left().count() * 1000, 1e6);
-    if (poll(&event, 1, static_cast<int>(left_ms) + 1) > 0) return true;
+    if (poll(&event, 1, poll_milliseconds(deadline.left())) > 0) return true;
     if (deadline.passed()) return false;
   }
 }

@@ -154,6 +154,14 @@ TEST_CASE("half-open connections hold up nobody", "[store]") {
   CHECK(client.get("key", soon()) == "value");
 }
 
+TEST_CASE("who says no hello in time is closed", "[store]") {
+  const StoreServer server(loopback, any_port, "run", Seconds(0.05));
+  StoreClient client = connect_to(server);
+  CHECK(is_closed_after(server, ""));
+  CHECK(is_closed_after(server, hello("run").substr(0, 15)));
+  client.set("key", "value", soon());  // a client that did may stay silent
+}
+
 TEST_CASE("the store takes the first free port and clients find it by its hello", "[store]") {
   const StoreServer first(loopback, any_port, "first run");
   const Fd free_one = listen_tcp(loopback, 0);
