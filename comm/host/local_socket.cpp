@@ -30,21 +30,21 @@ Address abstract_address(const std::string& name) {
   return address;
 }
 
-Fd make_socket() {
-  Fd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+UniqueFd make_socket() {
+  UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_fd) throw DeviceError(fmt::format("cannot open a Unix socket: {}", std::strerror(errno)));
   return socket_fd;
 }
 
 /// Keeps the first descriptor of a control message and closes any other.
-void take_descriptors(msghdr& header, Fd* passed_fd) {
+void take_descriptors(msghdr& header, UniqueFd* passed_fd) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
       int received = -1;
       std::memcpy(&received, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      Fd owned(received);
+      UniqueFd owned(received);
       if (passed_fd != nullptr && !*passed_fd) *passed_fd = std::move(owned);
     }
   }
@@ -58,8 +58,8 @@ void LocalMessage::set_text(std::string_view value) {
   text[length] = '\0';
 }
 
-Fd listen_local(const std::string& name) {
-  Fd socket_fd = make_socket();
+UniqueFd listen_local(const std::string& name) {
+  UniqueFd socket_fd = make_socket();
   const Address address = abstract_address(name);
   if (bind(socket_fd.get(), address.get(), address.length) != 0) {
     if (errno == EADDRINUSE) return {};
@@ -71,8 +71,8 @@ Fd listen_local(const std::string& name) {
   return socket_fd;
 }
 
-Fd connect_local(const std::string& name) {
-  Fd socket_fd = make_socket();
+UniqueFd connect_local(const std::string& name) {
+  UniqueFd socket_fd = make_socket();
   const Address address = abstract_address(name);
   if (connect(socket_fd.get(), address.get(), address.length) == 0) return socket_fd;
   if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) return {};
@@ -107,7 +107,7 @@ bool send_local(int socket, const LocalMessage& message, int passed_fd) noexcept
   return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(copy));
 }
 
-Arrival receive_local(int socket, LocalMessage& message, Fd* passed_fd) {
+Arrival receive_local(int socket, LocalMessage& message, UniqueFd* passed_fd) {
   iovec body{&message, sizeof(message)};
   alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
   msghdr header{};

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -35,11 +35,11 @@ struct Credentials {
 
 enum class Arrival { message, nothing_yet, closed, malformed };
 
-/// Listens on the abstract Unix socket `name`. An empty Fd when the name is taken.
-Fd listen_local(const std::string& name);
+/// Listens on the abstract Unix socket `name`. An empty UniqueFd when the name is taken.
+UniqueFd listen_local(const std::string& name);
 
-/// An empty Fd when nobody listens yet.
-Fd connect_local(const std::string& name);
+/// An empty UniqueFd when nobody listens yet.
+UniqueFd connect_local(const std::string& name);
 
 /// Who is at the other end, as the kernel knows.
 Credentials peer_credentials(int socket);
@@ -48,6 +48,6 @@ Credentials peer_credentials(int socket);
 bool send_local(int socket, const LocalMessage& message, int passed_fd = -1) noexcept;
 
 /// Never waits. A passed descriptor is stored in `passed_fd` when that is given.
-Arrival receive_local(int socket, LocalMessage& message, Fd* passed_fd = nullptr);
+Arrival receive_local(int socket, LocalMessage& message, UniqueFd* passed_fd = nullptr);
 
 }  // namespace lockstep::comm

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/fd.h"
 #include "comm/host/segment.h"
 #include "comm/world.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -16,7 +16,7 @@ namespace lockstep::comm {
 struct LocalPeer {
   int rank;
   pid_t pid;
-  Fd socket;
+  UniqueFd socket;
 };
 
 /// "rank 1 (pid 123)"

@@ -19,12 +19,12 @@ namespace {
 // it.
 constexpr Seconds grace_for_report{0.5};
 
-Fd connect_before(const std::string& socket_name, Deadline deadline) {
+UniqueFd connect_before(const std::string& socket_name, Deadline deadline) {
   using namespace std::chrono_literals;
   auto pause = 100us;
   std::string obstacle = "rank 0 did not come to the meeting";
   while (true) {
-    Fd socket = connect_local(socket_name);
+    UniqueFd socket = connect_local(socket_name);
     if (socket) {
       const Credentials host = peer_credentials(socket.get());
       if (host.uid == geteuid()) return socket;
@@ -39,7 +39,8 @@ Fd connect_before(const std::string& socket_name, Deadline deadline) {
 }
 
 /// The next message of rank 0, which must be `expected`.
-LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline, Fd* passed_fd = nullptr) {
+LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline,
+                    UniqueFd* passed_fd = nullptr) {
   const Deadline last = Deadline::in(deadline.left() + grace_for_report);
   LocalMessage message;
   while (true) {
@@ -64,13 +65,13 @@ LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline, 
 }  // namespace
 
 LocalGroup join_meeting(const World& world, const std::string& socket_name, Deadline deadline) {
-  Fd socket = connect_before(socket_name, deadline);
+  UniqueFd socket = connect_before(socket_name, deadline);
   LocalMessage hello;
   hello.rank = world.rank;
   hello.size = world.size;
   send_local(socket.get(), hello);  // a failure shows as a closed connection below
 
-  Fd memfd;
+  UniqueFd memfd;
   expect(socket.get(), LocalMessage::Type::welcome, deadline, &memfd);
   Segment segment = Segment::open(std::move(memfd), world.size);
   segment.publish_affinity(world.rank);

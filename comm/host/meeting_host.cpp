@@ -31,7 +31,7 @@ MeetingHost::MeetingHost(const World& world, std::string socket_name)
       segment_(Segment::create(world.size, random_nonce())) {}
 
 LocalGroup MeetingHost::gather(Deadline deadline) {
-  const Fd listener = listen_before(deadline);
+  const UniqueFd listener = listen_before(deadline);
   segment_.publish_affinity(world_.rank);
   while (!all_ready()) {
     if (deadline.passed())
@@ -53,9 +53,9 @@ LocalGroup MeetingHost::gather(Deadline deadline) {
   return LocalGroup{std::move(segment_), std::move(peers)};
 }
 
-Fd MeetingHost::listen_before(Deadline deadline) const {
+UniqueFd MeetingHost::listen_before(Deadline deadline) const {
   while (true) {
-    Fd listener = listen_local(socket_name_);
+    UniqueFd listener = listen_local(socket_name_);
     if (listener) return listener;
     if (deadline.passed()) {
       throw CommError(
@@ -74,7 +74,7 @@ void MeetingHost::wait_for_events(int listener, Deadline deadline) const {
 
 void MeetingHost::admit_waiting(int listener) {
   while (true) {
-    Guest guest{.socket = Fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
+    Guest guest{.socket = UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
     if (!guest.socket) return;
     const Credentials who = peer_credentials(guest.socket.get());
     guest.pid = who.pid;

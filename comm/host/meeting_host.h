@@ -19,13 +19,13 @@ class MeetingHost {
 
  private:
   struct Guest {
-    Fd socket;
+    UniqueFd socket;
     pid_t pid = 0;
     int rank = -1;  ///< not known before its hello
     bool ready = false;
   };
 
-  Fd listen_before(Deadline deadline) const;
+  UniqueFd listen_before(Deadline deadline) const;
   void wait_for_events(int listener, Deadline deadline) const;
   void admit_waiting(int listener);
   void hear(Guest& guest);

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/fd.h"
 #include "comm/host/meeting.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -25,7 +25,7 @@ class Monitor {
 
   std::vector<LocalPeer> peers_;
   std::function<void(const LocalPeer&)> on_lost_;
-  Fd stop_;
+  UniqueFd stop_;
   std::thread thread_;
 };
 

@@ -55,7 +55,7 @@ std::size_t control_bytes(int ranks) {
 
 Segment Segment::create(int ranks, std::uint64_t nonce) {
   static_assert(sizeof(Control) <= lines_offset);
-  Fd memfd(memfd_create("lockstep", MFD_CLOEXEC));
+  UniqueFd memfd(memfd_create("lockstep", MFD_CLOEXEC));
   if (!memfd) throw DeviceError(fmt::format("cannot create shared memory: {}", std::strerror(errno)));
   resize(memfd.get(), control_bytes(ranks));
   Segment segment(std::move(memfd), ranks);
@@ -65,7 +65,7 @@ Segment Segment::create(int ranks, std::uint64_t nonce) {
   return segment;
 }
 
-Segment Segment::open(Fd memfd, int ranks) {
+Segment Segment::open(UniqueFd memfd, int ranks) {
   struct stat status {};
   const bool whole =
       fstat(memfd.get(), &status) == 0 && status.st_size >= static_cast<off_t>(control_bytes(ranks));
@@ -77,7 +77,7 @@ Segment Segment::open(Fd memfd, int ranks) {
       "rank 0 handed over memory that is no Lockstep segment: do all ranks run the same version?");
 }
 
-Segment::Segment(Fd memfd, int ranks)
+Segment::Segment(UniqueFd memfd, int ranks)
     : memfd_(std::move(memfd)), ranks_(ranks), control_(memfd_.get(), 0, control_bytes(ranks)) {}
 
 Segment::Control& Segment::control() const {

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "comm/fd.h"
 #include "comm/host/mapping.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -34,7 +34,7 @@ class Segment {
 
   static Segment create(int ranks, std::uint64_t nonce);
   /// CommError when the memory does not look like a segment for so many ranks.
-  static Segment open(Fd memfd, int ranks);
+  static Segment open(UniqueFd memfd, int ranks);
 
   int fd() const { return memfd_.get(); }
   int ranks() const { return ranks_; }
@@ -63,10 +63,10 @@ class Segment {
 
  private:
   struct Control;
-  Segment(Fd memfd, int ranks);
+  Segment(UniqueFd memfd, int ranks);
   Control& control() const;
 
-  Fd memfd_;
+  UniqueFd memfd_;
   int ranks_;
   Mapping control_;
   Mapping arenas_;

@@ -33,7 +33,7 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
   while (true) {
     for (const int port : ports) {
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
-      Fd socket = connect_tcp(address, port, try_until);
+      UniqueFd socket = connect_tcp(address, port, try_until);
       if (!socket) continue;
       StoreClient client(std::move(socket), fmt::format("{}:{}", address, port));
       try {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/fd.h"
 #include "comm/store/frame.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -33,7 +33,7 @@ class StoreClient {
   bool erase(std::string_view key, Deadline deadline);
 
  private:
-  StoreClient(Fd socket, std::string name) : socket_(std::move(socket)), name_(std::move(name)) {}
+  StoreClient(UniqueFd socket, std::string name) : socket_(std::move(socket)), name_(std::move(name)) {}
 
   /// Sends and waits for the reply; CommError when refused.
   Frame ask(const Frame& request, Deadline deadline);
@@ -41,7 +41,7 @@ class StoreClient {
   void send(const Frame& frame, Deadline deadline);
   [[noreturn]] void fail(const std::string& reason);
 
-  Fd socket_;
+  UniqueFd socket_;
   std::string name_;
   FrameReader reader_;
 };

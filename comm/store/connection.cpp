@@ -23,7 +23,7 @@ Seconds waiting_time(const Frame& request) {
 
 }  // namespace
 
-Connection::Connection(Fd socket, const std::string& run_id, Seconds hello_time)
+Connection::Connection(UniqueFd socket, const std::string& run_id, Seconds hello_time)
     : socket_(std::move(socket)),
       name_(peer_name(socket_.get())),
       run_id_(&run_id),

@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "comm/fd.h"
 #include "comm/store/frame.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -15,7 +15,7 @@ namespace lockstep::comm {
 class Connection {
  public:
   /// A client must say hello within `hello_time`.
-  Connection(Fd socket, const std::string& run_id, Seconds hello_time);
+  Connection(UniqueFd socket, const std::string& run_id, Seconds hello_time);
 
   int fd() const { return socket_.get(); }
   bool is_open() const { return static_cast<bool>(socket_); }
@@ -38,7 +38,7 @@ class Connection {
   void flush();
   void close_because(const std::string& reason);
 
-  Fd socket_;
+  UniqueFd socket_;
   std::string name_;
   const std::string* run_id_;
   Deadline hello_deadline_;

@@ -64,7 +64,7 @@ void StoreServer::serve() {
     }
     std::erase_if(connections_, [](const Connection& connection) { return !connection.is_open(); });
     if (events[1].revents != 0) {
-      Fd socket = accept_tcp(listener_.get());
+      UniqueFd socket = accept_tcp(listener_.get());
       if (socket) connections_.emplace_back(std::move(socket), run_id_, time_for_hello_);
     }
   }

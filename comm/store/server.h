@@ -4,10 +4,10 @@
 #include <thread>
 #include <vector>
 
-#include "comm/fd.h"
 #include "comm/store/connection.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -32,9 +32,9 @@ class StoreServer {
 
   std::string run_id_;
   Seconds time_for_hello_;
-  Fd listener_;
+  UniqueFd listener_;
   int port_ = 0;
-  Fd stop_;
+  UniqueFd stop_;
   Table table_;
   std::vector<Connection> connections_;
   std::thread thread_;

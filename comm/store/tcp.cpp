@@ -32,8 +32,9 @@ AddressList resolve(const std::string& address, int port) {
   return {list, &freeaddrinfo};
 }
 
-Fd make_socket(const addrinfo& address) {
-  Fd fd(socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
+UniqueFd make_socket(const addrinfo& address) {
+  UniqueFd fd(
+      socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
   if (!fd) throw DeviceError(fmt::format("cannot open a TCP socket: {}", std::strerror(errno)));
   return fd;
 }
@@ -53,9 +54,9 @@ bool is_connected(int fd) {
 
 }  // namespace
 
-Fd listen_tcp(const std::string& address, int port) {
+UniqueFd listen_tcp(const std::string& address, int port) {
   const AddressList list = resolve(address, port);
-  Fd fd = make_socket(*list);
+  UniqueFd fd = make_socket(*list);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), list->ai_addr, list->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
@@ -63,10 +64,10 @@ Fd listen_tcp(const std::string& address, int port) {
   throw DeviceError(fmt::format("cannot listen on {}:{}: {}", address, port, std::strerror(errno)));
 }
 
-Fd connect_tcp(const std::string& address, int port, Deadline deadline) {
+UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline) {
   const AddressList list = resolve(address, port);
   for (const addrinfo* candidate = list.get(); candidate != nullptr; candidate = candidate->ai_next) {
-    Fd fd = make_socket(*candidate);
+    UniqueFd fd = make_socket(*candidate);
     const int result = connect(fd.get(), candidate->ai_addr, candidate->ai_addrlen);
     if (result != 0 && errno != EINPROGRESS) continue;
     if (!wait_for_socket(fd.get(), POLLOUT, deadline) || !is_connected(fd.get())) continue;
@@ -76,8 +77,8 @@ Fd connect_tcp(const std::string& address, int port, Deadline deadline) {
   return {};
 }
 
-Fd accept_tcp(int listener) {
-  Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+UniqueFd accept_tcp(int listener) {
+  UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd) set_up_connection(fd.get());
   return fd;
 }

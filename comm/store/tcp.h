@@ -3,20 +3,20 @@
 #include <string>
 #include <string_view>
 
-#include "comm/fd.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
-/// Listens on one address and port, not on all interfaces. An empty Fd when the port is taken. DeviceError
-/// when the address does not resolve or is not this machine's.
-Fd listen_tcp(const std::string& address, int port);
+/// Listens on one address and port, not on all interfaces. An empty UniqueFd when the port is taken.
+/// DeviceError when the address does not resolve or is not this machine's.
+UniqueFd listen_tcp(const std::string& address, int port);
 
-/// An empty Fd when the port refuses, or does not answer by the deadline.
-Fd connect_tcp(const std::string& address, int port, Deadline deadline);
+/// An empty UniqueFd when the port refuses, or does not answer by the deadline.
+UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline);
 
-/// The next waiting connection, or an empty Fd.
-Fd accept_tcp(int listener);
+/// The next waiting connection, or an empty UniqueFd.
+UniqueFd accept_tcp(int listener);
 
 int local_port(int socket);
 

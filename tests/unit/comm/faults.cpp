@@ -135,9 +135,9 @@ TEST_CASE("strangers at the meeting hold up nobody", "[comm]") {
       return;
     }
     const std::string name = "lockstep-" + run_id + "-0";
-    std::vector<Fd> strangers;
+    std::vector<UniqueFd> strangers;
     while (strangers.size() < 4) {
-      Fd stranger = connect_local(name);
+      UniqueFd stranger = connect_local(name);
       if (stranger) strangers.push_back(std::move(stranger));
     }
     LocalMessage garbage;

@@ -33,7 +33,7 @@ StoreClient connect_to(const StoreServer& server, const std::string& run_id = "r
 
 /// A connection that says what it is told to. True when the server closed it in answer.
 bool is_closed_after(const StoreServer& server, std::string bytes) {
-  const Fd stranger = connect_tcp(loopback, server.port(), soon());
+  const UniqueFd stranger = connect_tcp(loopback, server.port(), soon());
   while (!bytes.empty()) {
     if (send_some(stranger.get(), bytes) == Transfer::closed) return true;
   }
@@ -147,7 +147,7 @@ TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
 
 TEST_CASE("half-open connections hold up nobody", "[store]") {
   const StoreServer server(loopback, any_port, "run");
-  std::vector<Fd> silent;
+  std::vector<UniqueFd> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(connect_tcp(loopback, server.port(), soon()));
   StoreClient client = connect_to(server);
   client.set("key", "value", soon());
@@ -164,7 +164,7 @@ TEST_CASE("who says no hello in time is closed", "[store]") {
 
 TEST_CASE("the store takes the first free port and clients find it by its hello", "[store]") {
   const StoreServer first(loopback, any_port, "first run");
-  const Fd free_one = listen_tcp(loopback, 0);
+  const UniqueFd free_one = listen_tcp(loopback, 0);
   const int free_port = local_port(free_one.get());
   const StoreServer second(loopback, {first.port(), 0}, "second run");
   CHECK(second.port() != first.port());
