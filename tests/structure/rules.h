@@ -17,8 +17,10 @@ inline constexpr std::array parts{
     Part{"kernels/base", ""},
     Part{"kernels", ""},
     Part{"comm/world.h", ""},
+    Part{"comm/fd.h", ""},
+    Part{"comm/signals_blocked.h", ""},
     Part{"comm/bootstrap", "kernels/base comm/world.h"},
-    Part{"comm/store", "kernels/base"},
+    Part{"comm/store", "kernels/base comm/world.h comm/fd.h comm/signals_blocked.h comm/bootstrap"},
     Part{"comm", "kernels"},
     Part{"data", "kernels"},
     Part{"model", "kernels"},
@@ -39,13 +41,13 @@ inline constexpr std::array vendors{
     Vendor{"cublas", "kernels/cuda"},
     Vendor{"cudnn", "kernels/cuda"},
     Vendor{"nccl", "comm/nccl tests/simgpu"},
-    Vendor{"mpi.h", "comm/mpi"},
+    Vendor{"mpi.h", "comm/mpi tests/bench"},
 };
 
-/// Where #if and #ifdef may stand: code for one instruction set or one vendor. CMake chooses it, callers
-/// never do.
+/// Where #if and #ifdef may stand: code for one instruction set or one vendor's library. CMake chooses it,
+/// callers never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cpu/loops kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
+    "kernels/cpu kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
 
 /// Folders that open with a README.md.
 inline constexpr std::string_view top_folders = "kernels comm data model runtime launcher tests deploy";
