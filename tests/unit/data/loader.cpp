@@ -224,6 +224,25 @@ TEST_CASE("the order of the next epoch is made ahead of time") {
   CHECK(second_made.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
 }
 
+TEST_CASE("a worker that slept before a full ring fills the slots that come back") {
+  const std::int64_t padding = 100000;  // 800 kB a batch: a ring of five slots
+  const auto numbers = std::make_shared<Numbers>(1000, padding);
+  std::promise<void> unblocked;
+  unblocked.set_value();
+  numbers->unblocked = unblocked.get_future().share();
+  numbers->blocks_at = 5;
+  std::promise<void> ring_is_full;
+  const auto indices = [&](std::int64_t epoch) {
+    if (epoch == 1) ring_is_full.set_value();
+    return in_order(1000)(epoch);
+  };
+  Loader loader(numbers, indices, {.batch_size = 1, .workers = 1, .epochs = 2});
+  ring_is_full.get_future().wait();
+  loader.release(*loader.next(kSoon()));
+  // The caller asks for nothing more, so sample 5 is reached only if the worker was woken.
+  CHECK(numbers->reached.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+}
+
 TEST_CASE("the deadline holds while a worker is stuck, and the batch comes when it is free") {
   std::promise<void> unblock;
   const auto numbers = std::make_shared<Numbers>(100);
