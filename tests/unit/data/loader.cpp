@@ -104,8 +104,9 @@ TEST_CASE("samples come in order through every epoch, whatever the number of wor
     for (const std::int64_t index : indices(epoch)) expected.emplace_back(epoch, index);
   }
   for (const int workers : {0, 1, 2, 3}) {
-    for (const std::int64_t padding : {0, 100000}) {  // a deep ring, and one of the least size
-      for (const std::int64_t batch_size : {1, 7, 52, 60}) {
+    for (const std::int64_t batch_size : {1, 7, 52, 60}) {
+      for (const std::int64_t padding :
+           {std::int64_t{0}, 100000 / batch_size}) {  // a deep ring; the least one
         CAPTURE(workers, padding, batch_size);
         Loader loader(std::make_shared<Numbers>(103, padding), indices,
                       {.batch_size = batch_size, .workers = workers, .first_epoch = 3, .epochs = 5});
@@ -221,6 +222,25 @@ TEST_CASE("the order of the next epoch is made ahead of time") {
   Loader loader(std::make_shared<Numbers>(1000, 100000), indices,
                 {.batch_size = 1, .workers = 1, .epochs = 2});
   CHECK(second_made.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+}
+
+TEST_CASE("a worker that slept before a full ring fills the slots that come back") {
+  const std::int64_t padding = 100000;  // 800 kB a batch: a ring of five slots
+  const auto numbers = std::make_shared<Numbers>(1000, padding);
+  std::promise<void> unblocked;
+  unblocked.set_value();
+  numbers->unblocked = unblocked.get_future().share();
+  numbers->blocks_at = 5;
+  std::promise<void> ring_is_full;
+  const auto indices = [&](std::int64_t epoch) {
+    if (epoch == 1) ring_is_full.set_value();
+    return in_order(1000)(epoch);
+  };
+  Loader loader(numbers, indices, {.batch_size = 1, .workers = 1, .epochs = 2});
+  ring_is_full.get_future().wait();
+  loader.release(*loader.next(kSoon()));
+  // The caller asks for nothing more, so sample 5 is reached only if the worker was woken.
+  CHECK(numbers->reached.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
 }
 
 TEST_CASE("the deadline holds while a worker is stuck, and the batch comes when it is free") {
