@@ -22,17 +22,14 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<int> ours{0};
 
-/// Whether an allocation comes from oneDNN or the OpenMP runtime, not from us: the nearest caller that is not
-/// the allocator itself lies in one of their libraries.
+/// Whether oneDNN asks for the memory: it never calls us, so a frame of it on the stack is the one that asks.
 bool from_library() {
-  void* callers[4];
-  const int depth = ::backtrace(callers, 4);
-  for (int i = 2; i < depth; ++i) {
+  void* callers[24];
+  const int depth = ::backtrace(callers, 24);
+  for (int i = 0; i < depth; ++i) {
     Dl_info info;
     if (::dladdr(callers[i], &info) == 0 || info.dli_fname == nullptr) continue;
-    if (std::strstr(info.dli_fname, "libdnnl") != nullptr ||
-        std::strstr(info.dli_fname, "libgomp") != nullptr)
-      return true;
+    if (std::strstr(info.dli_fname, "libdnnl") != nullptr) return true;
   }
   return false;
 }
