@@ -66,6 +66,7 @@ KernelPtr pool_kernel(std::string_view kernel, const Pool2dGeometry& g, const Te
                       const TensorDesc& y, OnPlane on_plane) {
   check(kernel, g, x, y);
   const Layout layout = x.layout_or_plain();
+  const std::int64_t elements = layout.span();
   const auto in = planes_of(layout);
   const auto out = planes_of(y.layout_or_plain());
   if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
@@ -78,8 +79,8 @@ KernelPtr pool_kernel(std::string_view kernel, const Pool2dGeometry& g, const Te
                         out->row,    in->pixel,   in->lanes,    g.kernel[0], g.kernel[1],
                         g.stride[0], g.stride[1], g.padding[0], g.padding[1]};
   const std::int64_t count = x.shape[0] * in->groups;
-  return loop_kernel([=, in = *in, out = *out](const Addresses& a) {
-    parallel_ranges(count, layout.span(), 1, [&](std::int64_t begin, std::int64_t end) {
+  return loop_kernel([plane, count, elements, on_plane, in = *in, out = *out](const Addresses& a) {
+    parallel_ranges(count, elements, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t image = i / in.groups;
         const std::int64_t group = i % in.groups;
@@ -89,10 +90,13 @@ KernelPtr pool_kernel(std::string_view kernel, const Pool2dGeometry& g, const Te
   });
 }
 
-/// x's layout if a pool can use it, else plain; everything else follows.
+/// x's layout if a pool can use it (or y's, if x is free), else plain; everything else follows.
 void choose(std::string_view kernel, const Pool2dGeometry& g, TensorDesc& x, TensorDesc& y) {
   check(kernel, g, x, y);
-  if (!x.layout && y.layout && planes_of(*y.layout)) x.layout = resized(*y.layout, x.shape);
+  if (!x.layout && y.layout && planes_of(*y.layout)) {
+    x.layout = resized(*y.layout, x.shape);
+    return;
+  }
   if (!x.layout || !planes_of(*x.layout)) x.layout = Layout::plain(x.shape);
   y.layout = resized(*x.layout, y.shape);
 }

@@ -1,0 +1,105 @@
+#include "kernels/conv2d.h"
+
+#include "tests/unit/kernels/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+namespace {
+
+struct Case {
+  Shape x, w;
+  Conv2dGeometry geometry;
+};
+
+const std::vector<Case> cases = {
+    {{2, 3, 9, 7}, {17, 3, 3, 3}, {.padding = {1, 1}}},
+    {{1, 1, 8, 8}, {5, 1, 5, 5}, {.padding = {2, 2}}},
+    {{7, 5, 6, 5}, {3, 5, 1, 1}, {}},
+    {{2, 17, 7, 7}, {5, 17, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
+    {{2, 32, 6, 6}, {16, 32, 3, 3}, {.padding = {1, 1}}},
+    {{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}},
+    {{2, 17, 5, 5}, {17, 1, 3, 3}, {.padding = {1, 1}, .groups = 17}},
+    {{1, 32, 5, 5}, {32, 16, 3, 3}, {.padding = {1, 1}, .groups = 2}},
+    {{2, 3, 9, 9}, {5, 3, 3, 3}, {.padding = {2, 2}, .dilation = {2, 2}}},
+};
+
+/// Sums of k products of numbers up to 1: rounding grows with k at worst. Winograd's transforms cost three
+/// more digits of an f32's seven (Lavin and Gray 2015, F(4x4, 3x3)).
+double tolerance(double terms, ConvAlgorithm algorithm) {
+  return (algorithm == ConvAlgorithm::direct ? 1e-6 : 2e-5) * terms + 1e-6;
+}
+
+struct Problem {
+  Values x, w, b, y, dy;
+  Function f;
+};
+
+Problem make_problem(const Case& c) {
+  Problem p{random_values(c.x, 1), random_values(c.w, 2), random_values({c.w[0]}, 3), {}, {}, {}};
+  p.f = [g = c.geometry](const std::vector<Values>& in) { return conv2d(in[0], in[1], &in[2], g); };
+  p.y = p.f({p.x, p.w, p.b});
+  p.dy = random_values(p.y.shape, 4);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("conv2d forward, with and without bias and relu") {
+  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  for (const Case& c : cases) {
+    const Problem p = make_problem(c);
+    const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
+    require_close(run(Conv2dForward{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y, bound);
+    require_close(run(Conv2dForward{c.geometry, true, true}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0],
+                  relu(p.y), bound);
+    require_close(run(Conv2dForward{c.geometry, false}, {p.x, p.w}, {p.y.shape}, layouts)[0],
+                  conv2d(p.x, p.w, nullptr, c.geometry), bound);
+  }
+}
+
+TEST_CASE("conv2d gradients agree with finite differences") {
+  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  for (const Case& c : cases) {
+    const Problem p = make_problem(c);
+    const double terms = static_cast<double>(c.w.elements()) / static_cast<double>(c.geometry.groups);
+    require_gradient(run(Conv2dBackwardData{c.geometry}, {p.dy, p.w}, {c.x}, layouts)[0], p.f,
+                     {p.x, p.w, p.b}, 0, p.dy, tolerance(terms, ConvAlgorithm::automatic));
+    const auto dw = run(Conv2dBackwardWeights{c.geometry}, {p.x, p.dy}, {c.w, {c.w[0]}}, layouts);
+    const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
+    require_gradient(dw[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, ConvAlgorithm::automatic));
+    require_gradient(dw[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, ConvAlgorithm::direct));
+  }
+}
+
+TEST_CASE("conv2d backward computes in the layouts that forward chose") {
+  for (const Case& c : cases) {
+    const Problem p = make_problem(c);
+    KernelIo forward = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
+    choose_layouts(device(), Conv2dForward{c.geometry}, forward);
+    KernelIo backward = make_io({p.dy, p.w}, {c.x}, Layouts::chosen);
+    backward.inputs[0].layout = forward.outputs[0].layout;
+    backward.inputs[1].layout = forward.inputs[1].layout;
+    backward.outputs[0].layout = forward.inputs[0].layout;
+    choose_layouts(device(), Conv2dBackwardData{c.geometry}, backward);
+    CHECK(backward.inputs[1].layout == forward.inputs[1].layout);
+    const auto dx =
+        run_prepared(prepare(device(), Conv2dBackwardData{c.geometry}, backward), backward, {p.dy, p.w});
+    require_gradient(dx[0], p.f, {p.x, p.w, p.b}, 0, p.dy,
+                     tolerance(static_cast<double>(c.w.elements()), ConvAlgorithm::automatic));
+  }
+}
+
+TEST_CASE("every algorithm that is offered computes the same") {
+  const Case c{{3, 16, 12, 12}, {32, 16, 3, 3}, {.padding = {1, 1}}};
+  const Problem p = make_problem(c);
+  const KernelIo io = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
+  const auto offered = algorithms(device(), Conv2dForward{c.geometry}, io);
+  CHECK(!offered.empty());
+  for (const ConvAlgorithm algorithm : offered) {
+    const Conv2dForward spec{c.geometry, true, false, algorithm};
+    require_close(run(spec, {p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen)[0], p.y,
+                  tolerance(static_cast<double>(c.w.elements(1)), algorithm));
+  }
+}

@@ -1,0 +1,131 @@
+#include "tests/unit/kernels/harness.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace lockstep::kernels::test {
+namespace {
+
+/// Calls `visit(index, position in row-major order)` for each element.
+template <class Visit>
+void for_each_index(const Shape& shape, const Visit& visit) {
+  Shape index(std::vector<std::int64_t>(shape.rank(), 0));
+  const std::int64_t count = shape.elements();
+  for (std::int64_t n = 0; n < count; ++n) {
+    std::int64_t rest = n;
+    for (std::size_t axis = shape.rank(); axis-- > 0;) {
+      index[axis] = rest % shape[axis];
+      rest /= shape[axis];
+    }
+    visit(index, static_cast<std::size_t>(n));
+  }
+}
+
+double inner_product(const Values& a, const Values& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) sum += a.data[i] * b.data[i];
+  return sum;
+}
+
+}  // namespace
+
+Values random_values(const Shape& shape, unsigned seed) {
+  std::mt19937 generator(seed);
+  Values values{shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
+  for (double& value : values.data) value = static_cast<double>(generator() % 128) / 64.0 - 1.0;
+  return values;
+}
+
+Device& device() {
+  static const std::unique_ptr<Device> cpu = make_cpu_device(2);
+  return *cpu;
+}
+
+std::unique_ptr<Memory> pack(const Values& values, const Layout& layout) {
+  auto memory = device().allocate(static_cast<std::size_t>(layout.span()) * sizeof(float));
+  auto* data = static_cast<float*>(memory->data());
+  for_each_index(values.shape, [&](const Shape& index, std::size_t n) {
+    data[layout.offset(index)] = static_cast<float>(values.data[n]);
+  });
+  return memory;
+}
+
+Values unpack(const Memory& memory, const Shape& shape, const Layout& layout) {
+  const auto* data = static_cast<const float*>(memory.data());
+  Values values{shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
+  std::vector<bool> used(static_cast<std::size_t>(layout.span()), false);
+  for_each_index(shape, [&](const Shape& index, std::size_t n) {
+    values.data[n] = static_cast<double>(data[layout.offset(index)]);
+    used[static_cast<std::size_t>(layout.offset(index))] = true;
+  });
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i] && data[i] != 0)
+      FAIL("padding of " << shape.str() << " in " << layout.str() << " is not zero");
+  }
+  return values;
+}
+
+KernelIo make_io(const std::vector<Values>& inputs, const std::vector<Shape>& outputs, Layouts layouts) {
+  KernelIo io;
+  for (const Values& input : inputs) io.inputs.push_back({DType::f32, input.shape, {}});
+  for (const Shape& output : outputs) io.outputs.push_back({DType::f32, output, {}});
+  if (layouts == Layouts::plain) all_plain(io);
+  if (layouts == Layouts::plain_inputs) {
+    for (TensorDesc& desc : io.inputs) desc.layout = Layout::plain(desc.shape);
+  }
+  return io;
+}
+
+std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
+                                 const std::vector<Values>& inputs) {
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<void*> addresses;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    memories.push_back(pack(inputs[i], io.inputs[i].layout_or_plain()));
+  }
+  for (const TensorDesc& desc : io.outputs) memories.push_back(device().allocate(desc.bytes()));
+  for (const auto& memory : memories) addresses.push_back(memory->data());
+  const auto workspace = device().allocate(kernel->workspace_bytes());
+  const auto bound = kernel->bind(addresses, workspace->data());
+  const auto stream = device().make_stream();
+  bound->launch(*stream);
+  bound->launch(*stream);
+
+  std::vector<Values> outputs;
+  for (std::size_t i = 0; i < io.outputs.size(); ++i) {
+    const TensorDesc& desc = io.outputs[i];
+    outputs.push_back(unpack(*memories[inputs.size() + i], desc.shape, desc.layout_or_plain()));
+  }
+  return outputs;
+}
+
+void require_gradient(const Values& got, const Function& f, std::vector<Values> inputs, std::size_t which,
+                      const Values& dy, double tolerance) {
+  constexpr double step = 1.0 / 1024;  // below the 1/64 between our values: no maximum or sign changes sides
+  REQUIRE(got.shape == inputs[which].shape);
+  const std::size_t stride = got.data.size() / 48 + 1;
+  for (std::size_t i = 0; i < got.data.size(); i += stride) {
+    double& moved = inputs[which].data[i];
+    const double at = moved;
+    moved = at + step;
+    const double above = inner_product(f(inputs), dy);
+    moved = at - step;
+    const double below = inner_product(f(inputs), dy);
+    moved = at;
+    const double wanted = (above - below) / (2 * step);
+    INFO("element " << i << " of " << got.shape.str() << " is " << got.data[i] << ", must be " << wanted);
+    REQUIRE(std::abs(got.data[i] - wanted) <= tolerance);
+  }
+}
+
+void require_close(const Values& got, const Values& wanted, double tolerance) {
+  REQUIRE(got.shape == wanted.shape);
+  for (std::size_t i = 0; i < got.data.size(); ++i) {
+    if (std::abs(got.data[i] - wanted.data[i]) <= tolerance) continue;
+    FAIL("element " << i << " of " << got.shape.str() << " is " << got.data[i] << ", must be "
+                    << wanted.data[i]);
+  }
+}
+
+}  // namespace lockstep::kernels::test

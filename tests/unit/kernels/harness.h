@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/dispatch.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::kernels::test {
+
+/// A tensor in row-major double precision: what references compute with.
+struct Values {
+  Shape shape;
+  std::vector<double> data;
+};
+
+/// Multiples of 1/64 in [-1, 1), the same for the same seed: exact in f32.
+Values random_values(const Shape& shape, unsigned seed);
+
+enum class Layouts { plain, chosen, plain_inputs };
+
+kernels::Device& device();
+
+/// Bytes of `values` in `layout` as f32, padding zero, and back. `unpack` also requires the padding to be
+/// zero.
+std::unique_ptr<Memory> pack(const Values& values, const Layout& layout);
+Values unpack(const Memory& memory, const Shape& shape, const Layout& layout);
+
+/// Packs, prepares, binds, launches twice (the second must not depend on the first) and unpacks.
+std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
+                                 const std::vector<Values>& inputs);
+
+/// f32 tensors, their layouts open for the kernel or not.
+KernelIo make_io(const std::vector<Values>& inputs, const std::vector<Shape>& outputs, Layouts layouts);
+
+template <class Spec>
+std::vector<Values> run(const Spec& spec, const std::vector<Values>& inputs,
+                        const std::vector<Shape>& outputs, Layouts layouts) {
+  KernelIo io = make_io(inputs, outputs, layouts);
+  if constexpr (requires { choose_layouts(Cpu{}, spec, io); }) {
+    if (layouts != Layouts::plain) choose_layouts(device(), spec, io);
+  }
+  return run_prepared(prepare(device(), spec, io), io, inputs);
+}
+
+using Function = std::function<Values(const std::vector<Values>&)>;
+
+/// `got` is the gradient of <f(inputs), dy> with respect to inputs[which]: central differences in double, at
+/// up to 48 elements spread over the tensor.
+void require_gradient(const Values& got, const Function& f, std::vector<Values> inputs, std::size_t which,
+                      const Values& dy, double tolerance);
+
+/// Every element within `tolerance`.
+void require_close(const Values& got, const Values& wanted, double tolerance);
+
+}  // namespace lockstep::kernels::test

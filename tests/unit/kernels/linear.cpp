@@ -1,0 +1,55 @@
+#include "kernels/linear.h"
+
+#include "tests/unit/kernels/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+namespace {
+
+struct Case {
+  Shape x, w;
+};
+
+/// From a few products (own loops) to a few thousand (the library), flat and as pictures.
+const std::vector<Case> cases = {
+    {{1, 1}, {1, 1}},
+    {{32, 10}, {1, 10}},
+    {{7, 17}, {5, 17}},
+    {{2, 300}, {33, 300}},
+    {{7, 128}, {10, 128}},
+    {{2, 3, 5, 5}, {17, 3, 5, 5}},
+    {{7, 17, 3, 3}, {10, 17, 3, 3}},
+    {{2, 32, 3, 3}, {16, 32, 3, 3}},
+};
+
+/// Rounding of sums of `terms` products of numbers up to 1.
+double tolerance(std::int64_t terms) {
+  return 1e-6 * static_cast<double>(terms) + 1e-6;
+}
+
+}  // namespace
+
+TEST_CASE("linear forward and its gradients") {
+  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  for (const Case& c : cases) {
+    const Values x = random_values(c.x, 1);
+    const Values w = random_values(c.w, 2);
+    const Values b = random_values({c.w[0]}, 3);
+    const Function f = [](const std::vector<Values>& in) { return linear(in[0], in[1], &in[2]); };
+    const Values y = f({x, w, b});
+    const Values dy = random_values(y.shape, 4);
+    const double bound = tolerance(c.w.elements(1));
+    require_close(run(LinearForward{}, {x, w, b}, {y.shape}, layouts)[0], y, bound);
+    require_close(run(LinearForward{true, true}, {x, w, b}, {y.shape}, layouts)[0], relu(y), bound);
+    require_close(run(LinearForward{false}, {x, w}, {y.shape}, layouts)[0], linear(x, w, nullptr), bound);
+    require_gradient(run(LinearBackwardData{}, {dy, w}, {c.x}, layouts)[0], f, {x, w, b}, 0, dy,
+                     tolerance(c.w[0]));
+    const auto gradients = run(LinearBackwardWeights{}, {x, dy}, {c.w, {c.w[0]}}, layouts);
+    require_gradient(gradients[0], f, {x, w, b}, 1, dy, tolerance(c.x[0]));
+    require_gradient(gradients[1], f, {x, w, b}, 2, dy, tolerance(c.x[0]));
+    const auto without = run(LinearBackwardWeights{false}, {x, dy}, {c.w}, layouts);
+    require_close(without[0], gradients[0], tolerance(c.x[0]));
+  }
+}

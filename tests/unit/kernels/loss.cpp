@@ -1,0 +1,156 @@
+#include "kernels/loss.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/kernels/harness.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+namespace {
+
+struct Outcome {
+  ControlBlock control;
+  std::vector<float> gradient;
+};
+
+template <class Spec, class Target>
+Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<Target>& targets, DType type,
+                 const Shape& target_shape, const StepState& state, bool gradient = true) {
+  KernelIo io;
+  io.inputs = {
+      {DType::f32, predictions.shape, {}}, {type, target_shape, {}}, {DType::u8, {sizeof(StepState)}, {}}};
+  if (gradient) io.outputs.push_back({DType::f32, predictions.shape, {}});
+  io.outputs.push_back({DType::u8, {sizeof(ControlBlock)}, {}});
+  const auto kernel = prepare(device(), spec, io);
+  const auto x = pack(predictions, Layout::plain(predictions.shape));
+  const auto dx = device().allocate(x->bytes());
+  const auto workspace = device().allocate(kernel->workspace_bytes());
+  Outcome outcome;
+  StepState read = state;
+  std::vector<Target> copy = targets;
+  std::vector<void*> addresses{x->data(), copy.data(), &read};
+  if (gradient) addresses.push_back(dx->data());
+  addresses.push_back(&outcome.control);
+  kernel->bind(addresses, workspace->data())->launch(*device().make_stream());
+  const auto* first = static_cast<const float*>(dx->data());
+  outcome.gradient.assign(first, first + predictions.data.size());
+  return outcome;
+}
+
+Outcome cross_entropy(const Values& logits, const std::vector<std::int64_t>& targets, const StepState& state,
+                      float smoothing = 0) {
+  return run_loss(SoftmaxCrossEntropy{smoothing}, logits, targets, DType::i64,
+                  {static_cast<std::int64_t>(targets.size())}, state);
+}
+
+/// Loss of the first `valid` rows, summed, from the definition.
+double reference(const Values& logits, const std::vector<std::int64_t>& targets, std::size_t valid,
+                 double smoothing) {
+  const auto classes = static_cast<std::size_t>(logits.shape[1]);
+  double loss = 0;
+  for (std::size_t row = 0; row < valid; ++row) {
+    if (targets[row] == -100) continue;
+    const double* x = logits.data.data() + row * classes;
+    double total = 0;
+    for (std::size_t k = 0; k < classes; ++k) total += std::exp(x[k]);
+    for (std::size_t k = 0; k < classes; ++k) {
+      const double share = (static_cast<std::size_t>(targets[row]) == k ? 1 - smoothing : 0) +
+                           smoothing / static_cast<double>(classes);
+      loss += share * (std::log(total) - x[k]);
+    }
+  }
+  return loss;
+}
+
+StepState state_of(std::int32_t valid, float scale = 0.25F) {
+  StepState state;
+  state.valid_samples = valid;
+  state.loss_scale = scale;
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("softmax cross-entropy: loss, count, gradient by finite differences") {
+  for (const float smoothing : {0.0F, 0.1F}) {
+    for (const std::int64_t classes : {2, 10, 17, 1000}) {
+      Values logits = random_values({7, classes}, 8);
+      for (double& value : logits.data) value *= 4;
+      std::vector<std::int64_t> targets;
+      for (std::int64_t row = 0; row < 7; ++row) targets.push_back(row * 5 % classes);
+      targets[2] = -100;
+      const Outcome got = cross_entropy(logits, targets, state_of(5), smoothing);
+      CHECK(got.control.loss == Approx(0.25 * reference(logits, targets, 5, smoothing)).epsilon(1e-5));
+      CHECK(got.control.targets == 4);
+      CHECK(got.control.not_finite == 0);
+      for (std::size_t i = 0; i<logits.data.size(); i += classes> 100 ? 97 : 1) {
+        const double at = logits.data[i];
+        logits.data[i] = at + 1e-4;
+        const double above = reference(logits, targets, 5, smoothing);
+        logits.data[i] = at - 1e-4;
+        const double below = reference(logits, targets, 5, smoothing);
+        logits.data[i] = at;
+        // f32 exponentials and sums of up to 1000 of them.
+        CHECK(std::abs(static_cast<double>(got.gradient[i]) - 0.25 * (above - below) / 2e-4) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("softmax cross-entropy counts the rows whose greatest logit is the target") {
+  const Values logits{{3, 3}, {1, 2, 0, 3, 1, 3, 0, 0, 1}};
+  CHECK(cross_entropy(logits, {1, 0, 0}, state_of(3)).control.correct ==
+        2);  // of two equal ones the first counts
+}
+
+TEST_CASE("a target out of range makes the loss not finite, and no padding row counts") {
+  const Values logits = random_values({3, 5}, 9);
+  for (const std::int64_t bad : {5L, -1L, 1L << 40}) {
+    const Outcome got = cross_entropy(logits, {0, bad, 1}, state_of(3));
+    CHECK(std::isnan(got.control.loss));
+    CHECK(got.control.not_finite == 1);
+    CHECK(cross_entropy(logits, {0, 1, bad}, state_of(2)).control.not_finite == 0);
+  }
+}
+
+TEST_CASE("great, infinite and broken logits") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Outcome great = cross_entropy({{1, 2}, {1000, -1000}}, {1}, state_of(1, 1));
+  CHECK(great.control.loss == Approx(2000));
+  CHECK(great.gradient[1] == Approx(-1));
+  CHECK(cross_entropy({{1, 2}, {1, -infinity}}, {0}, state_of(1)).control.not_finite == 0);
+  CHECK(cross_entropy({{1, 2}, {1, infinity}}, {0}, state_of(1)).control.not_finite == 1);
+  const Outcome broken = cross_entropy({{1, 2}, {1, std::nan("")}}, {0}, state_of(1));
+  CHECK(broken.control.not_finite == 1);
+  CHECK(std::isnan(broken.gradient[0]));
+}
+
+TEST_CASE("mean squared error and its gradient") {
+  const Values y = random_values({7, 3}, 10);
+  const Values target = random_values({7, 3}, 11);
+  const std::vector<float> targets(target.data.begin(), target.data.end());
+  const Outcome got = run_loss(MeanSquaredError{}, y, targets, DType::f32, y.shape, state_of(6));
+  double loss = 0;
+  for (std::size_t i = 0; i < 21; ++i) {
+    const double difference = y.data[i] - target.data[i];
+    const bool counts = i < 18;
+    if (counts) loss += difference * difference / 3;
+    CHECK(got.gradient[i] == Approx(counts ? 0.25 * 2 * difference / 3 : 0).margin(1e-7));
+  }
+  CHECK(got.control.loss == Approx(0.25 * loss));
+  CHECK(got.control.targets == 6);
+  const Outcome eval = run_loss(MeanSquaredErrorEval{}, y, targets, DType::f32, y.shape, state_of(6), false);
+  CHECK(eval.control.loss == got.control.loss);
+}
+
+TEST_CASE("evaluation computes the same loss without a gradient") {
+  const Values logits = random_values({7, 10}, 12);
+  const std::vector<std::int64_t> targets{0, 1, 2, 3, 4, 5, 6};
+  const Outcome train = cross_entropy(logits, targets, state_of(7));
+  const Outcome eval =
+      run_loss(SoftmaxCrossEntropyEval{}, logits, targets, DType::i64, {7}, state_of(7), false);
+  CHECK(std::memcmp(&train.control, &eval.control, sizeof(ControlBlock)) == 0);
+}

@@ -1,0 +1,129 @@
+#include "kernels/optimizer.h"
+
+#include <cmath>
+
+#include "tests/unit/kernels/harness.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+namespace {
+
+constexpr std::size_t count = 70003;  // enough for two threads, and a tail
+constexpr int steps = 20;
+constexpr float rate = 0.125F;
+
+/// A parameter and its state after 20 steps with gradients that change from step to step.
+struct Slices {
+  std::vector<float> parameter = std::vector<float>(count);
+  std::vector<float> first = std::vector<float>(count);
+  std::vector<float> second = std::vector<float>(count);
+};
+
+float gradient_at(std::size_t i, int step) {
+  return static_cast<float>(static_cast<int>((i * 37 + static_cast<std::size_t>(step) * 101) % 255) - 127) /
+         128.0F;
+}
+
+StepState state_at(int step) {
+  StepState state;
+  state.step = step;
+  state.learning_rate = rate;
+  state.bias_correction1 = static_cast<float>(1 - std::pow(0.9, step));
+  state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(0.999, step)));
+  return state;
+}
+
+template <class Spec>
+Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0) {
+  const TensorDesc slice{DType::f32, {static_cast<std::int64_t>(count)}, {}};
+  KernelIo io{{slice, {DType::u8, {sizeof(StepState)}, {}}}, std::vector<TensorDesc>(1 + states, slice)};
+  Slices s;
+  for (std::size_t i = 0; i < count; ++i) s.parameter[i] = gradient_at(i, 77);
+  std::vector<float> gradient(count);
+  StepState state;
+  const auto kernel = prepare(device(), spec, io);
+  std::vector<void*> addresses{gradient.data(), &state, s.parameter.data(), s.first.data(), s.second.data()};
+  addresses.resize(3 + states);
+  const auto bound = kernel->bind(addresses, nullptr);
+  const auto stream = device().make_stream();
+  for (int step = 1; step <= steps; ++step) {
+    for (std::size_t i = 0; i < count; ++i) gradient[i] = gradient_at(i, step);
+    state = state_at(step);
+    state.skip_update = skip;
+    bound->launch(*stream);
+  }
+  return s;
+}
+
+/// torch.optim.SGD as its documentation writes it.
+double sgd_reference(const SgdUpdate& spec, std::size_t i) {
+  double p = static_cast<double>(gradient_at(i, 77));
+  double buffer = 0;
+  for (int step = 1; step <= steps; ++step) {
+    double g = static_cast<double>(gradient_at(i, step)) + spec.weight_decay * p;
+    if (spec.momentum != 0) {
+      buffer = step == 1 ? g : spec.momentum * buffer + (1 - spec.dampening) * g;
+      g = spec.nesterov ? g + spec.momentum * buffer : buffer;
+    }
+    p -= static_cast<double>(rate) * g;
+  }
+  return p;
+}
+
+/// torch.optim.Adam and AdamW as their documentation writes them.
+double adam_reference(const AdamUpdate& spec, std::size_t i) {
+  double p = static_cast<double>(gradient_at(i, 77));
+  double m = 0;
+  double v = 0;
+  for (int step = 1; step <= steps; ++step) {
+    double g = static_cast<double>(gradient_at(i, step));
+    if (spec.decoupled) {
+      p -= static_cast<double>(rate) * spec.weight_decay * p;
+    } else {
+      g += spec.weight_decay * p;
+    }
+    m = spec.beta1 * m + (1 - spec.beta1) * g;
+    v = spec.beta2 * v + (1 - spec.beta2) * g * g;
+    const double corrected = std::sqrt(v) / std::sqrt(1 - std::pow(spec.beta2, step));
+    p -= static_cast<double>(rate) / (1 - std::pow(spec.beta1, step)) * m / (corrected + spec.epsilon);
+  }
+  return p;
+}
+
+/// Twenty roundings of numbers up to about 4; a weak momentum's sum makes them a little larger.
+constexpr double tolerance = 2e-5;
+
+}  // namespace
+
+TEST_CASE("sgd follows PyTorch's formula over 20 steps") {
+  for (const SgdUpdate& spec : {SgdUpdate{}, SgdUpdate{.weight_decay = 0.1}, SgdUpdate{.momentum = 0.9},
+                                SgdUpdate{.momentum = 0.9, .dampening = 0.5, .weight_decay = 0.01},
+                                SgdUpdate{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}}) {
+    const Slices got = run_steps(spec, spec.momentum != 0 ? 1 : 0);
+    for (std::size_t i = 0; i < count; i += 41) {
+      const double wanted = sgd_reference(spec, i);
+      REQUIRE(static_cast<double>(got.parameter[i]) == Approx(wanted).margin(tolerance));
+    }
+  }
+}
+
+TEST_CASE("adam and adamw follow PyTorch's formula over 20 steps") {
+  for (const AdamUpdate& spec :
+       {AdamUpdate{}, AdamUpdate{.weight_decay = 0.1}, AdamUpdate{.weight_decay = 0.1, .decoupled = true},
+        AdamUpdate{.epsilon = 1e-3}}) {
+    const Slices got = run_steps(spec, 2);
+    for (std::size_t i = 0; i < count; i += 41) {
+      REQUIRE(static_cast<double>(got.parameter[i]) == Approx(adam_reference(spec, i)).margin(tolerance));
+    }
+  }
+}
+
+TEST_CASE("a skipped update changes nothing") {
+  const Slices got = run_steps(AdamUpdate{}, 2, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    REQUIRE(got.parameter[i] == gradient_at(i, 77));
+    REQUIRE(got.first[i] == 0);
+  }
+}
