@@ -10,10 +10,6 @@
 
 #include "kernels/base/error.h"
 
-#ifndef MADV_POPULATE_WRITE  // Linux 5.14; glibc 2.36 knows it
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace lockstep::comm {
 namespace {
 

@@ -40,14 +40,9 @@ int count_nodes(const std::filesystem::path& dev) {
 }  // namespace
 
 int count_devices(const std::filesystem::path& dev) {
-#ifdef LOCKSTEP_CUDA_SIM
-  const char* simulated = std::getenv("SIMGPU_DEVICES");
-  return simulated ? std::atoi(simulated) : 0;
-#else
   const int nodes = count_nodes(dev);
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible ? std::min(nodes, count_visible(visible)) : nodes;
-#endif
 }
 
 }  // namespace lockstep
