@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/bootstrap/number.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 

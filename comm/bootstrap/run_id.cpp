@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/bootstrap/hash.h"
+#include "kernels/base/hash.h"
 
 namespace lockstep::comm {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "comm/bootstrap/number.h"
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 

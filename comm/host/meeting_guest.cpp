@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "comm/host/local_socket.h"
-#include "comm/poll_time.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/poll_time.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 

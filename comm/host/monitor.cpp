@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "comm/host/local_socket.h"
-#include "comm/signals_blocked.h"
 #include "kernels/base/error.h"
+#include "kernels/base/signals_blocked.h"
 
 namespace lockstep::comm {
 

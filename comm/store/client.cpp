@@ -7,9 +7,9 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/bootstrap/number.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {

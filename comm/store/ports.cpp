@@ -1,6 +1,6 @@
 #include "comm/store/ports.h"
 
-#include "comm/bootstrap/hash.h"
+#include "kernels/base/hash.h"
 
 namespace lockstep::comm {
 

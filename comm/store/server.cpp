@@ -9,10 +9,10 @@
 #include <cstring>
 #include <utility>
 
-#include "comm/poll_time.h"
-#include "comm/signals_blocked.h"
 #include "comm/store/tcp.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
+#include "kernels/base/signals_blocked.h"
 
 namespace lockstep::comm {
 namespace {

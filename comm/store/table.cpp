@@ -1,6 +1,6 @@
 #include "comm/store/table.h"
 
-#include "comm/bootstrap/number.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <memory>
 
-#include "comm/poll_time.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {

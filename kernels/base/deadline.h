@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace lockstep {
@@ -27,5 +28,10 @@ class Deadline {
   explicit Deadline(Clock::time_point when) : when_(when) {}
   Clock::time_point when_;
 };
+
+/// A timeout for poll(2): the time left, rounded up, at most a quarter of an hour (callers look again).
+inline int poll_milliseconds(Seconds left) {
+  return static_cast<int>(std::min(left.count() * 1000, 900'000.0)) + 1;
+}
 
 }  // namespace lockstep

@@ -6,7 +6,15 @@
 namespace lockstep {
 
 /// Exit codes of `trainer` and `launch`; part of the command-line contract.
-enum class ExitCode : int { done = 0, usage = 2, data = 3, device = 4, peer = 5, not_finite = 6, stopped = 75 };
+enum class ExitCode : int {
+  done = 0,
+  usage = 2,
+  data = 3,
+  device = 4,
+  peer = 5,
+  not_finite = 6,
+  stopped = 75
+};
 
 /// An error that a user can act on. The message is one line: what happened, where, and the mend.
 class Error : public std::runtime_error {

@@ -7,7 +7,8 @@
 namespace lockstep {
 
 void set_up_log(int rank, int world_size) {
-  auto logger = std::make_shared<spdlog::logger>("lockstep", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("lockstep", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern(world_size > 1 ? fmt::format("rank {}: %l: %v", rank) : "%l: %v");
   spdlog::set_default_logger(std::move(logger));
 }

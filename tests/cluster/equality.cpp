@@ -93,8 +93,9 @@ TEST_CASE("loader threads change nothing") {
 
 TEST_CASE("more ranks than cores") {
   const TemporaryFolder folder;
-  const auto summary = train(8, small_images + Words{"--model=mlp", "--batch-size=8", "--max-steps=20"},
-                             folder.path() / "run");
+  const auto summary =
+      train(8, small_images + Words{"--model=mlp", "--samples=512", "--batch-size=8", "--max-steps=20"},
+            folder.path() / "run");
   CHECK(summary["world_size"] == 8);
   CHECK(summary["samples"] == 20 * 64);
 }

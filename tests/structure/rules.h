@@ -18,9 +18,9 @@ inline constexpr std::array parts{
     Part{"kernels", ""},
     Part{"comm/world.h", ""},
     Part{"comm/fd.h", ""},
-    Part{"comm/signals_blocked.h", ""},
+    Part{"kernels/base/signals_blocked.h", ""},
     Part{"comm/bootstrap", "kernels/base comm/world.h"},
-    Part{"comm/store", "kernels/base comm/world.h comm/fd.h comm/signals_blocked.h comm/bootstrap"},
+    Part{"comm/store", "kernels/base comm/world.h comm/fd.h kernels/base/signals_blocked.h comm/bootstrap"},
     Part{"comm", "kernels"},
     Part{"data", "kernels"},
     Part{"model", "kernels"},
@@ -44,10 +44,11 @@ inline constexpr std::array vendors{
     Vendor{"mpi.h", "comm/mpi tests/bench"},
 };
 
-/// Where #if and #ifdef may stand: code for one instruction set or one vendor's library. CMake chooses it,
-/// callers never do.
+/// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
+/// library itself). CMake chooses it, callers never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cpu kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support";
+    "kernels/cpu kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support "
+    "tests/bench/limits";
 
 /// Folders that open with a README.md.
 inline constexpr std::string_view top_folders = "kernels comm data model runtime launcher tests deploy";

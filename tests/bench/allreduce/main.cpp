@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/bootstrap/number.h"
+#include "kernels/base/number.h"
 #include "comm/communicator.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// FNV-1a, 64 bits (RFC 9923): the same on every machine, for names and not for secrets.
 constexpr std::uint64_t fnv1a(std::string_view text) {
@@ -15,4 +15,4 @@ constexpr std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep

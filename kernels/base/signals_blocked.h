@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// Signals belong to the program's own threads: a thread started in this scope takes none.
 class SignalsBlocked {
@@ -20,4 +20,4 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-}  // namespace lockstep::comm
+}  // namespace lockstep

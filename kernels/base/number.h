@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// The whole text as a decimal number, or nothing: no sign but '-', no blanks, no rest.
 template <class Integer>
@@ -15,4 +15,4 @@ std::optional<Integer> parse_number(std::string_view text) {
   return value;
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep
