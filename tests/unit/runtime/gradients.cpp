@@ -1,0 +1,152 @@
+#include <cmath>
+#include <optional>
+
+#include "kernels/base/philox.h"
+#include "runtime/executor.h"
+#include "runtime/parameters.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using namespace model;
+
+/// One line per op: a network of it behind a layer with parameters, whose gradients pass through it.
+struct Case {
+  const char* op;
+  Tensor (*network)(Tensor images);  ///< (N, 3, 7, 6) to (N, 4)
+};
+
+Tensor stem(Tensor x) {
+  return conv2d(x, "stem", {.out_channels = 5, .kernel = 3, .padding = 1});
+}
+Tensor head(Tensor x) {
+  return linear(x, "head", 4);
+}
+
+const Case cases[] = {
+    {"linear", [](Tensor x) { return head(linear(x, "fc", 9)); }},
+    {"linear without bias", [](Tensor x) { return head(linear(x, "fc", 9, {.bias = false})); }},
+    {"conv2d", [](Tensor x) { return head(conv2d(stem(x), "c", {.out_channels = 6, .kernel = 3})); }},
+    {"conv2d, stride, padding, dilation",
+     [](Tensor x) {
+       return head(
+           conv2d(stem(x), "c", {.out_channels = 6, .kernel = 3, .stride = 2, .padding = 2, .dilation = 2}));
+     }},
+    {"conv2d in groups",
+     [](Tensor x) {
+       return head(conv2d(x, "c", {.out_channels = 6, .kernel = 1, .groups = 3, .bias = false}));
+     }},
+    {"relu", [](Tensor x) { return head(relu(stem(x))); }},
+    {"relu after linear", [](Tensor x) { return head(relu(linear(x, "fc", 9))); }},
+    {"add, a value used twice",
+     [](Tensor x) {
+       const Tensor h = stem(x);
+       return head(add(relu(h), h));
+     }},
+    {"max_pool2d",
+     [](Tensor x) { return head(max_pool2d(stem(x), {.kernel = 3, .stride = 2, .padding = 1})); }},
+    {"max_pool2d after relu", [](Tensor x) { return head(max_pool2d(relu(stem(x)))); }},
+    {"avg_pool2d",
+     [](Tensor x) { return head(avg_pool2d(stem(x), {.kernel = 3, .stride = 2, .padding = 1})); }},
+    {"flatten", [](Tensor x) { return head(linear(flatten(stem(x)), "fc", 5)); }},
+};
+
+/// A step on one fixed batch, without an update: its loss is a function of the parameters.
+class Step {
+ public:
+  Step(const Case& test, LossKind loss)
+      : device_(kernels::make_cpu_device(1)), communicator_(comm::make_communicator({}, {})) {
+    const InputSpec input{
+        .shape = {3, 7, 6}, .num_classes = loss == LossKind::cross_entropy ? 4 : 0, .target_shape = Shape{4}};
+    const Model net{.name = test.op, .forward = test.network, .loss = loss, .label_smoothing = 0.1F};
+    plans_.push_back(make_plan(net, input, {.batch_size = batch}, *device_, {}));
+    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_, frozen);
+    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_, plans_, frozen);
+    ParameterAccess(*device_, plans_[0], *memory_).initialise(3);
+    Philox(1, 0).normals(0,
+                         {static_cast<float*>(memory_->input(0)), plans_[0].input_bytes() / sizeof(float)});
+    if (loss == LossKind::mean_squared_error) {
+      Philox(1, 1).normals(
+          0, {static_cast<float*>(memory_->target(0)), plans_[0].target_bytes() / sizeof(float)});
+    } else {
+      for (std::int64_t i = 0; i < batch; ++i) static_cast<std::int64_t*>(memory_->target(0))[i] = i % 4;
+    }
+    *memory_->step_state() = {.step = 1, .loss_scale = 1.0F / batch, .valid_samples = batch};
+  }
+
+  double loss() {
+    *memory_->training_control() = {};
+    executor_->run(0, 0);
+    return memory_->training_control()->loss;
+  }
+
+  std::vector<NamedTensor> gradients() {
+    loss();
+    return ParameterAccess(*device_, plans_[0], *memory_).gradients();
+  }
+
+  /// Where element `index` (row-major) of a parameter lies.
+  float& element(const std::string& name, std::int64_t index) {
+    for (const Parameter& parameter : plans_[0].graph.parameters()) {
+      const Value& value = plans_[0].graph.value(parameter.value);
+      if (value.name != name) continue;
+      Shape position = value.type.shape;
+      for (std::size_t axis = position.rank(); axis-- > 0; index /= value.type.shape[axis]) {
+        position[axis] = index % value.type.shape[axis];
+      }
+      return static_cast<float*>(memory_->parameter(name))[value.layout->offset(position)];
+    }
+    throw std::logic_error("no parameter " + name);
+  }
+
+ private:
+  static constexpr int batch = 3;
+  inline static const OptimizerOptions frozen{.kind = OptimizerKind::sgd, .learning_rate = 0};
+
+  std::unique_ptr<kernels::Device> device_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::vector<Plan> plans_;
+  std::unique_ptr<ReplicaMemory> memory_;
+  std::unique_ptr<Executor> executor_;
+};
+
+/// The loss is f32, known to a few 1.2e-7: its differences by h to 1e-3.
+constexpr float h = 0x1p-12F;
+constexpr double noise = 1e-3;
+
+/// None where the loss has a kink within h (relu, pooling): the differences to both sides are not the same.
+std::optional<double> difference(Step& step, float& element) {
+  const float before = element;
+  const double here = step.loss();
+  element = before + h;
+  const double above = (step.loss() - here) / h;
+  element = before - h;
+  const double below = (here - step.loss()) / h;
+  element = before;
+  if (std::abs(above - below) > 2 * noise) return std::nullopt;
+  return (above + below) / 2;
+}
+
+TEST_CASE("every op's gradient in a graph is what finite differences of the loss say") {
+  const LossKind loss = GENERATE(LossKind::cross_entropy, LossKind::mean_squared_error);
+  for (const Case& test : cases) {
+    Step step(test, loss);
+    int kinks = 0;
+    int checked = 0;
+    for (const NamedTensor& gradient : step.gradients()) {
+      const auto count = static_cast<std::int64_t>(gradient.values.size());
+      for (std::int64_t index = 0; index < count; index += std::max<std::int64_t>(1, count / 7)) {
+        INFO(test.op << ": " << gradient.name << "[" << index << "]");
+        const auto wanted = difference(step, step.element(gradient.name, index));
+        ++(wanted ? checked : kinks);
+        if (wanted) CHECK(gradient.values[static_cast<std::size_t>(index)] == Approx(*wanted).margin(noise));
+      }
+    }
+    INFO(test.op << ": " << kinks << " kinks");
+    CHECK(kinks * 4 < checked);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
