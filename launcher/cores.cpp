@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-// hwloc is not used here: its topology load alone takes longer than everything else that launch does.
+// hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask and the quota.
 namespace lockstep::launcher {
 namespace {
 

@@ -28,7 +28,7 @@ Frame get_request(std::string_view key, Seconds wait) {
 StoreClient StoreClient::connect(const std::string& address, const std::vector<int>& ports,
                                  const std::string& run_id, Deadline deadline) {
   const Frame hello{Frame::Type::hello, FieldWriter().text(run_id).take()};
-  std::string obstacle = "nothing listens there";
+  std::string obstacle;
   std::chrono::milliseconds pause{1};
   while (true) {
     for (const int port : ports) {
@@ -40,12 +40,14 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
         client.ask(hello, try_until);
         return client;
       } catch (const CommError& error) {
-        obstacle = error.what();
+        // A try that the deadline cut short must not hide what an earlier one was told.
+        if (obstacle.empty() || !deadline.passed()) obstacle = error.what();
       }
     }
     if (deadline.passed()) {
       throw CommError(fmt::format("no store of run {} at {}, port {}: {}", run_id, address,
-                                  fmt::join(ports, ", "), obstacle));
+                                  fmt::join(ports, ", "),
+                                  obstacle.empty() ? "nothing listens there" : obstacle));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
