@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/version.h"
 #include "runtime/plan/benchmark.h"
+#include "runtime/requests.h"
 #include "runtime/signature.h"
 
 namespace lockstep::runtime {
@@ -25,12 +26,6 @@ data::DistributedSampler sampler_for(const Options& options, const comm::World& 
           .shuffle = true,
           .seed = options.seed,
           .drop_last = options.drop_last};
-}
-
-BucketLimits bucket_limits(const Options& options) {
-  constexpr double mebibyte = 1 << 20;
-  return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
-          .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)};
 }
 
 NamedTensor loss_tensor(double loss) {
@@ -57,14 +52,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
 
 void Trainer::settle_batch_size() {
   const comm::World& world = session_.world;
-  batch_size_ = options_.batch_size;
-  if (options_.global_batch > 0) {
-    if (options_.global_batch % world.size != 0) {
-      throw UsageError(
-          fmt::format("--global-batch {} is not divisible by {} ranks", options_.global_batch, world.size));
-    }
-    batch_size_ = options_.global_batch / world.size;
-  }
+  batch_size_ = batch_size_per_rank(options_, world.size);
   epoch_samples_ = sampler_for(options_, world, task_.train_set->size()).size();
   if (epoch_samples_ < 1 || (options_.drop_last && epoch_samples_ < batch_size_)) {
     throw UsageError(
@@ -74,10 +62,8 @@ void Trainer::settle_batch_size() {
 }
 
 std::vector<PlanRequest> Trainer::plan_requests() const {
-  PlanRequest full{.mode = Mode::train,
-                   .batch_size = std::min(batch_size_, epoch_samples_),
-                   .buckets = bucket_limits(options_),
-                   .schedule = {.exchange = session_.world.size > 1, .overlap = !options_.no_overlap}};
+  const PlanRequest full =
+      training_request(options_, std::min(batch_size_, epoch_samples_), session_.world.size > 1);
   std::vector<PlanRequest> requests{full};
   const std::int64_t rest = epoch_samples_ % full.batch_size;
   const std::int64_t full_steps = epoch_samples_ / full.batch_size;

@@ -22,8 +22,7 @@ void write_error_file(const std::string& message, int code) {
   const nlohmann::json json{
       {"message",
        {{"message", message},
-        {"extraInfo",
-         {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
+        {"extraInfo", {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
   std::ofstream(path) << json.dump();
 }
 

@@ -82,6 +82,16 @@ TEST_CASE("the same bits from run to run, and with and without overlap") {
   CHECK(first["final_loss"] == serial["final_loss"]);
 }
 
+TEST_CASE("several compute threads give the same bits from run to run") {
+  const Words options{"--model=convnet", "--dataset=synthetic", "--samples=256", "--threads=2",
+                      "--max-steps=8"};
+  const TemporaryFolder folder;
+  const auto first = train(1, options, folder.path() / "a");
+  const auto second = train(1, options, folder.path() / "b");
+  CHECK(first["threads"] == 2);
+  CHECK(first["weights_sha256"] == second["weights_sha256"]);
+}
+
 TEST_CASE("loader threads change nothing") {
   const Words options =
       small_images + Words{"--model=mlp", "--batch-size=16", "--epochs=1", "--eval-every=0"};
@@ -89,6 +99,14 @@ TEST_CASE("loader threads change nothing") {
   const auto none = train(2, options + Words{"--num-workers=0"}, folder.path() / "0");
   const auto three = train(2, options + Words{"--num-workers=3"}, folder.path() / "3");
   CHECK(none["weights_sha256"] == three["weights_sha256"]);
+}
+
+TEST_CASE("--benchmark: rank 0's choices are everyone's") {
+  const TemporaryFolder folder;
+  const auto summary =
+      train(2, small_images + Words{"--model=convnet", "--benchmark", "--batch-size=16", "--max-steps=5"},
+            folder.path() / "run");
+  CHECK(summary["steps"] == 5);
 }
 
 TEST_CASE("more ranks than cores") {

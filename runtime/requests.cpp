@@ -1,0 +1,27 @@
+#include "runtime/requests.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+
+std::int64_t batch_size_per_rank(const Options& options, int world_size) {
+  if (options.global_batch == 0) return options.batch_size;
+  if (options.global_batch % world_size != 0) {
+    throw UsageError(
+        fmt::format("--global-batch {} is not divisible by {} ranks", options.global_batch, world_size));
+  }
+  return options.global_batch / world_size;
+}
+
+PlanRequest training_request(const Options& options, std::int64_t batch_size, bool exchange) {
+  constexpr double mebibyte = 1 << 20;
+  return {.mode = Mode::train,
+          .batch_size = batch_size,
+          .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
+                      .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)},
+          .schedule = {.exchange = exchange, .overlap = !options.no_overlap}};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "runtime/options/options.h"
+#include "runtime/plan/plan.h"
+
+namespace lockstep::runtime {
+
+/// Samples per rank and step: --batch-size, or --global-batch over the ranks. UsageError when that does not
+/// divide.
+std::int64_t batch_size_per_rank(const Options& options, int world_size);
+
+/// What the options ask of a training plan.
+PlanRequest training_request(const Options& options, std::int64_t batch_size, bool exchange);
+
+}  // namespace lockstep::runtime
