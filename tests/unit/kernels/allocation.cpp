@@ -1,16 +1,9 @@
-#include <dlfcn.h>
-#include <execinfo.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <new>
-
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
 #include "kernels/pool2d.h"
+#include "tests/support/allocation_count.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
@@ -18,30 +11,6 @@ using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
 namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<int> ours{0};
-
-/// Whether oneDNN asks for the memory: it never calls us, so a frame of it on the stack is the one that asks.
-bool from_library() {
-  void* callers[24];
-  const int depth = ::backtrace(callers, 24);
-  for (int i = 0; i < depth; ++i) {
-    Dl_info info;
-    if (::dladdr(callers[i], &info) == 0 || info.dli_fname == nullptr) continue;
-    if (std::strstr(info.dli_fname, "libdnnl") != nullptr) return true;
-  }
-  return false;
-}
-
-void* counted(std::size_t bytes) {
-  if (counting.exchange(false)) {
-    if (!from_library()) ++ours;
-    counting = true;
-  }
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
 
 template <class Spec>
 int allocations(const Spec& spec, KernelIo io) {
@@ -59,11 +28,9 @@ int allocations(const Spec& spec, KernelIo io) {
   const auto bound = kernel->bind(addresses, workspace->data());
   const auto stream = device().make_stream();
   bound->launch(*stream);  // the first may set up the team's threads
-  ours = 0;
-  counting = true;
+  const tests::AllocationCount count;
   bound->launch(*stream);
-  counting = false;
-  return ours;
+  return count.value();
 }
 
 TensorDesc f32(const Shape& shape) {
@@ -75,25 +42,13 @@ TensorDesc bytes(std::int64_t count) {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new(std::size_t bytes, std::align_val_t) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
 TEST_CASE("the counter counts what we allocate") {
-  ours = 0;
-  counting = true;
-  delete new int(1);
-  counting = false;
-  CHECK(ours == 1);
+  const int counted = [] {
+    const tests::AllocationCount count;
+    ::operator delete(::operator new(1));
+    return count.value();
+  }();
+  CHECK(counted == 1);
 }
 
 TEST_CASE("a launch allocates nothing of ours") {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+
+namespace lockstep::tests {
+
+/// Counts what this thread allocates with operator new while the object lives, whoever in Lockstep or the
+/// standard library asks for it; what oneDNN and OpenMP ask for is theirs. Link lockstep_allocation_count,
+/// which replaces operator new in the whole program.
+class AllocationCount {
+ public:
+  AllocationCount();
+  ~AllocationCount();
+  AllocationCount(const AllocationCount&) = delete;
+  AllocationCount& operator=(const AllocationCount&) = delete;
+
+  int value() const;
+};
+
+}  // namespace lockstep::tests
