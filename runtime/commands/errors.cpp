@@ -35,6 +35,7 @@ int report(const std::string& message, ExitCode code) {
 }  // namespace
 
 int run_reporting_errors(const std::function<int()>& command) {
+  set_up_log(0, 1);  // until the ranks are known
   try {
     return command();
   } catch (const Error& error) {

@@ -186,7 +186,7 @@ std::string options_help() {
     group = entry.group;
     const std::string left = "--" + entry.name + (entry.is_switch() ? "" : " " + entry.value_name);
     const std::string value = entry.is_switch() ? std::string() : entry.show(defaults);
-    help += fmt::format("  {:<28} {}{}\n", left, entry.what, value.empty() ? "" : " (" + value + ")");
+    help += fmt::format("  {:<32} {}{}\n", left, entry.what, value.empty() ? "" : " (" + value + ")");
   }
   return help;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds bar_interval{100};
 constexpr std::chrono::seconds line_interval{2};
-constexpr int bar_cells = 24;
+constexpr int bar_cells = 16;
 
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);

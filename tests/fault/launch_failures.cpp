@@ -6,7 +6,7 @@
 namespace lockstep::launcher {
 namespace {
 
-using Catch::Matchers::Contains;
+using tests::contains;
 
 /// A worker that tells its pid and waits for ever, in a shell that does not leave a child behind.
 const std::string tell_and_wait = "echo pid$RANK=$$.; exec sleep 1000";
@@ -22,10 +22,10 @@ std::vector<std::string> shell(int ranks, const std::string& script,
 TEST_CASE("the first failure stops the other ranks and gives the exit code") {
   LaunchProcess launch(shell(3, "[ $RANK = 1 ] && exit 42; " + tell_and_wait));
   CHECK(launch.wait_for_end() == 42);
-  CHECK_THAT(launch.output(), Contains("launch: rank 1 (pid "));
-  CHECK_THAT(launch.output(), Contains("left with exit code 42 after"));
+  CHECK_THAT(launch.output(), contains("launch: rank 1 (pid "));
+  CHECK_THAT(launch.output(), contains("left with exit code 42 after"));
   CHECK_THAT(launch.output(),
-             Contains("rank 0, 2 was killed by SIGTERM") || Contains("rank 2, 0 was killed by SIGTERM"));
+             contains("rank 0, 2 was killed by SIGTERM") || contains("rank 2, 0 was killed by SIGTERM"));
 }
 
 TEST_CASE("a rank killed by a signal is named, its code is 128 + n, and nobody is left") {
@@ -36,7 +36,7 @@ TEST_CASE("a rank killed by a signal is named, its code is 128 + n, and nobody i
   kill(victim, SIGKILL);
   CHECK(launch.wait_for_end() == 128 + SIGKILL);
   CHECK_THAT(launch.output(),
-             Contains("rank 1 (pid " + std::to_string(victim) + ") was killed by SIGKILL after"));
+             contains("rank 1 (pid " + std::to_string(victim) + ") was killed by SIGKILL after"));
   CHECK(wait_until_gone(other));
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("the message of the failing rank's error file is shown") {
       2,
       R"([ $RANK = 0 ] && exec sleep 1000; echo '{"message": "no such file"}' >$TORCHELASTIC_ERROR_FILE; exit 3)"));
   CHECK(launch.wait_for_end() == 3);
-  CHECK_THAT(launch.output(), Contains("it said: no such file"));
+  CHECK_THAT(launch.output(), contains("it said: no such file"));
 }
 
 TEST_CASE("a rank that left because its peer died is no first cause") {
@@ -56,8 +56,8 @@ TEST_CASE("a rank that left because its peer died is no first cause") {
                              "until [ -e $F ]; do :; done; read first <$F; "
                              "while kill -0 $first 2>/dev/null; do :; done; kill -SEGV $$"));
   CHECK(launch.wait_for_end() == 128 + SIGSEGV);
-  CHECK_THAT(launch.output(), Contains("launch: rank 1 (pid "));
-  CHECK_THAT(launch.output(), Contains("then rank 0 left with exit code 5"));
+  CHECK_THAT(launch.output(), contains("launch: rank 1 (pid "));
+  CHECK_THAT(launch.output(), contains("then rank 0 left with exit code 5"));
 }
 
 /// Rank 1 ignores SIGTERM and says so in a file; rank 0 then leaves with `code`.
@@ -72,14 +72,14 @@ TEST_CASE("after a rank left with 5 the others get a second, not the whole shutd
   CHECK(launch.wait_for_end() == 5);
   CHECK(launch.age() > Seconds(0.9));
   CHECK(launch.age() < Seconds(15));
-  CHECK_THAT(launch.output(), Contains("then rank 1 was killed by SIGKILL"));
+  CHECK_THAT(launch.output(), contains("then rank 1 was killed by SIGKILL"));
 }
 
 TEST_CASE("a rank that ignores SIGTERM is killed when the shutdown timeout has passed") {
   LaunchProcess launch(shell(2, leave_deaf_peer(1), {"--shutdown_timeout=0.5"}));
   CHECK(launch.wait_for_end() == 1);
   CHECK(launch.age() > Seconds(0.4));
-  CHECK_THAT(launch.output(), Contains("then rank 1 was killed by SIGKILL"));
+  CHECK_THAT(launch.output(), contains("then rank 1 was killed by SIGKILL"));
 }
 
 TEST_CASE("a stopped rank is killed at once when another fails") {
@@ -90,7 +90,7 @@ TEST_CASE("a stopped rank is killed at once when another fails") {
   kill(launch.number_after("pid0"), SIGKILL);
   CHECK(launch.wait_for_end() == 128 + SIGKILL);
   CHECK(launch.age() < Seconds(15));  // the shutdown timeout is 30 s
-  CHECK_THAT(launch.output(), Contains("launch: rank 0 (pid "));
+  CHECK_THAT(launch.output(), contains("launch: rank 0 (pid "));
 }
 
 TEST_CASE("SIGKILL of launch leaves nothing") {
@@ -117,7 +117,7 @@ TEST_CASE("what cannot be started is exit code 2, a device that is missing 4") {
   const auto code = [](const std::vector<std::string>& arguments, const std::string& text) {
     LaunchProcess launch(arguments);
     const int result = launch.wait_for_end();
-    CHECK_THAT(launch.output(), Contains(text));
+    CHECK_THAT(launch.output(), contains(text));
     return result;
   };
   CHECK(code({"nosuchprogram"}, "neither beside launch nor in PATH") == 2);

@@ -12,7 +12,7 @@
 namespace lockstep::launcher {
 namespace {
 
-using Catch::Matchers::Contains;
+using tests::contains;
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -27,7 +27,7 @@ TEST_CASE("every rank sees torchrun's environment") {
   for (const char* variable :
        {"\nRANK=0\n", "\nRANK=1\n", "\nLOCAL_RANK=1\n", "\nWORLD_SIZE=2\n", "\nMASTER_PORT=4567\n",
         "\nTORCHELASTIC_RUN_ID=job7\n", "\nLOCKSTEP_LAUNCH=127.0.0.1:4567,"}) {
-    CHECK_THAT(launch.output(), Contains(variable));
+    CHECK_THAT(launch.output(), contains(variable));
   }
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("sixteen ranks on few cores") {
       {"--nproc_per_node=16", "sh", "-c", "echo rank $RANK of $WORLD_SIZE on port $MASTER_PORT."});
   CHECK(launch.wait_for_end() == 0);
   for (int rank = 0; rank < 16; ++rank) {
-    CHECK_THAT(launch.output(), Contains("rank " + std::to_string(rank) + " of 16 on port "));
+    CHECK_THAT(launch.output(), contains("rank " + std::to_string(rank) + " of 16 on port "));
   }
 }
 
@@ -62,9 +62,9 @@ TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the 
        "echo hello; [ $RANK = 0 ] && printf '\\r10%%\\r99%%\\n'; echo ${LOCKSTEP_LAUNCH##*,} columns"},
       LaunchProcess::Console::terminal);
   CHECK(launch.wait_for_end() == 0);
-  CHECK_THAT(launch.output(), Contains("[rank0] hello") && Contains("[rank1] hello"));
-  CHECK_THAT(launch.output(), Contains("\r10%\r99%"));
-  CHECK_THAT(launch.output(), Contains("[rank1] 77 columns"));
+  CHECK_THAT(launch.output(), contains("[rank0] hello") && contains("[rank1] hello"));
+  CHECK_THAT(launch.output(), contains("\r10%\r99%"));
+  CHECK_THAT(launch.output(), contains("[rank1] 77 columns"));
 }
 
 TEST_CASE("streams go to log files when asked, with tee to the console too") {
@@ -73,7 +73,7 @@ TEST_CASE("streams go to log files when asked, with tee to the console too") {
   LaunchProcess launch({"--nproc_per_node=2", "--log_dir", folder, "--redirects=2", "--tee=1",
                         "--rdzv_id=job", "sh", "-c", "echo out$RANK; echo err$RANK >&2"});
   CHECK(launch.wait_for_end() == 0);
-  CHECK_THAT(launch.output(), Contains("out0") && Contains("out1") && !Contains("err0"));
+  CHECK_THAT(launch.output(), contains("out0") && contains("out1") && !contains("err0"));
   const auto run = std::filesystem::directory_iterator(folder)->path();
   CHECK(run.filename().string().starts_with("job_"));
   CHECK(read_file(run / "attempt_0/1/stdout.log") == "out1\n");
@@ -102,7 +102,7 @@ TEST_CASE("rank 0 reads launch's input, the others read nothing") {
   close(ends[0]);
   close(before);
   CHECK(launch.wait_for_end() == 0);
-  CHECK_THAT(launch.output(), Contains("got0-text.") && Contains("got1-."));
+  CHECK_THAT(launch.output(), contains("got0-text.") && contains("got1-."));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace lockstep::launcher {
 namespace {
 
-using Catch::Matchers::Contains;
+using tests::contains;
 
 /// Two workers that run `on_signal` when told, and wait meanwhile. `wait` returns at a trapped signal, sleep
 /// would not.
@@ -23,7 +23,7 @@ TEST_CASE("signals are passed on to every rank") {
     launch.wait_for(".\n", 2);
     kill(launch.pid(), number);
     CHECK(launch.wait_for_end() == 0);
-    CHECK_THAT(launch.output(), Contains("told0") && Contains("told1"));
+    CHECK_THAT(launch.output(), contains("told0") && contains("told1"));
   }
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("75 after a passed-on SIGTERM is returned as 75") {
   launch.wait_for(".\n", 2);
   kill(launch.pid(), SIGTERM);
   CHECK(launch.wait_for_end() == 75);
-  CHECK_THAT(launch.output(), Contains("stopped by SIGTERM after saving"));
+  CHECK_THAT(launch.output(), contains("stopped by SIGTERM after saving"));
 }
 
 TEST_CASE("ranks that leave with 75 one after the other are not hurried") {
@@ -42,7 +42,7 @@ TEST_CASE("ranks that leave with 75 one after the other are not hurried") {
                         "trap 'exit 1' TERM; [ $RANK = 1 ] && { touch $F; exit 75; }; "
                         "until [ -e $F ]; do sleep 0.01; done; sleep 0.3; echo saved; exit 75"});
   CHECK(launch.wait_for_end() == 75);
-  CHECK_THAT(launch.output(), Contains("saved"));
+  CHECK_THAT(launch.output(), contains("saved"));
 }
 
 TEST_CASE("a stopped rank is continued so that it can act on a signal") {

@@ -7,7 +7,7 @@
 namespace lockstep::tests {
 namespace {
 
-using Catch::Matchers::Contains;
+using tests::contains;
 
 /// Runs for ever on tiny data; every rank tells its pid first.
 Words endless(int ranks, const std::filesystem::path& run_dir, const Words& more = {}) {
@@ -52,7 +52,7 @@ TEST_CASE("kill -9 of any rank ends the run: it is named with its signal, and no
   ::kill(killed, SIGKILL);
   CHECK(run.wait_for_end() == 128 + SIGKILL);
   CHECK(Clock::now() - start < std::chrono::seconds(5));
-  CHECK_THAT(run.output(), Contains("rank " + std::to_string(victim) + " (pid " + std::to_string(killed) +
+  CHECK_THAT(run.output(), contains("rank " + std::to_string(victim) + " (pid " + std::to_string(killed) +
                                     ") was killed by SIGKILL"));
   for (int rank = 0; rank < 3; ++rank) CHECK(wait_until_gone(run.number_after("pid" + std::to_string(rank))));
 }
@@ -67,7 +67,7 @@ TEST_CASE("a stopped rank is found by the deadline, named, and killed") {
   stop(stopped);
   CHECK(run.wait_for_end() == 5);
   CHECK(Clock::now() - start < std::chrono::seconds(6));
-  CHECK_THAT(run.output(), Contains("rank " + std::to_string(victim) + " ") && Contains("within 1 s"));
+  CHECK_THAT(run.output(), contains("rank " + std::to_string(victim) + " ") && contains("within 1 s"));
   CHECK(wait_until_gone(stopped));
 }
 
@@ -84,12 +84,12 @@ TEST_CASE("SIGTERM to one rank stops all at the same step, with weights saved, a
 }
 
 TEST_CASE("wrong use: one line and 2") {
-  CHECK_THAT(error_of({"--model", "convnt"}, 2), Contains("unknown model 'convnt', did you mean 'convnet'?"));
+  CHECK_THAT(error_of({"--model", "convnt"}, 2), contains("unknown model 'convnt', did you mean 'convnet'?"));
   CHECK_THAT(error_of({"--model", "mlp", "--dataset", "fashon-mnist"}, 2),
-             Contains("did you mean 'fashion-mnist'?"));
-  CHECK_THAT(error_of({"tarin"}, 2), Contains("unknown command 'tarin', did you mean 'train'?"));
-  CHECK_THAT(error_of({"--model", "linear", "--dataset", "fashion-mnist"}, 2), Contains("learns values"));
-  CHECK_THAT(error_of({}, 2), Contains("--model NAME is needed"));
+             contains("did you mean 'fashion-mnist'?"));
+  CHECK_THAT(error_of({"tarin"}, 2), contains("unknown command 'tarin', did you mean 'train'?"));
+  CHECK_THAT(error_of({"--model", "linear", "--dataset", "fashion-mnist"}, 2), contains("learns values"));
+  CHECK_THAT(error_of({}, 2), contains("--model NAME is needed"));
 }
 
 TEST_CASE("a folder that holds a run is left alone") {
@@ -98,7 +98,7 @@ TEST_CASE("a folder that holds a run is left alone") {
   train(1, options, folder.path());
   const std::string before = contents(folder.path() / "summary.json");
   CHECK_THAT(error_of(options + Words{"--run-dir", folder.path().string()}, 2),
-             Contains("already holds a run"));
+             contains("already holds a run"));
   CHECK(contents(folder.path() / "summary.json") == before);
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a truncated data file: 3, with file and offset") {
   CHECK_THAT(error_of({"--model=mlp", "--data-dir", folder.path().string(), "--run-dir",
                        (folder.path() / "run").string()},
                       3),
-             Contains("train-images-idx3-ubyte") && Contains("116"));
+             contains("train-images-idx3-ubyte") && contains("116"));
 }
 
 TEST_CASE("a loss that is no number: 6, with the step") {
@@ -119,7 +119,7 @@ TEST_CASE("a loss that is no number: 6, with the step") {
   CHECK_THAT(error_of({"--model=linear", "--dataset=synthetic", "--optimizer=sgd", "--lr=1e30",
                        "--max-steps=50", "--eval-every=0", "--run-dir", (folder.path() / "run").string()},
                       6),
-             Contains("not finite at step"));
+             contains("not finite at step"));
 }
 
 TEST_CASE("a full disk: 4, the file is named") {

@@ -160,7 +160,7 @@ TEST_CASE("never a silent world of one, never a guess", "[bootstrap]") {
   }));
   CAPTURE(row.variables);
   CHECK_THROWS_AS(find_world(environment(row.variables)), UsageError);
-  CHECK_THROWS_WITH(find_world(environment(row.variables)), Catch::Contains(row.message_part));
+  CHECK_THROWS_WITH(find_world(environment(row.variables)), tests::contains(row.message_part));
   CHECK(find_world(environment(row.variables), "alone").size == 1);
 }
 
@@ -173,8 +173,8 @@ TEST_CASE("two sources that disagree are both shown, and --world decides", "[boo
   CHECK(find_world(both, "openmpi").rank == 2);
   CHECK(find_world(both, "alone").size == 1);
   CHECK_THROWS_WITH(find_world(both, "slurm"), "--world slurm: not a task of srun");
-  CHECK_THROWS_WITH(find_world(both, "launch"), Catch::Contains("LOCKSTEP_LAUNCH is not set"));
-  CHECK_THROWS_WITH(find_world(both, "mpi"), Catch::Contains("unknown"));
+  CHECK_THROWS_WITH(find_world(both, "launch"), tests::contains("LOCKSTEP_LAUNCH is not set"));
+  CHECK_THROWS_WITH(find_world(both, "mpi"), tests::contains("unknown"));
 }
 
 TEST_CASE("the run id is the same on all ranks and differs between runs", "[bootstrap]") {

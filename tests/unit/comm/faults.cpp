@@ -12,7 +12,7 @@
 using namespace lockstep;
 using namespace lockstep::comm;
 using namespace lockstep::comm::testing;
-using Catch::Contains;
+using tests::contains;
 
 namespace {
 
@@ -69,7 +69,7 @@ TEST_CASE("a killed rank is named by every survivor within a second", "[comm]") 
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == victim) continue;
     const std::string outcome = ranks[static_cast<std::size_t>(rank)].outcome();
-    CHECK_THAT(outcome, Contains(cause) && Contains("all-reduce") && Contains("(bucket 0, fc1.weight)"));
+    CHECK_THAT(outcome, contains(cause) && contains("all-reduce") && contains("(bucket 0, fc1.weight)"));
   }
   CHECK(since(start) < Seconds(1));
 }
@@ -82,8 +82,8 @@ TEST_CASE("a stopped rank is named after the timeout", "[comm]") {
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == victim) continue;
     CHECK_THAT(ranks[static_cast<std::size_t>(rank)].outcome(),
-               Contains("rank " + std::to_string(victim) + " did not reach all-reduce") &&
-                   Contains("(bucket 0, fc1.weight) within 1 s"));
+               contains("rank " + std::to_string(victim) + " did not reach all-reduce") &&
+                   contains("(bucket 0, fc1.weight) within 1 s"));
   }
   CHECK(since(start) < Seconds(2));
 }
@@ -100,7 +100,7 @@ TEST_CASE("a rank that does not come to the meeting is named", "[comm]") {
   SECTION("rank 0") {
     const auto errors =
         run_threads(1, [&](int) { make_communicator(local_world(1, 2, run_id), timeout(0.3)); });
-    CHECK_THAT(errors[0], Contains("rank 0 did not come to the meeting in time"));
+    CHECK_THAT(errors[0], contains("rank 0 did not come to the meeting in time"));
   }
   CHECK(since(start) < Seconds(2));
 }
@@ -109,7 +109,7 @@ TEST_CASE("ranks that count differently do not meet", "[comm]") {
   const std::string run_id = fresh_run_id();
   const auto errors = run_threads(
       2, [&](int rank) { make_communicator(local_world(rank, rank == 0 ? 2 : 3, run_id), timeout(5)); });
-  CHECK_THAT(errors[0], Contains("rank 1") && Contains("counts 3 ranks, rank 0 counts 2"));
+  CHECK_THAT(errors[0], contains("rank 1") && contains("counts 3 ranks, rank 0 counts 2"));
   CHECK(errors[1] == errors[0]);
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("calls that do not match are an error, not a wrong sum", "[comm]") {
     group.all_reduce(0, count, DType::f32, fc1, stream);
   });
   for (const std::string& error : errors) {
-    CHECK_THAT(error, Contains("made another call than all-reduce 2 (bucket 0, fc1.weight)"));
+    CHECK_THAT(error, contains("made another call than all-reduce 2 (bucket 0, fc1.weight)"));
   }
 }
 

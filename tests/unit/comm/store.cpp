@@ -175,7 +175,7 @@ TEST_CASE("the store takes the first free port and clients find it by its hello"
   client.set("key", "second", soon());
   CHECK_FALSE(connect_to(first, "first run").get("key", soon()));
   CHECK_THROWS_WITH(StoreClient::connect(loopback, {first.port()}, "second run", Deadline::in(Seconds(0.2))),
-                    Catch::Contains("another run") && Catch::Contains("second run"));
+                    tests::contains("another run") && tests::contains("second run"));
 }
 
 TEST_CASE("a client notices that the store is gone", "[store]") {

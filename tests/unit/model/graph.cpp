@@ -7,7 +7,7 @@
 namespace lockstep::model {
 namespace {
 
-using Catch::Matchers::Contains;
+using tests::contains;
 using tests::message_of;
 
 Tensor images(Graph& graph, Shape shape) {
@@ -32,15 +32,15 @@ TEST_CASE("a layer that does not fit is named, with the shapes") {
   Graph graph;
   const Tensor x = images(graph, {2, 3, 4, 4});
   CHECK_THAT(message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 7}); }),
-             Contains("'stem'") && Contains("2x3x4x4") && Contains("7x7"));
+             contains("'stem'") && contains("2x3x4x4") && contains("7x7"));
   CHECK_THAT(
       message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 1, .groups = 2}); }),
-      Contains("'stem'") && Contains("2 groups"));
-  CHECK_THAT(message_of<UsageError>([&] { max_pool2d(x, {.kernel = 5}); }), Contains("5x5"));
-  CHECK_THAT(message_of<UsageError>([&] { add(x, flatten(x)); }), Contains("2x3x4x4 and 2x48"));
+      contains("'stem'") && contains("2 groups"));
+  CHECK_THAT(message_of<UsageError>([&] { max_pool2d(x, {.kernel = 5}); }), contains("5x5"));
+  CHECK_THAT(message_of<UsageError>([&] { add(x, flatten(x)); }), contains("2x3x4x4 and 2x48"));
   linear(x, "head", 2);
   CHECK_THAT(message_of<UsageError>([&] { linear(x, "head", 2); }),
-             Contains("two parameters are named 'head.weight'"));
+             contains("two parameters are named 'head.weight'"));
 }
 
 TEST_CASE("parameters start in PyTorch's bounds") {
@@ -55,10 +55,10 @@ TEST_CASE("a model and a data set that do not fit are told apart") {
   const Model model{.name = "head", .forward = [](Tensor x) { return linear(x, "head", 10); }};
   const InputSpec values{.shape = {4}, .num_classes = 0, .target_shape = {1}};
   CHECK_THAT(message_of<UsageError>([&] { build_graph(model, values, 2, true); }),
-             Contains("learns classes"));
+             contains("learns classes"));
   const InputSpec classes{.shape = {4}, .num_classes = 3};
   CHECK_THAT(message_of<UsageError>([&] { build_graph(model, classes, 2, true); }),
-             Contains("gives 2x10") && Contains("3 classes"));
+             contains("gives 2x10") && contains("3 classes"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST_CASE("a run's medians, and JSON without NaN") {
   CHECK(summary.data_wait_ms == 3);
   CHECK(summary.samples_per_s > 0);
   summary.final_loss = std::numeric_limits<double>::quiet_NaN();
-  CHECK_THAT(to_json(summary), Catch::Matchers::Contains("\"final_loss\": null"));
+  CHECK_THAT(to_json(summary), tests::contains("\"final_loss\": null"));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_CASE("differentiate: a parameter without influence is named") {
                             }),
                             images, 4, true);
   CHECK_THAT(tests::message_of<UsageError>([&] { differentiate(graph); }),
-             Catch::Matchers::Contains("'unused.weight' does not reach the loss"));
+             tests::contains("'unused.weight' does not reach the loss"));
 }
 
 TEST_CASE("fuse: relu into its producer, its gradient into pooling, flatten into the linear layer") {
