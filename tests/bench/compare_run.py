@@ -30,6 +30,16 @@ class Result:
     wall_ms: float  # command typed to its end
 
 
+def run_limits(bin_folder):
+    """Milliseconds of each model's step when its kernels run alone, each at its best, on one thread of a rank."""
+    done = subprocess.run([bin_folder / "limits", "--json", "--threads", "1"], capture_output=True, text=True,
+                          env=environment(), timeout=TIME_LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise RunFailed(f"limits ended with {done.returncode}: {done.stderr.strip()}")
+    return {step["model"]: kernel["ms"] for step in json.loads(done.stdout)[0]["steps"]
+            for kernel in step["kernels"] if kernel["kernel"] == "whole step"}
+
+
 def environment():
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
