@@ -1,5 +1,6 @@
 #include "data/unpack_cache.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
