@@ -15,8 +15,11 @@
 namespace lockstep::runtime {
 namespace {
 
-int worker_count(const Options& options, const comm::World& world) {
-  return options.num_workers >= 0 ? options.num_workers : std::max(1, usable_cores(world));
+/// With the numbers that depend on the machine filled in.
+Options resolved(Options options, const Session& session) {
+  options.threads = session.device->threads();
+  if (options.num_workers < 0) options.num_workers = usable_cores(session.world);
+  return options;
 }
 
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
@@ -35,13 +38,16 @@ NamedTensor loss_tensor(double loss) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
-    : options_(options),
+    : options_(resolved(options, session)),
       session_(session),
       task_(std::move(task)),
       screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
       stream_(session.device->make_stream()) {
   settle_batch_size();
   make_plans();
+  require_equal(
+      *session_.communicator, "the exchange",
+      exchange_signature(plans_.front(), options_.optimizer, *session_.device, decisions_.algorithms));
   memory_ =
       std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_, options_.optimizer);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_,
@@ -104,9 +110,6 @@ void Trainer::set_up_parameters() {
   } else {
     access.load(options_.init_from);
   }
-  require_equal(
-      *session_.communicator, "the exchange",
-      exchange_signature(plans_.front(), options_.optimizer, *session_.device, decisions_.algorithms));
   if (session_.world.size > 1) {
     require_equal(*session_.communicator, "the initial weights", sha256_of(access.parameters()));
   }
@@ -138,7 +141,7 @@ Summary Trainer::run() {
   const data::DistributedSampler sampler = sampler_for(options_, session_.world, task_.train_set->size());
   data::LoaderOptions loading{.batch_size = plans_.front().request.batch_size,
                               .drop_last_batch = options_.drop_last,
-                              .workers = worker_count(options_, session_.world),
+                              .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor};
   if (options_.epochs > 0) loading.epochs = options_.epochs;
   data::Loader loader(
@@ -226,7 +229,7 @@ void Trainer::evaluate_now(std::size_t slot) {
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
                          slot, task_.test_set,
                          {.batch_size = plans_[evaluation_plan_].request.batch_size,
-                          .num_workers = worker_count(options_, session_.world),
+                          .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
   evaluated_at_step_ = counters_.step;

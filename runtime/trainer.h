@@ -51,7 +51,7 @@ class Trainer {
   void require_finite() const;
   Summary finish();
 
-  const Options& options_;
+  const Options options_;
   Session& session_;
   TrainingTask task_;
   MemoryWatch memory_watch_;

@@ -92,6 +92,16 @@ TEST_CASE("several compute threads give the same bits from run to run") {
   CHECK(first["weights_sha256"] == second["weights_sha256"]);
 }
 
+TEST_CASE("a run can be repeated from its config.ini") {
+  const TemporaryFolder folder;
+  const auto first =
+      train(2, small_images + Words{"--model=simplecnn", "--optimizer=adamw", "--max-steps=12"},
+            folder.path() / "a");
+  const auto again =
+      train(2, Words{"--config", (folder.path() / "a" / "config.ini").string()}, folder.path() / "b");
+  CHECK(first["weights_sha256"] == again["weights_sha256"]);
+}
+
 TEST_CASE("loader threads change nothing") {
   const Words options =
       small_images + Words{"--model=mlp", "--batch-size=16", "--epochs=1", "--eval-every=0"};
