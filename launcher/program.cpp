@@ -61,10 +61,11 @@ Command find_command(const Options& options, const fs::path& own_folder, const s
   const bool script = !options.module && !options.no_python && name.ends_with(".py");
   Command command;
   if (options.module || script) {
+    const std::string target = script ? find_script(name, own_folder, path).string() : name;
     command.program = find_program("python3", own_folder, path);
     command.arguments = {"python3", "-u"};
     if (options.module) command.arguments.emplace_back("-m");
-    command.arguments.push_back(script ? find_script(name, own_folder, path).string() : name);
+    command.arguments.push_back(target);
   } else {
     command.program = find_program(name, own_folder, path);
     command.arguments = {name};

@@ -75,11 +75,17 @@ std::string options_text(const std::string& optimizer, const json& options) {
   return text;
 }
 
+/// A step amplifies the rounding of those before it, as it does in PyTorch: eight times what float32 costs
+/// there, and at least 1e-5, because the sampler's order of the batch moves every gradient by some ulps. Adam
+/// divides a gradient by its own size: one that is all but zero moves its weight by the learning rate
+/// whichever way rounding falls, and another version of oneDNN makes it fall otherwise (2e-5 seen after ten
+/// steps).
+double loss_tolerance(const std::string& optimizer, const json& training) {
+  return std::max(8 * training.at("rounding").get<double>(), optimizer == "sgd" ? 1e-5 : 1e-4);
+}
+
 /// `index`: of the step, from 0.
-void check_loss(double got, const json& training, std::size_t index) {
-  // A step amplifies the rounding of those before it, as it does in PyTorch: eight times what float32 costs
-  // there, and at least 1e-5, because the sampler's order of the batch moves every gradient by some ulps.
-  const double tolerance = std::max(8 * training.at("rounding").get<double>(), 1e-5);
+void check_loss(double got, const json& training, std::size_t index, double tolerance) {
   const double wanted = training.at("losses").at(index);
   INFO("step " << index + 1 << ": " << got << ", PyTorch's " << wanted);
   CHECK(std::abs(got - wanted) <= tolerance * wanted);
@@ -111,7 +117,8 @@ TEST_CASE("ten steps of training agree with PyTorch") {
                   " --max-steps 10 --eval-every 0 --log-every 1");
         const auto losses = run.losses();
         REQUIRE(losses.size() == training.at("losses").size());
-        for (std::size_t i = 0; i < losses.size(); ++i) check_loss(losses[i], training, i);
+        const double tolerance = loss_tolerance(optimizer, training);
+        for (std::size_t i = 0; i < losses.size(); ++i) check_loss(losses[i], training, i, tolerance);
       }
     }
   }
@@ -125,7 +132,7 @@ TEST_CASE("evaluation after a step gives the loss of the next") {
       run.train(options_text("sgd", training.at("options")) + " --max-steps 1");
       const json evaluation = run.summary().at("eval");
       CHECK(evaluation.at("samples") == golden.at("batch"));
-      check_loss(evaluation.at("loss"), training, 1);
+      check_loss(evaluation.at("loss"), training, 1, loss_tolerance("sgd", training));
     }
   }
 }
