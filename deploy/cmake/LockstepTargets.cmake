@@ -49,6 +49,9 @@ function(lockstep_label_test name label)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set(labels ${label} ${folder})
   list(REMOVE_DUPLICATES labels)
+  if(LOCKSTEP_SANITIZE)
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")  # instrumented code takes several times as long
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT})
   if(NOT label STREQUAL unit)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)  # several ranks each: not side by side on two cores
