@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,8 +36,10 @@ struct HostTensor {
   }
 
   template <class T>
-  const T& as() const {
-    return *reinterpret_cast<const T*>(bytes.data());
+  T as() const {
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(value));
+    return value;
   }
 };
 

@@ -142,7 +142,7 @@ void check_loss(OpCase& c, const Spec& spec, const std::string& input, std::int6
   std::vector<HostTensor> out{HostTensor::zeros(DType::f32, logits.shape),
                               HostTensor::of_struct(kernels::ControlBlock{})};
   c.machine().run(spec, in, out);
-  const auto& control = out[1].as<kernels::ControlBlock>();
+  const auto control = out[1].as<kernels::ControlBlock>();
   c.check_output("loss", std::span(&control.loss, 1));
   c.check_output("d" + input, out[0].floats());
   CHECK(control.targets == static_cast<float>(valid));
