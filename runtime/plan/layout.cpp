@@ -92,12 +92,11 @@ class LayoutPass {
 
 }  // namespace
 
-void settle_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned, bool plain) {
+void settle_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
     Value& value = graph.value(static_cast<ValueId>(id));
     const bool fixed = value.role == Role::input || value.role == Role::target ||
-                       value.role == Role::step_state || value.role == Role::control ||
-                       (plain && value.role == Role::parameter);
+                       value.role == Role::step_state || value.role == Role::control;
     if (fixed) value.layout = Layout::plain(value.type.shape);
   }
   for (const model::Parameter& parameter : graph.parameters()) {

@@ -8,16 +8,15 @@
 
 namespace lockstep::runtime {
 
-/// Layouts of parameters by name: settled by the first plan of a run, binding for all others, since parameters,
-/// gradients and optimizer state lie in memory once.
+/// Layouts of parameters by name: settled by the first plan of a run, binding for all others, since
+/// parameters, gradients and optimizer state lie in memory once.
 using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
-/// Settles the layout of every value, node by node in order: a kernel chooses for what is still free, and where it
-/// insists on another layout than a value has, a reorder node is put before it. Inputs and targets are row-major;
-/// a parameter takes the layout that its first reader in forward chooses, and its gradient the same.
-/// `plain`: parameters stay row-major (ranks whose libraries may choose differently).
-void settle_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned,
-                    bool plain = false);
+/// Settles the layout of every value, node by node in order: a kernel chooses for what is still free, and
+/// where it insists on another layout than a value has, a reorder node is put before it. Inputs and targets
+/// are row-major; a parameter takes the layout that its first reader in forward chooses, and its gradient the
+/// same.
+void settle_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 ParameterLayouts parameter_layouts(const model::Graph& graph);
 
