@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/plan/storage.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -21,11 +23,7 @@ struct Lifetime {
   bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-std::size_t stored_bytes(const Graph& graph, ValueId id) {
-  const model::Value& value = graph.value(id);
-  const kernels::TensorDesc desc{.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
-  return (desc.bytes() + 63) / 64 * 64;
-}
+std::size_t slice_bytes(const Graph& graph, ValueId id) { return round_up_to_line(stored_bytes(graph.value(id))); }
 
 class Storage {
  public:
@@ -57,7 +55,7 @@ class Storage {
   bool may_overwrite(ValueId input, ValueId output, std::size_t at) const {
     const ValueId root = root_[index(input)];
     return graph_.value(root).role == Role::activation && graph_.value(output).role == Role::activation &&
-           last_read_[index(root)] <= at && stored_bytes(graph_, root) == stored_bytes(graph_, output);
+           last_read_[index(root)] <= at && slice_bytes(graph_, root) == slice_bytes(graph_, output);
   }
 
   void merge(ValueId output, ValueId input) {
@@ -83,7 +81,7 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::vector<ValueId>& 
         std::size_t& slot = at_value[static_cast<std::size_t>(root)];
         if (slot == ActivationPlan::not_here) {
           slot = result.size();
-          result.push_back({.value = root, .first = at, .last = at, .bytes = stored_bytes(graph, root)});
+          result.push_back({.value = root, .first = at, .last = at, .bytes = slice_bytes(graph, root)});
         }
         result[slot].last = at;
       }

@@ -4,11 +4,10 @@
 #include <numeric>
 
 #include "kernels/step_state.h"
+#include "runtime/plan/storage.h"
 
 namespace lockstep::runtime {
 namespace {
-
-std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
   std::vector<std::size_t> ready;
@@ -16,10 +15,6 @@ std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
     ready.push_back(graph.producer(parameter.gradient).value_or(graph.nodes().size()));
   }
   return ready;
-}
-
-std::size_t stored_bytes(const model::Value& value) {
-  return kernels::TensorDesc{.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout}.bytes();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
+#include "runtime/plan/storage.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -29,8 +30,6 @@ std::size_t bytes_of(const model::Graph& graph, model::Role role) {
   const model::Value& value = graph.value(graph.find(role));
   return static_cast<std::size_t>(value.type.shape.elements()) * size_of(value.type.dtype);
 }
-
-std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
