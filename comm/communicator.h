@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,7 +59,13 @@ class Communicator {
 
 struct CommOptions {
   Seconds timeout{600};
-  std::string backend = "auto";  ///< auto, host
+  std::string backend = "auto";      ///< auto, host, mpi
+  std::string interface;             ///< device or address that sockets bind to; empty: the one that faces rank 0
+  int first_port = 0;                ///< of --port-range; 0: any free port
+  int last_port = 0;
+  std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
+  bool insecure = false;             ///< no secret at all
+  std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
 };
 
 /// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.

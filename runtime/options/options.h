@@ -46,7 +46,12 @@ struct Options {
   double first_bucket_mb = 1;
   bool no_overlap = false;
   double timeout = 600;
-  std::string world;  ///< --world SOURCE; empty: by precedence
+  std::string world;      ///< --world SOURCE; empty: by precedence
+  std::string interface;  ///< empty: the one that faces rank 0
+  int first_port = 0;     ///< --port-range; 0: any free port
+  int last_port = 0;
+  std::filesystem::path token_file;
+  bool insecure = false;
 
   std::filesystem::path run_dir;
 

@@ -2,6 +2,8 @@
 
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "runtime/options/values.h"
 
 namespace lockstep::runtime {
@@ -138,6 +140,19 @@ OptionEntry image_shape() {
           [](const Options& o) { return o.image_shape.rank() == 0 ? std::string() : o.image_shape.str(); }};
 }
 
+OptionEntry port_range() {
+  return {"exchange",
+          "port-range",
+          "FIRST-LAST",
+          "ports that sockets between nodes take (any free one)",
+          [](Options& o, const std::string& given) {
+            std::tie(o.first_port, o.last_port) = parse_port_range(given);
+          },
+          [](const Options& o) {
+            return o.first_port == 0 ? std::string() : fmt::format("{}-{}", o.first_port, o.last_port);
+          }};
+}
+
 std::vector<OptionEntry> make_table() {
   using O = Options;
   return {
@@ -186,6 +201,10 @@ std::vector<OptionEntry> make_table() {
       real("exchange", "timeout", "S", "seconds that any wait may take", &O::timeout, 0.001),
       text("exchange", "world", "SOURCE", "who tells the ranks: launch, torchrun, openmpi, slurm, alone",
            &O::world),
+      text("exchange", "interface", "NAME|ADDRESS", "where sockets listen (what faces rank 0)", &O::interface),
+      port_range(),
+      path("exchange", "token-file", "FILE", "the run's secret, the same file on every node", &O::token_file),
+      on_off("exchange", "insecure", "nodes meet without a secret: anyone on the network may join", &O::insecure),
 
       path("state", "run-dir", "DIR", "where results go (runs/<model>-<dataset>-<run id>)", &O::run_dir),
 
@@ -226,10 +245,6 @@ const std::vector<FutureOption>& future_options() {
       {"grad-dtype", "f32"},
       {"sync-bn", "false", true},
       {"shards", ""},
-      {"interface", ""},
-      {"port-range", ""},
-      {"token-file", ""},
-      {"insecure", "false", true},
       {"checkpoint-every", "0"},
       {"keep", "3"},
       {"resume", "none"},

@@ -81,6 +81,15 @@ std::pair<double, double> parse_betas(const std::string& text) {
   return betas;
 }
 
+std::pair<int, int> parse_port_range(const std::string& text) {
+  const std::vector<std::string> parts = split(text, '-');
+  if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two ports with a dash", text));
+  const std::int64_t first = parse_integer(parts[0], 1);
+  const std::int64_t last = parse_integer(parts[1], first);
+  if (last > 65535) throw UsageError(fmt::format("'{}': ports end at 65535", text));
+  return {static_cast<int>(first), static_cast<int>(last)};
+}
+
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices) {
   for (const std::string& choice : choices) {
     if (choice == text) return text;
