@@ -74,7 +74,7 @@ Segment Segment::open(UniqueFd memfd, int ranks) {
     if (segment.control().magic == segment_magic && segment.control().ranks == ranks) return segment;
   }
   throw CommError(
-      "rank 0 handed over memory that is no Lockstep segment: do all ranks run the same version?");
+      "the node's first rank handed over memory that is no Lockstep segment: do all ranks run the same version?");
 }
 
 Segment::Segment(UniqueFd memfd, int ranks)
