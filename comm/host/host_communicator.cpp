@@ -22,10 +22,6 @@ constexpr std::size_t small_bytes = std::size_t{16} << 10;
 constexpr std::size_t cache_line = 64;
 
 const World& on_one_node(const World& world) {
-  if (world.local_size != world.size) {
-    throw UsageError(fmt::format("{} of {} ranks are on this node: several nodes are not in this version",
-                                 world.local_size, world.size));
-  }
   if (world.size > max_local_ranks) {
     throw UsageError(fmt::format("{} ranks on one node: at most {}", world.size, max_local_ranks));
   }
@@ -39,10 +35,13 @@ std::int64_t nanoseconds(Clock::duration duration) {
 }  // namespace
 
 HostCommunicator::HostCommunicator(const World& world, const CommOptions& options)
-    : world_(on_one_node(world)), node_(all_on_one_node(world), options.timeout), tree_(world.size) {}
+    : world_(on_one_node(world)),
+      node_(all_on_one_node(world), options.timeout),
+      tree_(world.size),
+      watchdog_(node_, world.size, nullptr) {}
 
 std::span<std::byte> HostCommunicator::allocate_arena(std::size_t bytes) {
-  node_.begin(Call::Kind::allocate_arena, bytes);
+  const auto scope = node_.begin(Call::Kind::allocate_arena, bytes);
   node_.map_arenas(bytes);
   return node_.arena().first(bytes);
 }
@@ -53,7 +52,8 @@ ExchangeTiming HostCommunicator::all_reduce(std::size_t offset, std::size_t coun
   if (offset % cache_line != 0 || offset + bytes > node_.arena().size()) {
     throw std::invalid_argument("all_reduce: the range is not aligned or not in the arena");
   }
-  node_.begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
+  const auto scope =
+      node_.begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
   switch (dtype) {
     case DType::f32:
       all_reduce_in_arena<float>(offset, count);
@@ -98,24 +98,26 @@ void HostCommunicator::sum_through_mailboxes(std::span<T> values) {
   do {
     const auto piece = values.first(std::min(values.size(), Segment::mailbox_bytes / sizeof(T)));
     const std::uint32_t round = node_.next_round();
-    std::copy(piece.begin(), piece.end(), reinterpret_cast<T*>(node_.shared().mailbox(world_.rank, round).data()));
+    std::copy(piece.begin(), piece.end(),
+              reinterpret_cast<T*>(node_.shared().mailbox(world_.rank, round).data()));
     node_.arrive();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       inputs[rank] = reinterpret_cast<const T*>(node_.shared().mailbox(static_cast<int>(rank), round).data());
     }
     T* const output = piece.data();
-    tree_sum(tree_, std::span<const T* const>(inputs.data(), ranks), std::span<T* const>(&output, 1), piece.size());
+    tree_sum(tree_, std::span<const T* const>(inputs.data(), ranks), std::span<T* const>(&output, 1),
+             piece.size());
     values = values.subspan(piece.size());
   } while (!values.empty());
 }
 
 void HostCommunicator::all_reduce_sum(std::span<double> values) {
-  node_.begin(Call::Kind::all_reduce_sum, values.size_bytes());
+  const auto scope = node_.begin(Call::Kind::all_reduce_sum, values.size_bytes());
   sum_through_mailboxes(values);
 }
 
 void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
-  node_.begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
+  const auto scope = node_.begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
   do {
     const auto piece = bytes.first(std::min(bytes.size(), Segment::mailbox_bytes));
     const auto mailbox = node_.shared().mailbox(root, node_.next_round());
@@ -127,7 +129,7 @@ void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 std::vector<std::string> HostCommunicator::all_gather(std::string_view mine) {
-  node_.begin(Call::Kind::all_gather, 0);
+  const auto scope = node_.begin(Call::Kind::all_gather, 0);
   std::vector<std::string> texts(static_cast<std::size_t>(world_.size));
   bool complete = false;
   // A piece is the length of what is left, then as much of it as fits.
@@ -155,7 +157,7 @@ std::vector<std::string> HostCommunicator::all_gather(std::string_view mine) {
 }
 
 void HostCommunicator::barrier() {
-  node_.begin(Call::Kind::barrier, 0);
+  const auto scope = node_.begin(Call::Kind::barrier, 0);
   node_.arrive();
 }
 
@@ -165,6 +167,11 @@ void HostCommunicator::abort(std::string_view reason) noexcept {
   } catch (const std::exception&) {
     node_.abort(reason);
   }
+}
+
+std::optional<FailureReport> HostCommunicator::failure_report() {
+  if (!failed()) return std::nullopt;
+  return watchdog_.report();
 }
 
 }  // namespace lockstep::comm

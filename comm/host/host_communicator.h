@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "comm/host/node_ranks.h"
 #include "comm/host/sum_tree.h"
+#include "comm/watch/watchdog.h"
 
 namespace lockstep::comm {
 
@@ -27,6 +28,9 @@ class HostCommunicator final : public Communicator {
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
   void abort(std::string_view reason) noexcept override;
+  bool failed() const noexcept override { return node_.shared().aborted(); }
+  void watch(WatchHooks hooks) override { watchdog_.set_hooks(std::move(hooks)); }
+  std::optional<FailureReport> failure_report() override;
 
  private:
   template <class T>
@@ -39,6 +43,7 @@ class HostCommunicator final : public Communicator {
   World world_;
   NodeRanks node_;
   SumTree tree_;
+  Watchdog watchdog_;
 };
 
 }  // namespace lockstep::comm

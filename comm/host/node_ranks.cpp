@@ -21,7 +21,8 @@ NodeRanks::~NodeRanks() {
   rounds_.leave();
 }
 
-void NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail, ExchangeLabel label) {
+NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail,
+                                      ExchangeLabel label) {
   const auto now = Clock::now();
   const std::lock_guard lock(call_mutex_);
   call_ = Call{.kind = kind,
@@ -30,8 +31,15 @@ void NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail, 
                .detail = detail,
                .label = label,
                .rounds = 0,
+               .in_progress = true,
                .start = now,
                .all_here = now};
+  return CallScope(*this);
+}
+
+void NodeRanks::end() {
+  const std::lock_guard lock(call_mutex_);
+  call_.in_progress = false;
 }
 
 Call NodeRanks::call_now() const {

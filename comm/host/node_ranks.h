@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,8 +27,24 @@ class NodeRanks {
   const Segment& shared() const { return group_.segment; }
   Seconds timeout() const { return timeout_; }
 
-  /// A collective begins here. `detail` (offset, root) must be equal on all ranks.
-  void begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0, ExchangeLabel label = {});
+  /// A collective lasts as long as its scope; one that an exception ends stays the call that this rank is in.
+  class CallScope {
+   public:
+    explicit CallScope(NodeRanks& node) : node_(node) {}
+    ~CallScope() {
+      if (std::uncaught_exceptions() == exceptions_) node_.end();
+    }
+    CallScope(const CallScope&) = delete;
+    CallScope& operator=(const CallScope&) = delete;
+
+   private:
+    NodeRanks& node_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
+
+  /// `detail` (offset, root) must be equal on all ranks.
+  [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
+                                ExchangeLabel label = {});
   const Call& call() const { return call_; }
   /// The same from any thread.
   Call call_now() const;
@@ -45,6 +62,7 @@ class NodeRanks {
   void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
 
  private:
+  void end();
   [[noreturn]] void fail(Rounds::Outcome outcome);
   std::string names_of(std::vector<int> indexes) const;
 

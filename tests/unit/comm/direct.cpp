@@ -64,15 +64,19 @@ std::vector<std::string> run_nodes(
   });
 }
 
+void map_arenas(NodeRanks& node, std::size_t bytes) {
+  const auto scope = node.begin(Call::Kind::allocate_arena, 0);
+  node.map_arenas(bytes);
+}
+
 template <class T>
 void check_sums(NodeRanks& node, DirectExchange& exchange, int world_size, std::size_t count, DType dtype) {
   constexpr std::size_t offset = 128;
-  node.begin(Call::Kind::allocate_arena, 0);
-  node.map_arenas(offset + count * sizeof(T) + 64);
+  map_arenas(node, offset + count * sizeof(T) + 64);
   T* const values = reinterpret_cast<T*>(node.arena().data() + offset);
   for (int repeat = 0; repeat < 3; ++repeat) {
     for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(node.members().rank(), i);
-    node.begin(Call::Kind::all_reduce, count * sizeof(T));
+    const auto scope = node.begin(Call::Kind::all_reduce, count * sizeof(T));
     exchange.all_reduce(offset, count * sizeof(T), dtype);
     for (std::size_t i = 0; i < count; ++i) {
       const T expected = reference<T>(0, world_size, i);
@@ -134,9 +138,8 @@ TEST_CASE("f64 sums between nodes too", "[comm]") {
 TEST_CASE("a peer that closes its connection is named", "[comm]") {
   const auto errors =
       run_nodes({0, 1}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>& links) {
-        node.begin(Call::Kind::allocate_arena, 0);
-        node.map_arenas(4096);
-        node.begin(Call::Kind::all_reduce, 4096);
+        map_arenas(node, 4096);
+        const auto scope = node.begin(Call::Kind::all_reduce, 4096);
         if (node.members().rank() == 0) exchange.all_reduce(0, 4096, DType::f32);
         links.clear();
       });
