@@ -26,7 +26,7 @@ UniqueFd connect_before(const std::string& socket_name, Deadline deadline) {
   while (true) {
     UniqueFd socket = connect_local(socket_name);
     if (socket) {
-      const Credentials host = peer_credentials(socket.get());
+      const LocalCredentials host = peer_credentials(socket.get());
       if (host.uid == geteuid()) return socket;
       obstacle =
           fmt::format("the meeting socket @{} is held by user {} (pid {})", socket_name, host.uid, host.pid);
