@@ -26,7 +26,7 @@ UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
   while (true) {
     UniqueFd socket = connect_local(members.meeting);
     if (socket) {
-      const Credentials host = peer_credentials(socket.get());
+      const LocalCredentials host = peer_credentials(socket.get());
       if (host.uid == geteuid()) return socket;
       obstacle = fmt::format("the meeting socket @{} is held by user {} (pid {})", members.meeting, host.uid,
                              host.pid);

@@ -75,7 +75,7 @@ void MeetingHost::admit_waiting(int listener) {
   while (true) {
     Guest guest{.socket = UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
     if (!guest.socket) return;
-    const Credentials who = peer_credentials(guest.socket.get());
+    const LocalCredentials who = peer_credentials(guest.socket.get());
     guest.pid = who.pid;
     if (who.uid == geteuid()) {
       guests_.push_back(std::move(guest));
