@@ -3,12 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/watch/status.h"
 #include "comm/world.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/dtype.h"
@@ -26,6 +29,15 @@ struct ExchangeTiming {
 struct ExchangeLabel {
   int bucket = -1;
   std::string_view first_parameter;
+};
+
+/// What a program tells the watchdog of its group.
+struct WatchHooks {
+  /// What this rank does beside its collectives: "step 12, forward conv1". From the watchdog's thread.
+  std::function<std::string()> whereabouts;
+  /// The group has failed, and the program has not left within `grace`. From the watchdog's thread.
+  std::function<void(const FailureReport&)> overdue;
+  Seconds grace{2};
 };
 
 /// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its
@@ -55,6 +67,12 @@ class Communicator {
 
   /// Ends every wait of every rank with `reason`. From any thread; never throws.
   virtual void abort(std::string_view reason) noexcept = 0;
+  /// True once a peer was lost, a wait timed out or a rank aborted. From any thread.
+  virtual bool failed() const noexcept { return false; }
+
+  virtual void watch(WatchHooks) {}
+  /// After a CommError: the first cause and where each rank was. Nothing when there is nobody to ask.
+  virtual std::optional<FailureReport> failure_report() { return std::nullopt; }
 };
 
 struct CommOptions {
@@ -65,6 +83,7 @@ struct CommOptions {
   int last_port = 0;
   std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
   bool insecure = false;             ///< no secret at all
+  std::string node;                  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
 };
 

@@ -26,7 +26,8 @@ struct Call {
   std::size_t bytes = 0;
   std::uint64_t detail = 0;  ///< offset, root: must be equal on all ranks
   ExchangeLabel label;
-  int rounds = 0;  ///< passed so far
+  int rounds = 0;            ///< passed so far
+  bool in_progress = false;  ///< it has begun and not ended
   Clock::time_point start;
   Clock::time_point all_here;  ///< when the first round passed
 

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/host/call.h"
-#include "comm/host/meeting.h"
-#include "comm/host/monitor.h"
-#include "comm/host/rounds.h"
+#include "comm/host/node_ranks.h"
+#include "comm/host/sum_tree.h"
+#include "comm/watch/watchdog.h"
 
 namespace lockstep::comm {
 
@@ -21,7 +17,6 @@ class HostCommunicator final : public Communicator {
  public:
   /// Meets the other ranks. UsageError when they are not all on this node.
   HostCommunicator(const World& world, const CommOptions& options);
-  ~HostCommunicator() override;
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
@@ -33,13 +28,11 @@ class HostCommunicator final : public Communicator {
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
   void abort(std::string_view reason) noexcept override;
+  bool failed() const noexcept override { return node_.shared().aborted(); }
+  void watch(WatchHooks hooks) override { watchdog_.set_hooks(std::move(hooks)); }
+  std::optional<FailureReport> failure_report() override;
 
  private:
-  void begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0, ExchangeLabel label = {});
-  /// One round; throws CommError unless all ranks arrive in the same call.
-  void arrive();
-  [[noreturn]] void fail(Rounds::Outcome outcome);
-
   template <class T>
   void all_reduce_in_arena(std::size_t offset, std::size_t count);
   template <class T>
@@ -48,12 +41,9 @@ class HostCommunicator final : public Communicator {
   void sum_through_mailboxes(std::span<T> values);
 
   World world_;
-  Seconds timeout_;
-  LocalGroup group_;
-  const Segment& shared_ = group_.segment;
-  Rounds rounds_;
-  Call call_;
-  std::optional<Monitor> monitor_;
+  NodeRanks node_;
+  SumTree tree_;
+  Watchdog watchdog_;
 };
 
 }  // namespace lockstep::comm

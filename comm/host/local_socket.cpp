@@ -79,7 +79,7 @@ UniqueFd connect_local(const std::string& name) {
   throw DeviceError(fmt::format("cannot connect to the Unix socket @{}: {}", name, std::strerror(errno)));
 }
 
-Credentials peer_credentials(int socket) {
+LocalCredentials peer_credentials(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {

@@ -28,7 +28,7 @@ struct LocalMessage {
   void set_text(std::string_view value);
 };
 
-struct Credentials {
+struct LocalCredentials {
   pid_t pid;
   uid_t uid;
 };
@@ -42,7 +42,7 @@ UniqueFd listen_local(const std::string& name);
 UniqueFd connect_local(const std::string& name);
 
 /// Who is at the other end, as the kernel knows.
-Credentials peer_credentials(int socket);
+LocalCredentials peer_credentials(int socket);
 
 /// Hands `passed_fd` over too, unless it is -1. False when the peer is gone; never raises SIGPIPE.
 bool send_local(int socket, const LocalMessage& message, int passed_fd = -1) noexcept;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "comm/host/meeting_guest.h"
 #include "comm/host/meeting_host.h"
 
@@ -15,11 +17,16 @@ std::string name_of_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-LocalGroup meet_local_ranks(const World& world, Deadline deadline) {
-  const std::string socket_name = fmt::format("lockstep-{}-{}", world.run_id, world.node_rank);
-  LocalGroup group = world.rank == 0 ? MeetingHost(world, socket_name).gather(deadline)
-                                     : join_meeting(world, socket_name, deadline);
-  return group;
+NodeMembers all_on_one_node(const World& world) {
+  NodeMembers members{.ranks = std::vector<int>(static_cast<std::size_t>(world.size)),
+                      .index = world.rank,
+                      .meeting = fmt::format("lockstep-{}-{}", world.run_id, world.node_rank)};
+  std::iota(members.ranks.begin(), members.ranks.end(), 0);
+  return members;
+}
+
+LocalGroup meet_local_ranks(const NodeMembers& members, Deadline deadline) {
+  return members.index == 0 ? MeetingHost(members).gather(deadline) : join_meeting(members, deadline);
 }
 
 }  // namespace lockstep::comm

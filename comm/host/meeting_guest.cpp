@@ -15,21 +15,21 @@
 namespace lockstep::comm {
 namespace {
 
-// Rank 0's report names those who are missing; it is sent at the same deadline, so wait a little longer for
-// it.
+// The leader's report names those who are missing; it is sent at the same deadline, so wait a little longer
+// for it.
 constexpr Seconds grace_for_report{0.5};
 
-UniqueFd connect_before(const std::string& socket_name, Deadline deadline) {
+UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
   using namespace std::chrono_literals;
   auto pause = 100us;
-  std::string obstacle = "rank 0 did not come to the meeting";
+  std::string obstacle = fmt::format("rank {} did not come to the meeting", members.rank_at(0));
   while (true) {
-    UniqueFd socket = connect_local(socket_name);
+    UniqueFd socket = connect_local(members.meeting);
     if (socket) {
-      const Credentials host = peer_credentials(socket.get());
+      const LocalCredentials host = peer_credentials(socket.get());
       if (host.uid == geteuid()) return socket;
-      obstacle =
-          fmt::format("the meeting socket @{} is held by user {} (pid {})", socket_name, host.uid, host.pid);
+      obstacle = fmt::format("the meeting socket @{} is held by user {} (pid {})", members.meeting, host.uid,
+                             host.pid);
     }
     if (deadline.passed())
       throw CommError(fmt::format("{} in time: did it start, with the same run id?", obstacle));
@@ -38,9 +38,10 @@ UniqueFd connect_before(const std::string& socket_name, Deadline deadline) {
   }
 }
 
-/// The next message of rank 0, which must be `expected`.
-LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline,
+/// The next message of the leader, which must be `expected`.
+LocalMessage expect(int socket, LocalMessage::Type expected, const NodeMembers& members, Deadline deadline,
                     UniqueFd* passed_fd = nullptr) {
+  const int leader = members.rank_at(0);
   const Deadline last = Deadline::in(deadline.left() + grace_for_report);
   LocalMessage message;
   while (true) {
@@ -50,13 +51,14 @@ LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline,
         if (message.type == LocalMessage::Type::refuse) throw CommError(message.text);
         [[fallthrough]];
       case Arrival::malformed:
-        throw CommError("rank 0 speaks another protocol: do all ranks run the same version?");
+        throw CommError(
+            fmt::format("rank {} speaks another protocol: do all ranks run the same version?", leader));
       case Arrival::closed:
-        throw CommError("rank 0 closed its connection during the meeting");
+        throw CommError(fmt::format("rank {} closed its connection during the meeting", leader));
       case Arrival::nothing_yet:
         break;
     }
-    if (last.passed()) throw CommError("rank 0 did not complete the meeting in time");
+    if (last.passed()) throw CommError(fmt::format("rank {} did not complete the meeting in time", leader));
     pollfd event{socket, POLLIN, 0};
     poll(&event, 1, poll_milliseconds(last.left()));
   }
@@ -64,28 +66,28 @@ LocalMessage expect(int socket, LocalMessage::Type expected, Deadline deadline,
 
 }  // namespace
 
-LocalGroup join_meeting(const World& world, const std::string& socket_name, Deadline deadline) {
-  UniqueFd socket = connect_before(socket_name, deadline);
+LocalGroup join_meeting(const NodeMembers& members, Deadline deadline) {
+  UniqueFd socket = connect_before(members, deadline);
   LocalMessage hello;
-  hello.rank = world.rank;
-  hello.size = world.size;
+  hello.rank = members.index;
+  hello.size = members.size();
   send_local(socket.get(), hello);  // a failure shows as a closed connection below
 
   UniqueFd memfd;
-  expect(socket.get(), LocalMessage::Type::welcome, deadline, &memfd);
-  Segment segment = Segment::open(std::move(memfd), world.size);
-  segment.publish_affinity(world.rank);
+  expect(socket.get(), LocalMessage::Type::welcome, members, deadline, &memfd);
+  Segment segment = Segment::open(std::move(memfd), members.size());
+  segment.publish_affinity(members.index);
 
   LocalMessage ready;
   ready.type = LocalMessage::Type::ready;
-  ready.rank = world.rank;
+  ready.rank = members.index;
   ready.nonce = segment.nonce();
   send_local(socket.get(), ready);
-  expect(socket.get(), LocalMessage::Type::go, deadline);
+  expect(socket.get(), LocalMessage::Type::go, members, deadline);
 
   std::vector<LocalPeer> peers;
   const pid_t host_pid = peer_credentials(socket.get()).pid;
-  peers.push_back(LocalPeer{.rank = 0, .pid = host_pid, .socket = std::move(socket)});
+  peers.push_back(LocalPeer{.rank = members.rank_at(0), .pid = host_pid, .socket = std::move(socket)});
   return LocalGroup{std::move(segment), std::move(peers)};
 }
 

@@ -25,14 +25,12 @@ std::uint64_t random_nonce() {
 
 }  // namespace
 
-MeetingHost::MeetingHost(const World& world, std::string socket_name)
-    : world_(world),
-      socket_name_(std::move(socket_name)),
-      segment_(Segment::create(world.size, random_nonce())) {}
+MeetingHost::MeetingHost(const NodeMembers& members)
+    : members_(members), segment_(Segment::create(members.size(), random_nonce())) {}
 
 LocalGroup MeetingHost::gather(Deadline deadline) {
   const UniqueFd listener = listen_before(deadline);
-  segment_.publish_affinity(world_.rank);
+  segment_.publish_affinity(members_.index);
   while (!all_ready()) {
     if (deadline.passed())
       give_up(fmt::format("{} did not come to the meeting in time", name_of_ranks(missing())));
@@ -48,19 +46,20 @@ LocalGroup MeetingHost::gather(Deadline deadline) {
   for (Guest& guest : guests_) {
     if (!guest.ready) continue;
     send_local(guest.socket.get(), go);  // who died meanwhile is noticed by the monitor
-    peers.push_back(LocalPeer{.rank = guest.rank, .pid = guest.pid, .socket = std::move(guest.socket)});
+    peers.push_back(LocalPeer{
+        .rank = members_.rank_at(guest.index), .pid = guest.pid, .socket = std::move(guest.socket)});
   }
   return LocalGroup{std::move(segment_), std::move(peers)};
 }
 
 UniqueFd MeetingHost::listen_before(Deadline deadline) const {
   while (true) {
-    UniqueFd listener = listen_local(socket_name_);
+    UniqueFd listener = listen_local(members_.meeting);
     if (listener) return listener;
     if (deadline.passed()) {
-      throw CommError(
-          fmt::format("the meeting socket @{} is taken: is another run with run id {} alive on this machine?",
-                      socket_name_, world_.run_id));
+      throw CommError(fmt::format(
+          "the meeting socket @{} is taken: is another run with this run id alive on this machine?",
+          members_.meeting));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -76,7 +75,7 @@ void MeetingHost::admit_waiting(int listener) {
   while (true) {
     Guest guest{.socket = UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
     if (!guest.socket) return;
-    const Credentials who = peer_credentials(guest.socket.get());
+    const LocalCredentials who = peer_credentials(guest.socket.get());
     guest.pid = who.pid;
     if (who.uid == geteuid()) {
       guests_.push_back(std::move(guest));
@@ -95,18 +94,16 @@ void MeetingHost::hear(Guest& guest) {
       case Arrival::malformed:
         return turn_away(guest, "malformed message: do all ranks run the same version?");
       case Arrival::closed: {
-        const int lost_rank = guest.rank;
         guest.socket.reset();
-        if (lost_rank < 0) return;
-        return give_up(
-            fmt::format("rank {} (pid {}) closed its connection during the meeting", lost_rank, guest.pid));
+        if (guest.index < 0) return;
+        return give_up(fmt::format("{} closed its connection during the meeting", name_of(guest)));
       }
       case Arrival::message:
         break;
     }
-    if (message.type == LocalMessage::Type::hello && guest.rank < 0) {
+    if (message.type == LocalMessage::Type::hello && guest.index < 0) {
       answer_hello(guest, message);
-    } else if (message.type == LocalMessage::Type::ready && guest.rank >= 0) {
+    } else if (message.type == LocalMessage::Type::ready && guest.index >= 0) {
       check_nonce(guest, message);
     } else {
       turn_away(guest, "unexpected message");
@@ -115,20 +112,27 @@ void MeetingHost::hear(Guest& guest) {
 }
 
 void MeetingHost::answer_hello(Guest& guest, const LocalMessage& hello) {
-  if (hello.size != world_.size) {
-    return give_up(fmt::format("rank {} (pid {}) counts {} ranks, rank 0 counts {}: start all ranks alike",
-                               hello.rank, guest.pid, hello.size, world_.size));
+  if (hello.size != members_.size()) {
+    const bool known = hello.rank >= 0 && hello.rank < members_.size();
+    return give_up(
+        fmt::format("rank {} (pid {}) counts {} ranks on this node, rank {} counts {}: start all alike",
+                    known ? members_.rank_at(hello.rank) : hello.rank, guest.pid, hello.size, members_.rank(),
+                    members_.size()));
   }
-  const auto same_rank = [&](const Guest& other) { return other.rank == hello.rank; };
-  const bool taken = std::any_of(guests_.begin(), guests_.end(), same_rank);
-  if (hello.rank <= 0 || hello.rank >= world_.size || taken) {
-    return turn_away(guest, fmt::format("rank {} is {}", hello.rank,
-                                        taken || hello.rank == 0 ? "already taken" : "outside the world"));
+  const auto same_place = [&](const Guest& other) { return other.index == hello.rank; };
+  const bool taken = std::any_of(guests_.begin(), guests_.end(), same_place);
+  if (hello.rank <= 0 || hello.rank >= members_.size() || taken) {
+    return turn_away(
+        guest, taken || hello.rank == 0 ? "its rank is already taken" : "its rank is outside the world");
   }
-  guest.rank = hello.rank;
+  guest.index = hello.rank;
   LocalMessage welcome;
   welcome.type = LocalMessage::Type::welcome;
   send_local(guest.socket.get(), welcome, segment_.fd());
+}
+
+std::string MeetingHost::name_of(const Guest& guest) const {
+  return fmt::format("rank {} (pid {})", members_.rank_at(guest.index), guest.pid);
 }
 
 void MeetingHost::check_nonce(Guest& guest, const LocalMessage& ready) const {
@@ -140,9 +144,9 @@ void MeetingHost::turn_away(Guest& guest, const std::string& reason) const {
   spdlog::warn("turned away pid {} at the meeting: {}", guest.pid, reason);
   LocalMessage refusal;
   refusal.type = LocalMessage::Type::refuse;
-  refusal.set_text(fmt::format("rank 0 refused the meeting: {}", reason));
+  refusal.set_text(fmt::format("rank {} refused the meeting: {}", members_.rank(), reason));
   send_local(guest.socket.get(), refusal);
-  guest.rank = -1;
+  guest.index = -1;
   guest.ready = false;
   guest.socket.reset();
 }
@@ -150,7 +154,7 @@ void MeetingHost::turn_away(Guest& guest, const std::string& reason) const {
 bool MeetingHost::all_ready() const {
   const auto count =
       std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) { return guest.ready; });
-  return count == world_.size - 1;
+  return count == members_.size() - 1;
 }
 
 void MeetingHost::give_up(const std::string& reason) {
@@ -165,9 +169,9 @@ void MeetingHost::give_up(const std::string& reason) {
 
 std::vector<int> MeetingHost::missing() const {
   std::vector<int> ranks;
-  for (int rank = 1; rank < world_.size; ++rank) {
-    const auto is_it = [&](const Guest& guest) { return guest.rank == rank && guest.ready; };
-    if (std::none_of(guests_.begin(), guests_.end(), is_it)) ranks.push_back(rank);
+  for (int index = 1; index < members_.size(); ++index) {
+    const auto is_it = [&](const Guest& guest) { return guest.index == index && guest.ready; };
+    if (std::none_of(guests_.begin(), guests_.end(), is_it)) ranks.push_back(members_.rank_at(index));
   }
   return ranks;
 }

@@ -8,11 +8,11 @@
 
 namespace lockstep::comm {
 
-/// The part of the first rank: admits the others one by one. Strangers and half-open connections are turned
+/// The part of the leader: admits the others one by one. Strangers and half-open connections are turned
 /// away or ignored; they hold up nobody.
 class MeetingHost {
  public:
-  MeetingHost(const World& world, std::string socket_name);
+  explicit MeetingHost(const NodeMembers& members);
 
   /// Once: the group, when all have come.
   LocalGroup gather(Deadline deadline);
@@ -21,7 +21,7 @@ class MeetingHost {
   struct Guest {
     UniqueFd socket;
     pid_t pid = 0;
-    int rank = -1;  ///< not known before its hello
+    int index = -1;  ///< among the members; not known before its hello
     bool ready = false;
   };
 
@@ -34,10 +34,10 @@ class MeetingHost {
   void turn_away(Guest& guest, const std::string& reason) const;
   bool all_ready() const;
   [[noreturn]] void give_up(const std::string& reason);
+  std::string name_of(const Guest& guest) const;
   std::vector<int> missing() const;
 
-  const World& world_;
-  std::string socket_name_;
+  const NodeMembers& members_;
   Segment segment_;
   std::vector<Guest> guests_;
 };

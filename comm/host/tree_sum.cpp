@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stdexcept>
 
 namespace lockstep::comm {
 namespace {
@@ -42,17 +43,17 @@ Add<T> best_add() {
   return add_baseline<T>;
 }
 
-/// Walks the leaves like a binary counter: equal-sized neighbours merge as soon as both are there.
+/// Walks the leaves in order; neighbours merge as soon as both are there, so that few partial sums are kept.
 template <class T>
 class BlockSum {
  public:
-  const T* operator()(std::span<const T* const> inputs, std::size_t offset, std::size_t count) {
+  const T* operator()(const SumTree& tree, std::span<const T* const> inputs, std::size_t offset,
+                      std::size_t count) {
     depth_ = 0;
     for (std::size_t leaf = 0; leaf < inputs.size(); ++leaf) {
       partial_[depth_++] = inputs[leaf] + offset;
-      for (std::size_t filled = leaf + 1; filled % 2 == 0; filled /= 2) merge(count);
+      for (int merges = tree.merges_after(leaf); merges > 0; --merges) merge(count);
     }
-    while (depth_ > 1) merge(count);
     return partial_[0];
   }
 
@@ -72,24 +73,39 @@ class BlockSum {
 };
 
 template <class T>
-void sum_blocks(std::span<const T* const> inputs, std::span<T* const> outputs, std::size_t count) {
+void sum_blocks(const SumTree& tree, std::span<const T* const> inputs, std::span<T* const> outputs,
+                std::size_t count) {
   constexpr std::size_t block = block_bytes / sizeof(T);
   BlockSum<T> sum_block;
   for (std::size_t offset = 0; offset < count; offset += block) {
     const std::size_t size = std::min(block, count - offset);
-    const T* sum = sum_block(inputs, offset, size);
+    const T* sum = sum_block(tree, inputs, offset, size);
     for (T* output : outputs) std::memmove(output + offset, sum, size * sizeof(T));
   }
 }
 
 }  // namespace
 
-void tree_sum(std::span<const float* const> inputs, std::span<float* const> outputs, std::size_t count) {
-  sum_blocks(inputs, outputs, count);
+void tree_sum(const SumTree& tree, std::span<const float* const> inputs, std::span<float* const> outputs,
+              std::size_t count) {
+  sum_blocks(tree, inputs, outputs, count);
 }
 
-void tree_sum(std::span<const double* const> inputs, std::span<double* const> outputs, std::size_t count) {
-  sum_blocks(inputs, outputs, count);
+void tree_sum(const SumTree& tree, std::span<const double* const> inputs, std::span<double* const> outputs,
+              std::size_t count) {
+  sum_blocks(tree, inputs, outputs, count);
+}
+
+void tree_sum(DType dtype, const SumTree& tree, std::span<const std::byte* const> inputs,
+              std::span<std::byte* const> outputs, std::size_t bytes) {
+  const auto sum = [&]<class T>(T) {
+    const auto* from = reinterpret_cast<const T* const*>(inputs.data());
+    auto* to = reinterpret_cast<T* const*>(outputs.data());
+    sum_blocks<T>(tree, {from, inputs.size()}, {to, outputs.size()}, bytes / sizeof(T));
+  };
+  if (dtype == DType::f32) return sum(float{});
+  if (dtype == DType::f64) return sum(double{});
+  throw std::invalid_argument("tree_sum: f32 or f64 only");
 }
 
 }  // namespace lockstep::comm

@@ -4,10 +4,13 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
+#include "comm/store/doorman.h"
 #include "comm/store/tcp.h"
+#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 
@@ -26,28 +29,22 @@ Frame get_request(std::string_view key, Seconds wait) {
 }  // namespace
 
 StoreClient StoreClient::connect(const std::string& address, const std::vector<int>& ports,
-                                 const std::string& run_id, Deadline deadline) {
-  const Frame hello{Frame::Type::hello, FieldWriter().text(run_id).take()};
-  std::string obstacle;
+                                 const Credentials& credentials, Deadline deadline, const std::string& name) {
+  const std::string purpose = std::string(store_purpose) + name;
+  std::string obstacle = "no time to ask";
   std::chrono::milliseconds pause{1};
   while (true) {
     for (const int port : ports) {
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
-      UniqueFd socket = connect_tcp(address, port, try_until);
-      if (!socket) continue;
-      StoreClient client(std::move(socket), fmt::format("{}:{}", address, port));
-      try {
-        client.ask(hello, try_until);
-        return client;
-      } catch (const CommError& error) {
-        // A try that the deadline cut short must not hide what an earlier one was told.
-        if (obstacle.empty() || !deadline.passed()) obstacle = error.what();
-      }
+      std::string problem;
+      UniqueFd socket = connect_proved(address, port, credentials, purpose, try_until, problem);
+      if (socket) return {std::move(socket), address, port};
+      // A try that the deadline cut short must not hide what an earlier one was told.
+      if (!deadline.passed()) obstacle = fmt::format("{}: {}", port, problem);
     }
     if (deadline.passed()) {
-      throw CommError(fmt::format("no store of run {} at {}, port {}: {}", run_id, address,
-                                  fmt::join(ports, ", "),
-                                  obstacle.empty() ? "nothing listens there" : obstacle));
+      throw CommError(fmt::format("no store of run {} at {}, port {}: {}", credentials.run_id, address,
+                                  fmt::join(ports, ", "), obstacle));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
@@ -96,8 +93,33 @@ bool StoreClient::erase(std::string_view key, Deadline deadline) {
   return ask({Frame::Type::erase, FieldWriter().text(key).take()}, deadline).type == Frame::Type::done;
 }
 
+void StoreClient::watch(std::string_view key, Deadline deadline) {
+  ask({Frame::Type::watch, FieldWriter().text(key).take()}, deadline);
+}
+
+std::optional<StoreClient::Change> StoreClient::take_change() {
+  require_connection();
+  while (changes_.empty()) {
+    if (take_reply()) fail("it answers what nobody asked");
+    if (changes_.empty() && !read_some()) return std::nullopt;
+  }
+  Change change = std::move(changes_.front());
+  changes_.pop_front();
+  return change;
+}
+
+void StoreClient::say_goodbye(Deadline deadline) {
+  require_connection();
+  send({Frame::Type::goodbye, {}}, deadline);
+  socket_.reset();
+}
+
+std::string StoreClient::own_address() const {
+  return local_address(socket_.get());
+}
+
 Frame StoreClient::ask(const Frame& request, Deadline deadline) {
-  if (!socket_) throw CommError(fmt::format("the store at {} was lost before", name_));
+  require_connection();
   if (request.payload.size() > most_payload_bytes) {
     throw CommError(fmt::format("{} bytes are too many for the store", request.payload.size()));
   }
@@ -111,7 +133,7 @@ void StoreClient::send(const Frame& frame, Deadline deadline) {
   std::string bytes = encode(frame);
   while (!bytes.empty()) {
     const Transfer transfer = send_some(socket_.get(), bytes);
-    if (transfer == Transfer::closed) fail("it closed the connection");
+    if (transfer == Transfer::closed) fail(errno_message(errno));
     if (transfer == Transfer::nothing_yet && !wait_for_socket(socket_.get(), POLLOUT, deadline)) {
       fail("it took no data in time");
     }
@@ -119,25 +141,44 @@ void StoreClient::send(const Frame& frame, Deadline deadline) {
 }
 
 Frame StoreClient::receive(Deadline deadline) {
+  while (true) {
+    if (auto reply = take_reply()) return *std::move(reply);
+    if (!read_some() && !wait_for_socket(socket_.get(), POLLIN, deadline)) fail("it did not answer in time");
+  }
+}
+
+std::optional<Frame> StoreClient::take_reply() {
   Frame frame;
-  std::string bytes;
   while (true) {
     const auto status = reader_.next(frame);
-    if (status == FrameReader::Status::complete) return frame;
     if (status == FrameReader::Status::malformed) fail(reader_.problem());
-    const Transfer transfer = receive_some(socket_.get(), bytes);
-    if (transfer == Transfer::closed) fail("it closed the connection");
-    if (transfer == Transfer::nothing_yet && !wait_for_socket(socket_.get(), POLLIN, deadline)) {
-      fail("it did not answer in time");
-    }
-    reader_.append(bytes);
-    bytes.clear();
+    if (status == FrameReader::Status::incomplete) return std::nullopt;
+    if (frame.type != Frame::Type::changed) return frame;
+    FieldReader fields(frame.payload);
+    auto key = fields.text();
+    auto value = fields.text();
+    if (!key || !value) fail("it tells of a change without key and value");
+    changes_.push_back({*std::move(key), *std::move(value)});
+  }
+}
+
+bool StoreClient::read_some() {
+  std::string bytes;
+  const Transfer transfer = receive_some(socket_.get(), bytes);
+  if (transfer == Transfer::closed) fail(errno == 0 ? "it closed the connection" : errno_message(errno));
+  reader_.append(bytes);
+  return transfer == Transfer::some;
+}
+
+void StoreClient::require_connection() const {
+  if (!socket_) {
+    throw CommError(fmt::format("the store at {} was lost before", endpoint_name(address_, port_)));
   }
 }
 
 void StoreClient::fail(const std::string& reason) {
   socket_.reset();
-  throw CommError(fmt::format("the store at {}: {}", name_, reason));
+  throw CommError(fmt::format("the store at {}: {}", endpoint_name(address_, port_), reason));
 }
 
 }  // namespace lockstep::comm

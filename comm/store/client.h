@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "comm/store/credentials.h"
 #include "comm/store/frame.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
@@ -16,9 +19,10 @@ namespace lockstep::comm {
 /// or a CommError; after an error the connection is closed.
 class StoreClient {
  public:
-  /// Tries the ports in turn until one proves to be this run's store.
+  /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
+  /// `name`: what the server calls this client when it is lost ("rank 3"); empty: it tells nobody.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
-                             const std::string& run_id, Deadline deadline);
+                             const Credentials& credentials, Deadline deadline, const std::string& name = {});
 
   void set(std::string_view key, std::string_view value, Deadline deadline);
   std::optional<std::string> get(std::string_view key, Deadline deadline);
@@ -32,18 +36,47 @@ class StoreClient {
   /// True when the key was there.
   bool erase(std::string_view key, Deadline deadline);
 
+  struct Change {
+    std::string key;
+    std::string value;
+  };
+  /// Asks to be told once, as soon as the key is there, beside all other calls. At most 16 keys at a time.
+  void watch(std::string_view key, Deadline deadline);
+  /// A watched key that has come, if one has; never waits. After `fd` is readable, and after any other call,
+  /// call it until it gives nothing: what it holds already makes no descriptor readable.
+  std::optional<Change> take_change();
+  /// For poll(2); -1 when the connection is lost.
+  int fd() const { return socket_.get(); }
+
+  /// Leaves in order: the server does not take this client for lost.
+  void say_goodbye(Deadline deadline);
+
+  /// Of this machine, on the interface that leads to the store.
+  std::string own_address() const;
+  /// Where the store proved to be.
+  const std::string& address() const { return address_; }
+  int port() const { return port_; }
+
  private:
-  StoreClient(UniqueFd socket, std::string name) : socket_(std::move(socket)), name_(std::move(name)) {}
+  StoreClient(UniqueFd socket, std::string address, int port)
+      : socket_(std::move(socket)), address_(std::move(address)), port_(port) {}
 
   /// Sends and waits for the reply; CommError when refused.
   Frame ask(const Frame& request, Deadline deadline);
   Frame receive(Deadline deadline);
+  /// The next frame that is a reply, when it has come; changes are kept aside.
+  std::optional<Frame> take_reply();
+  /// Reads what has come. False when nothing has.
+  bool read_some();
   void send(const Frame& frame, Deadline deadline);
+  void require_connection() const;
   [[noreturn]] void fail(const std::string& reason);
 
   UniqueFd socket_;
-  std::string name_;
+  std::string address_;
+  int port_;
   FrameReader reader_;
+  std::deque<Change> changes_;
 };
 
 }  // namespace lockstep::comm

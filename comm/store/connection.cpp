@@ -1,15 +1,20 @@
 #include "comm/store/connection.h"
 
-#include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "comm/store/tcp.h"
-#include "kernels/base/log.h"
+#include "kernels/base/errno_message.h"
 
 namespace lockstep::comm {
 namespace {
+
+constexpr std::size_t most_watched_keys = 16;
 
 /// How long a `get` may wait for its key; zero for any other request.
 Seconds waiting_time(const Frame& request) {
@@ -23,11 +28,8 @@ Seconds waiting_time(const Frame& request) {
 
 }  // namespace
 
-Connection::Connection(UniqueFd socket, const std::string& run_id, Seconds hello_time)
-    : socket_(std::move(socket)),
-      name_(peer_name(socket_.get())),
-      run_id_(&run_id),
-      hello_deadline_(Deadline::in(hello_time)) {}
+Connection::Connection(UniqueFd socket, std::string name, std::string peer)
+    : socket_(std::move(socket)), name_(std::move(name)), peer_(std::move(peer)) {}
 
 short Connection::wanted_events() const {
   if (!outgoing_.empty()) return POLLOUT;
@@ -35,33 +37,35 @@ short Connection::wanted_events() const {
 }
 
 std::optional<Deadline> Connection::next_deadline() const {
-  if (!greeted_) return hello_deadline_;
   if (waiting_) return waiting_->deadline;
   return std::nullopt;
 }
 
 void Connection::serve(Table& table) {
-  if (waiting_) return socket_.reset();  // it left before its key came
-  flush();
-  if (is_open() && outgoing_.empty()) read_requests(table);
+  if (!outgoing_.empty()) return flush();
+  if (waiting_) return lose();  // only its end wakes us before its key came
+  read_requests(table);
 }
 
 void Connection::read_requests(Table& table) {
   std::string bytes;
   const Transfer transfer = receive_some(socket_.get(), bytes);
+  const int error = errno;
   reader_.append(bytes);
   Frame frame;
   while (is_open() && outgoing_.empty() && !waiting_) {
-    const auto status = reader_.next(frame, greeted_ ? most_payload_bytes : most_hello_bytes);
+    const auto status = reader_.next(frame);
     if (status == FrameReader::Status::malformed) return close_because(reader_.problem());
     if (status == FrameReader::Status::incomplete) break;
     handle(frame, table);
   }
-  if (transfer == Transfer::closed) socket_.reset();
+  errno = error;
+  if (transfer == Transfer::closed && is_open()) lose();
 }
 
 void Connection::handle(const Frame& frame, Table& table) {
-  if (!greeted_) return greet(frame);
+  if (frame.type == Frame::Type::goodbye) return socket_.reset();
+  if (frame.type == Frame::Type::watch) return watch(frame);
   const Frame reply = table.answer(frame);
   const Seconds time = waiting_time(frame);
   if (reply.type == Frame::Type::absent && time > Seconds(0)) {
@@ -72,28 +76,29 @@ void Connection::handle(const Frame& frame, Table& table) {
   if (reply.type == Frame::Type::refused && is_open()) close_because(reply.payload);
 }
 
-void Connection::greet(const Frame& frame) {
+void Connection::watch(const Frame& frame) {
   FieldReader fields(frame.payload);
-  const auto run_id = fields.text();
-  if (frame.type != Frame::Type::hello || !run_id || !fields.at_end()) return close_because("no hello");
-  if (*run_id != *run_id_) {
-    send({Frame::Type::refused, "this is the store of another run"});
-    return close_because("its hello is for another run");
-  }
-  greeted_ = true;
+  auto key = fields.text();
+  if (!key || !fields.at_end()) return close_because("malformed fields");
+  if (watched_.size() == most_watched_keys) return close_because("it watches too many keys");
+  watched_.push_back(*std::move(key));
   send({Frame::Type::done, {}});
 }
 
 void Connection::serve_waiting(Table& table) {
-  if (!waiting_) return;
-  const Frame reply = table.answer(waiting_->request);
-  if (reply.type == Frame::Type::absent && !waiting_->deadline.passed()) return;
-  waiting_.reset();
-  send(reply);
-}
-
-void Connection::check_hello() {
-  if (is_open() && !greeted_ && hello_deadline_.passed()) close_because("no hello in time");
+  if (waiting_) {
+    const Frame reply = table.answer(waiting_->request);
+    if (reply.type != Frame::Type::absent || waiting_->deadline.passed()) {
+      waiting_.reset();
+      send(reply);
+    }
+  }
+  const auto tell = [&](const std::string& key) {
+    const auto value = table.find(key);
+    if (value) send({Frame::Type::changed, FieldWriter().text(key).text(*value).take()});
+    return value.has_value();
+  };
+  if (is_open()) watched_.erase(std::remove_if(watched_.begin(), watched_.end(), tell), watched_.end());
 }
 
 void Connection::send(const Frame& frame) {
@@ -102,15 +107,26 @@ void Connection::send(const Frame& frame) {
 }
 
 void Connection::flush() {
-  while (!outgoing_.empty()) {
+  while (is_open() && !outgoing_.empty()) {
     const Transfer transfer = send_some(socket_.get(), outgoing_);
-    if (transfer == Transfer::closed) socket_.reset();
+    if (transfer == Transfer::closed) lose();
     if (transfer != Transfer::some) return;
   }
 }
 
 void Connection::close_because(const std::string& reason) {
-  spdlog::warn("store: closed the connection from {}: {}", name_, reason);
+  spdlog::warn("store: closed the connection from {}: {}", peer_, reason);
+  loss_ = reason;
+  socket_.reset();
+}
+
+void Connection::lose() {
+  int error = errno;
+  if (waiting_) {
+    socklen_t length = sizeof(error);
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  }
+  loss_ = error == 0 ? "its connection closed" : "its connection broke: " + errno_message(error);
   socket_.reset();
 }
 

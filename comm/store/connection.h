@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/store/frame.h"
 #include "comm/store/table.h"
@@ -10,39 +11,42 @@
 
 namespace lockstep::comm {
 
-/// One client of the store, as the server sees it. It has one request at a time: the next is read when the
-/// reply to the last is sent, so a client cannot make the server collect replies.
+/// One client of the store, as the server sees it once it has proved to be of the run. It has one request at
+/// a time: the next is read when the reply to the last is sent, so a client cannot make the server collect
+/// replies.
 class Connection {
  public:
-  /// A client must say hello within `hello_time`.
-  Connection(UniqueFd socket, const std::string& run_id, Seconds hello_time);
+  /// `name`: what the client calls itself, or empty; `peer`: where it is.
+  Connection(UniqueFd socket, std::string name, std::string peer);
 
   int fd() const { return socket_.get(); }
   bool is_open() const { return static_cast<bool>(socket_); }
   short wanted_events() const;
-  /// When `check_deadlines` has something to do, if ever.
+  /// When `serve_waiting` has something to do, if ever.
   std::optional<Deadline> next_deadline() const;
 
   /// Reads, answers and writes as far as it goes without waiting.
   void serve(Table& table);
-  /// Answers a `get` that waits, when its key is there now or its time is over.
+  /// Answers a `get` that waits, when its key is there now or its time is over, and tells of watched keys.
   void serve_waiting(Table& table);
-  /// Closes who said no hello in time.
-  void check_hello();
+
+  const std::string& name() const { return name_; }
+  /// How the connection ended; empty after a goodbye.
+  const std::string& loss() const { return loss_; }
 
  private:
   void read_requests(Table& table);
   void handle(const Frame& frame, Table& table);
-  void greet(const Frame& frame);
+  void watch(const Frame& frame);
   void send(const Frame& frame);
   void flush();
   void close_because(const std::string& reason);
+  void lose();
 
   UniqueFd socket_;
   std::string name_;
-  const std::string* run_id_;
-  Deadline hello_deadline_;
-  bool greeted_ = false;
+  std::string peer_;
+  std::string loss_;
   FrameReader reader_;
   std::string outgoing_;
   struct Waiting {
@@ -50,6 +54,7 @@ class Connection {
     Deadline deadline;
   };
   std::optional<Waiting> waiting_;
+  std::vector<std::string> watched_;
 };
 
 }  // namespace lockstep::comm

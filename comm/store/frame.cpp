@@ -39,7 +39,9 @@ FrameReader::Status FrameReader::next(Frame& frame, std::size_t most_bytes) {
   if (little_endian(buffer_, 0, 4) != frame_magic) {
     problem_ = "not Lockstep's protocol";
   } else if (version != store_protocol_version) {
-    problem_ = fmt::format("protocol version {}, not {}", version, store_protocol_version);
+    is_other_version_ = true;
+    problem_ = fmt::format("it runs Lockstep protocol {}, this is {}: use the same version on all nodes",
+                           version, store_protocol_version);
   } else if (type < static_cast<std::uint64_t>(Frame::Type::hello) ||
              type > static_cast<std::uint64_t>(Frame::Type::refused)) {
     problem_ = fmt::format("unknown frame type {}", type);
@@ -52,6 +54,12 @@ FrameReader::Status FrameReader::next(Frame& frame, std::size_t most_bytes) {
   frame.payload = buffer_.substr(frame_header_bytes, length);
   buffer_.erase(0, frame_header_bytes + length);
   return Status::complete;
+}
+
+std::size_t FrameReader::missing_bytes() const {
+  if (buffer_.size() < frame_header_bytes) return frame_header_bytes - buffer_.size();
+  const std::size_t whole = frame_header_bytes + little_endian(buffer_, 8, 4);
+  return whole > buffer_.size() ? whole - buffer_.size() : 0;
 }
 
 FieldWriter& FieldWriter::number(std::int64_t value) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::comm {
 
@@ -12,16 +13,22 @@ namespace lockstep::comm {
 /// little endian) and the payload.
 struct Frame {
   enum class Type : std::uint16_t {
-    hello = 1,        ///< run id; the first frame of a connection
+    hello = 1,  ///< opens the handshake: see handshake.h for these four
+    challenge,
+    proof,
+    welcome,
     set,              ///< key, value -> done
     get,              ///< key, milliseconds to wait for it -> value or absent
     add,              ///< key, signed number -> value: the sum, in decimal
     compare_and_set,  ///< key, 1 and the expected value (or 0 and "": absent), new value -> value or absent:
                       ///< as before
     erase,            ///< key -> done or absent
+    watch,            ///< key -> done, then once, as soon as the key is there: changed
+    goodbye,          ///< no reply: the connection closes and nobody takes its client for lost
     done,
     value,  ///< the value
     absent,
+    changed,  ///< key, value: of a key that is watched, at any time
     refused,  ///< why; the connection closes
   };
   Type type = Type::hello;
@@ -31,8 +38,10 @@ struct Frame {
 inline constexpr std::uint16_t store_protocol_version = 1;
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
-/// Who has not said a valid hello cannot make us keep more than this.
+/// Who has not proved to be of the run cannot make us keep more than this.
 inline constexpr std::size_t most_hello_bytes = 1024;
+/// What a client of the store asks for in its handshake; its name follows.
+inline constexpr std::string_view store_purpose = "store:";
 
 std::string encode(const Frame& frame);
 
@@ -46,10 +55,17 @@ class FrameReader {
   /// of more than `most_bytes`; the stream is of no further use and `problem` tells why.
   Status next(Frame& frame, std::size_t most_bytes = most_payload_bytes);
   const std::string& problem() const { return problem_; }
+  /// Whether the problem is that the other side speaks another version of this protocol.
+  bool is_other_version() const { return is_other_version_; }
+
+  /// How many bytes the next frame still lacks, as far as can be told: reading no more than these never takes
+  /// bytes of the frame behind it.
+  std::size_t missing_bytes() const;
 
  private:
   std::string buffer_;
   std::string problem_;
+  bool is_other_version_ = false;
 };
 
 /// Writes the fields of a payload, one after the other.

@@ -2,9 +2,13 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/store/connection.h"
+#include "comm/store/credentials.h"
+#include "comm/store/lobby.h"
+#include "comm/store/losses.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
@@ -12,31 +16,36 @@
 namespace lockstep::comm {
 
 /// The run's key-value store: listens on the first free one of some ports and serves on a thread of its own,
-/// on the host of rank 0. Whoever does not open with this run's hello, or sends what is no frame, is closed
-/// and logged.
+/// on the host of rank 0. Whoever does not prove to be of the run, or sends what is no request, is closed and
+/// logged.
 class StoreServer {
  public:
-  /// Port 0 is any free one. Who says no hello within `time_for_hello` is closed. DeviceError when all ports
+  /// Port 0 is any free one. Who has not proved within `time_for_hello` is closed. DeviceError when all ports
   /// are taken.
-  StoreServer(const std::string& address, const std::vector<int>& ports, std::string run_id,
+  StoreServer(const std::string& address, const std::vector<int>& ports, Credentials credentials,
               Seconds time_for_hello = Seconds(5));
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const { return lobby_.port(); }
+
+  /// From now on `handler` is called, on the server's thread, when the connection of a client that gave
+  /// itself a name breaks without a goodbye; at once for those that broke before. It must not wait for the
+  /// store. An empty handler: no more calls, and none is under way when this returns.
+  void on_lost(LossHandler handler) { losses_.set_handler(std::move(handler)); }
 
  private:
   void serve();
-  int milliseconds_to_next_deadline() const;
+  void admit_guests(bool room);
+  void drop_closed();
+  Seconds time_left() const;
 
-  std::string run_id_;
-  Seconds time_for_hello_;
-  UniqueFd listener_;
-  int port_ = 0;
+  Lobby lobby_;
   UniqueFd stop_;
   Table table_;
   std::vector<Connection> connections_;
+  Losses losses_;
   std::thread thread_;
 };
 

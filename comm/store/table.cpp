@@ -32,10 +32,16 @@ Frame Table::answer(const Frame& request) {
   }
 }
 
-Frame Table::current(const std::string& key) const {
+std::optional<std::string> Table::find(const std::string& key) const {
   const auto found = values_.find(key);
-  if (found == values_.end()) return {Frame::Type::absent, {}};
-  return {Frame::Type::value, found->second};
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+Frame Table::current(const std::string& key) const {
+  auto value = find(key);
+  if (!value) return {Frame::Type::absent, {}};
+  return {Frame::Type::value, *std::move(value)};
 }
 
 Frame Table::set(FieldReader& fields) {

@@ -13,6 +13,7 @@ class Table {
  public:
   /// The reply to a request. Type refused when its fields are malformed or it is no request.
   Frame answer(const Frame& request);
+  std::optional<std::string> find(const std::string& key) const;
 
  private:
   Frame set(FieldReader& fields);

@@ -8,34 +8,26 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <memory>
 
-#include "kernels/base/deadline.h"
+#include "comm/store/resolve.h"
+#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
 namespace {
 
-// An idle receiver does not notice a dead link; unacknowledged data for this long breaks the connection.
-constexpr int user_timeout_ms = 10000;
-
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-AddressList resolve(const std::string& address, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error != 0) throw DeviceError(fmt::format("cannot resolve {}: {}", address, gai_strerror(error)));
-  return {list, &freeaddrinfo};
-}
+constexpr Seconds time_to_resolve_own_name{5};
+constexpr int idle_seconds = 1;  // before the first probe of a silent peer
+constexpr int seconds_between_probes = 1;
+constexpr int lost_probes = 3;         // so many unanswered ones break the connection
+constexpr int user_timeout_ms = 3000;  // unacknowledged data for so long breaks it
 
 UniqueFd make_socket(const addrinfo& address) {
   UniqueFd fd(
       socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
-  if (!fd) throw DeviceError(fmt::format("cannot open a TCP socket: {}", std::strerror(errno)));
+  if (!fd) throw DeviceError(fmt::format("cannot open a TCP socket: {}", errno_message(errno)));
   return fd;
 }
 
@@ -43,36 +35,77 @@ void set_up_connection(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between_probes, sizeof(seconds_between_probes));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &lost_probes, sizeof(lost_probes));
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
 }
 
-bool is_connected(int fd) {
+/// 0 when the socket is connected.
+int connection_error(int fd) {
   int error = 0;
   socklen_t length = sizeof(error);
-  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+/// 0 when it is connected by the deadline.
+int connect_by(int fd, const addrinfo& address, Deadline deadline) {
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  return wait_for_socket(fd, POLLOUT, deadline) ? connection_error(fd) : ETIMEDOUT;
+}
+
+std::string numeric_host(const sockaddr_storage& address, socklen_t length) {
+  char host[NI_MAXHOST] = "?";
+  getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof(host), nullptr, 0,
+              NI_NUMERICHOST);
+  return host;
+}
+
+// The port lies at the same place in IPv4's and IPv6's address.
+int port_in(const sockaddr_storage& address) {
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
 
 UniqueFd listen_tcp(const std::string& address, int port) {
-  const AddressList list = resolve(address, port);
-  UniqueFd fd = make_socket(*list);
+  const Resolution found = resolve(address, port, Deadline::in(time_to_resolve_own_name));
+  if (!found.list) throw DeviceError(found.problem);
+  UniqueFd fd = make_socket(*found.list);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), list->ai_addr, list->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
+  if (bind(fd.get(), found.list->ai_addr, found.list->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
+    return fd;
+  }
   if (errno == EADDRINUSE) return {};
-  throw DeviceError(fmt::format("cannot listen on {}:{}: {}", address, port, std::strerror(errno)));
+  throw DeviceError(fmt::format("cannot listen on {}: {}; is this machine's address another?",
+                                endpoint_name(address, port), errno_message(errno)));
 }
 
-UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline) {
-  const AddressList list = resolve(address, port);
-  for (const addrinfo* candidate = list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+UniqueFd listen_in_range(const std::string& address, int first, int last) {
+  for (int port = first; port <= last; ++port) {
+    UniqueFd listener = listen_tcp(address, port);
+    if (listener) return listener;
+  }
+  throw DeviceError(fmt::format("all ports from {} to {} are taken on {}: give a wider --port-range", first,
+                                last, address));
+}
+
+UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle) {
+  const Resolution found = resolve(address, port, deadline);
+  if (!found.list) obstacle = found.problem;
+  int candidates_left = 0;
+  for (const addrinfo* one = found.list.get(); one != nullptr; one = one->ai_next) ++candidates_left;
+  for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+    const Deadline own_deadline = Deadline::in(deadline.left() / candidates_left--);
     UniqueFd fd = make_socket(*candidate);
-    const int result = connect(fd.get(), candidate->ai_addr, candidate->ai_addrlen);
-    if (result != 0 && errno != EINPROGRESS) continue;
-    if (!wait_for_socket(fd.get(), POLLOUT, deadline) || !is_connected(fd.get())) continue;
-    set_up_connection(fd.get());
-    return fd;
+    const int error = connect_by(fd.get(), *candidate, own_deadline);
+    if (error == 0) {
+      set_up_connection(fd.get());
+      return fd;
+    }
+    obstacle = error == ECONNREFUSED ? "nothing listens there" : errno_message(error);
   }
   return {};
 }
@@ -87,29 +120,36 @@ int local_port(int socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
   getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  // The port lies at the same place in IPv4's and IPv6's address.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return port_in(address);
+}
+
+std::string local_address(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return numeric_host(address, length);
 }
 
 std::string peer_name(int socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
-  char host[NI_MAXHOST] = "?";
-  char port[NI_MAXSERV] = "?";
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
-    getnameinfo(reinterpret_cast<sockaddr*>(&address), length, host, sizeof(host), port, sizeof(port),
-                NI_NUMERICHOST | NI_NUMERICSERV);
-  }
-  return fmt::format("{}:{}", host, port);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "?";
+  return endpoint_name(numeric_host(address, length), port_in(address));
 }
 
-Transfer receive_some(int socket, std::string& to) {
+std::string endpoint_name(const std::string& address, int port) {
+  const bool is_ipv6 = address.find(':') != std::string::npos;
+  return is_ipv6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
+}
+
+Transfer receive_some(int socket, std::string& to, std::size_t most_bytes) {
   char buffer[16384];
-  const ssize_t received = recv(socket, buffer, sizeof(buffer), 0);
+  const ssize_t received = recv(socket, buffer, std::min(most_bytes, sizeof(buffer)), 0);
   if (received > 0) {
     to.append(buffer, static_cast<std::size_t>(received));
     return Transfer::some;
   }
+  if (received == 0) errno = 0;
   const bool later = received < 0 && (errno == EAGAIN || errno == EINTR);
   return later ? Transfer::nothing_yet : Transfer::closed;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -8,25 +9,38 @@
 
 namespace lockstep::comm {
 
-/// Listens on one address and port, not on all interfaces. An empty UniqueFd when the port is taken.
-/// DeviceError when the address does not resolve or is not this machine's.
+// Connections send small messages at once. They notice a link that is down within 4 s, idle or not, and
+// survive one that is down for 2 s; a stopped process is not taken for lost, since its kernel answers.
+
+/// Listens on one address and port (0: any free one), not on all interfaces. An empty UniqueFd when the port
+/// is taken. DeviceError when the address does not resolve or is not this machine's.
 UniqueFd listen_tcp(const std::string& address, int port);
 
-/// An empty UniqueFd when the port refuses, or does not answer by the deadline.
-UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline);
+/// Listens on the first free port from `first` to `last`; on any free one when both are 0. DeviceError when
+/// all are taken.
+UniqueFd listen_in_range(const std::string& address, int first, int last);
+
+/// Tries every address that the name has. An empty UniqueFd when none accepts by the deadline; `obstacle`
+/// then says why, a name that does not resolve included: it may do so later.
+UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle);
 
 /// The next waiting connection, or an empty UniqueFd.
 UniqueFd accept_tcp(int listener);
 
 int local_port(int socket);
 
-/// "10.0.0.1:2345" of the other end.
-std::string peer_name(int socket);
+/// "10.0.0.1" or "fe80::1%eth0": where this end of a connection lies.
+std::string local_address(int socket);
 
+/// "10.0.0.1:2345" or "[::1]:2345" of the other end.
+std::string peer_name(int socket);
+std::string endpoint_name(const std::string& address, int port);
+
+/// After `closed` errno is 0 when the other end closed in order, else what broke the connection.
 enum class Transfer { some, nothing_yet, closed };
 
-/// Appends what has arrived; never waits.
-Transfer receive_some(int socket, std::string& to);
+/// Appends what has arrived, at most `most_bytes`; never waits.
+Transfer receive_some(int socket, std::string& to, std::size_t most_bytes = 16384);
 /// Sends and removes the front of `from` as far as the socket takes it; never waits, never raises SIGPIPE.
 Transfer send_some(int socket, std::string& from);
 

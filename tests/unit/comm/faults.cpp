@@ -109,7 +109,7 @@ TEST_CASE("ranks that count differently do not meet", "[comm]") {
   const std::string run_id = fresh_run_id();
   const auto errors = run_threads(
       2, [&](int rank) { make_communicator(local_world(rank, rank == 0 ? 2 : 3, run_id), timeout(5)); });
-  CHECK_THAT(errors[0], contains("rank 1") && contains("counts 3 ranks, rank 0 counts 2"));
+  CHECK_THAT(errors[0], contains("rank 1") && contains("counts 3 ranks on this node, rank 0 counts 2"));
   CHECK(errors[1] == errors[0]);
 }
 

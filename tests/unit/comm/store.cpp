@@ -22,13 +22,14 @@ namespace {
 
 const std::string loopback = "127.0.0.1";
 const std::vector<int> any_port{0};
+const Credentials of_run{"run", "the run's secret"};
 
 Deadline soon() {
   return Deadline::in(Seconds(5));
 }
 
-StoreClient connect_to(const StoreServer& server, const std::string& run_id = "run") {
-  return StoreClient::connect(loopback, {server.port()}, run_id, soon());
+StoreClient connect_to(const StoreServer& server, const std::string& name = {}) {
+  return StoreClient::connect(loopback, {server.port()}, of_run, soon(), name);
 }
 
 /// A connection that says what it is told to. True when the server closed it in answer.
@@ -57,7 +58,7 @@ std::string hello(const std::string& run_id) {
 }  // namespace
 
 TEST_CASE("the store keeps what it is told", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   StoreClient client = connect_to(server);
   StoreClient other = connect_to(server);
   CHECK_FALSE(client.get("a", soon()));
@@ -80,7 +81,7 @@ TEST_CASE("the store keeps what it is told", "[store]") {
 }
 
 TEST_CASE("large values travel whole, larger ones are refused", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   StoreClient client = connect_to(server);
   std::string large(most_payload_bytes - 100, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 2654435761U >> 13 & 0xFF);
@@ -91,7 +92,7 @@ TEST_CASE("large values travel whole, larger ones are refused", "[store]") {
 }
 
 TEST_CASE("wait ends when another client sets the key, or at its deadline", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   StoreClient setter = connect_to(server);
   const auto errors = run_threads(2, [&](int rank) {
     if (rank == 1) return setter.set("late", "here", soon());
@@ -110,7 +111,7 @@ TEST_CASE("wait ends when another client sets the key, or at its deadline", "[st
 }
 
 TEST_CASE("adds from many clients are all counted", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   const auto errors = run_threads(4, [&](int) {
     StoreClient client = connect_to(server);
     for (int i = 0; i < 200; ++i) client.add("sum", 1, soon());
@@ -120,7 +121,7 @@ TEST_CASE("adds from many clients are all counted", "[store]") {
 }
 
 TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   StoreClient client = connect_to(server);
   client.set("key", "value", soon());
   const Frame get{Frame::Type::get, FieldWriter().text("key").number(0).take()};
@@ -146,7 +147,7 @@ TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
 }
 
 TEST_CASE("half-open connections hold up nobody", "[store]") {
-  const StoreServer server(loopback, any_port, "run");
+  const StoreServer server(loopback, any_port, of_run);
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(connect_tcp(loopback, server.port(), soon()));
   StoreClient client = connect_to(server);
@@ -155,7 +156,7 @@ TEST_CASE("half-open connections hold up nobody", "[store]") {
 }
 
 TEST_CASE("who says no hello in time is closed", "[store]") {
-  const StoreServer server(loopback, any_port, "run", Seconds(0.05));
+  const StoreServer server(loopback, any_port, of_run, Seconds(0.05));
   StoreClient client = connect_to(server);
   CHECK(is_closed_after(server, ""));
   CHECK(is_closed_after(server, hello("run").substr(0, 15)));
@@ -179,7 +180,7 @@ TEST_CASE("the store takes the first free port and clients find it by its hello"
 }
 
 TEST_CASE("a client notices that the store is gone", "[store]") {
-  auto server = std::make_unique<StoreServer>(loopback, any_port, "run");
+  auto server = std::make_unique<StoreServer>(loopback, any_port, of_run);
   StoreClient client = connect_to(*server);
   server.reset();
   CHECK_THROWS_AS(client.get("key", soon()), CommError);

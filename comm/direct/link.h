@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "kernels/base/unique_fd.h"
+
+namespace lockstep::comm {
+
+/// What travels before each chunk on a data connection; little endian, both ends check it.
+struct ChunkHeader {
+  enum class Kind : std::uint32_t {
+    partial =
+        0x4C4B5031,    ///< a partial sum of the receiver's slice: `part` tells of which subtree of the sender
+    sum = 0x4C4B5331,  ///< the sum of the sender's slice
+    goodbye = 0x4C4B4731,  ///< nothing follows: the sender leaves in order
+  };
+  Kind kind = Kind::goodbye;
+  std::uint32_t call = 0;  ///< number of the collective
+  std::uint16_t part = 0;
+  std::uint16_t chunk = 0;
+  std::uint32_t bytes = 0;
+};
+static_assert(sizeof(ChunkHeader) == 16);
+
+/// A data connection to another rank, with chunks on their way out and one on its way in. Nothing waits, and
+/// the bytes are sent from and received into the caller's memory.
+class Link {
+ public:
+  Link(int rank, UniqueFd socket) : rank_(rank), socket_(std::move(socket)) {}
+
+  int rank() const { return rank_; }
+  int fd() const { return socket_.get(); }
+
+  /// `bytes` stay untouched until they are sent. Host memory.
+  void post(const ChunkHeader& header, std::span<const std::byte> bytes);
+  bool has_outgoing() const { return !outgoing_.empty(); }
+  /// Of the kind `partial`.
+  int partials_in_queue() const { return partials_in_queue_; }
+  /// Sends as far as the socket takes it. False when the connection is lost.
+  bool send_some();
+
+  /// Receives as far as there is something. `place` tells where a chunk's bytes go (as many as its header
+  /// says), or nullptr while it is too early for them; `arrived` hears when they are there. False when the
+  /// connection is lost.
+  bool receive_some(const std::function<std::byte*(const ChunkHeader&)>& place,
+                    const std::function<void(const ChunkHeader&)>& arrived);
+
+  /// A chunk was too early: nothing is received before `place` takes it.
+  bool holds_early_chunk() const { return received_ == sizeof(ChunkHeader) && place_ == nullptr; }
+
+  /// Says that nothing follows; never waits.
+  void say_goodbye() noexcept;
+  /// Looks without taking anything: is the next thing the peer said that it leaves in order?
+  bool goodbye_is_next() const noexcept;
+
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
+  std::uint64_t received_bytes() const { return received_bytes_; }
+
+ private:
+  struct Outgoing {
+    ChunkHeader header;
+    std::span<const std::byte> bytes;
+    std::size_t sent = 0;  ///< of header and bytes together
+  };
+
+  int rank_;
+  UniqueFd socket_;
+  std::deque<Outgoing> outgoing_;
+  int partials_in_queue_ = 0;
+  ChunkHeader incoming_;
+  std::size_t received_ = 0;  ///< of the incoming header and bytes together
+  std::byte* place_ = nullptr;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
+};
+
+}  // namespace lockstep::comm

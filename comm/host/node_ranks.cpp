@@ -1,0 +1,86 @@
+#include "comm/host/node_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+
+NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
+    : members_(std::move(members)),
+      timeout_(timeout),
+      group_(meet_local_ranks(members_, Deadline::in(timeout_))),
+      rounds_(shared(), members_.index) {
+  monitor_.emplace(std::move(group_.peers),
+                   [this](const LocalPeer& peer) { abort(name_of(peer) + " closed its connection"); });
+}
+
+NodeRanks::~NodeRanks() {
+  rounds_.leave();
+}
+
+NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail,
+                                      ExchangeLabel label) {
+  const auto now = Clock::now();
+  const std::lock_guard lock(call_mutex_);
+  call_ = Call{.kind = kind,
+               .number = call_.number + 1,
+               .bytes = bytes,
+               .detail = detail,
+               .label = label,
+               .rounds = 0,
+               .in_progress = true,
+               .start = now,
+               .all_here = now};
+  return CallScope(*this);
+}
+
+void NodeRanks::end() {
+  const std::lock_guard lock(call_mutex_);
+  call_.in_progress = false;
+}
+
+Call NodeRanks::call_now() const {
+  const std::lock_guard lock(call_mutex_);
+  return call_;
+}
+
+Clock::time_point NodeRanks::deadline() const {
+  return call_.start + std::chrono::duration_cast<Clock::duration>(timeout_);
+}
+
+void NodeRanks::arrive() {
+  const Rounds::Outcome outcome = rounds_.meet(call_.signature(), deadline());
+  if (outcome != Rounds::Outcome::all_here) fail(outcome);
+  if (call_.rounds++ == 0) call_.all_here = Clock::now();
+}
+
+void NodeRanks::fail(Rounds::Outcome outcome) {
+  if (outcome != Rounds::Outcome::aborted) {
+    const auto ranks = outcome == Rounds::Outcome::mismatch ? rounds_.mismatched() : rounds_.missing();
+    abort(explain(outcome, names_of(ranks), call_, timeout_));
+    throw CommError(shared().abort_reason());  // another rank's reason when that came first
+  }
+  throw CommError(
+      fmt::format("{}; rank {} was in {}", shared().abort_reason(), members_.rank(), call_.describe()));
+}
+
+std::string NodeRanks::names_of(std::vector<int> indexes) const {
+  std::ranges::transform(indexes, indexes.begin(), [this](int index) { return members_.rank_at(index); });
+  return name_of_ranks(indexes);
+}
+
+void NodeRanks::map_arenas(std::size_t bytes) {
+  const std::size_t mapped = std::max<std::size_t>(bytes, 1);
+  if (index() == 0) group_.segment.reserve_arenas(mapped);
+  arrive();
+  group_.segment.map_arenas(mapped);
+  shared().populate_arena(index());
+  arrive();
+  for (int member = 0; member < size(); ++member) shared().populate_arena(member);
+  arrive();
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "comm/host/call.h"
+#include "comm/host/meeting.h"
+#include "comm/host/monitor.h"
+#include "comm/host/rounds.h"
+
+namespace lockstep::comm {
+
+/// The ranks of one node as a group: the memory that they share, the rounds in which they meet, the
+/// collective that this rank is in, and a thread that notices a lost peer and ends every wait of the node.
+class NodeRanks {
+ public:
+  /// Meets the other members. CommError names those who did not come.
+  NodeRanks(NodeMembers members, Seconds timeout);
+  ~NodeRanks();
+
+  const NodeMembers& members() const { return members_; }
+  int size() const { return members_.size(); }
+  int index() const { return members_.index; }
+  const Segment& shared() const { return group_.segment; }
+  Seconds timeout() const { return timeout_; }
+
+  /// A collective lasts as long as its scope; one that an exception ends stays the call that this rank is in.
+  class CallScope {
+   public:
+    explicit CallScope(NodeRanks& node) : node_(node) {}
+    ~CallScope() {
+      if (std::uncaught_exceptions() == exceptions_) node_.end();
+    }
+    CallScope(const CallScope&) = delete;
+    CallScope& operator=(const CallScope&) = delete;
+
+   private:
+    NodeRanks& node_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
+
+  /// `detail` (offset, root) must be equal on all ranks.
+  [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
+                                ExchangeLabel label = {});
+  const Call& call() const { return call_; }
+  /// The same from any thread.
+  Call call_now() const;
+  Clock::time_point deadline() const;
+
+  /// One round of the members; CommError unless all arrive in the same call.
+  void arrive();
+  std::uint32_t next_round() const { return rounds_.next(); }
+
+  /// An arena of `bytes` for each member, with its pages. Collective, within a call.
+  void map_arenas(std::size_t bytes);
+  std::span<std::byte> arena() const { return shared().arena(index()); }
+
+  /// Ends every wait of the node with `reason`, unless one was there before. From any thread.
+  void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
+
+ private:
+  void end();
+  [[noreturn]] void fail(Rounds::Outcome outcome);
+  std::string names_of(std::vector<int> indexes) const;
+
+  NodeMembers members_;
+  Seconds timeout_;
+  LocalGroup group_;
+  Rounds rounds_;
+  mutable std::mutex call_mutex_;  ///< for call_now, against begin
+  Call call_;
+  std::optional<Monitor> monitor_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,146 @@
+#include "comm/watch/watchdog.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "kernels/base/signals_blocked.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::chrono::seconds time_between_beats{1};
+
+// An abort is a word in shared memory that rings no bell for this thread.
+constexpr std::chrono::milliseconds time_between_looks{50};
+
+/// A rank that has not said its last words by then is taken for lost or hung.
+constexpr Seconds time_for_last_words{0.6};
+
+std::string host_name() {
+  std::string name(256, '\0');
+  if (gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return name.c_str();
+}
+
+}  // namespace
+
+Watchdog::Watchdog(NodeRanks& node, int ranks, Outside* outside)
+    : node_(node), ranks_(ranks), outside_(outside), host_(host_name()) {
+  beat(false);
+  const SignalsBlocked scope;
+  thread_ = std::thread(&Watchdog::run, this);
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  thread_.join();
+  if (!said_last_ && node_.shared().aborted()) beat(true);
+}
+
+void Watchdog::set_hooks(WatchHooks hooks) {
+  const std::lock_guard lock(mutex_);
+  hooks_ = std::move(hooks);
+}
+
+void Watchdog::run() {
+  Clock::time_point next_beat = Clock::now() + time_between_beats;
+  std::optional<Clock::time_point> failed_at;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (stopped_.wait_for(lock, time_between_looks, [this] { return stopping_; })) return;
+    }
+    const auto now = Clock::now();
+    if (!failed_at && node_.shared().aborted()) {
+      failed_at = now;
+      said_last_ = true;
+      beat(true);
+    } else if (!failed_at && now >= next_beat) {
+      next_beat = now + time_between_beats;
+      beat(false);
+    }
+    if (failed_at && now - *failed_at >= hooks().grace) {
+      if (const auto overdue = hooks().overdue) overdue(report());
+      return;
+    }
+  }
+}
+
+WatchHooks Watchdog::hooks() const {
+  const std::lock_guard lock(mutex_);
+  return hooks_;
+}
+
+void Watchdog::beat(bool last) {
+  RankStatus status{.rank = node_.members().rank(),
+                    .host = host_,
+                    .pid = static_cast<int>(getpid()),
+                    .call = node_.call_now().number,
+                    .last = last};
+  {
+    const std::lock_guard lock(mutex_);
+    status.beat = ++beats_;
+    status.where = describe();
+  }
+  node_.shared().write_note(node_.index(), to_text(status, Segment::note_bytes));
+  if (outside_ == nullptr) return;
+  const std::lock_guard lock(outside_mutex_);
+  if (last) {
+    std::string cause = outside_->publish_abort(node_.shared().abort_reason());
+    const std::lock_guard cause_lock(mutex_);
+    cause_ = std::move(cause);
+  }
+  outside_->publish_status(to_text(status, Segment::note_bytes));
+}
+
+std::string Watchdog::describe() const {
+  std::string text = hooks_.whereabouts ? hooks_.whereabouts() : std::string();
+  const Call call = node_.call_now();
+  if (!call.in_progress) return text;
+  return fmt::format("{}{}in {}", text, text.empty() ? "" : "; ", call.describe());
+}
+
+RankStatus Watchdog::read(int rank) {
+  const auto& here = node_.members().ranks;
+  const auto member = std::ranges::find(here, rank);
+  std::string text;
+  if (member != here.end()) {
+    text = node_.shared().read_note(static_cast<int>(member - here.begin()));
+  } else if (outside_ != nullptr) {
+    const std::lock_guard lock(outside_mutex_);
+    text = outside_->read_status(rank);
+  }
+  return parse_status(text).value_or(RankStatus{.rank = rank});
+}
+
+FailureReport Watchdog::report() {
+  FailureReport report{.ranks = std::vector<RankStatus>(static_cast<std::size_t>(ranks_))};
+  const Deadline deadline = Deadline::in(time_for_last_words);
+  bool all_spoke = false;
+  while (!all_spoke) {
+    all_spoke = true;
+    for (RankStatus& status : report.ranks) {
+      if (!status.last) status = read(static_cast<int>(&status - report.ranks.data()));
+      all_spoke = all_spoke && status.last;
+    }
+    if (deadline.passed()) break;
+    std::unique_lock lock(mutex_);
+    stopped_.wait_for(lock, time_between_looks);
+  }
+  for (const RankStatus& status : report.ranks) {
+    if (!status.last) report.missing.push_back(status.rank);
+  }
+  const std::lock_guard lock(mutex_);
+  report.cause = cause_.empty() ? node_.shared().abort_reason() : cause_;
+  return report;
+}
+
+}  // namespace lockstep::comm
