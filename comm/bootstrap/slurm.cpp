@@ -35,13 +35,13 @@ std::string master_address(const Variables& variables, int node_count) {
 
 Finding examine_slurm(const Environment& environment) {
   const Variables variables(environment);
-  if (started_by_mpirun(variables))
-    return {"slurm", {}, "mpirun started this process; its daemons are the tasks"};
   // The batch shell and salloc have SLURM_NTASKS too, and mpirun's daemons leave a SLURM_PROCID: only srun's
   // tasks know their step's layout.
   if (!variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty()) {
     return {"slurm", {}, "not a task of srun"};
   }
+  if (started_by_mpirun(variables))
+    return {"slurm", {}, "mpirun started this process; its daemons are the tasks"};
   World world;
   world.source = "slurm";
   world.size = variables.required_number("SLURM_NTASKS", 1, most_ranks);

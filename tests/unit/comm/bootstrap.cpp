@@ -229,7 +229,8 @@ TEST_CASE("two sources that disagree are both shown, and --world decides", "[boo
       find_world(environment(pmix + Map{{"PMIX_RANK", "0"}})),
       "pmix says rank 0 of 5, local rank 1 of 2, but slurm says rank 3 of 5, local rank 1 of 2: choose "
       "with --world pmix or --world slurm");
-  CHECK_THROWS_WITH(find_world(both, "slurm"),
+  CHECK_THROWS_WITH(find_world(both, "slurm"), "--world slurm: not a task of srun");
+  CHECK_THROWS_WITH(find_world(environment(openmpi_two_nodes + daemon_step), "slurm"),
                     "--world slurm: mpirun started this process; its daemons are the tasks");
   CHECK_THROWS_WITH(find_world(both, "launch"), tests::contains("LOCKSTEP_LAUNCH is not set"));
   CHECK_THROWS_WITH(find_world(both, "mpi"), tests::contains("unknown"));
