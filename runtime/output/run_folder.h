@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "kernels/base/unique_fd.h"
@@ -11,8 +12,9 @@ namespace lockstep::runtime {
 /// RUN/: config.ini, log.jsonl, summary.json, model.safetensors. Held by rank 0.
 class RunFolder {
  public:
-  /// Makes the folder. UsageError when it already holds a run; DeviceError when it cannot be written.
-  explicit RunFolder(std::filesystem::path path);
+  /// The folder is there. A run that goes on after step `resumed_at` appends to log.jsonl, less the lines of
+  /// later steps. DeviceError when nothing can be written.
+  RunFolder(std::filesystem::path path, std::optional<std::int64_t> resumed_at);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
