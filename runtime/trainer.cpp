@@ -90,7 +90,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
                                          options_.optimizer);
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(
-      *session_.communicator, ParameterAccess(*session_.device, plans_.front(), *memory_), place_, options_);
+      *session_.communicator, ParameterAccess(*session_.device, plans_.front(), *memory_), place_, options_,
+      resumed_ && place_.goes_on ? counters_.step : -1);
   if (session_.speaks()) open_folder();
 }
 
@@ -227,7 +228,8 @@ Summary Trainer::run() {
                               .first_epoch = counters_.next_epoch,
                               .first_batch = counters_.next_batch};
   if (options_.epochs > 0) loading.epochs = options_.epochs - counters_.next_epoch;
-  if (ends_evaluated_epoch()) evaluate_now(0);  // a stop came before it
+  if (ends_evaluated_epoch() && evaluated_at_step_ != counters_.step)
+    evaluate_now(0);  // a stop came before it
   if (counters_.step < total_steps()) {
     data::Loader loader(
         task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
@@ -250,7 +252,7 @@ void Trainer::train(data::Loader& loader) {
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
     counters_.samples += static_cast<std::int64_t>(samples);
     metrics_.step_done(timing, feed.waited_ns(), static_cast<std::int64_t>(samples));
-    if (startup_ms_ == 0) first_step_done();
+    if (!made_a_step()) first_step_done();
     report(*batch);
     require_finite();
     checkpointer_->check();
@@ -289,6 +291,7 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
 
 void Trainer::first_step_done() {
   startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
+  if (folder_) folder_->forget_summary();
   if (options_.dump_gradients.empty() || !session_.speaks()) return;
   std::vector<NamedTensor> tensors = ParameterAccess(*session_.device, plans_.front(), *memory_).gradients();
   tensors.insert(tensors.begin(), loss_tensor(counters_.loss));
@@ -332,7 +335,8 @@ void Trainer::save_checkpoint() {
 }
 
 void Trainer::evaluate_now(std::size_t slot) {
-  if (task_.test_set == nullptr || evaluated_at_step_ == counters_.step) return;
+  const bool again = evaluated_at_step_ == counters_.step;
+  if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
                          slot, task_.test_set,
@@ -341,7 +345,7 @@ void Trainer::evaluate_now(std::size_t slot) {
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
   evaluated_at_step_ = counters_.step;
-  if (folder_) {
+  if (folder_ && !again) {
     folder_->log_evaluation(counters_.step, counters_.epoch, *evaluation_);
     screen_.say(evaluation_->classes
                     ? fmt::format("epoch {}: test loss {:.4f}, accuracy {:.4f} ({} samples)",
@@ -363,6 +367,7 @@ void Trainer::require_finite() const {
 
 Summary Trainer::finish() {
   if (!counters_.stopped && options_.eval_every > 0) evaluate_now(0);
+  if (options_.checkpoint_every > 0) save_checkpoint();
   checkpointer_->wait();
   const std::vector<NamedTensor> weights =
       ParameterAccess(*session_.device, plans_.front(), *memory_).parameters();
@@ -390,18 +395,25 @@ Summary Trainer::finish() {
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
-  if (folder_) {
-    save_tensors(folder_->weights(), weights);
-    folder_->write_summary(summary);
-    screen_.say(fmt::format("{} after {} steps, {:.0f} samples/s, {}", counters_.stopped ? "stopped" : "done",
-                            summary.steps, summary.samples_per_s, folder_->path().string()));
-    if (counters_.stopped) {
-      screen_.say(fmt::format("saved {}; go on with --resume auto --run-dir {}",
-                              checkpointer_->last().string(), folder_->path().string()));
-    }
-  }
+  if (folder_) write_results(summary, weights);
   session_.communicator->barrier();
   return summary;
+}
+
+void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
+  const std::string folder = folder_->path().string();
+  if (!made_a_step() && folder_->is_finished()) {
+    screen_.say(fmt::format("nothing is left to do after {} steps, {}", summary.steps, folder));
+    return;
+  }
+  save_tensors(folder_->weights(), weights);
+  folder_->write_summary(summary);
+  screen_.say(fmt::format("{} after {} steps, {:.0f} samples/s, {}", summary.stopped ? "stopped" : "done",
+                          summary.steps, summary.samples_per_s, folder));
+  if (summary.stopped) {
+    screen_.say(fmt::format("saved {}; go on with --resume auto --run-dir {}", checkpointer_->last().string(),
+                            folder));
+  }
 }
 
 }  // namespace lockstep::runtime

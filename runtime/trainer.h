@@ -60,6 +60,8 @@ class Trainer {
   std::size_t staged_checkpoint_bytes() const;
   void require_finite() const;
   Summary finish();
+  void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
+  bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   const Options options_;
   Session& session_;

@@ -27,12 +27,13 @@ Word word_from(const std::string& text) {
 }  // namespace
 
 Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterAccess& replica,
-                           const RunPlace& place, const Options& options)
+                           const RunPlace& place, const Options& options, std::int64_t saved_step)
     : communicator_(communicator),
       replica_(replica),
       optimizer_(options.optimizer),
       shelf_(place.checkpoints()),
-      every_(options.checkpoint_every) {
+      every_(options.checkpoint_every),
+      saved_step_(saved_step) {
   if (place.keeps) writer_.emplace(shelf_, options.keep);
 }
 

@@ -14,12 +14,14 @@ namespace lockstep::runtime {
 /// Saves a run while it goes on. Every rank has one; those that `place.keeps` write.
 class Checkpointer {
  public:
+  /// `saved_step`: of the checkpoint in RUN/ that the run goes on from; -1: there is none.
   Checkpointer(comm::Communicator& communicator, const ParameterAccess& replica, const RunPlace& place,
-               const Options& options);
+               const Options& options, std::int64_t saved_step);
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
-  /// Collective, between an update and the next. Compares the replicas, copies this one, and begins to write
-  /// the copy. CommError names a replica that has drifted; nothing is saved then.
+  /// Collective, between an update and the next; nothing is done for a step that is saved. Compares the
+  /// replicas, copies this one, and begins to write the copy. CommError names a replica that has drifted;
+  /// nothing is saved then.
   void save(RunState state);
   /// Throws what went wrong in a write since; does not wait.
   void check();
@@ -35,7 +37,7 @@ class Checkpointer {
   const CheckpointShelf shelf_;
   const std::int64_t every_;
   std::optional<CheckpointWriter> writer_;
-  std::int64_t saved_step_ = -1;
+  std::int64_t saved_step_;
 };
 
 }  // namespace lockstep::runtime

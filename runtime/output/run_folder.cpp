@@ -43,7 +43,6 @@ RunFolder::RunFolder(std::filesystem::path path, std::optional<std::int64_t> res
     : path_(std::move(path)),
       log_(::open(ready_log(path_ / "log.jsonl", resumed_at).c_str(),
                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
-  if (resumed_at) std::filesystem::remove(path_ / "summary.json");
   if (log_.get() < 0) {
     throw DeviceError(
         fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
@@ -75,6 +74,16 @@ void RunFolder::log_evaluation(std::int64_t step, std::int64_t epoch, const Eval
 
 void RunFolder::write_summary(const Summary& summary) const {
   write_file_atomically(path_ / "summary.json", to_json(summary));
+}
+
+bool RunFolder::is_finished() const {
+  std::ifstream file(path_ / "summary.json");
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && !json.value("stopped", true);
+}
+
+void RunFolder::forget_summary() const {
+  std::filesystem::remove(path_ / "summary.json");
 }
 
 /// One write per line, so that a reader never sees half a line of a run that goes on.

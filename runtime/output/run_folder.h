@@ -23,6 +23,10 @@ class RunFolder {
   void log_step(const Progress& progress) const;
   void log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& evaluation) const;
   void write_summary(const Summary& summary) const;
+  /// Whether an earlier process came to the end and wrote so.
+  bool is_finished() const;
+  /// Of an earlier part of the run, which goes on now.
+  void forget_summary() const;
 
  private:
   void append(const std::string& line) const;

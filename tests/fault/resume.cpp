@@ -219,6 +219,27 @@ TEST_CASE("a launcher's restart resumes by itself; a named checkpoint starts ano
   CHECK(hash_in(folder / "one") == hash_in(folder / "two"));
 }
 
+TEST_CASE("a finished run is left as it is, and goes on when it may train longer") {
+  const TemporaryFolder folder;
+  const auto run_for = [&](const char* name, const Words& more) {
+    Program run(Words{TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1",
+                      "--progress=plain", "--run-dir=" + (folder / name).string()} +
+                more);
+    CHECK(run.wait_for_end() == 0);
+    return run.output();
+  };
+  run_for("run", {"--epochs=2", "--checkpoint-every=7"});
+  const std::string summary = contents(folder / "run/summary.json");
+  CHECK_THAT(run_for("run", {"--epochs=2", "--resume=auto"}),
+             contains("nothing is left to do after 20 steps"));
+  CHECK(contents(folder / "run/summary.json") == summary);
+  CHECK_THAT(run_for("run", {"--epochs=3", "--resume=auto"}), contains("goes on after step 20"));
+  run_for("whole", {"--epochs=3"});
+  CHECK(hash_in(folder / "run") == hash_in(folder / "whole"));
+  CHECK(nlohmann::json::parse(contents(folder / "run/summary.json"))["eval"] ==
+        nlohmann::json::parse(contents(folder / "whole/summary.json"))["eval"]);
+}
+
 TEST_CASE("a disk that is full at a checkpoint: 4, the file is named, and nothing half-made is left") {
   const TemporaryFolder folder;
   ChildProcess child([&] {
