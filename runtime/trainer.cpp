@@ -194,10 +194,14 @@ void Trainer::open_folder() {
       session_.world.size > 1 ? "s" : "", session_.device->threads(),
       session_.device->threads() > 1 ? "s" : "", plans_.front().request.batch_size,
       static_cast<double>(need.total()) / (1 << 20)));
-  if (resumed_) tell_of_resumption();
+  if (goes_on) tell_of_resumption();
 }
 
 void Trainer::tell_of_resumption() {
+  if (!resumed_) {
+    screen_.say(fmt::format("no checkpoint in {}: begins at the beginning", place_.run.string()));
+    return;
+  }
   screen_.say(fmt::format("goes on after step {} (epoch {}) from {}", counters_.step, counters_.epoch + 1,
                           resumed_->folder.string()));
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {

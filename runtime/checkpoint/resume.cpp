@@ -50,17 +50,22 @@ std::vector<fs::path> candidates(const RunPlace& place) {
   return folders;
 }
 
+void require_whole(const fs::path& checkpoint) {
+  if (const std::string damage = damage_of(checkpoint); !damage.empty()) throw DataError(damage);
+}
+
 Offer newest_whole(const std::vector<fs::path>& folders) {
   Offer offer;
   for (const fs::path& folder : folders) {
-    if (std::string damage = damage_of(folder); !damage.empty()) {
-      offer.damaged.push_back(std::move(damage));
-      continue;
+    try {
+      require_whole(folder);
+      offer.step = read_run_state(folder / "state.json").step;
+      offer.digest = Sha256().update(MappedFile(folder / manifest_file).bytes()).hex();
+      offer.folder = folder;
+      break;
+    } catch (const Error& error) {
+      offer.damaged.emplace_back(error.what());
     }
-    offer.step = read_run_state(folder / "state.json").step;
-    offer.digest = Sha256().update(MappedFile(folder / manifest_file).bytes()).hex();
-    offer.folder = folder;
-    break;
   }
   return offer;
 }

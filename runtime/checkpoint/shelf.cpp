@@ -40,14 +40,16 @@ void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename", errno_message(errno));
 }
 
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(path, "make", error.message());
+}
+
 /// A folder that goes with the object, unless `keep` was called.
 class ScratchFolder {
  public:
-  explicit ScratchFolder(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) fail(path_, "make", error.message());
-  }
+  explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folder(path_); }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   ~ScratchFolder() {
@@ -97,6 +99,10 @@ std::vector<std::int64_t> CheckpointShelf::steps() const {
 }
 
 void CheckpointShelf::add(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
+  if (!fs::exists(folder_)) {
+    make_folder(folder_);
+    flush_folder(folder_.parent_path());
+  }
   ScratchFolder scratch(folder_ / fmt::format(".{}.{}.tmp", name_of(step), ::getpid()));
   fill(scratch.path());
   flush_folder(scratch.path());
