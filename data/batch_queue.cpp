@@ -12,7 +12,8 @@ BatchQueue::BatchQueue(Loader::Indices indices, const LoaderOptions& options)
     : indices_(std::move(indices)),
       batch_size_(options.batch_size),
       drop_last_batch_(options.drop_last_batch),
-      next_epoch_(options.first_epoch) {
+      next_epoch_(options.first_epoch),
+      skipped_batches_(options.first_batch) {
   if (options.epochs) end_epoch_ = options.first_epoch + *options.epochs;
 }
 
@@ -55,7 +56,7 @@ void BatchQueue::finish_order(std::shared_ptr<const EpochOrder> order) {
 void BatchQueue::step_to_following_epoch() {
   if (has_batch() || following_ == nullptr) return;
   current_ = std::exchange(following_, nullptr);
-  next_batch_ = 0;
+  next_batch_ = current_->error ? 0 : std::exchange(skipped_batches_, 0);
 }
 
 }  // namespace lockstep::data

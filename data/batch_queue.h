@@ -56,6 +56,7 @@ class BatchQueue {
   std::shared_ptr<const EpochOrder> following_;
   bool making_ = false;
   std::int64_t next_batch_ = 0;
+  std::int64_t skipped_batches_;  ///< of the epoch that is begun next
   std::uint64_t claimed_ = 0;
 };
 

@@ -27,6 +27,7 @@ LoaderOptions checked(LoaderOptions options) {
   require("batch size", options.batch_size, 1);
   require("number of loader workers", options.workers, 0);
   require("prefetch factor", options.prefetch_factor, 1);
+  require("first batch", options.first_batch, 0);
   return options;
 }
 

@@ -30,7 +30,8 @@ struct LoaderOptions {
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper
   std::int64_t first_epoch = 0;
-  std::optional<std::int64_t> epochs{};  ///< none: for ever
+  std::int64_t first_batch = 0;          ///< of the first epoch: a run that goes on has had those before it
+  std::optional<std::int64_t> epochs{};  ///< from first_epoch on; none: for ever
 };
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.

@@ -14,8 +14,8 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-/// Tells a Lockstep worker that launch keeps the port for it, when its start-up clock began, and whether to draw a
-/// progress bar.
+/// Tells a Lockstep worker that launch keeps the port for it, when its start-up clock began, and whether to
+/// draw a progress bar.
 std::string launch_info_text(const Job& job) {
   return comm::to_string({.addr = job.master_addr,
                           .port = job.master_port,
@@ -23,18 +23,18 @@ std::string launch_info_text(const Job& job) {
                           .columns = job.terminal_columns});
 }
 
-Variables torchrun_variables(const Job& job, int rank, const std::filesystem::path& error_file) {
-  const std::string own = std::to_string(rank);
-  const std::string size = std::to_string(job.world_size);
+Variables torchrun_variables(const Job& job, int local_rank, const std::filesystem::path& error_file) {
+  const std::string rank = std::to_string(job.first_rank() + local_rank);
+  const std::string size = std::to_string(job.world_size());
   return {
-      {"RANK", own},
-      {"LOCAL_RANK", own},
-      {"ROLE_RANK", own},
-      {"GROUP_RANK", "0"},
+      {"RANK", rank},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"ROLE_RANK", rank},
+      {"GROUP_RANK", std::to_string(job.node_rank)},
       {"WORLD_SIZE", size},
-      {"LOCAL_WORLD_SIZE", size},
+      {"LOCAL_WORLD_SIZE", std::to_string(job.local_size)},
       {"ROLE_WORLD_SIZE", size},
-      {"GROUP_WORLD_SIZE", "1"},
+      {"GROUP_WORLD_SIZE", std::to_string(job.node_count)},
       {"ROLE_NAME", job.role},
       {"MASTER_ADDR", job.master_addr},
       {"MASTER_PORT", std::to_string(job.master_port)},
@@ -48,15 +48,22 @@ Variables torchrun_variables(const Job& job, int rank, const std::filesystem::pa
   };
 }
 
+/// Set unless the user's own value is inherited.
+Variables default_variables(const Job& job) {
+  Variables variables{{"OMP_NUM_THREADS", std::to_string(job.threads)}};
+  if (!job.token.empty()) variables["LOCKSTEP_TOKEN"] = job.token;
+  return variables;
+}
+
 }  // namespace
 
-
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
-                                            int rank, const std::filesystem::path& error_file) {
-  Variables variables = torchrun_variables(job, rank, error_file);
-  const auto sets_threads = [](const std::string& v) { return name_of(v) == "OMP_NUM_THREADS"; };
-  if (std::ranges::none_of(inherited, sets_threads))
-    variables["OMP_NUM_THREADS"] = std::to_string(job.threads);
+                                            int local_rank, const std::filesystem::path& error_file) {
+  Variables variables = torchrun_variables(job, local_rank, error_file);
+  for (const auto& [name, value] : default_variables(job)) {
+    const auto is_set = [&name = name](const std::string& v) { return name_of(v) == name; };
+    if (std::ranges::none_of(inherited, is_set)) variables[name] = value;
+  }
 
   std::vector<std::string> result;
   for (const std::string& variable : inherited) {

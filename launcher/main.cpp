@@ -62,22 +62,33 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// "node 1 of 2, ranks 2-3 of 4: "; nothing on one node.
+std::string node_words(const Job& job) {
+  if (job.node_count == 1) return {};
+  return fmt::format("node {} of {}, ranks {}-{} of {}: ", job.node_rank, job.node_count, job.first_rank(),
+                     job.first_rank() + job.local_size - 1, job.world_size());
+}
+
 Job describe_job(const Options& options, const Cores& cores, int ranks, std::int64_t start_ns) {
   return {.master_addr = options.master_addr,
           .master_port = options.master_port ? options.master_port : free_port(options.master_addr),
           .run_id = options.run_id.empty() ? random_id() : options.run_id,
           .role = options.role,
-          .world_size = ranks,
+          .local_size = ranks,
+          .node_rank = options.node_rank,
+          .node_count = options.nnodes,
           .threads = std::max(1, cores.usable() / ranks),
           .start_ns = start_ns,
-          .terminal_columns = terminal_columns()};
+          .terminal_columns = terminal_columns(),
+          // Nodes cannot agree on a secret that one of them makes: theirs is the user's.
+          .token = options.nnodes == 1 ? random_id() + random_id() : ""};
 }
 
 std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
                                   const std::vector<CpuList>& slices, const Guard& guard, Output& output) {
   const std::vector<std::string> inherited = own_environment();
   std::vector<Worker> workers;
-  for (int rank = 0; rank < job.world_size; ++rank) {
+  for (int rank = 0; rank < job.local_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
     workers.emplace_back(rank, command, variables, slice, output.open(rank));
@@ -87,10 +98,12 @@ std::vector<Worker> start_workers(const Command& command, const Job& job, const 
   return workers;
 }
 
-std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const LogFolder& logs) {
+std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const LogFolder& logs,
+                                     const Job& job) {
   std::vector<RankFacts> facts;
   for (const Worker& worker : workers) {
-    facts.push_back({.pid = worker.pid(),
+    facts.push_back({.rank = job.first_rank() + worker.rank(),
+                     .pid = worker.pid(),
                      .started = worker.started(),
                      .message = error_message(logs.error_file(worker.rank()))});
   }
@@ -111,9 +124,9 @@ int launch(const Options& options, std::int64_t start_ns) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   signal(SIGPIPE, SIG_IGN);
   const LogFolder logs(options, job.run_id, ranks);
-  Output output(options, logs, ranks, isatty(STDOUT_FILENO) != 0);
+  Output output(options, logs, job.first_rank(), ranks, isatty(STDOUT_FILENO) != 0);
   Signals signals(options.signals);
-  fmt::print(stderr, "launch: {}\n", start_line(cores, slices, ranks, threads));
+  fmt::print(stderr, "launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads));
   if (options.redirects.any() || options.tee.any())
     fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
 
@@ -122,9 +135,9 @@ int launch(const Options& options, std::int64_t start_ns) {
   const std::vector<Ending> endings = supervisor.run();
   const std::optional<Ending> cause = decisive_ending(endings);
   if (!cause) return 0;
-  fmt::print(
-      stderr, "{}",
-      failure_report(*cause, endings, collect_facts(workers, logs), host_name(), supervisor.passed_on()));
+  fmt::print(stderr, "{}",
+             failure_report(*cause, endings, collect_facts(workers, logs, job), host_name(),
+                            supervisor.passed_on()));
   return cause->exit_code();
 }
 

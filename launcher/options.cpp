@@ -26,9 +26,6 @@ void refuse_unless(bool accepted, const std::string& option, const std::string& 
 void refuse_what_is_missing(const po::variables_map& values) {
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   const auto number = [&](const char* name) { return values[name].as<int>(); };
-  refuse_unless(text("nnodes") == "1" || text("nnodes") == "1:1", "nnodes", text("nnodes"), "--nnodes 1");
-  refuse_unless(number("node-rank") == 0, "node-rank", std::to_string(number("node-rank")),
-                "one node, --node-rank 0");
   refuse_unless(number("max-restarts") == 0, "max-restarts", std::to_string(number("max-restarts")),
                 "--max-restarts 0");
   refuse_unless(text("rdzv-backend") == "static" || text("rdzv-backend") == "c10d", "rdzv-backend",
@@ -82,6 +79,40 @@ void read_endpoint(const std::string& endpoint, Options& options) {
   }
 }
 
+/// "2" or "2:2"; torchrun's MIN:MAX of a run that grows and shrinks is refused.
+int read_nnodes(const std::string& text) {
+  const auto colon = text.find(':');
+  const int least = parse_int("nnodes", text.substr(0, colon));
+  const int most = colon == std::string::npos ? least : parse_int("nnodes", text.substr(colon + 1));
+  refuse_unless(least == most, "nnodes", text, "a fixed number of nodes");
+  if (least < 1) throw UsageError(fmt::format("--nnodes {}: at least 1", text));
+  return least;
+}
+
+/// What every node must be told the same, since nobody is asked.
+void check_static_rendezvous(const po::variables_map& values, Options& options) {
+  constexpr int default_port = 29500;
+  refuse_unless(values["rdzv-backend"].as<std::string>() == "static", "rdzv-backend", "c10d",
+                "static for several nodes: --nnodes, --node-rank, --master-addr and --master-port");
+  if (values["standalone"].as<bool>()) throw UsageError("--standalone is for one node, --nnodes says more");
+  if (options.master_addr.empty()) {
+    throw UsageError(
+        fmt::format("--nnodes {}: give --master-addr, the address of node 0, on all nodes", options.nnodes));
+  }
+  if (options.master_port == 0) options.master_port = default_port;
+  if (options.run_id.empty()) options.run_id = "none";
+}
+
+void read_nodes(const po::variables_map& values, Options& options) {
+  options.nnodes = read_nnodes(values["nnodes"].as<std::string>());
+  options.node_rank = values["node-rank"].as<int>();
+  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
+    throw UsageError(fmt::format("--node-rank {}: of {} node{} it is 0 to {}", options.node_rank,
+                                 options.nnodes, options.nnodes == 1 ? "" : "s", options.nnodes - 1));
+  }
+  if (options.nnodes > 1) check_static_rendezvous(values, options);
+}
+
 void read_rendezvous(const po::variables_map& values, Options& options) {
   options.run_id = values["rdzv-id"].as<std::string>();
   if (!values["standalone"].as<bool>()) {
@@ -89,6 +120,7 @@ void read_rendezvous(const po::variables_map& values, Options& options) {
     options.master_port = parse_port("master-port", values["master-port"].as<int>());
     read_endpoint(values["rdzv-endpoint"].as<std::string>(), options);
   }
+  read_nodes(values, options);
   if (options.master_addr.empty()) options.master_addr = "127.0.0.1";
 }
 

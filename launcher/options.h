@@ -36,9 +36,11 @@ struct Options {
   bool no_python = false;            ///< run a .py file itself, not under python3
 
   std::string nproc_per_node = "1";  ///< a number, cpu, gpu or auto
+  int nnodes = 1;                    ///< as many ranks on each
+  int node_rank = 0;                 ///< which of them this is
   std::string master_addr;           ///< 127.0.0.1 unless told
-  int master_port = 0;               ///< 0: a free one
-  std::string run_id;                ///< empty: launch makes one
+  int master_port = 0;               ///< 0: a free one; of several nodes 29500 unless told
+  std::string run_id;                ///< empty: launch makes one; of several nodes "none" unless told
   std::string role = "default";
 
   double shutdown_timeout = 30;  ///< seconds

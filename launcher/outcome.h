@@ -10,7 +10,7 @@ namespace lockstep::launcher {
 
 /// How one worker ended.
 struct Ending {
-  int rank = 0;
+  int rank = 0;    ///< local
   int code = 0;    ///< exit code, when it left by itself
   int signal = 0;  ///< else the signal that killed it
   Clock::time_point when;

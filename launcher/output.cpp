@@ -43,8 +43,13 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 
 }  // namespace
 
-Output::Output(const Options& options, const LogFolder& logs, int ranks, bool terminal)
-    : options_(options), logs_(logs), ranks_(ranks), terminal_(terminal), console_(terminal) {}
+Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)
+    : options_(options),
+      logs_(logs),
+      first_rank_(first_rank),
+      ranks_(ranks),
+      terminal_(terminal),
+      console_(terminal) {}
 
 StandardStreams Output::open(int rank) {
   const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
@@ -86,12 +91,11 @@ bool Output::is_shown(int rank) const {
 
 std::string Output::prefix_of(int rank) const {
   if (options_.prefix_template.empty()) {
-    return terminal_ && ranks_ > 1 ? fmt::format("[rank{}] ", rank) : std::string();
+    return terminal_ && ranks_ > 1 ? fmt::format("[rank{}] ", first_rank_ + rank) : std::string();
   }
-  const std::string number = std::to_string(rank);
   std::string text = replace_all(options_.prefix_template, "${role_name}", options_.role);
-  text = replace_all(text, "${local_rank}", number);
-  return replace_all(text, "${rank}", number);
+  text = replace_all(text, "${local_rank}", std::to_string(rank));
+  return replace_all(text, "${rank}", std::to_string(first_rank_ + rank));
 }
 
 void Output::add_polls(std::vector<pollfd>& polls) const {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/unique_fd.h"
 #include "launcher/console.h"
 #include "launcher/lines.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
-#include "kernels/base/unique_fd.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {
@@ -19,7 +19,8 @@ namespace lockstep::launcher {
 class Output {
  public:
   /// `terminal`: the console is one; lines get the prefix of their rank there.
-  Output(const Options& options, const LogFolder& logs, int ranks, bool terminal);
+  /// Ranks below are local ones; what is shown counts from `first_rank`.
+  Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal);
 
   /// The descriptors to start `rank` with. stdin is ours for rank 0 unless it is a terminal (a process
   /// outside the foreground group is stopped when it reads one), and /dev/null for the others.
@@ -51,6 +52,7 @@ class Output {
 
   const Options& options_;
   const LogFolder& logs_;
+  int first_rank_;
   int ranks_;
   bool terminal_;
   Console console_;

@@ -30,19 +30,20 @@ std::string why_killed(const Ending& ending) {
 
 std::string cause_lines(const Ending& cause, const RankFacts& facts, const std::string& host) {
   std::string lines = fmt::format(
-      "launch: rank {} (pid {}) {} after {:.1f} s{} [local rank {}, host {}]\n", cause.rank, facts.pid,
+      "launch: rank {} (pid {}) {} after {:.1f} s{} [local rank {}, host {}]\n", facts.rank, facts.pid,
       describe(cause), seconds_between(facts.started, cause.when), why_killed(cause), cause.rank, host);
   if (!facts.message.empty()) lines += fmt::format("launch:   it said: {}\n", facts.message);
   return lines;
 }
 
 /// "ranks 1, 2 were killed ..." grouped, as a hundred ranks usually end alike.
-std::string others_line(const Ending& cause, const std::vector<Ending>& endings) {
+std::string others_line(const Ending& cause, const std::vector<Ending>& endings,
+                        const std::vector<RankFacts>& facts) {
   std::map<std::string, std::string> by_ending;
   for (const Ending& ending : endings) {
     if (ending.rank == cause.rank) continue;
     std::string& ranks = by_ending[describe(ending)];
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", ending.rank);
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", facts_of(ending, facts).rank);
   }
   std::string line;
   for (const auto& [ending, ranks] : by_ending) {
@@ -74,7 +75,7 @@ std::string failure_report(const Ending& cause, const std::vector<Ending>& endin
   }
   std::string report = cause_lines(cause, facts_of(cause, ranks), host);
   if (passed_on) report += fmt::format("launch:   after SIG{} was passed on\n", sigabbrev_np(*passed_on));
-  return report + others_line(cause, endings);
+  return report + others_line(cause, endings, ranks);
 }
 
 }  // namespace lockstep::launcher

@@ -11,8 +11,11 @@ std::optional<DeviceBatch> BatchFeed::next(std::size_t slot) {
   device_.copy_to_device(memory_.target(slot), batch->target.data(), batch->target.size(), *stream_);
   stream_->synchronize();
   loader_.release(*batch);
-  return DeviceBatch{
-      .slot = slot, .samples = batch->samples, .epoch = batch->epoch, .last_of_epoch = batch->last_of_epoch};
+  return DeviceBatch{.slot = slot,
+                     .samples = batch->samples,
+                     .epoch = batch->epoch,
+                     .index = batch->index,
+                     .last_of_epoch = batch->last_of_epoch};
 }
 
 }  // namespace lockstep::runtime

@@ -13,6 +13,7 @@ struct DeviceBatch {
   std::size_t slot = 0;
   std::int64_t samples = 0;
   std::int64_t epoch = 0;
+  std::int64_t index = 0;  ///< in its epoch
   bool last_of_epoch = false;
 };
 

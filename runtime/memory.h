@@ -33,6 +33,9 @@ class ReplicaMemory {
   std::byte* optimizer_state(std::size_t index) const {
     return static_cast<std::byte*>(optimizer_states_[index]->data());
   }
+  void* optimizer_state(std::size_t index, const std::string& name) const {
+    return at(*optimizer_states_[index], offsets_.at(name));
+  }
   std::size_t parameter_bytes() const { return parameter_bytes_; }
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }

@@ -52,71 +52,141 @@ const SafetensorsFile::Tensor& matching_tensor(const SafetensorsFile& file, cons
 
 }  // namespace
 
+std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer) {
+  std::int64_t elements = 0;
+  for (const model::Parameter& parameter : plan.graph.parameters()) {
+    elements += parameter.file_shape.elements();
+  }
+  return static_cast<std::size_t>(elements) * sizeof(float) * (1 + model::state_names(optimizer).size());
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::parameter_places() const {
+  std::vector<Place> places;
+  for (const model::Parameter& parameter : plan_.graph.parameters()) {
+    const std::string& name = plan_.graph.value(parameter.value).name;
+    places.push_back({name, &parameter, memory_.parameter(name)});
+  }
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
+    const model::OptimizerOptions& optimizer) const {
+  const std::vector<std::string> states = model::state_names(optimizer);
+  std::vector<Place> places;
+  for (const model::Parameter& parameter : plan_.graph.parameters()) {
+    const std::string& name = plan_.graph.value(parameter.value).name;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      places.push_back({name + "." + states[i], &parameter, memory_.optimizer_state(i, name)});
+    }
+  }
+  return places;
+}
+
 void ParameterAccess::initialise(std::uint64_t seed) {
-  const auto& parameters = plan_.graph.parameters();
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    std::vector<float> values(static_cast<std::size_t>(parameters[index].file_shape.elements()));
+  const std::vector<Place> places = parameter_places();
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    const model::Parameter& parameter = *places[index].parameter;
+    std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
     Philox(seed, index).uniforms(0, values);
-    const float bound = parameters[index].initializer.bound;
+    const float bound = parameter.initializer.bound;
     for (float& value : values) value = (2 * value - 1) * bound;
-    write(parameters[index], values);
+    write(places[index], values);
   }
 }
 
-void ParameterAccess::load(const std::filesystem::path& path) {
+void ParameterAccess::load(const std::filesystem::path& file) {
+  load(file, parameter_places());
+}
+
+void ParameterAccess::load_optimizer_state(const std::filesystem::path& file,
+                                           const model::OptimizerOptions& optimizer) {
+  load(file, optimizer_places(optimizer));
+}
+
+void ParameterAccess::load(const std::filesystem::path& path, const std::vector<Place>& places) {
   const SafetensorsFile file(path);
-  const auto& parameters = plan_.graph.parameters();
   for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
-    const bool known = std::ranges::any_of(parameters, [&](const model::Parameter& p) {
-      return plan_.graph.value(p.value).name == tensor.name;
-    });
-    if (!known) {
+    if (std::ranges::find(places, tensor.name, &Place::name) == places.end()) {
       throw DataError(fmt::format("{}: tensor '{}' is none of the model's", path.string(), tensor.name));
     }
   }
-  for (const model::Parameter& parameter : parameters) {
-    const std::string& name = plan_.graph.value(parameter.value).name;
-    const auto& tensor = matching_tensor(file, path, name, parameter.file_shape);
+  for (const Place& place : places) {
+    const auto& tensor = matching_tensor(file, path, place.name, place.parameter->file_shape);
     std::vector<float> values(tensor.bytes.size() / sizeof(float));
     std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    write(parameter, values);
+    write(place, values);
   }
+}
+
+void ParameterAccess::write(const Place& place, std::span<const float> values) {
+  const model::Value& value = plan_.graph.value(place.parameter->value);
+  const auto staging = device_.allocate(values.size_bytes());
+  const auto stream = device_.make_stream();
+  device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
+  convert(device_, row_major(value), staging->data(), stored(value), place.data);
 }
 
 std::vector<NamedTensor> ParameterAccess::parameters() const {
-  return read(false);
-}
-std::vector<NamedTensor> ParameterAccess::gradients() const {
-  return read(true);
-}
-
-void ParameterAccess::write(const model::Parameter& parameter, const std::vector<float>& values) {
-  const model::Value& value = plan_.graph.value(parameter.value);
-  const auto staging = device_.allocate(values.size() * sizeof(float));
-  const auto stream = device_.make_stream();
-  device_.copy_to_device(staging->data(), values.data(), values.size() * sizeof(float), *stream);
-  convert(device_, row_major(value), staging->data(), stored(value), memory_.parameter(value.name));
-}
-
-std::vector<NamedTensor> ParameterAccess::read(bool gradients) const {
   std::vector<NamedTensor> tensors;
-  for (const model::Parameter& parameter : plan_.graph.parameters()) {
-    const model::Value& value = plan_.graph.value(parameter.value);
-    NamedTensor& tensor =
-        tensors.emplace_back(NamedTensor{.name = value.name, .shape = parameter.file_shape, .values = {}});
-    tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
-    const std::size_t bytes = tensor.values.size() * sizeof(float);
-    const auto staging = device_.allocate(bytes);
-    void* source = gradients ? memory_.gradient(value.name) : memory_.parameter(value.name);
-    convert(device_, stored(value), source, row_major(value), staging->data());
-    const auto stream = device_.make_stream();
-    device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
-    stream->synchronize();
-  }
+  parameters(tensors);
   return tensors;
 }
 
-void save_tensors(const std::filesystem::path& file, const std::vector<NamedTensor>& tensors) {
+void ParameterAccess::parameters(std::vector<NamedTensor>& into) const {
+  read(parameter_places(), into);
+}
+
+std::vector<NamedTensor> ParameterAccess::gradients() const {
+  std::vector<Place> places = parameter_places();
+  for (Place& place : places) place.data = memory_.gradient(place.name);
+  std::vector<NamedTensor> tensors;
+  read(places, tensors);
+  return tensors;
+}
+
+std::vector<NamedTensor> ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer) const {
+  std::vector<NamedTensor> tensors;
+  optimizer_state(optimizer, tensors);
+  return tensors;
+}
+
+void ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer,
+                                      std::vector<NamedTensor>& into) const {
+  read(optimizer_places(optimizer), into);
+}
+
+void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const {
+  into.resize(places.size());
+  const auto stream = device_.make_stream();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    const model::Value& value = plan_.graph.value(place.parameter->value);
+    NamedTensor& tensor = into[i];
+    tensor.name = place.name;
+    tensor.shape = place.parameter->file_shape;
+    tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    const std::size_t bytes = tensor.values.size() * sizeof(float);
+    const auto staging = device_.allocate(bytes);
+    convert(device_, stored(value), place.data, row_major(value), staging->data());
+    device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
+    stream->synchronize();
+  }
+}
+
+std::string ParameterAccess::fingerprint() const {
+  std::vector<std::byte> piece(std::min<std::size_t>(memory_.parameter_bytes(), std::size_t{1} << 20));
+  const auto stream = device_.make_stream();
+  Sha256 hash;
+  for (std::size_t at = 0; at < memory_.parameter_bytes(); at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), memory_.parameter_bytes() - at);
+    device_.copy_to_host(piece.data(), memory_.parameters() + at, count, *stream);
+    stream->synchronize();
+    hash.update(std::span(piece).first(count));
+  }
+  return hash.hex();
+}
+
+void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors) {
   std::vector<SafetensorsFile::Tensor> entries;
   for (const NamedTensor& tensor : tensors) {
     entries.push_back({.name = tensor.name,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,11 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-/// The parameters (or, alike, the gradients) of a replica on their way in and out of files.
+/// Bytes that the parameters of a plan, and with them the optimizer's state, take in files: a staged copy.
+std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
+
+/// What belongs to the parameters of a replica (themselves, gradients, optimizer state) on its way in and out
+/// of files.
 class ParameterAccess {
  public:
   ParameterAccess(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
@@ -30,20 +35,40 @@ class ParameterAccess {
   /// All parameters must be in the file with their shapes, and nothing else (load_state_dict's strict=True).
   /// DataError names the file and the tensor.
   void load(const std::filesystem::path& file);
+  /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
+  void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
 
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> gradients() const;
+  std::vector<NamedTensor> optimizer_state(const model::OptimizerOptions& optimizer) const;
+
+  /// As the functions without `into`, in the memory that an earlier call filled.
+  void parameters(std::vector<NamedTensor>& into) const;
+  void optimizer_state(const model::OptimizerOptions& optimizer, std::vector<NamedTensor>& into) const;
+
+  /// SHA-256 of the parameters as they lie in memory: equal on ranks whose plans are.
+  std::string fingerprint() const;
 
  private:
-  void write(const model::Parameter& parameter, const std::vector<float>& values);
-  std::vector<NamedTensor> read(bool gradients) const;
+  /// A parameter's part of one of the arenas, by its name in files.
+  struct Place {
+    std::string name;
+    const model::Parameter* parameter;
+    void* data;
+  };
+
+  std::vector<Place> parameter_places() const;
+  std::vector<Place> optimizer_places(const model::OptimizerOptions& optimizer) const;
+  void load(const std::filesystem::path& file, const std::vector<Place>& places);
+  void write(const Place& place, std::span<const float> values);
+  void read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const;
 
   kernels::Device& device_;
   const Plan& plan_;
   ReplicaMemory& memory_;
 };
 
-void save_tensors(const std::filesystem::path& file, const std::vector<NamedTensor>& tensors);
+void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
 
 /// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has drifted.
 std::string sha256_of(const std::vector<NamedTensor>& tensors);

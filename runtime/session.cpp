@@ -12,6 +12,7 @@
 #include "comm/bootstrap/bootstrap.h"
 #include "comm/bootstrap/launch_info.h"
 #include "kernels/base/log.h"
+#include "runtime/affinity.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -58,6 +59,9 @@ Session open_session(const Options& options) {
   const comm::Environment environment = comm::process_environment();
   Session session{.world = comm::find_world(environment, options.world)};
   set_up_log(session.world.rank, session.world.size);
+  if (const std::string advice = binding_advice(session.world); session.speaks() && !advice.empty()) {
+    spdlog::warn(advice);
+  }
   session.start_boottime_ns = process_start_ns();
   if (const auto text = environment(comm::launch_variable); text && session.world.master_port_is_ours) {
     if (const auto launch = comm::parse_launch_info(*text)) {

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "comm/bootstrap/bootstrap.h"
 #include "data/sampler.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
+#include "runtime/checkpoint/drift.h"
 #include "runtime/plan/benchmark.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
@@ -15,11 +20,32 @@
 namespace lockstep::runtime {
 namespace {
 
+/// By torchrun's agent or launch, or as a requeued Slurm job.
+bool was_restarted() {
+  const comm::Environment environment = comm::process_environment();
+  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}) {
+    if (std::atoi(environment(name).value_or("0").c_str()) > 0) return true;
+  }
+  return false;
+}
+
 /// With the numbers that depend on the machine filled in.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   if (options.num_workers < 0) options.num_workers = usable_cores(session.world);
+  if (options.resume.empty()) options.resume = was_restarted() ? "auto" : "none";
   return options;
+}
+
+/// RUN/: as given, or that of what is resumed, or a name that stays the same when a launcher restarts the
+/// run.
+std::filesystem::path run_folder_for(const Options& options, const std::string& model,
+                                     const comm::World& world) {
+  if (!options.run_dir.empty()) return options.run_dir;
+  if (names_a_path(options.resume)) {
+    if (const auto run = run_of(options.resume)) return *run;
+  }
+  return std::filesystem::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
@@ -29,6 +55,14 @@ data::DistributedSampler sampler_for(const Options& options, const comm::World& 
           .shuffle = true,
           .seed = options.seed,
           .drop_last = options.drop_last};
+}
+
+/// What the last bits depend on beside the settings.
+Settings machine_of(const Session& session, const std::string& signature) {
+  return {{"instruction set", session.device->instruction_set()},
+          {"threads", std::to_string(session.device->threads())},
+          {"backend", std::string(session.communicator->backend())},
+          {"exchange signature", Sha256().update(signature).hex().substr(0, 16)}};
 }
 
 NamedTensor loss_tensor(double loss) {
@@ -44,16 +78,40 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
       screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
       stream_(session.device->make_stream()) {
   settle_batch_size();
+  find_checkpoint();
   make_plans();
-  require_equal(
-      *session_.communicator, "the exchange",
-      exchange_signature(plans_.front(), options_.optimizer, *session_.device, decisions_.algorithms));
+  const std::string signature =
+      exchange_signature(plans_.front(), options_.optimizer, *session_.device, decisions_.algorithms);
+  require_equal(*session_.communicator, "the exchange", signature);
+  machine_ = machine_of(session_, signature);
   memory_ =
       std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_, options_.optimizer);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_,
                                          options_.optimizer);
   set_up_parameters();
+  checkpointer_ = std::make_unique<Checkpointer>(
+      *session_.communicator, ParameterAccess(*session_.device, plans_.front(), *memory_), place_, options_,
+      resumed_ && place_.goes_on ? counters_.step : -1);
   if (session_.speaks()) open_folder();
+}
+
+void Trainer::find_checkpoint() {
+  comm::Communicator& communicator = *session_.communicator;
+  place_ = agree_on_place(communicator, run_folder_for(options_, task_.model.name, session_.world),
+                          options_.resume);
+  require_unused(communicator, place_);
+  resumed_ = find_resume_point(communicator, place_);
+  settings_ = settings_of(options_, session_.world, task_.train_set->size());
+  if (!resumed_) return;
+  const RunState& state = resumed_->state;
+  require_same_settings(resumed_->folder, state.settings, settings_);
+  counters_ = {.step = state.step,
+               .epoch = state.batch == 0 ? state.epoch - 1 : state.epoch,
+               .next_epoch = state.epoch,
+               .next_batch = state.batch,
+               .samples = state.samples,
+               .loss = state.loss};
+  evaluated_at_step_ = state.evaluated_at_step;
 }
 
 void Trainer::settle_batch_size() {
@@ -93,19 +151,28 @@ void Trainer::make_plans() {
     plans_.push_back(plan(request));
     if (plans_.size() > 1) continue;
     decisions_.parameter_layouts = parameter_layouts(plans_.front().graph);
-    if (!options_.benchmark) continue;
-    const bool measures = session_.world.rank == 0;
-    const std::string text =
-        measures ? to_text(benchmark_algorithms(plans_.front(), *session_.device)) : std::string();
-    decisions_.algorithms = choices_from_text(session_.communicator->all_gather(text).front());
-    plans_.front() = plan(request);
+    decisions_.algorithms = choose_algorithms();
+    if (!decisions_.algorithms.empty()) plans_.front() = plan(request);
   }
   evaluation_plan_ = plans_.size() - 1;
 }
 
+/// Those of the checkpoint, so that the bits stay; else with --benchmark what rank 0 measures.
+AlgorithmChoices Trainer::choose_algorithms() {
+  if (resumed_) return resumed_->state.algorithms;
+  if (!options_.benchmark) return {};
+  const bool measures = session_.world.rank == 0;
+  const std::string text =
+      measures ? to_text(benchmark_algorithms(plans_.front(), *session_.device)) : std::string();
+  return choices_from_text(session_.communicator->all_gather(text).front());
+}
+
 void Trainer::set_up_parameters() {
   ParameterAccess access(*session_.device, plans_.front(), *memory_);
-  if (options_.init_from.empty()) {
+  if (resumed_) {
+    access.load(resumed_->folder / "model.safetensors");
+    access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+  } else if (options_.init_from.empty()) {
     access.initialise(options_.seed);
   } else {
     access.load(options_.init_from);
@@ -116,16 +183,35 @@ void Trainer::set_up_parameters() {
 }
 
 void Trainer::open_folder() {
-  const std::string name = fmt::format("{}-{}-{}", task_.model.name, options_.dataset, session_.world.run_id);
-  folder_.emplace(options_.run_dir.empty() ? std::filesystem::path("runs") / name : options_.run_dir);
+  const bool goes_on = place_.resume != "none";
+  folder_.emplace(place_.run, goes_on ? std::optional(counters_.step) : std::nullopt);
   folder_->write_config(to_ini(options_));
-  const MemoryNeed need = memory_need(plans_, options_.optimizer);
+  MemoryNeed need = memory_need(plans_, options_.optimizer);
+  need.checkpoint = staged_checkpoint_bytes();
   screen_.say(fmt::format(
       "{}: {} parameters, {} rank{} x {} thread{}, batch {} per rank, {:.1f} MiB planned per rank",
       task_.model.name, plans_.front().graph.parameter_elements(), session_.world.size,
       session_.world.size > 1 ? "s" : "", session_.device->threads(),
       session_.device->threads() > 1 ? "s" : "", plans_.front().request.batch_size,
       static_cast<double>(need.total()) / (1 << 20)));
+  if (goes_on) tell_of_resumption();
+}
+
+void Trainer::tell_of_resumption() {
+  if (!resumed_) {
+    screen_.say(fmt::format("no checkpoint in {}: begins at the beginning", place_.run.string()));
+    return;
+  }
+  screen_.say(fmt::format("goes on after step {} (epoch {}) from {}", counters_.step, counters_.epoch + 1,
+                          resumed_->folder.string()));
+  if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
+    spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
+  }
+}
+
+/// What the plan counts for checkpoints: without --checkpoint-every there is but the one of a stop.
+std::size_t Trainer::staged_checkpoint_bytes() const {
+  return options_.checkpoint_every > 0 ? staged_bytes(plans_.front(), options_.optimizer) : 0;
 }
 
 std::int64_t Trainer::total_steps() const {
@@ -142,11 +228,17 @@ Summary Trainer::run() {
   data::LoaderOptions loading{.batch_size = plans_.front().request.batch_size,
                               .drop_last_batch = options_.drop_last,
                               .workers = options_.num_workers,
-                              .prefetch_factor = options_.prefetch_factor};
-  if (options_.epochs > 0) loading.epochs = options_.epochs;
-  data::Loader loader(
-      task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
-  train(loader);
+                              .prefetch_factor = options_.prefetch_factor,
+                              .first_epoch = counters_.next_epoch,
+                              .first_batch = counters_.next_batch};
+  if (options_.epochs > 0) loading.epochs = options_.epochs - counters_.next_epoch;
+  if (ends_evaluated_epoch() && evaluated_at_step_ != counters_.step)
+    evaluate_now(0);  // a stop came before it
+  if (counters_.step < total_steps()) {
+    data::Loader loader(
+        task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
+    train(loader);
+  }
   return finish();
 }
 
@@ -164,13 +256,13 @@ void Trainer::train(data::Loader& loader) {
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
     counters_.samples += static_cast<std::int64_t>(samples);
     metrics_.step_done(timing, feed.waited_ns(), static_cast<std::int64_t>(samples));
-    if (counters_.step == 1) first_step_done();
+    if (!made_a_step()) first_step_done();
     report(*batch);
     require_finite();
+    checkpointer_->check();
+    if (!counters_.stopped && ends_evaluated_epoch()) evaluate_now(batch->slot);
+    if (counters_.stopped || checkpointer_->due(counters_.step)) save_checkpoint();
     if (counters_.stopped) return;
-    if (batch->last_of_epoch && options_.eval_every > 0 && (batch->epoch + 1) % options_.eval_every == 0) {
-      evaluate_now(batch->slot);
-    }
     batch = next;
   }
 }
@@ -192,6 +284,8 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
 
   ++counters_.step;
   counters_.epoch = batch.epoch;
+  counters_.next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
+  counters_.next_batch = batch.last_of_epoch ? 0 : batch.index + 1;
   counters_.loss = control.loss;
   counters_.not_finite = control.not_finite > 0;
   counters_.stopped = control.stop_requests > 0;
@@ -201,6 +295,7 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
 
 void Trainer::first_step_done() {
   startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
+  if (folder_) folder_->forget_summary();
   if (options_.dump_gradients.empty() || !session_.speaks()) return;
   std::vector<NamedTensor> tensors = ParameterAccess(*session_.device, plans_.front(), *memory_).gradients();
   tensors.insert(tensors.begin(), loss_tensor(counters_.loss));
@@ -223,8 +318,29 @@ void Trainer::report(const DeviceBatch& batch) {
   if (screen_.due() || counters_.step == total) screen_.show(progress);
 }
 
+bool Trainer::ends_evaluated_epoch() const {
+  return counters_.step > 0 && counters_.next_batch == 0 && options_.eval_every > 0 &&
+         counters_.next_epoch % options_.eval_every == 0;
+}
+
+/// Not in step_ms and samples_per_s, as evaluations are not.
+void Trainer::save_checkpoint() {
+  metrics_.pause();
+  checkpointer_->save({.step = counters_.step,
+                       .epoch = counters_.next_epoch,
+                       .batch = counters_.next_batch,
+                       .samples = counters_.samples,
+                       .loss = counters_.loss,
+                       .evaluated_at_step = evaluated_at_step_,
+                       .settings = settings_,
+                       .machine = machine_,
+                       .algorithms = decisions_.algorithms});
+  metrics_.resume();
+}
+
 void Trainer::evaluate_now(std::size_t slot) {
-  if (task_.test_set == nullptr || evaluated_at_step_ == counters_.step) return;
+  const bool again = evaluated_at_step_ == counters_.step;
+  if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
                          slot, task_.test_set,
@@ -233,7 +349,7 @@ void Trainer::evaluate_now(std::size_t slot) {
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
   evaluated_at_step_ = counters_.step;
-  if (folder_) {
+  if (folder_ && !again) {
     folder_->log_evaluation(counters_.step, counters_.epoch, *evaluation_);
     screen_.say(evaluation_->classes
                     ? fmt::format("epoch {}: test loss {:.4f}, accuracy {:.4f} ({} samples)",
@@ -255,6 +371,8 @@ void Trainer::require_finite() const {
 
 Summary Trainer::finish() {
   if (!counters_.stopped && options_.eval_every > 0) evaluate_now(0);
+  if (options_.checkpoint_every > 0) save_checkpoint();
+  checkpointer_->wait();
   const std::vector<NamedTensor> weights =
       ParameterAccess(*session_.device, plans_.front(), *memory_).parameters();
   Summary summary{.world_size = session_.world.size,
@@ -272,22 +390,34 @@ Summary Trainer::finish() {
                   .eval = evaluation_,
                   .startup_ms = startup_ms_,
                   .plan_bytes = static_cast<std::int64_t>(session_.device->allocated_bytes() +
-                                                          plans_.front().arena.gradient_bytes),
+                                                          plans_.front().arena.gradient_bytes +
+                                                          staged_checkpoint_bytes()),
                   .weights_sha256 = sha256_of(weights),
                   .stopped = counters_.stopped};
   metrics_.fill(summary);
-  require_equal(*session_.communicator, "the final weights: a replica has drifted", summary.weights_sha256);
+  require_no_drift(session_.communicator->all_gather(summary.weights_sha256), counters_.step);
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
-  if (folder_) {
-    save_tensors(folder_->weights(), weights);
-    folder_->write_summary(summary);
-    screen_.say(fmt::format("{} after {} steps, {:.0f} samples/s, {}", counters_.stopped ? "stopped" : "done",
-                            summary.steps, summary.samples_per_s, folder_->path().string()));
-  }
+  if (folder_) write_results(summary, weights);
   session_.communicator->barrier();
   return summary;
+}
+
+void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
+  const std::string folder = folder_->path().string();
+  if (!made_a_step() && folder_->is_finished()) {
+    screen_.say(fmt::format("nothing is left to do after {} steps, {}", summary.steps, folder));
+    return;
+  }
+  save_tensors(folder_->weights(), weights);
+  folder_->write_summary(summary);
+  screen_.say(fmt::format("{} after {} steps, {:.0f} samples/s, {}", summary.stopped ? "stopped" : "done",
+                          summary.steps, summary.samples_per_s, folder));
+  if (summary.stopped) {
+    screen_.say(fmt::format("saved {}; go on with --resume auto --run-dir {}", checkpointer_->last().string(),
+                            folder));
+  }
 }
 
 }  // namespace lockstep::runtime

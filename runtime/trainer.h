@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "runtime/batch_feed.h"
+#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/resume.h"
 #include "runtime/evaluator.h"
 #include "runtime/executor.h"
 #include "runtime/output/memory_usage.h"
@@ -30,26 +32,36 @@ class Trainer {
   struct Counters {
     std::int64_t step = 0;
     std::int64_t epoch = 0;
-    std::int64_t samples = 0;  ///< over all ranks
-    double loss = 0;           ///< of the last step, over all ranks
+    std::int64_t next_epoch = 0;  ///< of the next batch
+    std::int64_t next_batch = 0;  ///< its index there
+    std::int64_t samples = 0;     ///< over all ranks
+    double loss = 0;              ///< of the last step, over all ranks
     bool not_finite = false;
     bool stopped = false;
   };
 
   void settle_batch_size();
+  void find_checkpoint();
   std::vector<PlanRequest> plan_requests() const;
   void make_plans();
+  AlgorithmChoices choose_algorithms();
   void set_up_parameters();
   void open_folder();
+  void tell_of_resumption();
   std::int64_t total_steps() const;
 
   void train(data::Loader& loader);
   StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
   void first_step_done();
   void report(const DeviceBatch& batch);
+  bool ends_evaluated_epoch() const;
   void evaluate_now(std::size_t slot);
+  void save_checkpoint();
+  std::size_t staged_checkpoint_bytes() const;
   void require_finite() const;
   Summary finish();
+  void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
+  bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   const Options options_;
   Session& session_;
@@ -59,6 +71,10 @@ class Trainer {
   StopRequest stop_request_;
   std::optional<RunFolder> folder_;
 
+  RunPlace place_;
+  std::optional<ResumePoint> resumed_;
+  Settings settings_;
+  Settings machine_;
   RunDecisions decisions_;
   std::vector<Plan> plans_;
   std::int64_t batch_size_ = 0;      ///< of this rank
@@ -67,6 +83,7 @@ class Trainer {
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<kernels::Stream> stream_;
+  std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;
   double startup_ms_ = 0;

@@ -8,6 +8,41 @@
 #include "comm/bootstrap/variables.h"
 
 namespace lockstep::comm {
+namespace {
+
+/// Kubeflow gives torchrun's options to each pod; whoever starts the ranks there reads them.
+std::string hint_of_kubernetes(const Variables& variables) {
+  for (const char* name : {"PET_NNODES", "PET_NPROC_PER_NODE"}) {
+    const auto count = variables.text(name);
+    if (!count || *count == "1" || *count == "1:1" || *count == "auto") continue;
+    return fmt::format("{}={}, which launch reads: start `launch trainer ...`", name, *count);
+  }
+  // The first pod's index is 0, and a job of one pod has that too: only a stated size of 1 makes it no hint.
+  const auto index = variables.text("JOB_COMPLETION_INDEX");
+  if (!index || variables.text("PET_NNODES") == "1") return {};
+  return fmt::format(
+      "JOB_COMPLETION_INDEX={}: start `launch --nnodes N --node_rank {} --master_addr ADDRESS trainer ...`",
+      *index, *index);
+}
+
+std::string hint_of_slurm(const Variables& variables) {
+  const auto tasks = variables.text("SLURM_NTASKS");
+  if (!tasks || *tasks == "1") return {};
+  return fmt::format("SLURM_NTASKS={}: start the tasks with srun", *tasks);
+}
+
+std::string hint_of_mpi(const Variables& variables) {
+  for (const char* name : {"PMI_SIZE", "MPI_LOCALNRANKS"}) {
+    if (const auto size = variables.text(name); size && *size != "1")
+      return fmt::format("{}={}", name, *size);
+  }
+  if (const auto rank = variables.text("PMI_RANK"); rank && *rank != "0")
+    return fmt::format("PMI_RANK={}", *rank);
+  if (const auto rank = variables.text("PMIX_RANK")) return fmt::format("PMIX_RANK={}", *rank);
+  return {};
+}
+
+}  // namespace
 
 Finding examine_alone(const Environment& environment) {
   World world;
@@ -22,18 +57,9 @@ std::string hint_at_more_ranks(const Environment& environment) {
   const Variables variables(environment);
   const bool step_of_one = variables.has("SLURM_STEP_ID") && variables.text("SLURM_NTASKS") == "1";
   if (step_of_one) return {};
-  if (const auto tasks = variables.text("SLURM_NTASKS"); tasks && *tasks != "1") {
-    return fmt::format("SLURM_NTASKS={}: start the tasks with srun", *tasks);
+  for (const auto& hint : {hint_of_kubernetes(variables), hint_of_slurm(variables), hint_of_mpi(variables)}) {
+    if (!hint.empty()) return hint;
   }
-  for (const char* name : {"PMI_SIZE", "MPI_LOCALNRANKS"}) {
-    if (const auto size = variables.text(name); size && *size != "1")
-      return fmt::format("{}={}", name, *size);
-  }
-  for (const char* name : {"PMI_RANK", "PMIX_RANK", "JOB_COMPLETION_INDEX"}) {
-    if (const auto rank = variables.text(name); rank && *rank != "0")
-      return fmt::format("{}={}", name, *rank);
-  }
-  if (variables.has("PMIX_RANK")) return "PMIX_RANK=0";
   return {};
 }
 

@@ -19,9 +19,10 @@ struct NamedSource {
   Source examine;
 };
 
-constexpr std::array<NamedSource, 5> sources{{{"launch", examine_launch},
+constexpr std::array<NamedSource, 6> sources{{{"launch", examine_launch},
                                               {"torchrun", examine_torchrun},
                                               {"openmpi", examine_openmpi},
+                                              {"pmix", examine_pmix},
                                               {"slurm", examine_slurm},
                                               {"alone", examine_alone}}};
 
@@ -48,7 +49,8 @@ World forced_world(const std::vector<Finding>& findings, const std::string& forc
     if (finding.world) return *finding.world;
     throw UsageError(fmt::format("--world {}: {}", forced, finding.reason));
   }
-  throw UsageError(fmt::format("--world {}: unknown; use launch, torchrun, openmpi, slurm or alone", forced));
+  throw UsageError(
+      fmt::format("--world {}: unknown; use launch, torchrun, openmpi, pmix, slurm or alone", forced));
 }
 
 }  // namespace

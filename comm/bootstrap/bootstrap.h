@@ -22,7 +22,8 @@ struct Finding {
   bool broken = false;  ///< its variables are there, but malformed or incomplete: `reason` tells
 };
 
-/// Every source in order of precedence: launch, torchrun, openmpi, slurm, alone. Never throws UsageError.
+/// Every source in order of precedence: launch, torchrun, openmpi, pmix, slurm, alone. Never throws
+/// UsageError.
 std::vector<Finding> examine(const Environment& environment);
 
 /// The World to use. `forced` (--world) names a source, or is empty. UsageError when two sources disagree

@@ -19,7 +19,8 @@ Finding examine_openmpi(const Environment& environment) {
   world.local_size = variables.required_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size);
   world.local_rank = variables.required_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, world.local_size - 1);
   // OMPI_COMM_WORLD_NODE_RANK is the place among all jobs' processes on the node, so the node's number is a
-  // guess.
+  // guess, right when every node has as many ranks, placed in blocks (--map-by slot). Who shares a node the
+  // ranks find out when they meet.
   world.node_count = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   world.master_addr = variables.text_or("MASTER_ADDR", world.master_addr);

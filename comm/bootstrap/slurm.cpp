@@ -40,6 +40,8 @@ Finding examine_slurm(const Environment& environment) {
   if (!variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty()) {
     return {"slurm", {}, "not a task of srun"};
   }
+  if (started_by_mpirun(variables))
+    return {"slurm", {}, "mpirun started this process; its daemons are the tasks"};
   World world;
   world.source = "slurm";
   world.size = variables.required_number("SLURM_NTASKS", 1, most_ranks);

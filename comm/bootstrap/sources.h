@@ -9,6 +9,7 @@ namespace lockstep::comm {
 Finding examine_launch(const Environment& environment);
 Finding examine_torchrun(const Environment& environment);
 Finding examine_openmpi(const Environment& environment);
+Finding examine_pmix(const Environment& environment);
 Finding examine_slurm(const Environment& environment);
 Finding examine_alone(const Environment& environment);
 

@@ -14,10 +14,23 @@ bool any_rank_variable(const Variables& variables) {
   return variables.has_any({"RANK", "WORLD_SIZE", "LOCAL_RANK"});
 }
 
+/// Kubeflow's PyTorchJob runs the program once in each pod, without LOCAL_RANK: PET_NNODES counts the pods.
+bool one_rank_a_pod(const Variables& variables) {
+  return !variables.has("LOCAL_RANK") && variables.has("PET_NNODES") &&
+         variables.text("PET_NNODES") == variables.text("WORLD_SIZE");
+}
+
 void check_complete(const Variables& variables) {
   const std::string missing =
-      variables.missing({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"});
+      one_rank_a_pod(variables)
+          ? variables.missing({"RANK", "MASTER_ADDR", "MASTER_PORT"})
+          : variables.missing({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"});
   if (missing.empty()) return;
+  if (missing == "LOCAL_RANK" && variables.has("PET_NPROC_PER_NODE")) {
+    throw UsageError(
+        "RANK and WORLD_SIZE are set without LOCAL_RANK, as a PyTorchJob with several processes a pod "
+        "does: start `launch trainer ...`, which reads PET_NPROC_PER_NODE");
+  }
   throw UsageError(
       fmt::format("RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT go together, but {} is not set: "
                   "set it, or name "
@@ -50,7 +63,12 @@ World read_world(const Variables& variables, const Environment& environment, con
   world.rank = variables.required_number("RANK", 0, world.size - 1);
   world.master_addr = *variables.text("MASTER_ADDR");
   world.master_port = variables.required_number("MASTER_PORT", 1, 65535);
-  read_node(variables, world);
+  if (one_rank_a_pod(variables)) {
+    world.node_count = world.size;
+    world.node_rank = world.rank;
+  } else {
+    read_node(variables, world);
+  }
   world.run_id = make_run_id(world, environment, {"TORCHELASTIC_RUN_ID"});
   return world;
 }

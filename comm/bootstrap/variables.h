@@ -29,6 +29,11 @@ class Variables {
   const Environment& environment_;
 };
 
+/// mpirun names each rank; PMIx's and Slurm's variables that it leaves beside are those of its daemons.
+inline bool started_by_mpirun(const Variables& variables) {
+  return variables.has("OMPI_COMM_WORLD_RANK");
+}
+
 inline constexpr int most_ranks = 1 << 20;
 
 }  // namespace lockstep::comm

@@ -62,10 +62,15 @@ std::optional<std::string> StoreClient::get(std::string_view key, Deadline deadl
 }
 
 std::string StoreClient::wait(std::string_view key, Deadline deadline) {
+  auto value = wait_for(key, deadline);
+  if (!value) throw CommError(fmt::format("nobody set {} in the store in time", key));
+  return *std::move(value);
+}
+
+std::optional<std::string> StoreClient::wait_for(std::string_view key, Deadline deadline) {
   // The server ends the wait at the deadline, so give its answer time to arrive.
   Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_per_port));
-  if (reply.type == Frame::Type::absent)
-    throw CommError(fmt::format("nobody set {} in the store in time", key));
+  if (reply.type == Frame::Type::absent) return std::nullopt;
   return std::move(reply.payload);
 }
 

@@ -28,6 +28,8 @@ class StoreClient {
   std::optional<std::string> get(std::string_view key, Deadline deadline);
   /// Waits until the key is there.
   std::string wait(std::string_view key, Deadline deadline);
+  /// The same; nothing at the deadline.
+  std::optional<std::string> wait_for(std::string_view key, Deadline deadline);
   /// Adds to a decimal number, 0 when absent; the sum.
   std::int64_t add(std::string_view key, std::int64_t amount, Deadline deadline);
   /// Sets `desired` when the value is `expected` (nothing: when the key is absent). True when it did so.

@@ -104,8 +104,9 @@ void Watchdog::beat(bool last) {
 std::string Watchdog::describe() const {
   std::string text = hooks_.whereabouts ? hooks_.whereabouts() : std::string();
   const Call call = node_.call_now();
-  if (!call.in_progress) return text;
-  return fmt::format("{}{}in {}", text, text.empty() ? "" : "; ", call.describe());
+  if (call.number == 0) return text;
+  return fmt::format("{}{}{} {}", text, text.empty() ? "" : "; ", call.in_progress ? "in" : "after",
+                     call.describe());
 }
 
 RankStatus Watchdog::read(int rank) {

@@ -15,6 +15,8 @@ class Deadline {
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds));
   }
 
+  static Deadline at(Clock::time_point when) { return Deadline(when); }
+
   bool passed() const { return Clock::now() >= when_; }
   Clock::time_point when() const { return when_; }
 

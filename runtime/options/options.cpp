@@ -144,9 +144,9 @@ void settle_dependent_defaults(Options& options) {
     throw UsageError(
         fmt::format("--device {}: this build has no such device; what is: auto, cpu", options.device));
   }
-  if (options.backend != "auto" && options.backend != "host") {
+  if (options.backend != "auto" && options.backend != "host" && options.backend != "mpi") {
     throw UsageError(
-        fmt::format("--backend {} is not in this version; what is: auto, host", options.backend));
+        fmt::format("--backend {} is not in this version; what is: auto, host, mpi", options.backend));
   }
 }
 

@@ -54,6 +54,9 @@ struct Options {
   bool insecure = false;
 
   std::filesystem::path run_dir;
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: only when stopped
+  std::int64_t keep = 3;              ///< checkpoints; 0: all
+  std::string resume;                 ///< auto, none, a path; empty: by whether a launcher restarted us
 
   std::int64_t log_every = 50;
   std::int64_t eval_every = 1;

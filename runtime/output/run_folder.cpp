@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,15 +17,20 @@
 namespace lockstep::runtime {
 namespace {
 
-std::filesystem::path made(std::filesystem::path path) {
-  for (const char* left : {"summary.json", "checkpoints"}) {
-    if (!std::filesystem::exists(path / left)) continue;
-    throw UsageError(fmt::format("{} already holds a run ({}): name another --run-dir", path.string(), left));
+/// Whole lines of steps up to `step`; what a killed run left half written goes too.
+std::string lines_up_to(std::int64_t step, const std::filesystem::path& log) {
+  std::ifstream file(log);
+  std::string kept;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
   }
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw DeviceError(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
-  return path;
+  return kept;
+}
+
+std::filesystem::path ready_log(const std::filesystem::path& log, std::optional<std::int64_t> resumed_at) {
+  if (resumed_at && std::filesystem::exists(log)) write_file_atomically(log, lines_up_to(*resumed_at, log));
+  return log;
 }
 
 double seconds_since_1970() {
@@ -33,9 +39,10 @@ double seconds_since_1970() {
 
 }  // namespace
 
-RunFolder::RunFolder(std::filesystem::path path)
-    : path_(made(std::move(path))),
-      log_(::open((path_ / "log.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+RunFolder::RunFolder(std::filesystem::path path, std::optional<std::int64_t> resumed_at)
+    : path_(std::move(path)),
+      log_(::open(ready_log(path_ / "log.jsonl", resumed_at).c_str(),
+                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
   if (log_.get() < 0) {
     throw DeviceError(
         fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
@@ -67,6 +74,16 @@ void RunFolder::log_evaluation(std::int64_t step, std::int64_t epoch, const Eval
 
 void RunFolder::write_summary(const Summary& summary) const {
   write_file_atomically(path_ / "summary.json", to_json(summary));
+}
+
+bool RunFolder::is_finished() const {
+  std::ifstream file(path_ / "summary.json");
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && !json.value("stopped", true);
+}
+
+void RunFolder::forget_summary() const {
+  std::filesystem::remove(path_ / "summary.json");
 }
 
 /// One write per line, so that a reader never sees half a line of a run that goes on.

@@ -55,7 +55,8 @@ struct Plan {
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions);
 
-/// Bytes that a run of these plans needs: arenas, optimizer state, workspace, two batch slots.
+/// Bytes that a run of these plans needs: arenas, optimizer state, workspace, two batch slots, and for
+/// checkpoints the staged copy (`staged_bytes`, set by who asks for them).
 struct MemoryNeed {
   std::size_t parameters = 0;
   std::size_t gradients = 0;
@@ -63,9 +64,10 @@ struct MemoryNeed {
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
+  std::size_t checkpoint = 0;
 
   std::size_t total() const {
-    return parameters + gradients + optimizer_state + activations + workspace + batch_slots;
+    return parameters + gradients + optimizer_state + activations + workspace + batch_slots + checkpoint;
   }
 };
 MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOptions& optimizer);

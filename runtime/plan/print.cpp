@@ -70,9 +70,9 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   text += fmt::format(
       "\nmemory per rank\n  parameters {}\n  gradients {}\n  optimizer state {}\n  activations {}\n  "
       "workspace {}\n"
-      "  batch slots {}\n  peak {} ({} bytes)\n",
+      "  batch slots {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
       size(need.parameters), size(need.gradients), size(need.optimizer_state), size(need.activations),
-      size(need.workspace), size(need.batch_slots), size(need.total()), need.total());
+      size(need.workspace), size(need.batch_slots), size(need.checkpoint), size(need.total()), need.total());
   return text;
 }
 

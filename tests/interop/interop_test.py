@@ -66,6 +66,19 @@ class Weights(InteropTest):
                     accuracy = (outputs.argmax(1) == targets).float().mean().item()
                     self.assertAlmostEqual(scores["accuracy"], accuracy, places=6)
 
+    def test_a_checkpoint_loads_into_pytorch_with_its_optimizers_state(self):
+        for model, (build, _) in MODELS.items():
+            with self.subTest(model):
+                samples, _, _ = self.write_samples(model, 50)
+                run_folder = self.run_on(samples, model, "--batch-size", 8, "--max-steps", 6, "--checkpoint-every", 3)
+                checkpoint = run_folder / "checkpoints" / "latest"
+                module = build()
+                module.load_state_dict(load_file(checkpoint / "model.safetensors"), strict=True)
+                shapes = {f"{name}.{state}": parameter.shape for name, parameter in module.named_parameters()
+                          for state in ("exp_avg", "exp_avg_sq")}
+                state = load_file(checkpoint / "optimizer.safetensors")
+                self.assertEqual({name: tensor.shape for name, tensor in state.items()}, shapes)
+
     def test_pytorchs_initialise_ours_and_gradients_agree(self):
         for model, (build, _) in MODELS.items():
             with self.subTest(model):

@@ -59,6 +59,37 @@ const Map slurm{{"SLURM_PROCID", "3"},
                 {"SLURM_STEP_ID", "0"},
                 {"SLURM_STEP_NODELIST", "gpu[01-03]"},
                 {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}};
+/// `srun --mpi=pmix` adds these.
+const Map pmix = slurm + Map{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "slurm.pmix.77.0"}};
+/// mpirun inside salloc on several nodes: its daemons are one task of a step on each other node.
+const Map daemon_step{{"SLURM_JOB_ID", "77"},
+                      {"SLURM_STEP_ID", "0"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_PROCID", "1"},
+                      {"SLURM_LOCALID", "0"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_STEP_NODELIST", "gpu[02-03]"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
+/// Two nodes with two ranks each, on the second.
+const Map openmpi_two_nodes =
+    openmpi + Map{{"OMPI_COMM_WORLD_RANK", "3"},       {"OMPI_COMM_WORLD_SIZE", "4"},
+                  {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                  {"OMPI_COMM_WORLD_NODE_RANK", "1"},  {"PMIX_RANK", "3"}};
+/// torchrun --standalone --nproc_per_node 2.
+const Map torchrun_one_node =
+    torchrun + Map{{"RANK", "1"},           {"WORLD_SIZE", "2"},       {"LOCAL_RANK", "1"},
+                   {"GROUP_RANK", "0"},     {"GROUP_WORLD_SIZE", "1"}, {"MASTER_ADDR", "localhost"},
+                   {"MASTER_PORT", "41231"}};
+/// A pod of Kubeflow's PyTorchJob with two pods of one process each, the program started directly.
+const Map pytorchjob{{"PYTHONUNBUFFERED", "1"},    {"MASTER_ADDR", "job-master-0"},
+                     {"MASTER_PORT", "23456"},     {"RANK", "1"},
+                     {"WORLD_SIZE", "2"},          {"PET_MASTER_ADDR", "job-master-0"},
+                     {"PET_MASTER_PORT", "23456"}, {"PET_NNODES", "2"},
+                     {"PET_NODE_RANK", "1"},       {"PET_NPROC_PER_NODE", "1"}};
+/// A node of Kubeflow's TrainJob: options for torchrun, no rank.
+const Map trainjob{{"JOB_COMPLETION_INDEX", "0"},           {"PET_NNODES", "2"},
+                   {"PET_NPROC_PER_NODE", "auto"},          {"PET_NODE_RANK", "0"},
+                   {"PET_MASTER_ADDR", "job-node-0-0.job"}, {"PET_MASTER_PORT", "29500"}};
 const Map batch_shell{{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}};
 
 }  // namespace
@@ -86,6 +117,20 @@ TEST_CASE("the world is read from whoever started us", "[bootstrap]") {
       {"Open MPI", openmpi, "openmpi", 2, 3, 2, 3, 0, 1, "127.0.0.1", 0, false},
       {"Open MPI with an address", openmpi + Map{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "99"}}, "openmpi", 2,
        3, 2, 3, 0, 1, "h", 99, false},
+      {"torchrun on one node", torchrun_one_node, "torchrun", 1, 2, 1, 2, 0, 1, "localhost", 41231, false},
+      {"mpirun on two nodes", openmpi_two_nodes, "openmpi", 3, 4, 1, 2, 1, 2, "127.0.0.1", 0, false},
+      {"mpirun in salloc, rank 0 beside mpirun",
+       openmpi + Map{{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "gpu[01-02]"}},
+       "openmpi", 2, 3, 2, 3, 0, 1, "127.0.0.1", 0, false},
+      {"mpirun in salloc, under a daemon", openmpi_two_nodes + daemon_step, "openmpi", 3, 4, 1, 2, 1, 2,
+       "127.0.0.1", 0, false},
+      {"srun --mpi=pmix", pmix, "pmix", 3, 5, 1, 2, 1, 3, "gpu01", 0, false},
+      {"a PyTorchJob's pod", pytorchjob, "torchrun", 1, 2, 0, 1, 1, 2, "job-master-0", 23456, false},
+      {"torchrun in a PyTorchJob's pod", pytorchjob + torchrun, "torchrun", 3, 4, 1, 2, 1, 2, "10.0.0.1",
+       29500, false},
+      {"launch in a TrainJob's node", trainjob + launch, "launch", 3, 4, 1, 2, 1, 2, "10.0.0.1", 29500, true},
+      {"a TrainJob of one node", trainjob + Map{{"PET_NNODES", "1"}}, "alone", 0, 1, 0, 1, 0, 1, "127.0.0.1",
+       0, false},
       {"Slurm", slurm, "slurm", 3, 5, 1, 2, 1, 3, "gpu01", 0, false},
       {"a step of one task", slurm + Map{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}},
        "alone", 0, 1, 0, 1, 0, 1, "127.0.0.1", 0, false},
@@ -156,7 +201,15 @@ TEST_CASE("never a silent world of one, never a guess", "[bootstrap]") {
       {batch_shell, "SLURM_NTASKS=4"},
       {{{"PMI_SIZE", "2"}}, "PMI_SIZE=2"},
       {{{"PMIX_RANK", "0"}}, "PMIX_RANK=0"},
-      {{{"JOB_COMPLETION_INDEX", "1"}}, "JOB_COMPLETION_INDEX=1"},
+      {{{"JOB_COMPLETION_INDEX", "1"}}, "JOB_COMPLETION_INDEX=1: start `launch --nnodes N --node_rank 1"},
+      {{{"JOB_COMPLETION_INDEX", "0"}}, "JOB_COMPLETION_INDEX=0"},
+      {trainjob, "PET_NNODES=2, which launch reads"},
+      {trainjob + Map{{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "4"}}, "PET_NPROC_PER_NODE=4"},
+      {trainjob + Map{{"PET_NNODES", "1:4"}}, "PET_NNODES=1:4"},
+      {pytorchjob + Map{{"WORLD_SIZE", "4"}, {"PET_NPROC_PER_NODE", "2"}}, "reads PET_NPROC_PER_NODE"},
+      {without(pytorchjob, "MASTER_PORT"), "but MASTER_PORT is not set"},
+      {{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "x"}}, "PMIX_RANK=1"},
+      {pmix + Map{{"PMIX_RANK", "5"}}, "PMIX_RANK=5 is no number from 0 to 4"},
   }));
   CAPTURE(row.variables);
   CHECK_THROWS_AS(find_world(environment(row.variables)), UsageError);
@@ -172,7 +225,13 @@ TEST_CASE("two sources that disagree are both shown, and --world decides", "[boo
   CHECK(find_world(both, "torchrun").rank == 3);
   CHECK(find_world(both, "openmpi").rank == 2);
   CHECK(find_world(both, "alone").size == 1);
+  CHECK_THROWS_WITH(
+      find_world(environment(pmix + Map{{"PMIX_RANK", "0"}})),
+      "pmix says rank 0 of 5, local rank 1 of 2, but slurm says rank 3 of 5, local rank 1 of 2: choose "
+      "with --world pmix or --world slurm");
   CHECK_THROWS_WITH(find_world(both, "slurm"), "--world slurm: not a task of srun");
+  CHECK_THROWS_WITH(find_world(environment(openmpi_two_nodes + daemon_step), "slurm"),
+                    "--world slurm: mpirun started this process; its daemons are the tasks");
   CHECK_THROWS_WITH(find_world(both, "launch"), tests::contains("LOCKSTEP_LAUNCH is not set"));
   CHECK_THROWS_WITH(find_world(both, "mpi"), tests::contains("unknown"));
 }
@@ -190,14 +249,17 @@ TEST_CASE("the run id is the same on all ranks and differs between runs", "[boot
 
 TEST_CASE("examine tells every source's finding", "[bootstrap]") {
   const auto findings = examine(environment(torchrun + Map{{"OMPI_COMM_WORLD_SIZE", "2"}}));
-  REQUIRE(findings.size() == 5);
+  REQUIRE(findings.size() == 6);
   CHECK(findings[0].source == "launch");
   CHECK_FALSE(findings[0].world);
   CHECK(findings[1].world);
   CHECK(findings[2].broken);
   CHECK(findings[2].reason == "OMPI_COMM_WORLD_RANK is not set");
   CHECK_FALSE(findings[3].broken);
-  CHECK(findings[4].source == "alone");
+  CHECK(findings[3].source == "pmix");
+  CHECK(findings[3].reason == "PMIX_RANK is not set");
+  CHECK(findings[4].source == "slurm");
+  CHECK(findings[5].source == "alone");
 }
 
 TEST_CASE("LOCKSTEP_LAUNCH is read back as written", "[bootstrap]") {

@@ -1,5 +1,6 @@
 #include "data/loader.h"
 
+#include <array>
 #include <condition_variable>
 #include <cstring>
 #include <future>
@@ -126,6 +127,28 @@ TEST_CASE("the last batch is smaller, or dropped") {
                  {.batch_size = 4, .drop_last_batch = true, .workers = workers, .epochs = 2});
     CHECK(deliver(drops).size() == 16);
   }
+}
+
+TEST_CASE("a loader that starts in mid-epoch gives what is left, then the next epochs whole") {
+  const int workers = GENERATE(0, 1, 3);
+  const auto take = [workers](std::int64_t first_epoch, std::int64_t first_batch, std::int64_t epochs) {
+    Loader loader(std::make_shared<Numbers>(10), in_order(10),
+                  {.batch_size = 3,
+                   .workers = workers,
+                   .first_epoch = first_epoch,
+                   .first_batch = first_batch,
+                   .epochs = epochs});
+    std::vector<std::array<std::int64_t, 3>> batches;
+    while (const auto batch = loader.next(kSoon())) {
+      batches.push_back({batch->epoch, batch->index, batch->samples});
+      loader.release(*batch);
+    }
+    return batches;
+  };
+  using Batches = std::vector<std::array<std::int64_t, 3>>;
+  CHECK(take(2, 2, 2) == Batches{{2, 2, 3}, {2, 3, 1}, {3, 0, 3}, {3, 1, 3}, {3, 2, 3}, {3, 3, 1}});
+  CHECK(take(5, 3, 1) == Batches{{5, 3, 1}});
+  CHECK(take(5, 4, 1).empty());
 }
 
 TEST_CASE("without a number of epochs it goes on for ever") {

@@ -11,7 +11,7 @@ const Job job = {.master_addr = "10.0.0.1",
                  .master_port = 4321,
                  .run_id = "id",
                  .role = "trainer",
-                 .world_size = 3,
+                 .local_size = 3,
                  .threads = 2,
                  .start_ns = 123456789,
                  .terminal_columns = 80};
@@ -38,6 +38,30 @@ TEST_CASE("a worker gets torchrun's variables over what was inherited") {
   }
   CHECK_FALSE(has(variables, "RANK=7"));
   CHECK_FALSE(has(variables, "MASTER_PORT=1"));
+}
+
+TEST_CASE("ranks count over all nodes") {
+  Job second = job;
+  second.node_rank = 1;
+  second.node_count = 2;
+  const auto variables = worker_environment({}, second, 2, "/tmp/e.json");
+  for (const char* variable : {"RANK=5", "LOCAL_RANK=2", "ROLE_RANK=5", "GROUP_RANK=1", "WORLD_SIZE=6",
+                               "LOCAL_WORLD_SIZE=3", "ROLE_WORLD_SIZE=6", "GROUP_WORLD_SIZE=2"}) {
+    INFO(variable);
+    CHECK(has(variables, variable));
+  }
+}
+
+TEST_CASE("the run's secret: launch's own unless the user has one") {
+  Job with_token = job;
+  with_token.token = "made";
+  CHECK(has(worker_environment({}, with_token, 0, "/tmp/e.json"), "LOCKSTEP_TOKEN=made"));
+  const auto given = worker_environment({"LOCKSTEP_TOKEN=mine"}, with_token, 0, "/tmp/e.json");
+  CHECK(has(given, "LOCKSTEP_TOKEN=mine"));
+  CHECK_FALSE(has(given, "LOCKSTEP_TOKEN=made"));
+  for (const std::string& variable : worker_environment({}, job, 0, "/tmp/e.json")) {
+    CHECK_FALSE(variable.starts_with("LOCKSTEP_TOKEN"));
+  }
 }
 
 TEST_CASE("the user's own thread count stays") {

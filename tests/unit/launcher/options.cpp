@@ -60,7 +60,6 @@ TEST_CASE("variables PET_<NAME> fill in what the command line leaves open") {
   CHECK(options.master_addr == "10.0.0.7");
   CHECK(options.master_port == 99);
   CHECK(options.no_python);
-  CHECK(complaint({"p"}, {{"PET_NNODES", "2"}}).find("not in this version") != std::string::npos);
 }
 
 TEST_CASE("defaults") {
@@ -87,10 +86,47 @@ TEST_CASE("an endpoint stands in for address and port; standalone ignores both")
 TEST_CASE("what one node needs nothing of is accepted, what is missing is refused") {
   CHECK(complaint({"--nnodes=1:1", "--node_rank=0", "--max_restarts=0", "--monitor_interval=5", "p"}) ==
         "accepted");
-  for (const char* option : {"--nnodes=2", "--nnodes=1:4", "--node_rank=1", "--max_restarts=3",
-                             "--rdzv_backend=etcd", "--numa_binding=node"}) {
+  for (const char* option :
+       {"--nnodes=1:4", "--max_restarts=3", "--rdzv_backend=etcd", "--numa_binding=node"}) {
     CHECK(complaint({option, "p"}).find("not in this version") != std::string::npos);
   }
+}
+
+TEST_CASE("several nodes: all are told the same, and which one they are") {
+  const Options options = parse({"--nnodes=2", "--node_rank=1", "--master_addr=hostA", "p"});
+  CHECK(options.nnodes == 2);
+  CHECK(options.node_rank == 1);
+  CHECK(options.master_port == 29500);
+  CHECK(options.run_id == "none");
+  CHECK(parse({"--nnodes=2:2", "--rdzv_endpoint=hostA:7", "--rdzv_id=x", "p"}).master_port == 7);
+  CHECK(parse({"--nnodes=2:2", "--rdzv_endpoint=hostA:7", "--rdzv_id=x", "p"}).run_id == "x");
+
+  const Variables kubeflow = {{"PET_NNODES", "3"},
+                              {"PET_NODE_RANK", "2"},
+                              {"PET_MASTER_ADDR", "job-node-0-0.job"},
+                              {"PET_MASTER_PORT", "29400"},
+                              {"PET_NPROC_PER_NODE", "auto"}};
+  const Options pod = parse({"p"}, kubeflow);
+  CHECK(pod.nnodes == 3);
+  CHECK(pod.node_rank == 2);
+  CHECK(pod.master_addr == "job-node-0-0.job");
+  CHECK(pod.master_port == 29400);
+  CHECK(pod.nproc_per_node == "auto");
+
+  for (const Arguments& wrong : {Arguments{"--nnodes=2", "p"},
+                                 {"--nnodes=2", "--master_addr=h", "--node_rank=2", "p"},
+                                 {"--nnodes=2", "--master_addr=h", "--node_rank=-1", "p"},
+                                 {"--node_rank=1", "p"},
+                                 {"--nnodes=0", "p"},
+                                 {"--nnodes=x", "p"},
+                                 {"--nnodes=1:4", "--master_addr=h", "p"},
+                                 {"--nnodes=2", "--standalone", "p"},
+                                 {"--nnodes=2", "--master_addr=h", "--rdzv_backend=c10d", "p"}}) {
+    INFO(wrong.front() << ' ' << wrong[1]);
+    CHECK(complaint(wrong) != "accepted");
+  }
+  CHECK(complaint({"--nnodes=2", "p"}).find("--master-addr") != std::string::npos);
+  CHECK(complaint({"--nnodes=1:4", "p"}).find("not in this version") != std::string::npos);
 }
 
 TEST_CASE("bad values") {

@@ -26,12 +26,13 @@ TEST_CASE("the report names the first cause, its message, and the others") {
   const Ending cause = {.rank = 1, .code = 0, .signal = SIGSEGV, .when = start + milliseconds(3210)};
   const Ending other = {
       .rank = 0, .code = 5, .signal = 0, .when = start + milliseconds(3300), .after_failure = true};
-  const std::vector<RankFacts> ranks = {{.pid = 122, .started = start, .message = ""},
-                                        {.pid = 123, .started = start, .message = "index out of range"}};
+  const std::vector<RankFacts> ranks = {
+      {.rank = 4, .pid = 122, .started = start, .message = ""},
+      {.rank = 5, .pid = 123, .started = start, .message = "index out of range"}};
   CHECK(failure_report(cause, {cause, other}, ranks, "hostA", std::nullopt) ==
-        "launch: rank 1 (pid 123) was killed by SIGSEGV after 3.2 s [local rank 1, host hostA]\n"
+        "launch: rank 5 (pid 123) was killed by SIGSEGV after 3.2 s [local rank 1, host hostA]\n"
         "launch:   it said: index out of range\n"
-        "launch:   then rank 0 left with exit code 5\n");
+        "launch:   then rank 4 left with exit code 5\n");
 }
 
 TEST_CASE("a stop after saving is no failure") {

@@ -27,6 +27,8 @@ TEST_CASE("defaults are those of the contract") {
   CHECK(options.eval_every == 1);
   CHECK(options.bucket_cap_mb == 25);
   CHECK(options.timeout == 600);
+  CHECK(options.checkpoint_every == 0);
+  CHECK(options.keep == 3);
   CHECK(parse_options({"--optimizer=adamw"}).optimizer.weight_decay == 0.01);
   CHECK(parse_options({"--optimizer=adamw", "--weight-decay=0"}).optimizer.weight_decay == 0);
   CHECK(parse_options({"--max-steps", "3"}).epochs == 0);
@@ -50,8 +52,8 @@ TEST_CASE("unknown options and abbreviations meet the nearest name") {
 }
 
 TEST_CASE("every option refuses a bad value in one line that names it") {
-  const Words texts{"model",   "init-from", "dataset", "data-dir",      "device",
-                    "backend", "world",     "run-dir", "dump-gradients", "interface", "token-file"};
+  const Words texts{"model", "init-from", "dataset",        "data-dir",  "device",     "backend",
+                    "world", "run-dir",   "dump-gradients", "interface", "token-file", "resume"};
   for (const OptionEntry& entry : option_table()) {
     if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
     const std::string message = refusal({"--" + entry.name + "=?"});

@@ -1,0 +1,220 @@
+#include "comm/direct/direct_communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "comm/direct/mesh.h"
+#include "comm/host/tree_sum.h"
+#include "comm/store/tcp.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+
+/// Broadcasts go through the store, which holds a message of this size for each of few calls.
+constexpr std::size_t broadcast_piece = std::size_t{4} << 20;
+
+/// What a rank that has finished waits for the others to finish too.
+constexpr Seconds time_to_leave{5};
+
+std::string host_name() {
+  std::string name(256, '\0');
+  if (gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return name.c_str();
+}
+
+std::vector<int> node_numbers(const std::vector<RankCard>& cards) {
+  std::vector<int> numbers;
+  for (const RankCard& card : cards) {
+    numbers.push_back(static_cast<int>(std::ranges::find(cards, card.node, &RankCard::node) - cards.begin()));
+  }
+  return numbers;
+}
+
+NodeMembers members_of(const Placement& placement, const World& world) {
+  const auto& ranks = placement.members(placement.node_of(world.rank));
+  return {.ranks = ranks,
+          .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
+          .meeting = fmt::format("lockstep-{}-{}", world.run_id, ranks.front())};
+}
+
+std::int64_t nanoseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+}  // namespace
+
+DirectCommunicator::DirectCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
+                                       Deadline deadline)
+    : world_(world), rendezvous_(std::move(rendezvous)), tree_(world.size) {
+  meet(options, deadline);
+  start_watching(deadline);
+}
+
+void DirectCommunicator::meet(const CommOptions& options, Deadline deadline) {
+  Doorman doorman(listen_in_range(rendezvous_.own_address, options.first_port, options.last_port),
+                  rendezvous_.credentials);
+  cards_ = call_roll(rendezvous_.store, world_.rank, world_.size,
+                     {.node = node_hint(options.node),
+                      .host = host_name(),
+                      .pid = static_cast<int>(getpid()),
+                      .address = rendezvous_.own_address,
+                      .port = doorman.port()},
+                     deadline);
+  placement_.emplace(node_numbers(cards_));
+  node_.emplace(members_of(*placement_, world_), options.timeout);
+  links_ = connect_peers(*placement_, world_.rank, cards_, rendezvous_.credentials, doorman, deadline);
+  exchange_.emplace(*placement_, *node_, links_);
+  gather_.emplace(rendezvous_.store, *node_, cards_);
+}
+
+void DirectCommunicator::start_watching(Deadline deadline) {
+  outside_.emplace(connect_again({}, deadline), world_.rank);
+  watchdog_.emplace(*node_, world_.size, &*outside_);
+  listener_.emplace(
+      connect_again(name_of(world_.rank, cards_[static_cast<std::size_t>(world_.rank)]), deadline), *node_,
+      name_of(0, cards_.front()));
+  if (rendezvous_.server == nullptr) return;
+  rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
+    node_->abort(fmt::format("{} was lost: {}", name, reason));
+  });
+}
+
+StoreClient DirectCommunicator::connect_again(const std::string& name, Deadline deadline) const {
+  return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline,
+                              name);
+}
+
+DirectCommunicator::~DirectCommunicator() {
+  leave_together();
+  if (rendezvous_.server != nullptr) rendezvous_.server->on_lost({});
+  for (Link& link : links_) link.say_goodbye();
+}
+
+void DirectCommunicator::leave_together() noexcept {
+  if (failed() || std::uncaught_exceptions() > 0) return;
+  try {
+    const auto scope = node_->begin(Call::Kind::barrier, 0);
+    (*gather_)("leaves");
+  } catch (const std::exception&) {
+    // Somebody is gone already; there is nothing left to lose.
+  }
+}
+
+template <class Body>
+auto DirectCommunicator::guarded(Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const PeerTrouble& trouble) {
+    fail(explain(trouble));
+  } catch (const CommError& error) {
+    fail(error.what());
+  }
+}
+
+/// The first cause of all nodes is what this rank reports, not the echo that it may have met.
+void DirectCommunicator::fail(const std::string& reason) {
+  node_->abort(reason);
+  const FailureReport report = watchdog_->report();
+  throw CommError(report.cause);
+}
+
+std::string DirectCommunicator::explain(const PeerTrouble& trouble) {
+  const std::string ranks =
+      trouble.ranks.size() == 1
+          ? name_of(trouble.ranks[0], cards_[static_cast<std::size_t>(trouble.ranks[0])])
+          : name_of_ranks(trouble.ranks);
+  switch (trouble.kind) {
+    case PeerTrouble::Kind::lost:
+      return fmt::format("{} closed its connection", ranks);
+    case PeerTrouble::Kind::left:
+      return fmt::format("{} left the group before the end of {}", ranks, node_->call().describe());
+    case PeerTrouble::Kind::silent:
+      break;
+  }
+  return fmt::format("{} did not finish {} within {:g} s", ranks, node_->call().describe(),
+                     node_->timeout().count());
+}
+
+std::span<std::byte> DirectCommunicator::allocate_arena(std::size_t bytes) {
+  const auto scope = node_->begin(Call::Kind::allocate_arena, bytes);
+  return guarded([&] {
+    node_->map_arenas(bytes);
+    return node_->arena().first(bytes);
+  });
+}
+
+ExchangeTiming DirectCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
+                                              ExchangeLabel label, kernels::Stream&) {
+  const std::size_t bytes = count * size_of(dtype);
+  if (offset % cache_line != 0 || offset + bytes > node_->arena().size()) {
+    throw std::invalid_argument("all_reduce: the range is not aligned or not in the arena");
+  }
+  const auto scope =
+      node_->begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
+  guarded([&] { exchange_->all_reduce(offset, bytes, dtype); });
+  return {.skew_ns = nanoseconds(exchange_->all_here() - node_->call().start),
+          .transfer_ns = nanoseconds(Clock::now() - exchange_->all_here())};
+}
+
+void DirectCommunicator::all_reduce_sum(std::span<double> values) {
+  const auto scope = node_->begin(Call::Kind::all_reduce_sum, values.size_bytes());
+  const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  const std::vector<std::string> texts = guarded([&] { return (*gather_)(mine); });
+  std::vector<std::vector<double>> all(texts.size(), std::vector<double>(values.size()));
+  std::vector<const double*> inputs;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].size() != values.size_bytes()) fail(fmt::format("rank {} sums other values", rank));
+    std::memcpy(all[rank].data(), texts[rank].data(), values.size_bytes());
+    inputs.push_back(all[rank].data());
+  }
+  double* const output = values.data();
+  tree_sum(tree_, std::span<const double* const>(inputs), std::span<double* const>(&output, 1),
+           values.size());
+}
+
+void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {
+  const auto scope = node_->begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
+  do {
+    const auto piece = bytes.first(std::min(bytes.size(), broadcast_piece));
+    const std::string_view mine(reinterpret_cast<const char*>(piece.data()),
+                                world_.rank == root ? piece.size() : 0);
+    const std::string sent =
+        guarded([&] { return std::move((*gather_)(mine)[static_cast<std::size_t>(root)]); });
+    if (sent.size() != piece.size()) fail(fmt::format("rank {} broadcasts {} bytes", root, sent.size()));
+    std::memcpy(piece.data(), sent.data(), piece.size());
+    bytes = bytes.subspan(piece.size());
+  } while (!bytes.empty());
+}
+
+std::vector<std::string> DirectCommunicator::all_gather(std::string_view mine) {
+  const auto scope = node_->begin(Call::Kind::all_gather, 0);
+  return guarded([&] { return (*gather_)(mine); });
+}
+
+void DirectCommunicator::barrier() {
+  const auto scope = node_->begin(Call::Kind::barrier, 0);
+  guarded([&] { (*gather_)({}); });
+}
+
+void DirectCommunicator::abort(std::string_view reason) noexcept {
+  try {
+    node_->abort(fmt::format("rank {}: {}", world_.rank, reason));
+  } catch (const std::exception&) {
+    node_->abort(reason);
+  }
+}
+
+std::optional<FailureReport> DirectCommunicator::failure_report() {
+  if (!failed()) return std::nullopt;
+  return watchdog_->report();
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/direct/exchange.h"
+#include "comm/direct/link.h"
+#include "comm/direct/placement.h"
+#include "comm/direct/roll_call.h"
+#include "comm/direct/store_gather.h"
+#include "comm/direct/store_outside.h"
+#include "comm/host/node_ranks.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/watch/watchdog.h"
+
+namespace lockstep::comm {
+
+/// Ranks of several nodes: gradients take the direct exchange over data connections, everything rare goes
+/// through the store. The sums have the same bits as on one node.
+class DirectCommunicator final : public Communicator {
+ public:
+  /// Meets the other ranks by the deadline. CommError names who did not come.
+  DirectCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
+                     Deadline deadline);
+  ~DirectCommunicator() override;
+
+  const World& world() const override { return world_; }
+  std::string_view backend() const override { return "host"; }
+  std::span<std::byte> allocate_arena(std::size_t bytes) override;
+  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+                            kernels::Stream& stream) override;
+  void all_reduce_sum(std::span<double> values) override;
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  std::vector<std::string> all_gather(std::string_view mine) override;
+  void barrier() override;
+  void abort(std::string_view reason) noexcept override;
+  bool failed() const noexcept override { return node_->shared().aborted(); }
+  void watch(WatchHooks hooks) override { watchdog_->set_hooks(std::move(hooks)); }
+  std::optional<FailureReport> failure_report() override;
+
+ private:
+  void meet(const CommOptions& options, Deadline deadline);
+  void start_watching(Deadline deadline);
+  StoreClient connect_again(const std::string& name, Deadline deadline) const;
+  /// Nobody is in a collective any more and nobody starts one: who closes now is not lost.
+  void leave_together() noexcept;
+  /// Runs a collective; whatever ends it ends every wait of every rank, with the first cause.
+  template <class Body>
+  auto guarded(Body body) -> decltype(body());
+  [[noreturn]] void fail(const std::string& reason);
+  std::string explain(const PeerTrouble& trouble);
+
+  World world_;
+  Rendezvous rendezvous_;
+  std::vector<RankCard> cards_;
+  std::optional<Placement> placement_;
+  std::optional<NodeRanks> node_;
+  std::vector<Link> links_;
+  std::optional<DirectExchange> exchange_;
+  std::optional<StoreGather> gather_;
+  SumTree tree_;
+  std::optional<StoreOutside> outside_;
+  std::optional<Watchdog> watchdog_;
+  std::optional<AbortListener> listener_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi/session.h"
+
+namespace lockstep::comm {
+
+/// MPI's collectives behind our contract. What differs from `host`: sums are taken in MPI's order (the same
+/// bits on every rank and in every run with as many ranks, not those of `host`); a timeout cannot name the
+/// missing ranks; and ExchangeTiming has the whole time as transfer and no skew, since telling them apart
+/// would cost a barrier. bf16 and f16 are summed in f32 and rounded once.
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(const World& world, const CommOptions& options);
+
+  const World& world() const override { return world_; }
+  std::string_view backend() const override { return "mpi"; }
+  std::span<std::byte> allocate_arena(std::size_t bytes) override;
+  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+                            kernels::Stream& stream) override;
+  void all_reduce_sum(std::span<double> values) override;
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  std::vector<std::string> all_gather(std::string_view mine) override;
+  void barrier() override;
+  void abort(std::string_view reason) noexcept override;
+
+ private:
+  struct FreeArena {
+    void operator()(std::byte* memory) const;
+  };
+
+  /// What reports call the collective in progress.
+  std::string name_call(std::string_view kind, ExchangeLabel label = {}) const;
+  Deadline begin_call();
+  void sum(void* values, std::size_t count, MpiNumber type, const std::string& what,
+           const Deadline& deadline);
+  template <class Half>
+  void sum_halves(Half* values, std::size_t count, const std::string& what, const Deadline& deadline);
+  void gather(std::span<const std::byte> mine, std::span<std::byte> all, const std::vector<int>& sizes,
+              const std::string& what, const Deadline& deadline);
+
+  World world_;
+  Seconds timeout_;
+  std::unique_ptr<std::byte, FreeArena> arena_;  // outlives MPI, which may still know of it
+  std::size_t arena_bytes_ = 0;
+  std::vector<float> widened_;  ///< a piece of bf16 or f16 values
+  std::uint32_t calls_ = 0;
+  std::shared_ptr<MpiSession> session_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,68 @@
+#include "runtime/checkpoint/checkpointer.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/drift.h"
+
+namespace lockstep::runtime {
+namespace {
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// What a rank tells the others before a checkpoint: "<fingerprint of its weights> <time>".
+struct Word {
+  std::string fingerprint;
+  std::string time;
+};
+
+Word word_from(const std::string& text) {
+  const std::size_t space = text.find(' ');
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterAccess& replica,
+                           const RunPlace& place, const Options& options, std::int64_t saved_step)
+    : communicator_(communicator),
+      replica_(replica),
+      optimizer_(options.optimizer),
+      shelf_(place.checkpoints()),
+      every_(options.checkpoint_every),
+      saved_step_(saved_step) {
+  if (place.keeps) writer_.emplace(shelf_, options.keep);
+}
+
+void Checkpointer::save(RunState state) {
+  if (state.step == saved_step_) return;
+  const std::string mine = fmt::format("{} {:.3f}", replica_.fingerprint(), seconds_since_1970());
+  std::vector<std::string> fingerprints;
+  for (const std::string& text : communicator_.all_gather(mine)) {
+    // Rank 0's clock for all, so that copies on several disks are the same files.
+    if (fingerprints.empty()) state.time = std::stod(word_from(text).time);
+    fingerprints.push_back(word_from(text).fingerprint);
+  }
+  require_no_drift(fingerprints, state.step);
+  saved_step_ = state.step;
+  if (!writer_) return;
+  CheckpointContent& content = writer_->staging();
+  content.step = state.step;
+  content.state = to_json(state);
+  replica_.parameters(content.weights);
+  replica_.optimizer_state(optimizer_, content.optimizer);
+  writer_->start();
+}
+
+void Checkpointer::check() {
+  if (writer_) writer_->check();
+}
+
+void Checkpointer::wait() {
+  if (writer_) writer_->wait();
+}
+
+}  // namespace lockstep::runtime

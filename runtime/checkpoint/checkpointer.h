@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "comm/communicator.h"
+#include "runtime/checkpoint/run_place.h"
+#include "runtime/checkpoint/run_state.h"
+#include "runtime/checkpoint/writer.h"
+#include "runtime/parameters.h"
+
+namespace lockstep::runtime {
+
+/// Saves a run while it goes on. Every rank has one; those that `place.keeps` write.
+class Checkpointer {
+ public:
+  /// `saved_step`: of the checkpoint in RUN/ that the run goes on from; -1: there is none.
+  Checkpointer(comm::Communicator& communicator, const ParameterAccess& replica, const RunPlace& place,
+               const Options& options, std::int64_t saved_step);
+
+  bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
+  /// Collective, between an update and the next; nothing is done for a step that is saved. Compares the
+  /// replicas, copies this one, and begins to write the copy. CommError names a replica that has drifted;
+  /// nothing is saved then.
+  void save(RunState state);
+  /// Throws what went wrong in a write since; does not wait.
+  void check();
+  /// Until all is on the disk.
+  void wait();
+  /// Of the last checkpoint that was saved.
+  std::filesystem::path last() const { return shelf_.place_of(saved_step_); }
+
+ private:
+  comm::Communicator& communicator_;
+  const ParameterAccess replica_;
+  const model::OptimizerOptions optimizer_;
+  const CheckpointShelf shelf_;
+  const std::int64_t every_;
+  std::optional<CheckpointWriter> writer_;
+  std::int64_t saved_step_;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,129 @@
+#include "runtime/checkpoint/run_state.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/error.h"
+#include "kernels/base/version.h"
+#include "runtime/options/table.h"
+#include "runtime/requests.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int format = 1;
+
+Json to_object(const Settings& settings) {
+  Json object = Json::object();
+  for (const auto& [name, value] : settings) object[name] = value;
+  return object;
+}
+
+Settings from_object(const Json& object) {
+  Settings settings;
+  for (const auto& [name, value] : object.items()) settings.emplace_back(name, value.get<std::string>());
+  return settings;
+}
+
+Settings::const_iterator find(const Settings& settings, const std::string& name) {
+  return std::ranges::find(settings, name, &Settings::value_type::first);
+}
+
+std::string value_in(const Settings& settings, const std::string& name) {
+  const auto found = find(settings, name);
+  return found == settings.end() || found->second.empty() ? "not given" : found->second;
+}
+
+}  // namespace
+
+std::string to_json(const RunState& s) {
+  const Json json{{"format", format},
+                  {"version", version()},
+                  {"time", s.time},
+                  {"step", s.step},
+                  {"epoch", s.epoch},
+                  {"batch", s.batch},
+                  {"samples", s.samples},
+                  {"loss", s.loss},
+                  {"evaluated_at_step", s.evaluated_at_step},
+                  {"settings", to_object(s.settings)},
+                  {"machine", to_object(s.machine)},
+                  {"algorithms", s.algorithms}};
+  return json.dump(2) + "\n";
+}
+
+RunState read_run_state(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format") != format) {
+      throw DataError(fmt::format("{}: format {}, this version reads {}", path.string(),
+                                  json.at("format").dump(), format));
+    }
+    return {.step = json.at("step"),
+            .epoch = json.at("epoch"),
+            .batch = json.at("batch"),
+            .samples = json.at("samples"),
+            .loss = json.at("loss"),
+            .evaluated_at_step = json.at("evaluated_at_step"),
+            .time = json.at("time"),
+            .settings = from_object(json.at("settings")),
+            .machine = from_object(json.at("machine")),
+            .algorithms = json.at("algorithms").get<AlgorithmChoices>()};
+  } catch (const Json::exception& error) {
+    throw DataError(fmt::format("{}: is no state of a run: {}", path.string(), error.what()));
+  }
+}
+
+const std::vector<std::string>& free_options() {
+  static const std::vector<std::string> names{
+      "init-from",        "data-dir", "num-workers", "prefetch-factor", "epochs",     "max-steps",
+      "device",           "threads",  "benchmark",   "backend",         "no-overlap", "bucket-cap-mb",
+      "first-bucket-mb",  "timeout",  "world",       "interface",       "port-range", "token-file",
+      "insecure",         "run-dir",  "log-every",   "eval-every",      "progress",   "quiet",
+      "checkpoint-every", "keep",     "resume",      "dump-gradients"};
+  return names;
+}
+
+Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples) {
+  Settings settings{{"ranks", std::to_string(world.size)},
+                    {"samples of the training set", std::to_string(training_samples)},
+                    {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))}};
+  for (const OptionEntry& entry : option_table()) {
+    const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";
+    if (sizes_a_batch || std::ranges::count(free_options(), entry.name) != 0) continue;
+    settings.emplace_back("--" + entry.name, entry.show(options));
+  }
+  return settings;
+}
+
+std::string differences(const Settings& saved, const Settings& now) {
+  Settings all = saved;
+  for (const auto& setting : now) {
+    if (find(saved, setting.first) == saved.end()) all.push_back(setting);
+  }
+  std::string text;
+  for (const auto& [name, unused] : all) {
+    const std::string before = value_in(saved, name);
+    const std::string after = value_in(now, name);
+    if (before == after) continue;
+    text += fmt::format("{}{} {} (now {})", text.empty() ? "" : ", ", name, before, after);
+  }
+  return text;
+}
+
+void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
+                           const Settings& now) {
+  const std::string text = differences(saved, now);
+  if (text.empty()) return;
+  throw UsageError(
+      fmt::format("{} was made with {}: give the same to go on, or another --run-dir to begin anew",
+                  checkpoint.string(), text));
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/world.h"
+#include "runtime/options/options.h"
+#include "runtime/plan/plan.h"
+
+namespace lockstep::runtime {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+/// Where a run stands between two steps: state.json. With the tensors it is all that a run needs to go on to
+/// the bit, since what is random is drawn by counters (seed, epoch, step) and not from a generator's state.
+struct RunState {
+  std::int64_t step = 0;     ///< done
+  std::int64_t epoch = 0;    ///< of the next batch, counted from 0
+  std::int64_t batch = 0;    ///< the next batch of each rank in that epoch
+  std::int64_t samples = 0;  ///< over all ranks
+  double loss = 0;           ///< of the last step
+  std::int64_t evaluated_at_step = -1;
+  double time = 0;  ///< seconds since 1970, by rank 0's clock
+  Settings settings;
+  Settings machine;
+  AlgorithmChoices algorithms;
+};
+
+std::string to_json(const RunState& state);
+/// DataError names the file.
+RunState read_run_state(const std::filesystem::path& file);
+
+/// What decides a run's numbers: every option but those that only say how, where and for how long it runs,
+/// the ranks, and the samples. A run goes on only with equal settings.
+Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
+
+/// Names of the options that may differ when a run goes on.
+const std::vector<std::string>& free_options();
+
+/// UsageError names each setting that differs, with the checkpoint's value and this run's.
+void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
+                           const Settings& now);
+
+/// What differs, as "--lr 0.1 (now 0.2)"; empty if nothing does.
+std::string differences(const Settings& saved, const Settings& now);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,160 @@
+// One rank of tests/cluster/mpi.cpp, started by mpirun: plays the scenario that its argument names and tells
+// by "passed", or by an error's line and exit code.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "comm/bootstrap/bootstrap.h"
+#include "comm/mpi/half.h"
+#include "comm/mpi/library.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+struct NoStream : kernels::Stream {
+  void synchronize() override {}
+};
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(fmt::format("not so: {}", what));
+}
+
+std::unique_ptr<Communicator> open_group(const World& world, Seconds timeout = Seconds(20)) {
+  return make_mpi_communicator(world, {.timeout = timeout});
+}
+
+template <class Number>
+Number element_of(std::size_t index, int rank) {
+  return static_cast<Number>(static_cast<double>(index % 7) + rank);  // small: sums are exact
+}
+
+template <class Number>
+void check_sum(Communicator& group, std::span<std::byte> arena, std::size_t offset, std::size_t count,
+               DType dtype) {
+  const World& world = group.world();
+  auto* const values = reinterpret_cast<Number*>(arena.data() + offset);
+  for (std::size_t i = 0; i < count; ++i) values[i] = element_of<Number>(i, world.rank);
+  NoStream stream;
+  const auto timing = group.all_reduce(offset, count, dtype, {.bucket = 0, .first_parameter = "p"}, stream);
+  require(timing.transfer_ns > 0, "the transfer took time");
+  const double ranks = world.size * (world.size - 1) / 2.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    require(static_cast<double>(values[i]) == static_cast<double>(i % 7) * world.size + ranks,
+            "the sum is right");
+  }
+}
+
+/// 1 + 2^-9 - 1 on three ranks: bf16 has 8 bits, so summing in bf16 would lose the middle term.
+template <class Half>
+void check_sum_of_halves(Communicator& group, std::span<std::byte> arena, DType dtype, float small) {
+  auto* const values = reinterpret_cast<Half*>(arena.data());
+  const float terms[] = {1.0F, small, -1.0F};
+  narrow(terms[group.world().rank], values[0]);
+  NoStream stream;
+  group.all_reduce(0, 1, dtype, {}, stream);
+  require(widen(values[0]) == small, "halves are summed in f32");
+}
+
+/// For three ranks.
+void play_collectives(const World& world) {
+  const auto group = open_group(world);
+  require(group->backend() == "mpi", "the name");
+  constexpr std::size_t offset = 64;
+  constexpr std::size_t most = 1'500'000;  // three pieces and a rest
+  const auto arena = group->allocate_arena(offset + most * sizeof(float));
+  require(arena[arena.size() - 1] == std::byte{0}, "the arena is zeroed");
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{524'289}, most}) {
+    check_sum<float>(*group, arena, offset, count, DType::f32);
+  }
+  check_sum<double>(*group, arena, 0, 1000, DType::f64);
+  check_sum_of_halves<BFloat16>(*group, arena, DType::bf16, 0x1p-9F);
+  check_sum_of_halves<Float16>(*group, arena, DType::f16, 0x1p-12F);
+
+  std::vector<double> sums{1.0, static_cast<double>(world.rank)};
+  group->all_reduce_sum(sums);
+  require(sums == std::vector<double>{3, 3}, "sums of doubles");
+
+  std::string text = world.rank == 2 ? "from 2" : "......";
+  group->broadcast(std::as_writable_bytes(std::span(text)), 2);
+  require(text == "from 2", "the broadcast");
+
+  const auto texts = group->all_gather(std::string(static_cast<std::size_t>(world.rank) * 3, 'x'));
+  require(texts == std::vector<std::string>{"", "xxx", "xxxxxx"}, "the texts");
+  group->barrier();
+}
+
+/// Rank 1 never comes.
+void play_timeout(const World& world) {
+  const auto group = open_group(world, Seconds(1));
+  group->allocate_arena(64);
+  NoStream stream;
+  if (world.rank == 1) pause();
+  group->all_reduce(0, 4, DType::f32, {.bucket = 3, .first_parameter = "fc.weight"}, stream);
+}
+
+/// Rank 1 fails by itself while rank 0 waits for it.
+void play_failure(const World& world) {
+  const auto group = open_group(world);
+  if (world.rank == 1) throw DataError("file x, offset 3: damaged");
+  group->barrier();
+}
+
+void play_abort(const World& world) {
+  const auto group = open_group(world);
+  if (world.rank == 1) group->abort("enough");
+  group->barrier();
+}
+
+void play_meeting(const World& world) {
+  auto meeting = open_mpi_meeting(world);
+  require(meeting->broadcast(world.rank == 0 ? "10.0.0.1 29500 secret" : "mine") == "10.0.0.1 29500 secret",
+          "rank 0's text arrives");
+  require(meeting->broadcast(world.rank == 0 ? "" : "mine").empty(), "an empty one too");
+  open_group(world)->barrier();  // joins the MPI that runs
+  meeting.reset();
+  try {
+    open_group(world);
+  } catch (const CommError&) {
+    return;
+  }
+  throw std::logic_error("MPI started a second time");
+}
+
+void play_other_world(const World& world) {
+  World other = world;
+  other.size += 1;
+  open_group(other);
+}
+
+const std::map<std::string, std::function<void(const World&)>> scenarios{
+    {"collectives", play_collectives}, {"timeout", play_timeout},
+    {"failure", play_failure},         {"abort", play_abort},
+    {"meeting", play_meeting},         {"other-world", play_other_world}};
+
+}  // namespace
+}  // namespace lockstep::comm
+
+int main(int, char** argv) {
+  using namespace lockstep;
+  try {
+    comm::scenarios.at(argv[1])(comm::find_world(comm::process_environment()));
+    fmt::print("passed\n");
+    return 0;
+  } catch (const Error& error) {
+    fmt::print("{}\n", error.what());
+    std::fflush(stdout);
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,68 @@
+#include <fstream>
+
+#include "kernels/base/safetensors.h"
+#include "tests/fault/resume_runs.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Replaces every copy of `from` in the writable memory of another process; how many there were.
+int replace_in_memory(pid_t pid, const std::string& from, const std::string& to) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  std::fstream memory("/proc/" + std::to_string(pid) + "/mem",
+                      std::ios::in | std::ios::out | std::ios::binary);
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    const auto dash = line.find('-');
+    const auto space = line.find(' ');
+    if (line.substr(space + 1, 2) != "rw") continue;
+    const auto start = std::stoull(line.substr(0, dash), nullptr, 16);
+    const auto end = std::stoull(line.substr(dash + 1, space - dash - 1), nullptr, 16);
+    std::string bytes(end - start, '\0');
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(start))
+        .read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    for (auto at = bytes.find(from); at != std::string::npos; at = bytes.find(from, at + 1)) {
+      memory.clear();
+      memory.seekp(static_cast<std::streamoff>(start + at))
+          .write(to.data(), static_cast<std::streamsize>(to.size()));
+      memory.flush();
+      ++count;
+    }
+  }
+  return count;
+}
+
+std::string bytes_of(const fs::path& file, const std::string& tensor) {
+  const SafetensorsFile weights(file);
+  const auto bytes = weights.find(tensor)->bytes;
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST_CASE("a replica whose memory has changed is named at the next checkpoint, and nothing is saved of it") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  // With --lr 0 the weights stay what they are, so that they can be found.
+  Program run(resumable(run_dir, {"--optimizer=sgd", "--momentum=0", "--lr=0", "--max-steps=1000000",
+                                  "--checkpoint-every=20"}));
+  run.wait_for(".\n", 2);
+  wait_until_seen([&] { return !shelf_of(run_dir).steps().empty(); });
+  const pid_t rank_1 = run.number_after("pid1");
+  stop(rank_1);
+  const fs::path newest = shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front());
+  const std::string bias = bytes_of(newest / "model.safetensors", "conv1.bias");
+  std::string changed = bias;
+  changed[0] = static_cast<char>(changed[0] ^ 1);
+  CHECK(replace_in_memory(rank_1, bias, changed) >= 1);
+  ::kill(rank_1, SIGCONT);
+  CHECK(run.wait_for_end() == 5);
+  CHECK_THAT(run.output(), contains("a replica has drifted: after step ") &&
+                               contains("rank 1 has other weights than rank 0"));
+  const auto last = shelf_of(run_dir).steps().front();
+  CHECK(bytes_of(shelf_of(run_dir).place_of(last) / "model.safetensors", "conv1.bias") == bias);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

@@ -1,0 +1,6 @@
+lockstep_test(fault_resume LABEL fault TIMEOUT 180
+  SOURCES drift.cpp resume.cpp resume_random.cpp
+  LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
+target_compile_definitions(test_fault_resume PRIVATE
+  LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+add_dependencies(test_fault_resume launch trainer)

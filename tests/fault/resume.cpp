@@ -1,0 +1,264 @@
+#include <fstream>
+
+#include "tests/fault/resume_runs.h"
+#include "tests/support/child_process.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Words checkpointed{"--max-steps=300", "--checkpoint-every=10"};
+constexpr std::int64_t steps_per_epoch = 34;
+
+/// Of a run that nothing disturbs.
+const std::string& undisturbed() {
+  static const std::string hash = [] {
+    const TemporaryFolder folder;
+    return hash_of(resumable(folder / "run", {"--max-steps=300"}), folder / "run");
+  }();
+  return hash;
+}
+
+std::string resumed(const fs::path& run_dir) {
+  return hash_of(resumable(run_dir, checkpointed + Words{"--resume=auto"}), run_dir);
+}
+
+bool handles(pid_t pid, int signal_number) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("SigCgt:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal_number - 1) & 1) != 0;
+  }
+  return false;
+}
+
+bool writes_a_checkpoint(const fs::path& run_dir) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run_dir / "checkpoints", error)) {
+    if (entry.path().extension() == ".tmp") return true;
+  }
+  return false;
+}
+
+enum class Moment { before_any_checkpoint, half_of_one, just_renamed, in_the_third_epoch };
+
+bool has_come(Moment moment, const fs::path& run_dir) {
+  switch (moment) {
+    case Moment::before_any_checkpoint:
+      return logged_step(run_dir) >= 1;
+    case Moment::half_of_one:
+      return writes_a_checkpoint(run_dir);
+    case Moment::just_renamed:
+      return !shelf_of(run_dir).steps().empty();
+    case Moment::in_the_third_epoch:
+      return logged_step(run_dir) >= 2 * steps_per_epoch;
+  }
+  return true;
+}
+
+TEST_CASE("a run that is killed whole goes on to the same weights") {
+  const Moment moment = GENERATE(Moment::before_any_checkpoint, Moment::half_of_one, Moment::just_renamed,
+                                 Moment::in_the_third_epoch);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  {
+    Program run(resumable(run_dir, checkpointed));
+    wait_until_seen([&] { return has_come(moment, run_dir); });
+    kill_whole(run);
+  }
+  REQUIRE_FALSE(fs::exists(run_dir / "summary.json"));
+  CHECK(resumed(run_dir) == undisturbed());
+}
+
+TEST_CASE("log.jsonl has every step once after a restart") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  {
+    Program run(resumable(run_dir, checkpointed));
+    wait_until_seen([&] { return logged_step(run_dir) >= 25; });
+    kill_whole(run);
+  }
+  std::ofstream(run_dir / "log.jsonl", std::ios::app) << R"({"time":1,"ste)";  // what a kill may leave
+  resumed(run_dir);
+  std::ifstream log(run_dir / "log.jsonl");
+  std::int64_t step = 0;
+  for (std::string line; std::getline(log, line);) CHECK(nlohmann::json::parse(line)["step"] == ++step);
+  CHECK(step == 300);
+}
+
+TEST_CASE("a stopped run names its checkpoint, leaves with 75, and goes on to the same weights") {
+  const int signal_number = GENERATE(SIGTERM, SIGUSR1);
+  const int victim = GENERATE(0, 1);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const Words run_words = resumable(run_dir, {"--max-steps=300", "--progress=plain"});
+  {
+    Program run(run_words);
+    run.wait_for(".\n", 2);
+    wait_until_seen([&] { return logged_step(run_dir) >= 5; });
+    ::kill(run.number_after("pid" + std::to_string(victim)), signal_number);
+    CHECK(run.wait_for_end() == 75);
+    const fs::path saved = shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front());
+    CHECK_THAT(run.output(), contains("saved " + saved.string() + "; go on with --resume auto --run-dir " +
+                                      run_dir.string()));
+  }
+  CHECK(hash_of(run_words + Words{"--resume=auto"}, run_dir) == undisturbed());
+}
+
+TEST_CASE("one rank alone stops, saves and goes on") {
+  const TemporaryFolder folder;
+  const Words words{TRAINER_PROGRAM,  "--model=mlp",      "--dataset=synthetic",
+                    "--samples=640",  "--max-steps=2000", "--threads=1",
+                    "--eval-every=0", "--log-every=1",    "--progress=none"};
+  const auto in = [&](const char* name) { return words + Words{"--run-dir=" + (folder / name).string()}; };
+  {
+    Program run(in("stopped"));
+    wait_until_seen([&] { return logged_step(folder / "stopped") >= 3; });
+    ::kill(run.pid(), SIGTERM);
+    CHECK(run.wait_for_end() == 75);
+  }
+  CHECK(hash_of(in("stopped") + Words{"--resume=auto"}, folder / "stopped") ==
+        hash_of(in("whole"), folder / "whole"));
+}
+
+TEST_CASE("a second SIGTERM ends a rank at once, with nothing saved") {
+  const TemporaryFolder folder;
+  Program run(resumable(folder / "run", {"--max-steps=1000000"}));
+  run.wait_for(".\n", 2);
+  wait_until_seen([&] { return logged_step(folder / "run") >= 1; });
+  const pid_t rank_1 = run.number_after("pid1");
+  stop(run.number_after("pid0"));  // so that the step in which they would stop never ends
+  ::kill(rank_1, SIGTERM);
+  wait_until_seen([&] { return !handles(rank_1, SIGTERM); });
+  ::kill(rank_1, SIGTERM);
+  CHECK(run.wait_for_end() == 128 + SIGTERM);
+  CHECK(shelf_of(folder / "run").steps().empty());
+}
+
+TEST_CASE("damaged checkpoints are named and passed over for the one before") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  hash_of(resumable(run_dir, checkpointed + Words{"--keep=4"}), run_dir);
+  const auto shelf = shelf_of(run_dir);
+  REQUIRE(shelf.steps() == std::vector<std::int64_t>{300, 290, 280, 270});
+  fs::resize_file(shelf.place_of(300) / "model.safetensors", 1000);
+  fs::remove(shelf.place_of(290) / "manifest.json");
+  std::fstream(shelf.place_of(280) / "optimizer.safetensors", std::ios::in | std::ios::out).seekp(5000)
+      << '!';
+  Program run(resumable(run_dir, checkpointed + Words{"--resume=auto", "--progress=plain"}));
+  CHECK(run.wait_for_end() == 0);
+  CHECK_THAT(run.output(), contains("step-00000300/model.safetensors has 1000 bytes") &&
+                               contains("step-00000290/manifest.json is missing") &&
+                               contains("step-00000280/optimizer.safetensors does not have the SHA-256") &&
+                               contains("goes on after step 270"));
+  CHECK(hash_in(run_dir) == undisturbed());
+}
+
+TEST_CASE("ranks with disks of their own: who lost its checkpoints gets them from the other") {
+  // Each rank runs in its own folder, so the relative RUN is another one for each.
+  const int loser = GENERATE(0, 1);
+  const TemporaryFolder folder;
+  for (const char* rank : {"0", "1"}) fs::create_directories(folder / rank);
+  Words words = resumable("run", checkpointed);
+  words[4] = "cd " + folder.path().string() + "/$RANK; " + words[4];
+  {
+    Program run(words);
+    wait_until_seen([&] { return logged_step(folder / "0/run") >= 35; });
+    kill_whole(run);
+  }
+  const fs::path kept = folder / std::to_string(1 - loser) / "run";
+  const fs::path lost = folder / std::to_string(loser) / "run";
+  CHECK_FALSE(shelf_of(kept).steps().empty());
+  fs::remove_all(lost);
+  CHECK(hash_of(words + Words{"--resume=auto"}, folder / "0/run") == undisturbed());
+  for (const fs::path& run_dir : {kept, lost}) {
+    CHECK(runtime::damage_of(shelf_of(run_dir).place_of(300)).empty());
+    CHECK(shelf_of(run_dir).steps().size() == 3);
+  }
+  CHECK(contents(kept / "checkpoints/latest/manifest.json") ==
+        contents(lost / "checkpoints/latest/manifest.json"));
+}
+
+TEST_CASE("what must be equal is named with both values; nothing is touched") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  hash_of(resumable(run_dir, {"--max-steps=4", "--checkpoint-every=2"}), run_dir);
+  const std::string summary = contents(run_dir / "summary.json");
+  const auto refusal = [&](const Words& more, int wanted_code) {
+    Program run(resumable(run_dir, Words{"--max-steps=4"} + more));
+    CHECK(run.wait_for_end() == wanted_code);
+    return run.output();
+  };
+  CHECK_THAT(refusal({}, 2), contains("already holds a run: go on with --resume auto"));
+  CHECK_THAT(refusal({"--resume=auto", "--lr=0.5"}, 2), contains("--lr 0.001 (now 0.5)"));
+  CHECK_THAT(refusal({"--resume=auto", "--optimizer=sgd"}, 2), contains("--optimizer adam (now sgd)"));
+  CHECK_THAT(refusal({"--resume=" + (folder / "none").string()}, 2), contains("already holds a run"));
+  CHECK_THAT(refusal({"--resume=" + (run_dir / "checkpoints/step-00000003").string()}, 3),
+             contains("there is no checkpoint"));
+  CHECK(contents(run_dir / "summary.json") == summary);
+}
+
+TEST_CASE("a launcher's restart resumes by itself; a named checkpoint starts another run") {
+  const TemporaryFolder folder;
+  const Words words{TRAINER_PROGRAM, "--model=mlp",    "--dataset=synthetic",
+                    "--samples=640", "--eval-every=0", "--progress=plain"};
+  const auto run_in = [&](const Words& before, const char* name, const Words& more) {
+    Program run(before + words + Words{"--run-dir=" + (folder / name).string()} + more);
+    const int code = run.wait_for_end();
+    INFO(run.output());
+    CHECK(code == 0);
+    return run.output();
+  };
+  run_in({}, "one", {"--max-steps=10", "--checkpoint-every=5"});
+  const std::string checkpoint = (folder / "one/checkpoints/step-00000005").string();
+  CHECK_THAT(run_in({}, "two", {"--max-steps=20", "--resume=" + checkpoint}),
+             contains("goes on after step 5"));
+  CHECK_THAT(run_in({"/usr/bin/env", "SLURM_RESTART_COUNT=1"}, "one", {"--max-steps=20"}),
+             contains("goes on after step 10"));
+  CHECK(hash_in(folder / "one") == hash_in(folder / "two"));
+}
+
+TEST_CASE("a finished run is left as it is, and goes on when it may train longer") {
+  const TemporaryFolder folder;
+  const auto run_for = [&](const char* name, const Words& more) {
+    Program run(Words{TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1",
+                      "--progress=plain", "--run-dir=" + (folder / name).string()} +
+                more);
+    CHECK(run.wait_for_end() == 0);
+    return run.output();
+  };
+  run_for("run", {"--epochs=2", "--checkpoint-every=7"});
+  const std::string summary = contents(folder / "run/summary.json");
+  CHECK_THAT(run_for("run", {"--epochs=2", "--resume=auto"}),
+             contains("nothing is left to do after 20 steps"));
+  CHECK(contents(folder / "run/summary.json") == summary);
+  CHECK_THAT(run_for("run", {"--epochs=3", "--resume=auto"}), contains("goes on after step 20"));
+  run_for("whole", {"--epochs=3"});
+  CHECK(hash_in(folder / "run") == hash_in(folder / "whole"));
+  CHECK(nlohmann::json::parse(contents(folder / "run/summary.json"))["eval"] ==
+        nlohmann::json::parse(contents(folder / "whole/summary.json"))["eval"]);
+}
+
+TEST_CASE("a disk that is full at a checkpoint: 4, the file is named, and nothing half-made is left") {
+  const TemporaryFolder folder;
+  ChildProcess child([&] {
+    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+    Program run({TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1",
+                 "--eval-every=0", "--max-steps=1000000", "--checkpoint-every=3",
+                 "--run-dir=" + (folder / "run").string()});
+    const int code = run.wait_for_end();
+    const bool named = run.output().find("checkpoints") != std::string::npos &&
+                       run.output().find("model.safetensors: cannot write: No space") != std::string::npos;
+    return named && files_in(folder / "run/checkpoints") == 0 ? code : 100;
+  });
+  const int code = child.wait();
+  if (code == kNotAllowed) {
+    WARN("not run: this machine lets a test mount nothing of its own");
+    return;
+  }
+  CHECK(code == 4);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

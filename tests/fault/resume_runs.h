@@ -1,0 +1,74 @@
+#pragma once
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "runtime/checkpoint/shelf.h"
+#include "tests/support/training.h"
+
+namespace lockstep::tests {
+
+/// A small convnet on two ranks. Every rank tells its pid first.
+inline Words resumable(const std::filesystem::path& run_dir, const Words& more = {}) {
+  return Words{LAUNCH_PROGRAM,
+               "--nproc_per_node=2",
+               "sh",
+               "-c",
+               "echo pid$RANK=$$.; exec \"$0\" \"$@\"",
+               TRAINER_PROGRAM,
+               "--model=convnet",
+               "--dataset=synthetic",
+               "--samples=268",  // 33 whole batches of 4 on each rank and a smaller one
+               "--batch-size=4",
+               "--momentum=0.9",
+               "--eval-every=0",
+               "--log-every=1",
+               "--progress=none",
+               "--run-dir=" + run_dir.string()} +
+         more;
+}
+
+inline std::string hash_in(const std::filesystem::path& run_dir) {
+  return nlohmann::json::parse(contents(run_dir / "summary.json"))["weights_sha256"];
+}
+
+/// The run must end well; the SHA-256 of its weights.
+inline std::string hash_of(const Words& words, const std::filesystem::path& run_dir) {
+  Program run(words);
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  REQUIRE(code == 0);
+  return hash_in(run_dir);
+}
+
+inline runtime::CheckpointShelf shelf_of(const std::filesystem::path& run_dir) {
+  return runtime::CheckpointShelf(run_dir / "checkpoints");
+}
+
+/// The last whole line's step in log.jsonl; 0 before the first.
+inline std::int64_t logged_step(const std::filesystem::path& run_dir) {
+  const std::string log = contents(run_dir / "log.jsonl");
+  const auto end = log.rfind('\n');
+  if (end == std::string::npos) return 0;
+  const auto before = end == 0 ? std::string::npos : log.rfind('\n', end - 1);
+  const auto start = before == std::string::npos ? 0 : before + 1;
+  return nlohmann::json::parse(log.substr(start, end - start))["step"];
+}
+
+/// Looks again and again, without a pause, so that the moment is not missed.
+inline void wait_until_seen(const std::function<bool()>& so) {
+  for (const Deadline deadline = Deadline::in(Seconds(20)); !so();) {
+    if (deadline.passed()) FAIL("what was waited for did not come");
+  }
+}
+
+/// SIGKILL of launch, which takes the ranks along.
+inline void kill_whole(Program& run) {
+  run.wait_for(".\n", 2);
+  ::kill(run.pid(), SIGKILL);
+  for (const char* rank : {"pid0", "pid1"}) REQUIRE(wait_until_gone(run.number_after(rank)));
+}
+
+}  // namespace lockstep::tests

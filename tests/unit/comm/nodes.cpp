@@ -1,0 +1,147 @@
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <future>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "comm/direct/direct_communicator.h"
+#include "comm/store/tcp.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+#include "tests/unit/comm/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+using lockstep::tests::contains;
+
+namespace {
+
+const std::string secret(64, 'a');
+
+/// Rank 0's store, or a connection to it, as a rendezvous gives it.
+Rendezvous meet_at(int port, int rank, const std::string& run_id, Seconds timeout) {
+  const Credentials credentials{.run_id = run_id, .secret = secret};
+  std::unique_ptr<StoreServer> server;
+  if (rank == 0) server = std::make_unique<StoreServer>("127.0.0.1", std::vector{port}, credentials);
+  return {.server = std::move(server),
+          .address = "127.0.0.1",
+          .port = port,
+          .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout)),
+          .credentials = credentials,
+          .own_address = "127.0.0.1",
+          .keep_alive = nullptr};
+}
+
+int unused_port() {
+  const UniqueFd socket = listen_tcp("127.0.0.1", 0);
+  return local_port(socket.get());
+}
+
+World world_of(int rank, int size, const std::string& run_id) {
+  World world = local_world(rank, size, run_id);
+  world.local_size = 1;
+  return world;
+}
+
+std::unique_ptr<Communicator> join(int rank, const std::vector<int>& nodes, const std::string& run_id,
+                                   int port, Seconds timeout) {
+  const CommOptions options{.timeout = timeout,
+                            .node = fmt::format("node {}", nodes[static_cast<std::size_t>(rank)])};
+  return std::make_unique<DirectCommunicator>(world_of(rank, static_cast<int>(nodes.size()), run_id), options,
+                                              meet_at(port, rank, run_id, timeout), Deadline::in(timeout));
+}
+
+/// Calls `body` as every rank of a world whose rank r is on node `nodes[r]`.
+std::vector<std::string> run_nodes(const std::vector<int>& nodes,
+                                   const std::function<void(Communicator&)>& body) {
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  return run_threads(static_cast<int>(nodes.size()), [&](int rank) {
+    const auto group = join(rank, nodes, run_id, port, Seconds(10));
+    body(*group);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
+  const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 2, 1});
+  CAPTURE(nodes);
+  const int size = static_cast<int>(nodes.size());
+  const auto errors = run_nodes(nodes, [&](Communicator& group) {
+    const int rank = group.world().rank;
+    const auto arena = group.allocate_arena(65536);
+    float* const values = reinterpret_cast<float*>(arena.data());
+    for (std::size_t i = 0; i < 10000; ++i) values[i] = element<float>(rank, i);
+    NoStream stream;
+    group.all_reduce(0, 10000, DType::f32, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    for (std::size_t i = 0; i < 10000; ++i) {
+      const auto expected = reference<float>(0, size, i);
+      if (std::memcmp(&values[i], &expected, sizeof(float)) != 0) throw std::runtime_error("sum");
+    }
+    double sums[] = {1.0, static_cast<double>(rank)};
+    group.all_reduce_sum(sums);
+    if (sums[0] != size || sums[1] != size * (size - 1) / 2) throw std::runtime_error("all_reduce_sum");
+    std::vector<std::byte> blob(9 << 20, rank == 1 ? std::byte{7} : std::byte{0});
+    group.broadcast(blob, 1);
+    if (blob.back() != std::byte{7}) throw std::runtime_error("broadcast");
+    const auto texts = group.all_gather(std::string(static_cast<std::size_t>(rank), 'x'));
+    for (int other = 0; other < size; ++other) {
+      if (texts[static_cast<std::size_t>(other)].size() != static_cast<std::size_t>(other)) {
+        throw std::runtime_error("all_gather");
+      }
+    }
+    group.barrier();
+  });
+  CHECK(errors == std::vector<std::string>(nodes.size()));
+}
+
+TEST_CASE("ranks that call different things are told so", "[comm]") {
+  const auto errors = run_nodes({0, 1}, [&](Communicator& group) {
+    if (group.world().rank == 0) {
+      group.barrier();
+    } else {
+      group.all_gather("");
+    }
+  });
+  CHECK_THAT(errors[0] + errors[1], contains("made another call than"));
+}
+
+TEST_CASE("a rank of another node that stops or dies is named by all, in time", "[comm]") {
+  const bool dies = GENERATE(true, false);
+  const std::vector<int> nodes{0, 0, 1, 1};
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] {
+      const auto group = join(index, nodes, run_id, port, Seconds(2));
+      group->allocate_arena(4096);
+      NoStream stream;
+      try {
+        group->barrier();  // a rank may still be in it when the last one dies
+        if (index == 3) raise(dies ? SIGKILL : SIGSTOP);
+        group->all_reduce(0, 1024, DType::f32, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+      } catch (const CommError&) {
+        throw std::runtime_error(group->failure_report()->text());
+      }
+    });
+  };
+  std::vector<RankProcess> ranks;
+  for (int index = 0; index < 4; ++index) ranks.push_back(rank(index));
+  const auto start = Clock::now();
+  for (std::size_t survivor = 0; survivor < 3; ++survivor) {
+    const std::string report = ranks[survivor].outcome();
+    CAPTURE(survivor, report);
+    CHECK_THAT(report, contains(fmt::format("the run failed: rank 3")));
+    CHECK_THAT(report, contains(fmt::format("rank 3 (pid {} on ", ranks[3].pid())) &&
+                           contains("no answer; last seen "));
+    CHECK_THAT(report, contains("rank 0 (pid ") && contains("): in "));
+  }
+  // Beside the timeout of 2 s: a second for the death to be noticed, one for the report.
+  CHECK(Clock::now() - start < std::chrono::seconds(4));
+}

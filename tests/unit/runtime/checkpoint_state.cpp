@@ -1,0 +1,163 @@
+#include "kernels/base/error.h"
+#include "runtime/checkpoint/drift.h"
+#include "runtime/checkpoint/resume.h"
+#include "runtime/checkpoint/run_place.h"
+#include "runtime/checkpoint/run_state.h"
+#include "runtime/checkpoint/shelf.h"
+#include "runtime/options/table.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::contains;
+using tests::message_of;
+using tests::write_file;
+
+RunState state_at(std::int64_t step) {
+  return {.step = step,
+          .epoch = 3,
+          .batch = 17,
+          .samples = 123456789012,
+          .loss = static_cast<double>(0.1F),
+          .evaluated_at_step = step - 2,
+          .time = 1700000000.125,
+          .settings = {{"ranks", "2"}, {"--lr", "0.1"}},
+          .machine = {{"threads", "4"}},
+          .algorithms = {{"conv1 conv2d", 1}}};
+}
+
+void add(const CheckpointShelf& shelf, std::int64_t step) {
+  shelf.add(step, [step](const fs::path& folder) {
+    for (const char* name : checkpoint_files) write_file(folder / name, "tensors");
+    write_file(folder / "state.json", to_json(state_at(step)));
+    write_manifest(folder);
+  });
+}
+
+TEST_CASE("state.json gives back every number to the bit") {
+  const tests::TemporaryFolder folder;
+  const RunState before = state_at(1200);
+  write_file(folder / "state.json", to_json(before));
+  const RunState after = read_run_state(folder / "state.json");
+  CHECK(to_json(after) == to_json(before));
+  CHECK(after.loss == before.loss);
+  CHECK(after.samples == before.samples);
+  CHECK(after.algorithms == before.algorithms);
+}
+
+TEST_CASE("a state that is none names its file") {
+  const tests::TemporaryFolder folder;
+  for (const char* text :
+       {"", "[]", "{\"format\": 1}", "{\"format\": 2}", "{\"format\": 1, \"step\": \"x\"}"}) {
+    write_file(folder / "state.json", text);
+    CHECK_THAT(message_of<DataError>([&] { read_run_state(folder / "state.json"); }), contains("state.json"));
+  }
+}
+
+TEST_CASE("a run goes on only with the settings that decide its numbers; others may differ") {
+  const comm::World world{.rank = 0, .size = 2};
+  const auto settings = [&](const std::vector<std::string>& words) {
+    return settings_of(parse_options(words), world, 1000);
+  };
+  const Settings saved = settings({"--model=mlp", "--lr=0.1"});
+  const auto refusal = [&](const std::vector<std::string>& words) {
+    return message_of<UsageError>([&] { require_same_settings("RUN/step", saved, settings(words)); });
+  };
+  CHECK(
+      refusal({"--model=mlp", "--lr=0.1", "--log-every=7", "--epochs=9", "--timeout=3", "--quiet"}).empty());
+  CHECK(refusal({"--model=mlp", "--lr=0.1", "--global-batch=128"}).empty());  // 64 on each of two
+  CHECK(refusal({"--model=mlp", "--lr=0.2"}) ==
+        "RUN/step was made with --lr 0.1 (now 0.2): give the same to go on, or another --run-dir to begin "
+        "anew");
+  CHECK_THAT(refusal({"--model=mlp", "--lr=0.1", "--batch-size=32"}), contains("--batch-size 64 (now 32)"));
+  CHECK_THAT(refusal({"--model=mlp", "--lr=0.1", "--seed=4", "--model-args=hidden=32"}),
+             contains("--model-args not given (now hidden=32), --seed 0 (now 4)"));
+  const auto others = settings_of(parse_options({"--model=mlp", "--lr=0.1"}), {.size = 4}, 999);
+  CHECK(differences(saved, others) == "ranks 2 (now 4), samples of the training set 1000 (now 999)");
+  CHECK(differences({{"a", ""}}, {{"a", "1"}}) == "a not given (now 1)");
+  CHECK(differences({}, {{"a", "1"}}) == "a not given (now 1)");
+}
+
+TEST_CASE("options that may differ are options") {
+  for (const std::string& name : free_options()) {
+    INFO(name);
+    CHECK(std::ranges::count(option_table(), name, &OptionEntry::name) == 1);
+  }
+}
+
+TEST_CASE("which run a path belongs to") {
+  CHECK(run_of("a/checkpoints/step-00000007") == "a");
+  CHECK(run_of("a/checkpoints/latest") == "a");
+  CHECK(run_of("a/checkpoints/") == "a");
+  CHECK(run_of("a") == "a");
+  const tests::TemporaryFolder copy;
+  write_file(copy / "state.json", "{}");
+  CHECK_FALSE(run_of(copy.path()));
+}
+
+TEST_CASE("the newest whole checkpoint is found; damaged ones are passed over") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  const auto found = [&](const std::string& resume) -> std::int64_t {
+    const RunPlace place = agree_on_place(*communicator, run.path(), resume);
+    const auto point = find_resume_point(*communicator, place);
+    return point ? point->state.step : -1;
+  };
+  CHECK(found("auto") == -1);
+  const CheckpointShelf shelf(run / "checkpoints");
+  for (const std::int64_t step : {10, 20, 30}) add(shelf, step);
+  CHECK(found("none") == -1);
+  CHECK(found("auto") == 30);
+  write_file(shelf.place_of(30) / "model.safetensors", "tensorz");
+  CHECK(found("auto") == 20);
+  fs::remove(shelf.place_of(20) / "manifest.json");
+  CHECK(found("auto") == 10);
+  CHECK(found(run.path().string()) == 10);
+  CHECK(found(shelf.folder().string()) == 10);
+  CHECK(found(shelf.place_of(10).string()) == 10);
+  CHECK_THAT(message_of<DataError>([&] { found(shelf.place_of(30).string()); }), contains("SHA-256"));
+  CHECK_THAT(message_of<DataError>([&] { found((run / "none").string()); }),
+             contains("there is no checkpoint"));
+}
+
+TEST_CASE("a run's folder is not taken by another") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  const auto refusal = [&](const std::string& resume) {
+    return message_of<UsageError>(
+        [&] { require_unused(*communicator, agree_on_place(*communicator, run.path(), resume)); });
+  };
+  fs::create_directories(run / "checkpoints");
+  CHECK(refusal("none").empty());
+  const CheckpointShelf shelf(run / "checkpoints");
+  add(shelf, 10);
+  CHECK_THAT(refusal("none"), contains("already holds a run"));
+  CHECK_THAT(refusal("elsewhere/checkpoints/step-00000010"), contains("already holds a run"));
+  CHECK(refusal("auto").empty());
+  CHECK(refusal(shelf.place_of(10).string()).empty());
+  CHECK(tests::files_in(run.path()) == 1);  // what ranks look for is gone again
+}
+
+TEST_CASE("replicas that have drifted are those that differ from most") {
+  CHECK(drifted_ranks({"a"}).empty());
+  CHECK(drifted_ranks({"a", "a", "a"}).empty());
+  CHECK(drifted_ranks({"b", "a", "a"}) == std::vector{0});
+  CHECK(drifted_ranks({"a", "b", "a", "c"}) == std::vector{1, 3});
+  CHECK(drifted_ranks({"a", "b"}) == std::vector{1});
+  CHECK_THAT(message_of<CommError>([] {
+               require_no_drift({"a", "a", "b"}, 40);
+             }),
+             contains("after step 40 rank 2 has other weights than the others"));
+  CHECK_THAT(message_of<CommError>([] {
+               require_no_drift({"a", "b"}, 40);
+             }),
+             contains("either may be wrong"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,118 @@
+#include "kernels/base/error.h"
+#include "kernels/base/safetensors.h"
+#include "model/zoo/zoo.h"
+#include "runtime/executor.h"
+#include "runtime/parameters.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using tests::contains;
+
+/// A model on one rank that trains on a batch of zeros and zero targets.
+class Replica {
+ public:
+  Replica(const std::string& model, const model::OptimizerOptions& optimizer) : optimizer_(optimizer) {
+    const model::ZooEntry& entry = model::find_model(model, {});
+    const model::InputSpec input = entry.wants({});
+    plans_.push_back(make_plan(entry.make({}, input), input, {.batch_size = 4}, *device_, {}));
+    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_, optimizer);
+    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_, plans_, optimizer);
+    access().initialise(5);
+  }
+
+  ParameterAccess access() { return {*device_, plans_.front(), *memory_}; }
+  const Plan& plan() const { return plans_.front(); }
+
+  void train(std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step <= to; ++step) {
+      kernels::StepState state{.loss_scale = 0.25F, .valid_samples = 4};
+      model::set_step(optimizer_, step, state);
+      *memory_->step_state() = state;
+      *memory_->training_control() = {};
+      executor_->run(0, 0);
+    }
+  }
+
+ private:
+  model::OptimizerOptions optimizer_;
+  std::unique_ptr<kernels::Device> device_ = kernels::make_cpu_device(1);
+  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {});
+  std::vector<Plan> plans_;
+  std::unique_ptr<ReplicaMemory> memory_;
+  std::unique_ptr<Executor> executor_;
+};
+
+std::vector<std::string> names_in(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  std::vector<std::string> names;
+  for (const auto& tensor : file.tensors()) names.push_back(tensor.name);
+  return names;
+}
+
+TEST_CASE("weights and optimizer state go through files to the bit, whatever the layouts") {
+  const tests::TemporaryFolder folder;
+  const std::string name = GENERATE("mlp", "convnet");
+  const model::OptimizerOptions optimizer =
+      GENERATE(model::OptimizerOptions{.kind = model::OptimizerKind::adam},
+               model::OptimizerOptions{.kind = model::OptimizerKind::adamw, .weight_decay = 0.01},
+               model::OptimizerOptions{.kind = model::OptimizerKind::sgd, .momentum = 0.9},
+               model::OptimizerOptions{.kind = model::OptimizerKind::sgd});
+  Replica one(name, optimizer);
+  one.train(1, 3);
+  save_tensors(folder / "model", one.access().parameters());
+  save_tensors(folder / "optimizer", one.access().optimizer_state(optimizer));
+  const auto bytes = [&](const char* file) {
+    std::size_t sum = 0;
+    const SafetensorsFile tensors(folder / file);
+    for (const auto& tensor : tensors.tensors()) sum += tensor.bytes.size();
+    return sum;
+  };
+  CHECK(bytes("model") + bytes("optimizer") == staged_bytes(one.plan(), optimizer));
+
+  Replica other(name, optimizer);
+  CHECK(other.access().fingerprint() != one.access().fingerprint());
+  other.access().load(folder / "model");
+  other.access().load_optimizer_state(folder / "optimizer", optimizer);
+  CHECK(other.access().fingerprint() == one.access().fingerprint());
+  one.train(4, 6);
+  other.train(4, 6);
+  CHECK(other.access().fingerprint() == one.access().fingerprint());
+  CHECK(sha256_of(other.access().optimizer_state(optimizer)) ==
+        sha256_of(one.access().optimizer_state(optimizer)));
+}
+
+TEST_CASE("without its optimizer's state a replica does not go on alike") {
+  const tests::TemporaryFolder folder;
+  const model::OptimizerOptions optimizer;
+  Replica one("mlp", optimizer);
+  one.train(1, 3);
+  save_tensors(folder / "model", one.access().parameters());
+  Replica other("mlp", optimizer);
+  other.access().load(folder / "model");
+  one.train(4, 4);
+  other.train(4, 4);
+  CHECK(other.access().fingerprint() != one.access().fingerprint());
+}
+
+TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is refused") {
+  const tests::TemporaryFolder folder;
+  const model::OptimizerOptions adam;
+  const model::OptimizerOptions sgd{.kind = model::OptimizerKind::sgd, .momentum = 0.9};
+  Replica one("mlp", adam);
+  save_tensors(folder / "adam", one.access().optimizer_state(adam));
+  const auto names = names_in(folder / "adam");
+  CHECK(names[0] == "1.weight.exp_avg");
+  CHECK(names[1] == "1.weight.exp_avg_sq");
+  Replica other("mlp", sgd);
+  save_tensors(folder / "sgd", other.access().optimizer_state(sgd));
+  CHECK(names_in(folder / "sgd")[0] == "1.weight.momentum_buffer");
+  CHECK_THAT(tests::message_of<DataError>([&] { other.access().load_optimizer_state(folder / "adam", sgd); }),
+             contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
