@@ -41,7 +41,7 @@ on_both_hosts() {
 start_launch() {
   local log=$scratch/$1.$2 host=$2 node=$3 ranks=$4
   shift 4
-  on_host "$host" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
+  timeout --kill-after=5 120 on_host "$host" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
     --master_addr="${master_addr:-10.77.0.1}" --master_port=29500 "$@" >"$log" 2>&1 &
 }
 
