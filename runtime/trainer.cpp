@@ -13,6 +13,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
 #include "runtime/checkpoint/drift.h"
+#include "runtime/failure.h"
 #include "runtime/plan/benchmark.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
@@ -93,6 +94,23 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
       *session_.communicator, ParameterAccess(*session_.device, plans_.front(), *memory_), place_, options_,
       resumed_ && place_.goes_on ? counters_.step : -1);
   if (session_.speaks()) open_folder();
+  start_watch();
+}
+
+Trainer::~Trainer() {
+  session_.communicator->watch({});
+}
+
+/// From now on a failed group says where this rank was, and a rank that waits for anything but its peers (the
+/// loader, a disk) still ends in time.
+void Trainer::start_watch() {
+  const auto leave = [run = run_folder(), rank = session_.world.rank](const comm::FailureReport& report) {
+    if (report.reporter() == rank) report_failure(report, run);
+    spdlog::error(report.cause);
+    std::_Exit(static_cast<int>(ExitCode::peer));
+  };
+  session_.communicator->watch(
+      {.whereabouts = [here = executor_->whereabouts()] { return here->text(); }, .overdue = leave});
 }
 
 void Trainer::find_checkpoint() {
@@ -251,7 +269,10 @@ void Trainer::train(data::Loader& loader) {
   metrics_.start();
   for (const std::int64_t last_step = total_steps(); batch;) {
     std::optional<DeviceBatch> next;
+    executor_->whereabouts()->start_step(counters_.step + 1);
+    executor_->whereabouts()->enter(Whereabouts::Phase::loading);
     if (counters_.step + 1 < last_step) next = feed.next((batch->slot + 1) % batch_slot_count);
+    executor_->whereabouts()->enter(Whereabouts::Phase::computing);
     const double samples = global_targets_;
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
     counters_.samples += static_cast<std::int64_t>(samples);
@@ -326,6 +347,7 @@ bool Trainer::ends_evaluated_epoch() const {
 /// Not in step_ms and samples_per_s, as evaluations are not.
 void Trainer::save_checkpoint() {
   metrics_.pause();
+  executor_->whereabouts()->enter(Whereabouts::Phase::saving);
   checkpointer_->save({.step = counters_.step,
                        .epoch = counters_.next_epoch,
                        .batch = counters_.next_batch,
@@ -342,6 +364,7 @@ void Trainer::evaluate_now(std::size_t slot) {
   const bool again = evaluated_at_step_ == counters_.step;
   if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
+  executor_->whereabouts()->enter(Whereabouts::Phase::evaluating);
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
                          slot, task_.test_set,
                          {.batch_size = plans_[evaluation_plan_].request.batch_size,
