@@ -242,17 +242,15 @@ TEST_CASE("a finished run is left as it is, and goes on when it may train longer
 
 TEST_CASE("a disk that is full at a checkpoint: 4, the file is named, and nothing half-made is left") {
   const TemporaryFolder folder;
-  ChildProcess child([&] {
-    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+  const int code = on_tiny_disk(folder.path(), [&] {
     Program run({TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1",
                  "--eval-every=0", "--max-steps=1000000", "--checkpoint-every=3",
                  "--run-dir=" + (folder / "run").string()});
-    const int code = run.wait_for_end();
+    const int left_with = run.wait_for_end();
     const bool named = run.output().find("checkpoints") != std::string::npos &&
                        run.output().find("model.safetensors: cannot write: No space") != std::string::npos;
-    return named && files_in(folder / "run/checkpoints") == 0 ? code : 100;
+    return named && files_in(folder / "run/checkpoints") == 0 ? left_with : 100;
   });
-  const int code = child.wait();
   if (code == kNotAllowed) {
     WARN("not run: this machine lets a test mount nothing of its own");
     return;
