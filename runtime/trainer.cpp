@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -21,32 +20,12 @@
 namespace lockstep::runtime {
 namespace {
 
-/// By torchrun's agent or launch, or as a requeued Slurm job.
-bool was_restarted() {
-  const comm::Environment environment = comm::process_environment();
-  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}) {
-    if (std::atoi(environment(name).value_or("0").c_str()) > 0) return true;
-  }
-  return false;
-}
-
 /// With the numbers that depend on the machine filled in.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   if (options.num_workers < 0) options.num_workers = usable_cores(session.world);
-  if (options.resume.empty()) options.resume = was_restarted() ? "auto" : "none";
+  if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
-}
-
-/// RUN/: as given, or that of what is resumed, or a name that stays the same when a launcher restarts the
-/// run.
-std::filesystem::path run_folder_for(const Options& options, const std::string& model,
-                                     const comm::World& world) {
-  if (!options.run_dir.empty()) return options.run_dir;
-  if (names_a_path(options.resume)) {
-    if (const auto run = run_of(options.resume)) return *run;
-  }
-  return std::filesystem::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
@@ -115,8 +94,8 @@ void Trainer::start_watch() {
 
 void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
-  place_ = agree_on_place(communicator, run_folder_for(options_, task_.model.name, session_.world),
-                          options_.resume);
+  place_ =
+      agree_on_place(communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
   require_unused(communicator, place_);
   resumed_ = find_resume_point(communicator, place_);
   settings_ = settings_of(options_, session_.world, task_.train_set->size());
