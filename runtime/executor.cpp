@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "kernels/base/deadline.h"
 
 namespace lockstep::runtime {
@@ -11,11 +13,42 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
+std::string label_of(const Plan& plan, const Step& step) {
+  const auto bucket = [&] {
+    return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
+  };
+  switch (step.kind) {
+    case Step::Kind::launch: {
+      const model::Node& node = plan.graph.nodes()[step.index];
+      return node.layer.empty() ? std::string(node.op->name())
+                                : fmt::format("{} {}", node.layer, node.op->name());
+    }
+    case Step::Kind::exchange:
+    case Step::Kind::exchange_now:
+      return "exchange of " + bucket();
+    case Step::Kind::update:
+      return "update of " + bucket();
+  }
+  return {};
+}
+
+std::vector<std::vector<std::string>> labels_of(std::span<const Plan> plans) {
+  std::vector<std::vector<std::string>> labels;
+  for (const Plan& plan : plans) {
+    labels.emplace_back();
+    for (const Step& step : plan.steps) labels.back().push_back(label_of(plan, step));
+  }
+  return labels;
+}
+
 }  // namespace
 
 Executor::Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
                    std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
-    : communicator_(communicator), arena_(plans.front().arena), stream_(device.make_stream()) {
+    : communicator_(communicator),
+      arena_(plans.front().arena),
+      stream_(device.make_stream()),
+      whereabouts_(std::make_shared<Whereabouts>(labels_of(plans))) {
   bool overlaps = false;
   for (const Plan& plan : plans) {
     BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
@@ -61,7 +94,9 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
   timing_ = {};
   const BoundPlan& bound = plans_[plan];
   const BoundNodes& nodes = bound.slots[slot];
-  for (const Step& step : bound.steps) {
+  for (std::size_t at = 0; at < bound.steps.size(); ++at) {
+    const Step& step = bound.steps[at];
+    whereabouts_->run(plan, at);
     switch (step.kind) {
       case Step::Kind::launch:
         if (nodes[step.index] != nullptr) nodes[step.index]->launch(*stream_);

@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "runtime/exchange_queue.h"
 #include "runtime/memory.h"
+#include "runtime/whereabouts.h"
 
 namespace lockstep::runtime {
 
@@ -27,6 +28,9 @@ class Executor {
 
   /// Runs plan `plan` on the batch in `slot`. Step state and control block have been set.
   StepTiming run(std::size_t plan, std::size_t slot);
+
+  /// For the watchdog, which may outlive this.
+  const std::shared_ptr<Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:
   using BoundNodes = std::vector<std::unique_ptr<kernels::BoundKernel>>;
@@ -49,6 +53,7 @@ class Executor {
   BoundNodes updates_;
   std::vector<kernels::KernelPtr> update_kernels_;
   StepTiming timing_;
+  std::shared_ptr<Whereabouts> whereabouts_;
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
 #include "runtime/checkpoint/drift.h"
+#include "runtime/failure.h"
 #include "runtime/plan/benchmark.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
@@ -20,32 +20,12 @@
 namespace lockstep::runtime {
 namespace {
 
-/// By torchrun's agent or launch, or as a requeued Slurm job.
-bool was_restarted() {
-  const comm::Environment environment = comm::process_environment();
-  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}) {
-    if (std::atoi(environment(name).value_or("0").c_str()) > 0) return true;
-  }
-  return false;
-}
-
 /// With the numbers that depend on the machine filled in.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   if (options.num_workers < 0) options.num_workers = usable_cores(session.world);
-  if (options.resume.empty()) options.resume = was_restarted() ? "auto" : "none";
+  if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
-}
-
-/// RUN/: as given, or that of what is resumed, or a name that stays the same when a launcher restarts the
-/// run.
-std::filesystem::path run_folder_for(const Options& options, const std::string& model,
-                                     const comm::World& world) {
-  if (!options.run_dir.empty()) return options.run_dir;
-  if (names_a_path(options.resume)) {
-    if (const auto run = run_of(options.resume)) return *run;
-  }
-  return std::filesystem::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
@@ -93,12 +73,29 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
       *session_.communicator, ParameterAccess(*session_.device, plans_.front(), *memory_), place_, options_,
       resumed_ && place_.goes_on ? counters_.step : -1);
   if (session_.speaks()) open_folder();
+  start_watch();
+}
+
+Trainer::~Trainer() {
+  session_.communicator->watch({});
+}
+
+/// From now on a failed group says where this rank was, and a rank that waits for anything but its peers (the
+/// loader, a disk) still ends in time.
+void Trainer::start_watch() {
+  const auto leave = [run = run_folder(), rank = session_.world.rank](const comm::FailureReport& report) {
+    if (report.reporter() == rank) report_failure(report, run);
+    spdlog::error(report.cause);
+    std::_Exit(static_cast<int>(ExitCode::peer));
+  };
+  session_.communicator->watch(
+      {.whereabouts = [here = executor_->whereabouts()] { return here->text(); }, .overdue = leave});
 }
 
 void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
-  place_ = agree_on_place(communicator, run_folder_for(options_, task_.model.name, session_.world),
-                          options_.resume);
+  place_ =
+      agree_on_place(communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
   require_unused(communicator, place_);
   resumed_ = find_resume_point(communicator, place_);
   settings_ = settings_of(options_, session_.world, task_.train_set->size());
@@ -251,7 +248,10 @@ void Trainer::train(data::Loader& loader) {
   metrics_.start();
   for (const std::int64_t last_step = total_steps(); batch;) {
     std::optional<DeviceBatch> next;
+    executor_->whereabouts()->start_step(counters_.step + 1);
+    executor_->whereabouts()->enter(Whereabouts::Phase::loading);
     if (counters_.step + 1 < last_step) next = feed.next((batch->slot + 1) % batch_slot_count);
+    executor_->whereabouts()->enter(Whereabouts::Phase::computing);
     const double samples = global_targets_;
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
     counters_.samples += static_cast<std::int64_t>(samples);
@@ -326,6 +326,7 @@ bool Trainer::ends_evaluated_epoch() const {
 /// Not in step_ms and samples_per_s, as evaluations are not.
 void Trainer::save_checkpoint() {
   metrics_.pause();
+  executor_->whereabouts()->enter(Whereabouts::Phase::saving);
   checkpointer_->save({.step = counters_.step,
                        .epoch = counters_.next_epoch,
                        .batch = counters_.next_batch,
@@ -342,6 +343,7 @@ void Trainer::evaluate_now(std::size_t slot) {
   const bool again = evaluated_at_step_ == counters_.step;
   if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
+  executor_->whereabouts()->enter(Whereabouts::Phase::evaluating);
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_, evaluation_plan_,
                          slot, task_.test_set,
                          {.batch_size = plans_[evaluation_plan_].request.batch_size,

@@ -28,6 +28,13 @@ class Trainer {
   /// Trains, evaluates, writes RUN/ (rank 0). Returns what summary.json says.
   Summary run();
 
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// RUN/ of this run, the same on all ranks.
+  const std::filesystem::path& run_folder() const { return place_.run; }
+
  private:
   struct Counters {
     std::int64_t step = 0;
@@ -40,6 +47,7 @@ class Trainer {
     bool stopped = false;
   };
 
+  void start_watch();
   void settle_batch_size();
   void find_checkpoint();
   std::vector<PlanRequest> plan_requests() const;

@@ -21,8 +21,9 @@ constexpr std::size_t cache_line = 64;
 /// Broadcasts go through the store, which holds a message of this size for each of few calls.
 constexpr std::size_t broadcast_piece = std::size_t{4} << 20;
 
-/// What a rank that has finished waits for the others to finish too.
+/// How long a rank that has finished, or that ends with an error, waits for the others to do so too.
 constexpr Seconds time_to_leave{5};
+constexpr Seconds time_to_give_up{1};
 
 std::string host_name() {
   std::string name(256, '\0');
@@ -99,10 +100,13 @@ DirectCommunicator::~DirectCommunicator() {
 }
 
 void DirectCommunicator::leave_together() noexcept {
-  if (failed() || std::uncaught_exceptions() > 0) return;
+  if (failed()) return;
+  const Deadline deadline = Deadline::in(std::uncaught_exceptions() > 0 ? time_to_give_up : time_to_leave);
+  const auto key = [](int rank) { return fmt::format("left/{}", rank); };
   try {
-    const auto scope = node_->begin(Call::Kind::barrier, 0);
-    (*gather_)("leaves");
+    rendezvous_.store.set(key(world_.rank), "", deadline);
+    for (int rank = 0; rank < world_.size && !failed(); ++rank)
+      rendezvous_.store.wait_for(key(rank), deadline);
   } catch (const std::exception&) {
     // Somebody is gone already; there is nothing left to lose.
   }

@@ -35,14 +35,8 @@ void MpiCommunicator::FreeArena::operator()(std::byte* memory) const {
   ::operator delete(memory, arena_alignment);
 }
 
-Deadline MpiCommunicator::begin_call() {
-  ++calls_;
-  return Deadline::in(timeout_);
-}
-
-std::string MpiCommunicator::name_call(std::string_view kind, ExchangeLabel label) const {
-  if (label.bucket < 0) return fmt::format("{} {}", kind, calls_);
-  return fmt::format("{} {} (bucket {}, {})", kind, calls_, label.bucket, label.first_parameter);
+MpiCall MpiCommunicator::begin(std::string_view kind, ExchangeLabel label) {
+  return session_->begin(kind, label, timeout_);
 }
 
 std::span<std::byte> MpiCommunicator::allocate_arena(std::size_t bytes) {
@@ -58,21 +52,20 @@ ExchangeTiming MpiCommunicator::all_reduce(std::size_t offset, std::size_t count
     throw std::invalid_argument("all_reduce: the range is not in the arena");
   }
   const auto start = Clock::now();
-  const Deadline deadline = begin_call();
-  const std::string what = name_call("all-reduce", label);
+  const MpiCall call = begin("all-reduce", label);
   std::byte* const values = arena_.get() + offset;
   switch (dtype) {
     case DType::f32:
-      sum(values, count, MpiNumber::f32, what, deadline);
+      sum(values, count, MpiNumber::f32, call);
       break;
     case DType::f64:
-      sum(values, count, MpiNumber::f64, what, deadline);
+      sum(values, count, MpiNumber::f64, call);
       break;
     case DType::bf16:
-      sum_halves(reinterpret_cast<BFloat16*>(values), count, what, deadline);
+      sum_halves(reinterpret_cast<BFloat16*>(values), count, call);
       break;
     case DType::f16:
-      sum_halves(reinterpret_cast<Float16*>(values), count, what, deadline);
+      sum_halves(reinterpret_cast<Float16*>(values), count, call);
       break;
     default:
       throw std::invalid_argument("all_reduce: floating-point numbers only");
@@ -80,8 +73,7 @@ ExchangeTiming MpiCommunicator::all_reduce(std::size_t offset, std::size_t count
   return {.transfer_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()};
 }
 
-void MpiCommunicator::sum(void* values, std::size_t count, MpiNumber type, const std::string& what,
-                          const Deadline& deadline) {
+void MpiCommunicator::sum(void* values, std::size_t count, MpiNumber type, const MpiCall& call) {
   const std::size_t size = type == MpiNumber::f32 ? sizeof(float) : sizeof(double);
   const std::size_t piece = piece_bytes / size;
   std::array<MpiRequest, pieces_under_way> requests;
@@ -89,71 +81,66 @@ void MpiCommunicator::sum(void* values, std::size_t count, MpiNumber type, const
   // Piece i - 2 ends before piece i begins: its request's place is taken.
   for (std::size_t i = 0; i < pieces + pieces_under_way; ++i) {
     MpiRequest& request = requests[i % pieces_under_way];
-    if (i >= pieces_under_way && i - pieces_under_way < pieces) session_->wait(request, deadline, what);
+    if (i >= pieces_under_way && i - pieces_under_way < pieces) session_->wait(request, call);
     if (i >= pieces) continue;
     const int part = static_cast<int>(std::min(piece, count - i * piece));
-    std::byte* const begin = static_cast<std::byte*>(values) + i * piece * size;
-    session_->check(session_->module().begin_sum(begin, part, type, &request), what);
+    std::byte* const first = static_cast<std::byte*>(values) + i * piece * size;
+    session_->check(session_->module().begin_sum(first, part, type, &request), call);
   }
 }
 
 template <class Half>
-void MpiCommunicator::sum_halves(Half* values, std::size_t count, const std::string& what,
-                                 const Deadline& deadline) {
+void MpiCommunicator::sum_halves(Half* values, std::size_t count, const MpiCall& call) {
   constexpr std::size_t piece = pieces_under_way * piece_bytes / sizeof(float);
   widened_.resize(std::min(piece, count));
   for (std::size_t begin = 0; begin < count; begin += piece) {
     const std::size_t part = std::min(piece, count - begin);
     for (std::size_t i = 0; i < part; ++i) widened_[i] = widen(values[begin + i]);
-    sum(widened_.data(), part, MpiNumber::f32, what, deadline);
+    sum(widened_.data(), part, MpiNumber::f32, call);
     for (std::size_t i = 0; i < part; ++i) narrow(widened_[i], values[begin + i]);
   }
 }
 
 void MpiCommunicator::all_reduce_sum(std::span<double> values) {
-  const Deadline deadline = begin_call();
-  sum(values.data(), values.size(), MpiNumber::f64, name_call("sum"), deadline);
+  sum(values.data(), values.size(), MpiNumber::f64, begin("sum"));
 }
 
 void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root) {
-  const Deadline deadline = begin_call();
-  const std::string what = name_call("broadcast");
+  const MpiCall call = begin("broadcast");
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), most_bytes));
     MpiRequest request;
     session_->check(
         session_->module().begin_broadcast(piece.data(), static_cast<int>(piece.size()), root, &request),
-        what);
-    session_->wait(request, deadline, what);
+        call);
+    session_->wait(request, call);
     bytes = bytes.subspan(piece.size());
   }
 }
 
 void MpiCommunicator::gather(std::span<const std::byte> mine, std::span<std::byte> all,
-                             const std::vector<int>& sizes, const std::string& what,
-                             const Deadline& deadline) {
+                             const std::vector<int>& sizes, const MpiCall& call) {
   std::vector<int> offsets(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
   MpiRequest request;
   session_->check(session_->module().begin_gather(mine.data(), static_cast<int>(mine.size()), all.data(),
                                                   sizes.data(), offsets.data(), &request),
-                  what);
-  session_->wait(request, deadline, what);
+                  call);
+  session_->wait(request, call);
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(std::string_view mine) {
-  const Deadline deadline = begin_call();
-  const std::string what = name_call("all-gather");
+  const MpiCall call = begin("all-gather");
   const auto ranks = static_cast<std::size_t>(world_.size);
   if (mine.size() > most_bytes / ranks) throw std::invalid_argument("all_gather: the text is too long");
 
   const int size = static_cast<int>(mine.size());
   std::vector<int> sizes(ranks);
   gather(std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)),
-         std::vector<int>(ranks, static_cast<int>(sizeof(int))), what, deadline);
+         std::vector<int>(ranks, static_cast<int>(sizeof(int))), call);
 
   std::string all(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}), '\0');
-  gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), sizes, what, deadline);
+  gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), sizes, call);
 
   std::vector<std::string> texts;
   std::size_t begin = 0;
@@ -165,11 +152,10 @@ std::vector<std::string> MpiCommunicator::all_gather(std::string_view mine) {
 }
 
 void MpiCommunicator::barrier() {
-  const Deadline deadline = begin_call();
-  const std::string what = name_call("barrier");
+  const MpiCall call = begin("barrier");
   MpiRequest request;
-  session_->check(session_->module().begin_barrier(&request), what);
-  session_->wait(request, deadline, what);
+  session_->check(session_->module().begin_barrier(&request), call);
+  session_->wait(request, call);
 }
 
 void MpiCommunicator::abort(std::string_view reason) noexcept {

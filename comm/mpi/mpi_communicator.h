@@ -34,22 +34,18 @@ class MpiCommunicator final : public Communicator {
     void operator()(std::byte* memory) const;
   };
 
-  /// What reports call the collective in progress.
-  std::string name_call(std::string_view kind, ExchangeLabel label = {}) const;
-  Deadline begin_call();
-  void sum(void* values, std::size_t count, MpiNumber type, const std::string& what,
-           const Deadline& deadline);
+  MpiCall begin(std::string_view kind, ExchangeLabel label = {});
+  void sum(void* values, std::size_t count, MpiNumber type, const MpiCall& call);
   template <class Half>
-  void sum_halves(Half* values, std::size_t count, const std::string& what, const Deadline& deadline);
+  void sum_halves(Half* values, std::size_t count, const MpiCall& call);
   void gather(std::span<const std::byte> mine, std::span<std::byte> all, const std::vector<int>& sizes,
-              const std::string& what, const Deadline& deadline);
+              const MpiCall& call);
 
   World world_;
   Seconds timeout_;
   std::unique_ptr<std::byte, FreeArena> arena_;  // outlives MPI, which may still know of it
   std::size_t arena_bytes_ = 0;
   std::vector<float> widened_;  ///< a piece of bf16 or f16 values
-  std::uint32_t calls_ = 0;
   std::shared_ptr<MpiSession> session_;
 };
 

@@ -54,6 +54,12 @@ void check_started_by_mpi(const World& world) {
   }
 }
 
+std::string error_text(const MpiModule& module, int error) {
+  std::array<char, 512> text{};
+  module.error_text(error, text.data(), static_cast<int>(text.size()) - 1);
+  return text.data();
+}
+
 void check_same_world(const MpiModule& module, const World& world) {
   if (module.rank() == world.rank && module.size() == world.size) return;
   throw UsageError(
@@ -63,6 +69,11 @@ void check_same_world(const MpiModule& module, const World& world) {
 }
 
 }  // namespace
+
+std::string MpiCall::describe() const {
+  if (label.bucket < 0) return fmt::format("{} {}", kind, number);
+  return fmt::format("{} {} (bucket {}, {})", kind, number, label.bucket, label.first_parameter);
+}
 
 std::shared_ptr<MpiSession> MpiSession::open(const World& world) {
   // MPI itself is one per process: this only mirrors it.
@@ -77,7 +88,9 @@ std::shared_ptr<MpiSession> MpiSession::open(const World& world) {
     check_started_by_mpi(world);
     session.reset(new MpiSession(load_mpi_module()));
     was_started = true;
-    session->check(session->module_.start(), "MPI_Init");
+    if (const int error = session->module_.start(); error != 0) {
+      throw CommError(fmt::format("MPI_Init: {}", error_text(session->module_, error)));
+    }
     current = session;
   }
   check_same_world(session->module_, world);
@@ -92,24 +105,31 @@ MpiSession::~MpiSession() {
   }
 }
 
-void MpiSession::wait(MpiRequest& request, const Deadline& deadline, std::string_view what) {
+MpiCall MpiSession::begin(std::string_view kind, ExchangeLabel label, Seconds timeout) {
+  const MpiCall call{.kind = kind, .number = ++calls_, .label = label, .deadline = Deadline::in(timeout)};
+  throw_if_given_up(call);
+  return call;
+}
+
+void MpiSession::wait(MpiRequest& request, const MpiCall& call) {
   Pause pause;
   for (int done = 0;;) {
-    check(module_.test(&request, &done), what);
+    check(module_.test(&request, &done), call);
     if (done != 0) return;
-    if (given_up_) {
-      const std::lock_guard lock(mutex_);
-      throw CommError(fmt::format("{}; this rank was in {}", reason_, what));
-    }
-    if (deadline.passed()) {
-      const std::string reason = fmt::format(
+    throw_if_given_up(call);
+    if (call.deadline.passed()) {
+      fail(fmt::format(
           "{} was not done within --timeout: MPI cannot tell which rank is missing, --backend host can",
-          what);
-      give_up(reason);
-      throw CommError(reason);
+          call.describe()));
     }
     pause.take();
   }
+}
+
+void MpiSession::throw_if_given_up(const MpiCall& call) {
+  if (!given_up_) return;
+  const std::lock_guard lock(mutex_);
+  throw CommError(fmt::format("{}; this rank was in {}", reason_, call.describe()));
 }
 
 void MpiSession::give_up(std::string_view reason) noexcept {
@@ -123,11 +143,12 @@ void MpiSession::give_up(std::string_view reason) noexcept {
   given_up_ = true;
 }
 
-void MpiSession::check(int error, std::string_view what) {
+void MpiSession::check(int error, const MpiCall& call) {
   if (error == 0) return;
-  std::array<char, 512> text{};
-  module_.error_text(error, text.data(), static_cast<int>(text.size()) - 1);
-  const std::string reason = fmt::format("{}: {}", what, text.data());
+  fail(fmt::format("{}: {}", call.describe(), error_text(module_, error)));
+}
+
+void MpiSession::fail(const std::string& reason) {
   give_up(reason);
   throw CommError(reason);
 }

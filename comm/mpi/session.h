@@ -1,16 +1,28 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 
+#include "comm/communicator.h"
 #include "comm/mpi/module.h"
-#include "comm/world.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
+
+/// The collective in progress, for its deadline and for reports.
+struct MpiCall {
+  std::string_view kind;
+  std::uint32_t number = 0;  ///< of all collectives, from 1
+  ExchangeLabel label;
+  Deadline deadline;
+
+  /// "all-reduce 17 (bucket 0, fc1.weight)"
+  std::string describe() const;
+};
 
 /// MPI, running: from the first `open` of a process until the last holder lets go. MPI can be started only
 /// once in a process.
@@ -27,12 +39,15 @@ class MpiSession {
 
   const MpiModule& module() const { return module_; }
 
-  /// CommError with MPI's words when a call of the module, for the collective `what`, gave an error code.
-  void check(int error, std::string_view what);
+  /// Throws when the session was given up. Each collective begins here.
+  MpiCall begin(std::string_view kind, ExchangeLabel label, Seconds timeout);
 
-  /// Until a begun collective is done. CommError, which names `what`, at the deadline or after `give_up`. MPI
+  /// CommError with MPI's words when a function of the module, for `call`, gave an error code.
+  void check(int error, const MpiCall& call);
+
+  /// Until a begun collective is done. CommError, which names `call`, at its deadline or after `give_up`. MPI
   /// cannot take a begun collective back: after an error the session ends with the process.
-  void wait(MpiRequest& request, const Deadline& deadline, std::string_view what);
+  void wait(MpiRequest& request, const MpiCall& call);
 
   /// Ends the wait of this process with `reason`; when the process ends, so do all others. From any thread.
   void give_up(std::string_view reason) noexcept;
@@ -40,10 +55,14 @@ class MpiSession {
  private:
   explicit MpiSession(const MpiModule& module) : module_(module) {}
 
+  void throw_if_given_up(const MpiCall& call);
+  [[noreturn]] void fail(const std::string& reason);
+
   const MpiModule& module_;
   std::atomic<bool> given_up_ = false;
   std::mutex mutex_;
   std::string reason_;  ///< the first one
+  std::uint32_t calls_ = 0;
 };
 
 }  // namespace lockstep::comm

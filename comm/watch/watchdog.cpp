@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -123,6 +122,12 @@ RankStatus Watchdog::read(int rank) {
 }
 
 FailureReport Watchdog::report() {
+  const std::lock_guard one_at_a_time(report_mutex_);
+  if (!report_) report_ = ask_everybody();
+  return *report_;
+}
+
+FailureReport Watchdog::ask_everybody() {
   FailureReport report{.ranks = std::vector<RankStatus>(static_cast<std::size_t>(ranks_))};
   const Deadline deadline = Deadline::in(time_for_last_words);
   bool all_spoke = false;

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -43,6 +44,7 @@ class Watchdog {
   void beat(bool last);
   std::string describe() const;
   RankStatus read(int rank);
+  FailureReport ask_everybody();
 
   NodeRanks& node_;
   const int ranks_;
@@ -56,6 +58,8 @@ class Watchdog {
   std::uint64_t beats_ = 0;
   std::string cause_;
   WatchHooks hooks_;
+  std::mutex report_mutex_;
+  std::optional<FailureReport> report_;
   bool said_last_ = false;  ///< of the thread, and behind it of the destructor
   std::thread thread_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -88,6 +89,21 @@ std::optional<fs::path> run_of(const fs::path& resumed) {
 
 bool names_a_path(const std::string& resume) {
   return resume != "auto" && resume != "none";
+}
+
+std::string default_resume(const comm::Environment& environment) {
+  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}) {
+    if (std::atoi(environment(name).value_or("0").c_str()) > 0) return "auto";
+  }
+  return "none";
+}
+
+fs::path run_folder(const Options& options, const std::string& model, const comm::World& world) {
+  if (!options.run_dir.empty()) return options.run_dir;
+  if (names_a_path(options.resume)) {
+    if (const auto run = run_of(options.resume)) return *run;
+  }
+  return fs::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
 RunPlace agree_on_place(comm::Communicator& communicator, const fs::path& run, const std::string& resume) {

@@ -4,9 +4,19 @@
 #include <optional>
 #include <string>
 
+#include "comm/bootstrap/bootstrap.h"
 #include "comm/communicator.h"
+#include "runtime/options/options.h"
 
 namespace lockstep::runtime {
+
+/// What --resume means when it is not given: auto when a launcher restarts the run (torchrun's agent, launch,
+/// a requeued Slurm job), else none.
+std::string default_resume(const comm::Environment& environment);
+
+/// RUN/: as given, or that of the checkpoint to resume, or a name that stays the same when a launcher
+/// restarts the run. `options.resume` is settled.
+std::filesystem::path run_folder(const Options& options, const std::string& model, const comm::World& world);
 
 /// Where a run lives on this rank's disk, as rank 0 has decided for all.
 struct RunPlace {

@@ -1,17 +1,40 @@
+#include <filesystem>
+
 #include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
+#include "runtime/failure.h"
 #include "runtime/trainer.h"
 
 namespace lockstep::runtime {
 namespace {
+
+/// Every rank waits for the others' last words, so that the one report has them all; one rank shows it.
+[[noreturn]] void end_with_report(Session& session, const std::filesystem::path& run,
+                                  const CommError& error) {
+  const auto report = session.communicator->failure_report();
+  if (!report) throw error;
+  if (report->reporter() == session.world.rank) report_failure(*report, run);
+  throw CommError(report->cause);
+}
 
 int train(const std::vector<std::string>& arguments,
           const std::function<TrainingTask(const Options&)>& make) {
   const Options options = parse_options(arguments);
   TrainingTask task = make(options);
   Session session = open_session(options);
-  const Summary summary = Trainer(options, session, std::move(task)).run();
-  return static_cast<int>(summary.stopped ? ExitCode::stopped : ExitCode::done);
+  std::filesystem::path run;
+  try {
+    Trainer trainer(options, session, std::move(task));
+    run = trainer.run_folder();
+    return static_cast<int>(trainer.run().stopped ? ExitCode::stopped : ExitCode::done);
+  } catch (const CommError& error) {
+    end_with_report(session, run, error);
+  } catch (const UsageError&) {
+    throw;  // all ranks found the same
+  } catch (const std::exception& error) {
+    session.communicator->abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace

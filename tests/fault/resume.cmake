@@ -1,4 +1,4 @@
-lockstep_test(fault_resume LABEL fault TIMEOUT 180
+lockstep_test(fault_resume LABEL fault TIMEOUT 300
   SOURCES drift.cpp resume.cpp resume_random.cpp
   LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
 target_compile_definitions(test_fault_resume PRIVATE

@@ -124,16 +124,14 @@ TEST_CASE("a loss that is no number: 6, with the step") {
 
 TEST_CASE("a full disk: 4, the file is named") {
   const TemporaryFolder folder;
-  ChildProcess child([&] {
-    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+  const int code = on_tiny_disk(folder.path(), [&] {
     const Words words = trainer_words(1, {"--model=mlp", "--dataset=synthetic", "--samples=640",
                                           "--eval-every=0", "--run-dir=" + (folder.path() / "run").string()});
     Program run(words);
-    const int code = run.wait_for_end();
+    const int left_with = run.wait_for_end();
     const bool named = run.output().find("model.safetensors") != std::string::npos;
-    return named ? code : 100;
+    return named ? left_with : 100;
   });
-  const int code = child.wait();
   if (code == kNotAllowed) {
     WARN("not run: this machine lets a test mount nothing of its own");
     return;

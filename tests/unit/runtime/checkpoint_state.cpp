@@ -100,6 +100,31 @@ TEST_CASE("which run a path belongs to") {
   CHECK_FALSE(run_of(copy.path()));
 }
 
+TEST_CASE("a run's folder: as given, that of the checkpoint, or a name of its own") {
+  const comm::World world{.run_id = "77"};
+  const auto folder = [&](const std::string& resume, const char* run_dir = "") {
+    Options options = parse_options({"--resume=" + resume});
+    options.run_dir = run_dir;
+    return run_folder(options, "mlp", world);
+  };
+  CHECK(folder("auto") == "runs/mlp-fashion-mnist-77");
+  CHECK(folder("auto", "mine") == "mine");
+  CHECK(folder("old/checkpoints/step-00000003") == "old");
+  CHECK(folder("old/checkpoints/step-00000003", "mine") == "mine");
+}
+
+TEST_CASE("a launcher's restart resumes by default") {
+  const auto by = [](const std::string& name, const std::string& value) {
+    return default_resume(
+        [&](const char* wanted) { return wanted == name ? std::optional(value) : std::nullopt; });
+  };
+  CHECK(by("TORCHELASTIC_RESTART_COUNT", "1") == "auto");
+  CHECK(by("SLURM_RESTART_COUNT", "2") == "auto");
+  CHECK(by("TORCHELASTIC_RESTART_COUNT", "0") == "none");
+  CHECK(by("SLURM_RESTART_COUNT", "") == "none");
+  CHECK(by("HOME", "1") == "none");
+}
+
 TEST_CASE("the newest whole checkpoint is found; damaged ones are passed over") {
   const tests::TemporaryFolder run;
   const auto communicator = comm::make_communicator({}, {});

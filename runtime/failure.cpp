@@ -1,0 +1,28 @@
+#include "runtime/failure.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace lockstep::runtime {
+
+void report_failure(const comm::FailureReport& report, const std::filesystem::path& run) {
+  fmt::print(stderr, "{}", report.text());
+  std::fflush(stderr);
+  if (run.empty()) return;
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const comm::RankStatus& status : report.ranks) {
+    ranks.push_back({{"rank", status.rank},
+                     {"host", status.host},
+                     {"pid", status.pid},
+                     {"answered", status.last},
+                     {"collective", status.call},
+                     {"where", status.where}});
+  }
+  const nlohmann::json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
+  // A folder that is not there, or a full disk, must not hide the report on the screen.
+  std::ofstream(run / "failure.json") << json.dump(2) << '\n';
+}
+
+}  // namespace lockstep::runtime
