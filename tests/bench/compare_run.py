@@ -32,12 +32,24 @@ class Result:
 
 def run_limits(bin_folder):
     """Milliseconds of each model's step when its kernels run alone, each at its best, on one thread of a rank."""
+    return {step["model"]: times_of(step)["whole step"] for step in measured_steps(bin_folder)}
+
+
+def kernel_times(bin_folder, model):
+    """Milliseconds of each kernel of the model's step, in its order, and last of the "whole step"."""
+    return next(times_of(step) for step in measured_steps(bin_folder) if step["model"] == model)
+
+
+def times_of(step):
+    return {kernel["kernel"]: kernel["ms"] for kernel in step["kernels"]}
+
+
+def measured_steps(bin_folder):
     done = subprocess.run([bin_folder / "limits", "--json", "--threads", "1"], capture_output=True, text=True,
                           env=environment(), timeout=TIME_LIMIT_S, check=False)
     if done.returncode != 0:
         raise RunFailed(f"limits ended with {done.returncode}: {done.stderr.strip()}")
-    return {step["model"]: kernel["ms"] for step in json.loads(done.stdout)[0]["steps"]
-            for kernel in step["kernels"] if kernel["kernel"] == "whole step"}
+    return json.loads(done.stdout)[0]["steps"]
 
 
 def environment():
