@@ -116,6 +116,21 @@ UniqueFd accept_tcp(int listener) {
   return fd;
 }
 
+void expect_slow_reader(int socket) {
+  const int no_limit = 0;
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_limit, sizeof(no_limit));
+}
+
+bool is_link_dead(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
+  constexpr unsigned repeats_in_user_timeout = 4;
+  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_user_timeout &&
+         info.tcpi_last_ack_recv >= user_timeout_ms;
+}
+
 int local_port(int socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
