@@ -72,15 +72,19 @@ int port_in(const sockaddr_storage& address) {
 UniqueFd listen_tcp(const std::string& address, int port) {
   const Resolution found = resolve(address, port, Deadline::in(time_to_resolve_own_name));
   if (!found.list) throw DeviceError(found.problem);
-  UniqueFd fd = make_socket(*found.list);
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), found.list->ai_addr, found.list->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
-    return fd;
+  int error = 0;
+  for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+    UniqueFd fd = make_socket(*candidate);
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd.get(), candidate->ai_addr, candidate->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
+      return fd;
+    }
+    error = errno;
   }
-  if (errno == EADDRINUSE) return {};
+  if (error == EADDRINUSE) return {};
   throw DeviceError(fmt::format("cannot listen on {}: {}; is this machine's address another?",
-                                endpoint_name(address, port), errno_message(errno)));
+                                endpoint_name(address, port), errno_message(error)));
 }
 
 UniqueFd listen_in_range(const std::string& address, int first, int last) {
