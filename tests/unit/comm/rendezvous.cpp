@@ -54,7 +54,9 @@ const Environment empty_environment = [](const char*) -> std::optional<std::stri
 void greet_each_other(Rendezvous& met, int rank) {
   met.store.set(rank == 0 ? "zero" : "one", "here", soon());
   met.store.wait(rank == 0 ? "one" : "zero", soon());
-  if (rank == 1) met.store.say_goodbye(soon());
+  // Rank 0 has the server, so it leaves last: what it waits for is sent after rank 1's last reply.
+  if (rank == 0) met.store.wait("rank 1 is done", soon());
+  if (rank == 1) met.store.set("rank 1 is done", "", soon());
   if (rank == 1 && met.server) throw std::runtime_error("rank 1 has a server");
   if (met.own_address.empty()) throw std::runtime_error("no own address");
 }
