@@ -34,11 +34,12 @@ bool append_range(std::string_view prefix, std::string_view range, std::string_v
   const std::string_view last_text = dash == std::string_view::npos ? first_text : range.substr(dash + 1);
   const auto first = parse_number<int>(first_text);
   const auto last = parse_number<int>(last_text);
-  if (!first || !last || *first < 0 || *last < *first || *last - *first >= most_nodes) return false;
+  if (!first || !last || *first < 0 || *last < *first) return false;
+  if (*last - *first >= most_nodes - static_cast<int>(names.size())) return false;
   for (int number = *first; number <= *last; ++number) {
     names.push_back(fmt::format("{}{:0{}}{}", prefix, number, first_text.size(), suffix));
   }
-  return names.size() <= static_cast<std::size_t>(most_nodes);
+  return true;
 }
 
 bool append_names(std::string_view part, std::vector<std::string>& names) {
@@ -67,7 +68,8 @@ std::optional<std::vector<int>> expand_tasks_per_node(std::string_view text) {
       if (part.back() != ')') return std::nullopt;
       repeat = parse_number<int>(part.substr(open + 2, part.size() - open - 3)).value_or(0);
     }
-    if (!count || *count < 1 || repeat < 1 || repeat > most_nodes) return std::nullopt;
+    if (!count || *count < 1 || repeat < 1) return std::nullopt;
+    if (repeat > most_nodes - static_cast<int>(tasks.size())) return std::nullopt;
     tasks.insert(tasks.end(), static_cast<std::size_t>(repeat), *count);
   }
   return tasks;

@@ -107,6 +107,7 @@ void DirectCommunicator::leave_together() noexcept {
     rendezvous_.store.set(key(world_.rank), "", deadline);
     for (int rank = 0; rank < world_.size && !failed(); ++rank)
       rendezvous_.store.wait_for(key(rank), deadline);
+    rendezvous_.store.say_goodbye(deadline);
   } catch (const std::exception&) {
     // Somebody is gone already; there is nothing left to lose.
   }

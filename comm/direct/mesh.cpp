@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "comm/host/meeting.h"
+#include "comm/store/tcp.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -55,7 +56,11 @@ std::vector<Link> connect_peers(const Placement& placement, int rank, const std:
   }
   admit_peers(sockets, std::move(awaited), doorman, deadline);
   std::vector<Link> links;
-  for (auto& [peer, socket] : sockets) links.emplace_back(peer, std::move(socket));
+  for (auto& [peer, socket] : sockets) {
+    expect_slow_reader(
+        socket.get());  // a peer reads only in collectives; the store's connections notice dead links
+    links.emplace_back(peer, std::move(socket));
+  }
   return links;
 }
 

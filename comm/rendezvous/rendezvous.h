@@ -1,22 +1,40 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "comm/communicator.h"
+#include "comm/rendezvous/meeting_file.h"
 #include "comm/store/client.h"
 #include "comm/store/credentials.h"
 #include "comm/store/server.h"
+#include "comm/world.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 
+/// What ranks on several nodes share once they have found each other.
 struct Rendezvous {
-  std::unique_ptr<StoreServer> server;
-  std::string address;
+  std::unique_ptr<MeetingFile> meeting_file;  ///< rank 0 with --run-dir: goes at the end
+  std::unique_ptr<StoreServer> server;        ///< rank 0 only
+  std::string address;                        ///< of the store, as this rank reached it
   int port = 0;
-  StoreClient store;
+  StoreClient store;  ///< named "rank <r>" to the server
   Credentials credentials;
-  std::string own_address;
-  std::shared_ptr<void> keep_alive;
+  std::string own_address;           ///< of this machine, on the interface in use: for data sockets
+  std::shared_ptr<void> keep_alive;  ///< for the caller: what must last as long, such as MPI
 };
+
+/// Collective: what rank 0 gives, on all ranks. It is called at most once, and only when no other way is
+/// open, so it may start what it needs by then. Empty: there is none.
+using Broadcast = std::function<std::string(std::string_view)>;
+
+/// Brings the ranks of several nodes to the store, which rank 0 opens. The secret: see given_secret. When
+/// that or rank 0's address is not given, rank 0 tells both through RUN/meeting (--run-dir), else through
+/// `broadcast`. UsageError when there is no such way; CommError when rank 0 is not found by the deadline.
+Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadline deadline,
+                           const Broadcast& broadcast = {});
 
 }  // namespace lockstep::comm

@@ -82,6 +82,15 @@ std::string main_address() {
   return "127.0.0.1";
 }
 
+bool is_own_address(const std::string& address) {
+  const Resolution found = resolve(address, 0, Deadline::in(Seconds(5)));
+  if (!found.list) return false;
+  const std::string number = numeric_address(*found.list->ai_addr);
+  const auto devices = device_addresses();
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const DeviceAddress& own) { return own.address == number; });
+}
+
 bool is_loopback_address(const std::string& address) {
   return address.compare(0, 4, "127.") == 0 || address == "::1";
 }

@@ -18,6 +18,9 @@ std::string address_facing(const std::string& remote, Deadline deadline = Deadli
 /// the first device that is up, else loopback.
 std::string main_address();
 
+/// Whether a name or an address is this machine's, so that one can listen there.
+bool is_own_address(const std::string& address);
+
 bool is_loopback_address(const std::string& address);
 
 }  // namespace lockstep::comm

@@ -72,15 +72,19 @@ int port_in(const sockaddr_storage& address) {
 UniqueFd listen_tcp(const std::string& address, int port) {
   const Resolution found = resolve(address, port, Deadline::in(time_to_resolve_own_name));
   if (!found.list) throw DeviceError(found.problem);
-  UniqueFd fd = make_socket(*found.list);
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), found.list->ai_addr, found.list->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
-    return fd;
+  int error = 0;
+  for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+    UniqueFd fd = make_socket(*candidate);
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd.get(), candidate->ai_addr, candidate->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
+      return fd;
+    }
+    error = errno;
   }
-  if (errno == EADDRINUSE) return {};
+  if (error == EADDRINUSE) return {};
   throw DeviceError(fmt::format("cannot listen on {}: {}; is this machine's address another?",
-                                endpoint_name(address, port), errno_message(errno)));
+                                endpoint_name(address, port), errno_message(error)));
 }
 
 UniqueFd listen_in_range(const std::string& address, int first, int last) {
@@ -114,6 +118,21 @@ UniqueFd accept_tcp(int listener) {
   UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd) set_up_connection(fd.get());
   return fd;
+}
+
+void expect_slow_reader(int socket) {
+  const int no_limit = 0;
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_limit, sizeof(no_limit));
+}
+
+bool is_link_dead(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
+  constexpr unsigned repeats_in_user_timeout = 4;
+  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_user_timeout &&
+         info.tcpi_last_ack_recv >= user_timeout_ms;
 }
 
 int local_port(int socket) {

@@ -27,6 +27,14 @@ UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, st
 /// The next waiting connection, or an empty UniqueFd.
 UniqueFd accept_tcp(int listener);
 
+/// For a connection whose other end may leave data unread for seconds, as one that still computes does. The
+/// kernel would take its full buffer for a dead link (TCP_USER_TIMEOUT counts a closed window too), so that
+/// limit is lifted: whoever waits for the socket asks is_link_dead once a second.
+void expect_slow_reader(int socket);
+
+/// Whether data has been sent again and again for 3 s without an answer. A full buffer is no dead link.
+bool is_link_dead(int socket);
+
 int local_port(int socket);
 
 /// "10.0.0.1" or "fe80::1%eth0": where this end of a connection lies.

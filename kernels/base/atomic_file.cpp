@@ -41,10 +41,10 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path)
+AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode)
     : path_(std::move(path)),
       temporary_(temporary_beside(path_)),
-      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) {
   if (!fd_) fail("create", errno);
 }
 
@@ -75,8 +75,8 @@ void AtomicFile::fail(const char* what, int error) const {
       fmt::format("{}: cannot {}: {}; {}", path_.string(), what, errno_message(error), mend_for(error)));
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
-  AtomicFile file(path);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode) {
+  AtomicFile file(path, mode);
   file.write(text);
   file.commit();
 }

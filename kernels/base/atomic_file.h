@@ -14,7 +14,8 @@ namespace lockstep {
 /// DeviceError (full disk, read-only folder, ...) names the file and the mend.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  /// `mode`: its permissions, less the umask.
+  explicit AtomicFile(std::filesystem::path path, unsigned mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -32,6 +33,6 @@ class AtomicFile {
 };
 
 /// The whole of `text` into the file at `path`, by AtomicFile.
-void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
 
 }  // namespace lockstep

@@ -28,7 +28,8 @@ Rendezvous meet_at(int port, int rank, const std::string& run_id, Seconds timeou
   const Credentials credentials{.run_id = run_id, .secret = secret};
   std::unique_ptr<StoreServer> server;
   if (rank == 0) server = std::make_unique<StoreServer>("127.0.0.1", std::vector{port}, credentials);
-  return {.server = std::move(server),
+  return {.meeting_file = nullptr,
+          .server = std::move(server),
           .address = "127.0.0.1",
           .port = port,
           .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout)),

@@ -1,17 +1,18 @@
-#include <sys/socket.h>
-
 #include <fmt/format.h>
 #include <poll.h>
 
-#include <atomic>
+#include <condition_variable>
+#include <mutex>
 
 #include "comm/store/client.h"
+#include "comm/store/doorman.h"
 #include "comm/store/ports.h"
 #include "comm/store/server.h"
 #include "comm/store/table.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -32,17 +33,33 @@ StoreClient connect_to(const StoreServer& server, const std::string& name = {}) 
   return StoreClient::connect(loopback, {server.port()}, of_run, soon(), name);
 }
 
-/// A connection that says what it is told to. True when the server closed it in answer.
-bool is_closed_after(const StoreServer& server, std::string bytes) {
-  const UniqueFd stranger = connect_tcp(loopback, server.port(), soon());
+UniqueFd stranger_at(int port) {
+  std::string obstacle;
+  return connect_tcp(loopback, port, soon(), obstacle);
+}
+
+/// Says `bytes` on a connection. True when the server closed it in answer.
+bool is_closed_after(const UniqueFd& stranger, std::string bytes) {
   while (!bytes.empty()) {
     if (send_some(stranger.get(), bytes) == Transfer::closed) return true;
   }
   std::string reply;
-  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(2)))) {
+  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
     if (receive_some(stranger.get(), reply) == Transfer::closed) return true;
   }
   return false;
+}
+
+/// The same on a connection of its own.
+bool is_closed_after(const StoreServer& server, const std::string& bytes) {
+  return is_closed_after(stranger_at(server.port()), bytes);
+}
+
+/// The same by somebody who has proved to be of the run.
+bool is_member_closed_after(const StoreServer& server, const std::string& bytes) {
+  std::string obstacle;
+  return is_closed_after(
+      connect_proved(loopback, server.port(), of_run, std::string(store_purpose), soon(), obstacle), bytes);
 }
 
 std::string with_length(Frame frame, std::uint32_t length) {
@@ -51,8 +68,8 @@ std::string with_length(Frame frame, std::uint32_t length) {
   return bytes;
 }
 
-std::string hello(const std::string& run_id) {
-  return encode({Frame::Type::hello, FieldWriter().text(run_id).take()});
+std::string hello(const Credentials& credentials = of_run) {
+  return Handshake::client(credentials, std::string(store_purpose)).take_outgoing();
 }
 
 }  // namespace
@@ -128,28 +145,32 @@ TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
 
   CHECK(is_closed_after(server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   CHECK(is_closed_after(server, std::string(5000, '\xff')));
-  CHECK(is_closed_after(server, encode(get)));  // no hello first
-  CHECK(is_closed_after(server, hello("another run")));
+  CHECK(is_closed_after(server, encode(get)));            // no hello first
+  CHECK(is_closed_after(server, hello() + encode(get)));  // nor a proof
+  CHECK(is_closed_after(server, hello({"another run", of_run.secret})));
   CHECK(is_closed_after(server, encode({Frame::Type::hello, "garbage"})));
   CHECK(is_closed_after(server, with_length({Frame::Type::hello, "x"}, 100000)));  // too long for a hello
-  CHECK(is_closed_after(server, hello("run") + with_length(get, 0xFFFFFFFF)));     // oversized
-  CHECK(is_closed_after(server, hello("run") + encode({Frame::Type::set, "garbage"})));
-  CHECK(is_closed_after(server, hello("run") + encode({Frame::Type::value, "x"})));  // no request
-  std::string other_version = hello("run");
+  std::string other_version = hello();
   other_version[4] = 9;
   CHECK(is_closed_after(server, other_version));
-  std::string other_type = hello("run");
+  std::string other_type = hello();
   other_type[6] = 77;
   CHECK(is_closed_after(server, other_type));
-  CHECK_FALSE(is_closed_after(server, hello("run")));
+  CHECK_FALSE(is_closed_after(server, hello()));
 
+  CHECK(is_member_closed_after(server, with_length(get, 0xFFFFFFFF)));  // oversized
+  CHECK(is_member_closed_after(server, encode({Frame::Type::set, "garbage"})));
+  CHECK(is_member_closed_after(server, encode({Frame::Type::watch, "garbage"})));
+  CHECK(is_member_closed_after(server, encode({Frame::Type::value, "x"})));  // no request
+  CHECK(is_member_closed_after(server, hello()));
+  CHECK_FALSE(is_member_closed_after(server, encode(get)));
   CHECK(client.get("key", soon()) == "value");
 }
 
 TEST_CASE("half-open connections hold up nobody", "[store]") {
   const StoreServer server(loopback, any_port, of_run);
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 50; ++i) silent.push_back(connect_tcp(loopback, server.port(), soon()));
+  for (int i = 0; i < 100; ++i) silent.push_back(stranger_at(server.port()));
   StoreClient client = connect_to(server);
   client.set("key", "value", soon());
   CHECK(client.get("key", soon()) == "value");
@@ -159,24 +180,104 @@ TEST_CASE("who says no hello in time is closed", "[store]") {
   const StoreServer server(loopback, any_port, of_run, Seconds(0.05));
   StoreClient client = connect_to(server);
   CHECK(is_closed_after(server, ""));
-  CHECK(is_closed_after(server, hello("run").substr(0, 15)));
+  CHECK(is_closed_after(server, hello().substr(0, 15)));
   client.set("key", "value", soon());  // a client that did may stay silent
 }
 
 TEST_CASE("the store takes the first free port and clients find it by its hello", "[store]") {
-  const StoreServer first(loopback, any_port, "first run");
+  const Credentials of_first{"first run", "first secret"};
+  const Credentials of_second{"second run", "second secret"};
+  const StoreServer first(loopback, any_port, of_first);
   const UniqueFd free_one = listen_tcp(loopback, 0);
   const int free_port = local_port(free_one.get());
-  const StoreServer second(loopback, {first.port(), 0}, "second run");
+  const StoreServer second(loopback, {first.port(), 0}, of_second);
   CHECK(second.port() != first.port());
-  CHECK_THROWS_AS(StoreServer(loopback, {first.port()}, "third run"), DeviceError);
+  CHECK_THROWS_AS(StoreServer(loopback, {first.port()}, {"third run", "secret"}), DeviceError);
 
   StoreClient client =
-      StoreClient::connect(loopback, {first.port(), free_port, second.port()}, "second run", soon());
+      StoreClient::connect(loopback, {first.port(), free_port, second.port()}, of_second, soon());
+  CHECK(client.port() == second.port());
   client.set("key", "second", soon());
-  CHECK_FALSE(connect_to(first, "first run").get("key", soon()));
-  CHECK_THROWS_WITH(StoreClient::connect(loopback, {first.port()}, "second run", Deadline::in(Seconds(0.2))),
+  CHECK_FALSE(StoreClient::connect(loopback, {first.port()}, of_first, soon()).get("key", soon()));
+  CHECK_THROWS_WITH(StoreClient::connect(loopback, {first.port()}, of_second, Deadline::in(Seconds(0.2))),
                     tests::contains("another run") && tests::contains("second run"));
+}
+
+TEST_CASE("who has another secret is told the mend", "[store]") {
+  const StoreServer server(loopback, any_port, of_run);
+  const auto message_with = [&](const std::string& secret) {
+    return tests::message_of<CommError>([&] {
+      StoreClient::connect(loopback, {server.port()}, {"run", secret}, Deadline::in(Seconds(0.2)));
+    });
+  };
+  CHECK_THAT(message_with("a wrong secret"), tests::contains("LOCKSTEP_TOKEN"));
+  CHECK_THAT(message_with("a wrong secret"), !tests::contains("a wrong secret"));
+  CHECK_THAT(message_with(""), tests::contains("--insecure"));
+}
+
+TEST_CASE("a watched key is told once, beside other calls", "[store]") {
+  const StoreServer server(loopback, any_port, of_run);
+  StoreClient client = connect_to(server);
+  StoreClient other = connect_to(server);
+  client.watch("stop", soon());
+  CHECK_FALSE(client.take_change());
+  client.set("mine", "1", soon());
+  other.set("stop", "now", soon());
+  REQUIRE(wait_for_socket(client.fd(), POLLIN, soon()));
+  const auto change = client.take_change();
+  REQUIRE(change);
+  CHECK(change->key == "stop");
+  CHECK(change->value == "now");
+  other.set("stop", "again", soon());
+  CHECK(client.get("mine", soon()) == "1");
+  CHECK_FALSE(client.take_change());
+
+  client.watch("mine", soon());  // it is there already
+  CHECK(client.wait("stop", soon()) == "again");
+  CHECK(client.take_change()->value == "1");
+}
+
+TEST_CASE("the store tells whose connection broke, unless it said goodbye", "[store]") {
+  StoreServer server(loopback, any_port, of_run);
+  StoreClient watcher = connect_to(server);
+  { const StoreClient early = connect_to(server, "rank 1"); }  // before anybody wants to know
+  std::vector<std::string> lost;
+  std::mutex mutex;
+  std::condition_variable changed;
+  server.on_lost([&](const std::string& name, const std::string& reason) {
+    const std::lock_guard lock(mutex);
+    lost.push_back(name + ": " + reason);
+    changed.notify_one();
+  });
+  { const StoreClient nameless = connect_to(server); }
+  connect_to(server, "rank 2").say_goodbye(soon());
+  { const StoreClient late = connect_to(server, "rank 3"); }
+  {
+    std::unique_lock lock(mutex);
+    changed.wait_until(lock, soon().when(), [&] { return lost.size() == 2; });
+    CHECK(lost == std::vector<std::string>{"rank 1: its connection closed", "rank 3: its connection closed"});
+  }
+  server.on_lost({});
+}
+
+TEST_CASE("a full buffer is no dead link", "[store]") {
+  const UniqueFd listener = listen_tcp(loopback, 0);
+  const UniqueFd writer = stranger_at(local_port(listener.get()));
+  const UniqueFd reader = accept_tcp(listener.get());
+  expect_slow_reader(writer.get());
+  std::string bytes(std::size_t{32} << 20, 'x');
+  const auto fill = [&] {
+    while (true) {
+      const Transfer transfer = send_some(writer.get(), bytes);
+      if (transfer != Transfer::some) return transfer;
+    }
+  };
+  // Longer than the 3 s that a dead link may last.
+  for (const Deadline end = Deadline::in(Seconds(4)); !end.passed();) {
+    REQUIRE(fill() == Transfer::nothing_yet);
+    wait_for_socket(writer.get(), POLLOUT, Deadline::in(Seconds(0.5)));
+    REQUIRE_FALSE(is_link_dead(writer.get()));
+  }
 }
 
 TEST_CASE("a client notices that the store is gone", "[store]") {
@@ -202,8 +303,7 @@ TEST_CASE("ports derive from the run id unless MASTER_PORT is ours", "[store]") 
 }
 
 TEST_CASE("frames survive any cut", "[store]") {
-  const std::string bytes =
-      hello("run") + encode({Frame::Type::set, FieldWriter().text("k").text("v").take()});
+  const std::string bytes = hello() + encode({Frame::Type::set, FieldWriter().text("k").text("v").take()});
   FrameReader reader;
   std::vector<Frame> frames;
   for (const char byte : bytes) {

@@ -1,0 +1,172 @@
+#include "comm/rendezvous/rendezvous.h"
+
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "comm/rendezvous/meeting_point.h"
+#include "comm/rendezvous/run_secret.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+namespace {
+
+Deadline soon() {
+  return Deadline::in(Seconds(10));
+}
+
+/// Two nodes of one rank each.
+World world_of(int rank, const std::string& run_id, const std::string& source = "torchrun") {
+  World world = local_world(0, 1, run_id);
+  world.rank = world.node_rank = rank;
+  world.size = world.node_count = 2;
+  world.master_addr = "127.0.0.1";
+  world.source = source;
+  return world;
+}
+
+std::filesystem::path secret_file(const tests::TemporaryFolder& folder, const std::string& text,
+                                  mode_t mode = 0600) {
+  const auto path = folder / "token";
+  tests::write_file(path, text);
+  ::chmod(path.c_str(), mode);
+  return path;
+}
+
+Environment with_token(const std::string& token) {
+  return [token](const char* name) -> std::optional<std::string> {
+    return std::string(name) == token_variable ? std::optional(token) : std::nullopt;
+  };
+}
+
+const Environment empty_environment = [](const char*) -> std::optional<std::string> { return {}; };
+
+/// Both ranks meet and read what the other wrote.
+void greet_each_other(Rendezvous& met, int rank) {
+  met.store.set(rank == 0 ? "zero" : "one", "here", soon());
+  met.store.wait(rank == 0 ? "one" : "zero", soon());
+  // Rank 0 has the server, so it leaves last: what it waits for is sent after rank 1's last reply.
+  if (rank == 0) met.store.wait("rank 1 is done", soon());
+  if (rank == 1) met.store.set("rank 1 is done", "", soon());
+  if (rank == 1 && met.server) throw std::runtime_error("rank 1 has a server");
+  if (met.own_address.empty()) throw std::runtime_error("no own address");
+}
+
+/// The other rank in a process of its own.
+void meet_in_two_processes(const CommOptions& options, const std::string& run_id) {
+  RankProcess other([&] {
+    Rendezvous met = open_rendezvous(world_of(1, run_id), options, soon());
+    greet_each_other(met, 1);
+  });
+  Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
+  greet_each_other(met, 0);
+  CHECK(other.outcome().empty());
+}
+
+}  // namespace
+
+TEST_CASE("the secret comes from --token-file, then LOCKSTEP_TOKEN", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  CHECK_FALSE(given_secret(options, empty_environment));
+  CHECK(given_secret(options, with_token("from variable")) == "from variable");
+  options.token_file = secret_file(folder, "from file\n");
+  CHECK(given_secret(options, with_token("from variable")) == "from file");
+  options.insecure = true;
+  CHECK_THROWS_AS(given_secret(options, empty_environment), UsageError);
+  options.token_file.clear();
+  CHECK(given_secret(options, with_token("from variable")) == "");
+}
+
+TEST_CASE("a secret's file that is none is refused with the mend", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  const auto message = [](const std::filesystem::path& path) {
+    CommOptions options;
+    options.token_file = path;
+    return tests::message_of<UsageError>([&] { given_secret(options, empty_environment); });
+  };
+  CHECK_THAT(message(folder / "none"), tests::contains("no such file"));
+  CHECK_THAT(message(secret_file(folder, "secret", 0640)), tests::contains("chmod 600"));
+  CHECK_THAT(message(secret_file(folder, "secret", 0604)), tests::contains("chmod 600"));
+  CHECK_THAT(message(secret_file(folder, " \n")), tests::contains("openssl rand"));
+  CHECK_THAT(message(secret_file(folder, std::string(5000, 'x'))), tests::contains("4096"));
+  CHECK_THAT(message(folder.path()), tests::contains("no regular file"));
+}
+
+TEST_CASE("a meeting point survives its text", "[rendezvous]") {
+  const MeetingPoint point{"fe80::1%eth0", 29500, {"run", "secret"}};
+  const auto read = parse_meeting_point(to_text(point));
+  REQUIRE(read);
+  CHECK(to_text(*read) == to_text(point));
+  for (const char* text : {"", "none\n", "a\n0\nr\ns\n", "a\nb\nr\ns\n", "a\n1\nr\ns", "a\n1\nr\ns\nt\n"}) {
+    CHECK_FALSE(parse_meeting_point(text));
+  }
+}
+
+TEST_CASE("two processes meet by address and token", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.token_file = secret_file(folder, "secret");
+  meet_in_two_processes(options, fresh_run_id());
+}
+
+TEST_CASE("two processes meet through RUN/meeting, past an old one", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.run_dir = folder / "run";
+  const std::string run_id = fresh_run_id();
+  {
+    // What a killed start of the same run left behind: nobody listens there any more.
+    const MeetingFile old(options.run_dir, {"127.0.0.1", 1, {run_id, "old secret"}});
+    std::filesystem::copy(MeetingFile::in(options.run_dir), folder / "kept");
+    struct stat status {};
+    ::stat(MeetingFile::in(options.run_dir).c_str(), &status);
+    CHECK((status.st_mode & 0777) == 0600);
+  }
+  std::filesystem::rename(folder / "kept", MeetingFile::in(options.run_dir));
+  ::chmod(MeetingFile::in(options.run_dir).c_str(), 0600);
+  meet_in_two_processes(options, run_id);
+  CHECK(tests::files_in(options.run_dir) == 0);
+}
+
+TEST_CASE("under Open MPI ranks meet by a broadcast", "[rendezvous]") {
+  const std::string run_id = fresh_run_id();
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::string> sent;
+  const Broadcast broadcast = [&](std::string_view text) {
+    std::unique_lock lock(mutex);
+    if (!text.empty()) sent = text;
+    changed.notify_all();
+    changed.wait_until(lock, soon().when(), [&] { return sent.has_value(); });
+    return sent.value_or("");
+  };
+  const auto errors = run_threads(2, [&](int rank) {
+    Rendezvous met = open_rendezvous(world_of(rank, run_id, "openmpi"), {}, soon(), broadcast);
+    greet_each_other(met, rank);
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("without a common secret one line says what to do", "[rendezvous]") {
+  const std::string message = tests::message_of<UsageError>(
+      [] { open_rendezvous(world_of(0, fresh_run_id()), {}, Deadline::in(Seconds(1))); });
+  for (const char* mend : {"--token-file", "LOCKSTEP_TOKEN", "--run-dir", "--insecure"}) {
+    CHECK_THAT(message, tests::contains(mend));
+  }
+}
+
+TEST_CASE("--insecure is a choice that works", "[rendezvous]") {
+  CommOptions options;
+  options.insecure = true;
+  meet_in_two_processes(options, fresh_run_id());
+}
