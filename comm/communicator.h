@@ -83,8 +83,8 @@ struct CommOptions {
   int last_port = 0;
   std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
   bool insecure = false;             ///< no secret at all
-  std::string node;                  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
+  std::string node;                  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
 };
 
 /// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.

@@ -83,7 +83,7 @@ Trainer::~Trainer() {
 /// From now on a failed group says where this rank was, and a rank that waits for anything but its peers (the
 /// loader, a disk) still ends in time.
 void Trainer::start_watch() {
-  const auto leave = [run = run_folder(), rank = session_.world.rank](const comm::FailureReport& report) {
+  const auto leave = [run = folder(), rank = session_.world.rank](const comm::FailureReport& report) {
     if (report.reporter() == rank) report_failure(report, run);
     spdlog::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));

@@ -33,7 +33,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// RUN/ of this run, the same on all ranks.
-  const std::filesystem::path& run_folder() const { return place_.run; }
+  const std::filesystem::path& folder() const { return place_.run; }
 
  private:
   struct Counters {

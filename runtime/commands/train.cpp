@@ -25,7 +25,7 @@ int train(const std::vector<std::string>& arguments,
   std::filesystem::path run;
   try {
     Trainer trainer(options, session, std::move(task));
-    run = trainer.run_folder();
+    run = trainer.folder();
     return static_cast<int>(trainer.run().stopped ? ExitCode::stopped : ExitCode::done);
   } catch (const CommError& error) {
     end_with_report(session, run, error);
