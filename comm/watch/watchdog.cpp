@@ -146,6 +146,11 @@ FailureReport Watchdog::ask_everybody() {
   }
   const std::lock_guard lock(mutex_);
   report.cause = cause_.empty() ? node_.shared().abort_reason() : cause_;
+  // Whoever noticed first may have waited for a rank that itself waited for the culprit.
+  if (!report.missing.empty()) {
+    report.cause = fmt::format("{} {} not answer; {}", name_of_ranks(report.missing),
+                               report.missing.size() == 1 ? "does" : "do", report.cause);
+  }
   return report;
 }
 
