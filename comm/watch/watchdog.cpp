@@ -108,7 +108,7 @@ std::string Watchdog::describe() const {
                      call.describe());
 }
 
-RankStatus Watchdog::read(int rank) {
+std::optional<RankStatus> Watchdog::read(int rank) {
   const auto& here = node_.members().ranks;
   const auto member = std::ranges::find(here, rank);
   std::string text;
@@ -118,7 +118,7 @@ RankStatus Watchdog::read(int rank) {
     const std::lock_guard lock(outside_mutex_);
     text = outside_->read_status(rank);
   }
-  return parse_status(text).value_or(RankStatus{.rank = rank});
+  return parse_status(text);
 }
 
 FailureReport Watchdog::report() {
@@ -134,7 +134,9 @@ FailureReport Watchdog::ask_everybody() {
   while (!all_spoke) {
     all_spoke = true;
     for (RankStatus& status : report.ranks) {
-      if (!status.last) status = read(static_cast<int>(&status - report.ranks.data()));
+      const int rank = static_cast<int>(&status - report.ranks.data());
+      // The store may go before the last look: what was read stays.
+      if (!status.last) status = read(rank).value_or(status.pid != 0 ? status : RankStatus{.rank = rank});
       all_spoke = all_spoke && status.last;
     }
     if (deadline.passed()) break;
@@ -146,6 +148,11 @@ FailureReport Watchdog::ask_everybody() {
   }
   const std::lock_guard lock(mutex_);
   report.cause = cause_.empty() ? node_.shared().abort_reason() : cause_;
+  // Whoever noticed first may have waited for a rank that itself waited for the culprit.
+  if (!report.missing.empty()) {
+    report.cause = fmt::format("{} {} not answer; {}", name_of_ranks(report.missing),
+                               report.missing.size() == 1 ? "does" : "do", report.cause);
+  }
   return report;
 }
 

@@ -43,7 +43,7 @@ class Watchdog {
   WatchHooks hooks() const;
   void beat(bool last);
   std::string describe() const;
-  RankStatus read(int rank);
+  std::optional<RankStatus> read(int rank);
   FailureReport ask_everybody();
 
   NodeRanks& node_;
