@@ -65,8 +65,10 @@ int terminal_columns() {
 /// "node 1 of 2, ranks 2-3 of 4: "; nothing on one node.
 std::string node_words(const Job& job) {
   if (job.node_count == 1) return {};
-  return fmt::format("node {} of {}, ranks {}-{} of {}: ", job.node_rank, job.node_count, job.first_rank(),
-                     job.first_rank() + job.local_size - 1, job.world_size());
+  const int last = job.first_rank() + job.local_size - 1;
+  const std::string ranks = job.local_size == 1 ? fmt::format("rank {}", last)
+                                                : fmt::format("ranks {}-{}", job.first_rank(), last);
+  return fmt::format("node {} of {}, {} of {}: ", job.node_rank, job.node_count, ranks, job.world_size());
 }
 
 Job describe_job(const Options& options, const Cores& cores, int ranks, std::int64_t start_ns) {

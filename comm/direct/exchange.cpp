@@ -19,6 +19,10 @@ constexpr std::size_t chunk_bytes = std::size_t{256} << 10;
 /// Partial sums of one agency that wait to be sent.
 constexpr std::size_t partials_ahead = 3;
 
+/// Chunks of one remote part that are kept until the other parts' come. A peer that is further ahead has to wait; the
+/// slowest never does, so all go on.
+constexpr std::size_t chunks_kept = 4;
+
 // An abort by a rank of this node rings no socket: look for it this often.
 constexpr int longest_nap_ms = 20;
 
@@ -56,7 +60,7 @@ void DirectExchange::find_remote_parts() {
     remote_parts_.push_back(
         {.agent = placement_.agent(rank_, node), .index = static_cast<std::uint16_t>(index), .leaf = leaf});
   }
-  incoming_.resize(remote_parts_.size());
+  incoming_.assign(remote_parts_.size(), std::vector<std::byte>(chunks_kept * chunk_bytes));
 }
 
 void DirectExchange::find_agencies() {
@@ -115,7 +119,6 @@ void DirectExchange::start(std::size_t offset, std::size_t bytes, DType dtype) {
   unheard_ = links_.size();
   chunks_to_sum_ = chunks_of(rank_);
   parts_missing_.assign(chunks_to_sum_, remote_parts_.size());
-  for (auto& buffer : incoming_) buffer.resize(std::max(buffer.size(), slice_of(rank_).size()));
   for (Agency& agency : agencies_) {
     agency.next_chunk = agency.next_part = 0;
     agency.sums_missing = chunks_of(agency.owner);
@@ -195,7 +198,9 @@ std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
                     from.rank(), node_.call().describe()));
   }
   if (is_sum) return at(node_.index(), chunk_of(owner, header.chunk).begin);
-  return incoming_[remote_part(from, header.part)].data() + header.chunk * chunk_bytes;
+  const std::size_t first_kept = chunks_of(rank_) - chunks_to_sum_;
+  if (header.chunk >= first_kept + chunks_kept) return nullptr;
+  return incoming_[remote_part(from, header.part)].data() + header.chunk % chunks_kept * chunk_bytes;
 }
 
 void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
@@ -217,7 +222,7 @@ void DirectExchange::sum_chunk(std::size_t chunk) {
     inputs_[local_leaves_[member]] = outputs_.back();
   }
   for (std::size_t part = 0; part < remote_parts_.size(); ++part) {
-    inputs_[remote_parts_[part].leaf] = incoming_[part].data() + chunk * chunk_bytes;
+    inputs_[remote_parts_[part].leaf] = incoming_[part].data() + chunk % chunks_kept * chunk_bytes;
   }
   tree_sum(dtype_, tree_, inputs_, outputs_, range.size());
   for (int node = 0; node < placement_.nodes(); ++node) {

@@ -98,7 +98,7 @@ class DirectExchange {
   std::vector<char> heard_;  ///< by link: something came in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
-  std::vector<std::vector<std::byte>> incoming_;  ///< by remote part: this rank's slice
+  std::vector<std::vector<std::byte>> incoming_;  ///< by remote part: chunks of this rank's slice, a ring
   std::vector<std::vector<std::byte>> outgoing_;  ///< by agency: chunks that wait to be sent, a ring
 
   std::vector<const std::byte*> inputs_;  ///< of the sum being taken

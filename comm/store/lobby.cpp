@@ -13,6 +13,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr Seconds pause_without_descriptors{0.1};
+constexpr Seconds time_between_equal_warnings{5};
 
 }  // namespace
 
@@ -72,8 +73,12 @@ void Lobby::accept_newcomers() {
   accept_again_ = Deadline::in(pause_without_descriptors);
 }
 
-void Lobby::turn_away(const Greeting& greeting) const {
-  spdlog::warn("{}: closed the connection from {}: {}", what_, greeting.peer(), greeting.problem());
+/// Whoever tries again and again is told of once in a while.
+void Lobby::turn_away(const Greeting& greeting) {
+  if (greeting.problem() == last_problem_ && !warn_again_->passed()) return;
+  last_problem_ = greeting.problem();
+  warn_again_ = Deadline::in(time_between_equal_warnings);
+  spdlog::warn("{}: closed the connection from {}: {}", what_, greeting.peer(), last_problem_);
 }
 
 }  // namespace lockstep::comm

@@ -42,7 +42,7 @@ class Lobby {
 
  private:
   void accept_newcomers();
-  void turn_away(const Greeting& greeting) const;
+  void turn_away(const Greeting& greeting);
   bool listening() const { return !accept_again_ || accept_again_->passed(); }
 
   UniqueFd listener_;
@@ -51,6 +51,8 @@ class Lobby {
   std::string what_;
   std::string serves_;
   std::vector<Greeting> half_open_;       ///< oldest first
+  std::string last_problem_;              ///< that somebody was turned away for
+  std::optional<Deadline> warn_again_;    ///< of the same
   std::optional<Deadline> accept_again_;  ///< the process has no descriptor left until then
 };
 

@@ -1,6 +1,8 @@
 // How long the host communicator's all-reduce takes, beside its floor: a copy of as many bytes by every rank
 // at once. Both read and write each byte of a rank's bucket once.
-//   bench_allreduce [--json] [--ranks R]...
+//   bench_allreduce [--json] [--nodes N] [--ranks R]...
+// With --nodes the ranks count as on N nodes and exchange over TCP on the loopback interface. Under launch,
+// mpirun or srun each process is one rank, and LOCKSTEP_TOKEN their secret.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/number.h"
+#include "comm/bootstrap/bootstrap.h"
 #include "comm/communicator.h"
+#include "comm/store/credentials.h"
+#include "comm/store/tcp.h"
+#include "kernels/base/number.h"
 
 namespace {
 
@@ -59,12 +64,9 @@ void copy_bytes(const std::byte* from, std::byte* to, std::size_t bytes) {
   asm volatile("" : : "r"(to) : "memory");  // the compiler must believe that the copy is read
 }
 
-std::vector<Row> run_rank(int rank, int ranks, const std::string& run_id, Clock::time_point start) {
-  World world;
-  world.rank = world.local_rank = rank;
-  world.size = world.local_size = ranks;
-  world.run_id = run_id;
-  const auto group = make_communicator(world, {.timeout = Seconds(60)});
+std::vector<Row> run_rank(const World& world, const std::string& node, Clock::time_point start) {
+  const int ranks = world.size;
+  const auto group = make_communicator(world, {.timeout = Seconds(60), .node = node});
   const double meeting_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::size_t largest = sizes.back();
   group->allocate_arena(largest);
@@ -86,19 +88,30 @@ std::vector<Row> run_rank(int rank, int ranks, const std::string& run_id, Clock:
 }
 
 /// Runs all ranks but the first in children.
-std::vector<Row> run_ranks(int ranks) {
-  const std::string run_id = fmt::format("bench-{}-{}", getpid(), ranks);
+std::vector<Row> run_ranks(int ranks, int nodes) {
   const auto start = Clock::now();
+  World world;
+  world.size = world.local_size = ranks;
+  world.run_id = fmt::format("bench-{}-{}", getpid(), ranks);
+  if (nodes > 1) {
+    setenv("LOCKSTEP_TOKEN", make_secret().c_str(), 1);
+    world.master_port = local_port(listen_tcp(world.master_addr, 0).get());
+    world.master_port_is_ours = true;
+  }
+  const auto run = [&](int rank) {
+    world.rank = world.local_rank = rank;
+    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), start);
+  };
   std::vector<pid_t> children;
   for (int rank = 1; rank < ranks; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      run_rank(rank, ranks, run_id, start);
+      run(rank);
       _exit(0);
     }
     children.push_back(child);
   }
-  const std::vector<Row> rows = run_rank(0, ranks, run_id, start);
+  const std::vector<Row> rows = run(0);
   for (const pid_t child : children) waitpid(child, nullptr, 0);
   return rows;
 }
@@ -128,23 +141,32 @@ void print_json(const std::vector<Row>& rows) {
 
 int main(int argc, char** argv) {
   bool json = false;
+  int nodes = 1;
   std::vector<int> rank_counts;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    const auto ranks = argument == "--ranks" && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
+    const bool takes_number = argument == "--ranks" || argument == "--nodes";
+    const auto number = takes_number && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
     if (argument == "--json") {
       json = true;
-    } else if (ranks && *ranks > 0) {
-      rank_counts.push_back(*ranks);
+    } else if (number && *number > 0) {
+      if (argument == "--nodes") nodes = *number;
+      if (argument == "--ranks") rank_counts.push_back(*number);
     } else {
-      fmt::print(stderr, "usage: bench_allreduce [--json] [--ranks R]...\n");
+      fmt::print(stderr, "usage: bench_allreduce [--json] [--nodes N] [--ranks R]...\n");
       return 2;
     }
+  }
+  if (const World world = find_world(process_environment()); world.source != "alone") {
+    const std::vector<Row> rows =
+        run_rank(world, process_environment()("LOCKSTEP_NODE").value_or(""), Clock::now());
+    if (world.rank == 0) json ? print_json(rows) : print_table(rows);
+    return 0;
   }
   if (rank_counts.empty()) rank_counts = {2, 4};
   std::vector<Row> rows;
   for (const int ranks : rank_counts) {
-    const auto more = run_ranks(ranks);
+    const auto more = run_ranks(ranks, nodes);
     rows.insert(rows.end(), more.begin(), more.end());
   }
   json ? print_json(rows) : print_table(rows);

@@ -129,6 +129,13 @@ TEST_CASE("sums between nodes have the reference tree's bits, wherever the ranks
         }) == std::vector<std::string>(nodes.size()));
 }
 
+TEST_CASE("peers that run ahead wait for the slowest", "[comm]") {
+  // 4 MB a slice: more chunks than are kept.
+  CHECK(run_nodes({0, 1, 2}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<float>(node, exchange, 3, 3'000'003, DType::f32);
+        }) == std::vector<std::string>(3));
+}
+
 TEST_CASE("f64 sums between nodes too", "[comm]") {
   CHECK(run_nodes({0, 1, 0}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
           check_sums<double>(node, exchange, 3, 100003, DType::f64);
