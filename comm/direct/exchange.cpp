@@ -14,14 +14,14 @@ namespace {
 
 /// Small enough that sums start early and stay in the cache, large enough that headers and calls do not
 /// count.
-constexpr std::size_t chunk_bytes = std::size_t{256} << 10;
+constexpr std::size_t chunk_bytes = std::size_t{512} << 10;
 
 /// Partial sums of one agency that wait to be sent.
-constexpr std::size_t partials_ahead = 3;
+constexpr std::size_t partials_ahead = 8;
 
 /// Chunks of one remote part that are kept until the other parts' come. A peer that is further ahead has to wait; the
 /// slowest never does, so all go on.
-constexpr std::size_t chunks_kept = 4;
+constexpr std::size_t chunks_kept = 8;
 
 // An abort by a rank of this node rings no socket: look for it this often.
 constexpr int longest_nap_ms = 20;
@@ -60,7 +60,7 @@ void DirectExchange::find_remote_parts() {
     remote_parts_.push_back(
         {.agent = placement_.agent(rank_, node), .index = static_cast<std::uint16_t>(index), .leaf = leaf});
   }
-  incoming_.assign(remote_parts_.size(), std::vector<std::byte>(chunks_kept * chunk_bytes));
+  incoming_.resize(remote_parts_.size());
 }
 
 void DirectExchange::find_agencies() {
@@ -70,7 +70,7 @@ void DirectExchange::find_agencies() {
     agencies_.push_back({.owner = owner, .link = link_to(owner)});
   }
   for (const RankRange& subtree : placement_.subtrees(here)) subtree_trees_.emplace_back(subtree.size());
-  outgoing_.assign(agencies_.size(), std::vector<std::byte>(partials_ahead * chunk_bytes));
+  outgoing_.resize(agencies_.size());
 }
 
 std::size_t DirectExchange::link_to(int rank) const {
@@ -119,9 +119,22 @@ void DirectExchange::start(std::size_t offset, std::size_t bytes, DType dtype) {
   unheard_ = links_.size();
   chunks_to_sum_ = chunks_of(rank_);
   parts_missing_.assign(chunks_to_sum_, remote_parts_.size());
+  grow_rings();
   for (Agency& agency : agencies_) {
     agency.next_chunk = agency.next_part = 0;
     agency.sums_missing = chunks_of(agency.owner);
+  }
+}
+
+/// No longer than the longest slice so far: many nodes have many rings, and short slices.
+void DirectExchange::grow_rings() {
+  const auto grow = [](std::vector<std::byte>& ring, std::size_t chunks, std::size_t most) {
+    ring.resize(std::max(ring.size(), std::min(chunks, most) * chunk_bytes));
+  };
+  for (auto& ring : incoming_) grow(ring, chunks_of(rank_), chunks_kept);
+  const std::size_t parts = subtree_trees_.size();
+  for (std::size_t index = 0; index < agencies_.size() && node_.size() > 1; ++index) {
+    grow(outgoing_[index], chunks_of(agencies_[index].owner) * parts, partials_ahead);
   }
 }
 

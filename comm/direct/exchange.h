@@ -74,6 +74,7 @@ class DirectExchange {
   Agency& agency_for(const Link& from);
   std::size_t remote_part(const Link& from, std::uint16_t index) const;
   void move_bytes();
+  void grow_rings();
   bool done() const;
   void wait_for_links();
   /// Does it still have to send something, or to take something?
