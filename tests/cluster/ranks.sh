@@ -48,11 +48,11 @@ start_launch() {
 # mpirun_here WORDS...: Open MPI as it starts in a container, as root, on fewer cores than ranks.
 mpirun_here() {
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none \
-    mpirun --oversubscribe --bind-to none "$@"
+    "${from[@]:-env}" mpirun --oversubscribe --bind-to none "$@"
 }
 
 # mpirun_on_hosts WORDS...: the same from hostA, with hostA and hostB to be named by -H.
 mpirun_on_hosts() {
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none \
-    on_host hostA mpirun --oversubscribe --bind-to none --mca plm_rsh_agent remote_shell "$@"
+  local from=(on_host hostA)
+  mpirun_here --mca plm_rsh_agent remote_shell "$@"
 }
