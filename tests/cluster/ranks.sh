@@ -37,11 +37,14 @@ on_both_hosts() {
   return "$code"
 }
 
-# start_launch NAME HOST NODE_RANK RANKS COMMAND...: launch of one of two nodes, in the background.
+# start_launch NAME HOST NODE_RANK RANKS COMMAND...: launch of one of two nodes, in the background. With this_machine set both
+# nodes are this machine.
 start_launch() {
   local log=$scratch/$1.$2 host=$2 node=$3 ranks=$4
+  local place=(on_host "$host")
+  [[ -z ${this_machine:-} ]] || place=(env)
   shift 4
-  timeout --kill-after=5 120 on_host "$host" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
+  timeout --kill-after=5 120 "${place[@]}" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
     --master_addr="${master_addr:-10.77.0.1}" --master_port=29500 "$@" >"$log" 2>&1 &
 }
 
