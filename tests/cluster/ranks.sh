@@ -37,22 +37,25 @@ on_both_hosts() {
   return "$code"
 }
 
-# start_launch NAME HOST NODE_RANK RANKS COMMAND...: launch of one of two nodes, in the background.
+# start_launch NAME HOST NODE_RANK RANKS COMMAND...: launch of one of two nodes, in the background. With this_machine set both
+# nodes are this machine.
 start_launch() {
   local log=$scratch/$1.$2 host=$2 node=$3 ranks=$4
+  local place=(on_host "$host")
+  [[ -z ${this_machine:-} ]] || place=(env)
   shift 4
-  timeout --kill-after=5 120 on_host "$host" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
+  timeout --kill-after=5 120 "${place[@]}" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
     --master_addr="${master_addr:-10.77.0.1}" --master_port=29500 "$@" >"$log" 2>&1 &
 }
 
 # mpirun_here WORDS...: Open MPI as it starts in a container, as root, on fewer cores than ranks.
 mpirun_here() {
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none \
-    mpirun --oversubscribe --bind-to none "$@"
+    "${from[@]:-env}" mpirun --oversubscribe --bind-to none "$@"
 }
 
 # mpirun_on_hosts WORDS...: the same from hostA, with hostA and hostB to be named by -H.
 mpirun_on_hosts() {
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none \
-    on_host hostA mpirun --oversubscribe --bind-to none --mca plm_rsh_agent remote_shell "$@"
+  local from=(on_host hostA)
+  mpirun_here --mca plm_rsh_agent remote_shell "$@"
 }
