@@ -20,13 +20,9 @@ Signals::Signals(const std::vector<int>& passed_on) {
   for (int signal : passed_on) sigaddset(&set, signal);
   // A parent that ignores SIGCHLD hands that down, and then there would be no endings to see.
   signal(SIGCHLD, SIG_DFL);
-  sigprocmask(SIG_BLOCK, &set, &before_);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
   fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", std::strerror(errno)));
-}
-
-Signals::~Signals() {
-  sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::vector<int> Signals::read() {

@@ -8,13 +8,12 @@
 namespace lockstep::launcher {
 
 /// The signals that launch acts on, blocked and read from a descriptor. One that was ignored when launch
-/// began (nohup) stays ignored.
+/// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the last
+/// rank's ending must not replace its exit code.
 class Signals {
  public:
   /// `passed_on` and SIGCHLD.
   explicit Signals(const std::vector<int>& passed_on);
-  Signals(const Signals&) = delete;
-  ~Signals();
 
   int fd() const { return fd_.get(); }
   /// What has arrived, without waiting; SIGCHLD last, so that a signal is passed on before an ending is
@@ -22,7 +21,6 @@ class Signals {
   std::vector<int> read();
 
  private:
-  sigset_t before_;
   UniqueFd fd_;
 };
 

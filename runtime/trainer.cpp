@@ -51,12 +51,14 @@ NamedTensor loss_tensor(double loss) {
 
 }  // namespace
 
-Trainer::Trainer(const Options& options, Session& session, TrainingTask task)
+Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
     : options_(resolved(options, session)),
       session_(session),
       task_(std::move(task)),
       screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
+      stop_request_(stop_request),
       stream_(session.device->make_stream()) {
+  stop_request_.accept();
   settle_batch_size();
   find_checkpoint();
   make_plans();

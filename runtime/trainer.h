@@ -23,7 +23,7 @@ namespace lockstep::runtime {
 /// One training run from plans to final weights. Every rank makes one with equal options.
 class Trainer {
  public:
-  Trainer(const Options& options, Session& session, TrainingTask task);
+  Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request);
 
   /// Trains, evaluates, writes RUN/ (rank 0). Returns what summary.json says.
   Summary run();
@@ -76,7 +76,7 @@ class Trainer {
   TrainingTask task_;
   MemoryWatch memory_watch_;
   Screen screen_;
-  StopRequest stop_request_;
+  StopRequest& stop_request_;
   std::optional<RunFolder> folder_;
 
   RunPlace place_;

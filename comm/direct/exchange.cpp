@@ -19,8 +19,8 @@ constexpr std::size_t chunk_bytes = std::size_t{512} << 10;
 /// Partial sums of one agency that wait to be sent.
 constexpr std::size_t partials_ahead = 8;
 
-/// Chunks of one remote part that are kept until the other parts' come. A peer that is further ahead has to wait; the
-/// slowest never does, so all go on.
+/// Chunks of one remote part that are kept until the other parts' come. A peer that is further ahead has to
+/// wait; the slowest never does, so all go on.
 constexpr std::size_t chunks_kept = 8;
 
 // An abort by a rank of this node rings no socket: look for it this often.
@@ -102,7 +102,7 @@ void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dty
   start(offset, bytes, dtype);
   node_.arrive();
   all_here_ = Clock::now();
-  if (remote_parts_.empty()) return;
+  if (remote_parts_.empty()) sum_alone();
   while (!done()) {
     post_partials();
     move_bytes();
@@ -245,6 +245,12 @@ void DirectExchange::sum_chunk(std::size_t chunk) {
                                                          .chunk = static_cast<std::uint16_t>(chunk)},
                                                         {at(node_.index(), range.begin), range.size()});
   }
+}
+
+/// All ranks turned out to be on one node: nobody sends anything.
+void DirectExchange::sum_alone() {
+  for (std::size_t chunk = 0; chunk < chunks_of(rank_); ++chunk) sum_chunk(chunk);
+  chunks_to_sum_ = 0;
 }
 
 void DirectExchange::spread_sum(int owner, std::size_t chunk) {

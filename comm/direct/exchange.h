@@ -69,6 +69,7 @@ class DirectExchange {
   std::byte* place(const Link& from, const ChunkHeader& header);
   void arrived(const Link& from, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
+  void sum_alone();
   void spread_sum(int owner, std::size_t chunk);
 
   Agency& agency_for(const Link& from);

@@ -3,6 +3,7 @@
 #include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
 #include "runtime/failure.h"
+#include "runtime/stop_request.h"
 #include "runtime/trainer.h"
 
 namespace lockstep::runtime {
@@ -20,11 +21,12 @@ namespace {
 int train(const std::vector<std::string>& arguments,
           const std::function<TrainingTask(const Options&)>& make) {
   const Options options = parse_options(arguments);
+  StopRequest stop_request;
   TrainingTask task = make(options);
   Session session = open_session(options);
   std::filesystem::path run;
   try {
-    Trainer trainer(options, session, std::move(task));
+    Trainer trainer(options, session, std::move(task), stop_request);
     run = trainer.folder();
     return static_cast<int>(trainer.run().stopped ? ExitCode::stopped : ExitCode::done);
   } catch (const CommError& error) {

@@ -24,10 +24,11 @@ std::string resumed(const fs::path& run_dir) {
   return hash_of(resumable(run_dir, checkpointed + Words{"--resume=auto"}), run_dir);
 }
 
-bool handles(pid_t pid, int signal_number) {
+/// Sent, and not taken by the process yet.
+bool pends(pid_t pid, int signal_number) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("SigCgt:")) continue;
+    if (!line.starts_with("ShdPnd:")) continue;
     return (std::stoull(line.substr(7), nullptr, 16) >> (signal_number - 1) & 1) != 0;
   }
   return false;
@@ -130,7 +131,7 @@ TEST_CASE("a second SIGTERM ends a rank at once, with nothing saved") {
   const pid_t rank_1 = run.number_after("pid1");
   stop(run.number_after("pid0"));  // so that the step in which they would stop never ends
   ::kill(rank_1, SIGTERM);
-  wait_until_seen([&] { return !handles(rank_1, SIGTERM); });
+  wait_until_seen([&] { return !pends(rank_1, SIGTERM); });
   ::kill(rank_1, SIGTERM);
   CHECK(run.wait_for_end() == 128 + SIGTERM);
   CHECK(shelf_of(folder / "run").steps().empty());
