@@ -25,6 +25,8 @@ NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::u
                                       ExchangeLabel label) {
   const auto now = Clock::now();
   const std::lock_guard lock(call_mutex_);
+  const std::size_t length = label.first_parameter.copy(first_parameter_.data(), first_parameter_.size());
+  label.first_parameter = {first_parameter_.data(), length};
   call_ = Call{.kind = kind,
                .number = call_.number + 1,
                .bytes = bytes,
@@ -42,9 +44,15 @@ void NodeRanks::end() {
   call_.in_progress = false;
 }
 
-Call NodeRanks::call_now() const {
+std::uint32_t NodeRanks::call_number() const {
   const std::lock_guard lock(call_mutex_);
-  return call_;
+  return call_.number;
+}
+
+std::string NodeRanks::describe_call() const {
+  const std::lock_guard lock(call_mutex_);
+  if (call_.number == 0) return {};
+  return fmt::format("{} {}", call_.in_progress ? "in" : "after", call_.describe());
 }
 
 Clock::time_point NodeRanks::deadline() const {

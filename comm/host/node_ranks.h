@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -46,8 +47,9 @@ class NodeRanks {
   [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
                                 ExchangeLabel label = {});
   const Call& call() const { return call_; }
-  /// The same from any thread.
-  Call call_now() const;
+  /// From any thread: its number, and "in all-reduce 17 (bucket 0, fc1.weight)" or "after ...".
+  std::uint32_t call_number() const;
+  std::string describe_call() const;
   Clock::time_point deadline() const;
 
   /// One round of the members; CommError unless all arrive in the same call.
@@ -70,8 +72,9 @@ class NodeRanks {
   Seconds timeout_;
   LocalGroup group_;
   Rounds rounds_;
-  mutable std::mutex call_mutex_;  ///< for call_now, against begin
+  mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
+  std::array<char, 128> first_parameter_{};  ///< call_'s label: the caller's may go before the watchdog reads it
   std::optional<Monitor> monitor_;
 };
 

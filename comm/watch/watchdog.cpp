@@ -82,7 +82,7 @@ void Watchdog::beat(bool last) {
   RankStatus status{.rank = node_.members().rank(),
                     .host = host_,
                     .pid = static_cast<int>(getpid()),
-                    .call = node_.call_now().number,
+                    .call = node_.call_number(),
                     .last = last};
   {
     const std::lock_guard lock(mutex_);
@@ -102,10 +102,8 @@ void Watchdog::beat(bool last) {
 
 std::string Watchdog::describe() const {
   std::string text = hooks_.whereabouts ? hooks_.whereabouts() : std::string();
-  const Call call = node_.call_now();
-  if (call.number == 0) return text;
-  return fmt::format("{}{}{} {}", text, text.empty() ? "" : "; ", call.in_progress ? "in" : "after",
-                     call.describe());
+  const std::string call = node_.describe_call();
+  return fmt::format("{}{}{}", text, text.empty() || call.empty() ? "" : "; ", call);
 }
 
 std::optional<RankStatus> Watchdog::read(int rank) {
