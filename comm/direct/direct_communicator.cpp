@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 
-/// Broadcasts go through the store, which holds a message of this size for each of few calls.
-constexpr std::size_t broadcast_piece = std::size_t{4} << 20;
+/// Broadcasts go through the store, whose server moves what is left of a message each time it has sent some.
+constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 
 /// How long a rank that has finished, or that ends with an error, waits for the others to do so too.
 constexpr Seconds time_to_leave{5};
