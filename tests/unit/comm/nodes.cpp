@@ -138,7 +138,8 @@ TEST_CASE("a rank of another node that stops or dies is named by all, in time", 
   for (std::size_t survivor = 0; survivor < 3; ++survivor) {
     const std::string report = ranks[survivor].outcome();
     CAPTURE(survivor, report);
-    CHECK_THAT(report, contains("the run failed: rank 3 does not answer; rank 3 "));
+    // Whoever noticed first may have waited for a rank that waited for rank 3.
+    CHECK_THAT(report, contains("the run failed: rank 3 does not answer; "));
     CHECK_THAT(report, contains(fmt::format("rank 3 (pid {} on ", ranks[3].pid())) &&
                            contains("no answer; last seen "));
     CHECK_THAT(report, contains("rank 0 (pid ") && contains("): in "));
