@@ -12,8 +12,8 @@
 namespace lockstep::comm {
 namespace {
 
-/// Small enough that sums start early and stay in the cache, large enough that headers and calls do not
-/// count.
+/// Small enough that sums start early. Over the loopback interface 25 MiB between 2 ranks took 14 ms with
+/// chunks of 512 KiB or 1 MiB, and 33 ms and more with 128 KiB or less.
 constexpr std::size_t chunk_bytes = std::size_t{512} << 10;
 
 /// Partial sums of one agency that wait to be sent.
