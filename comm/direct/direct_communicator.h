@@ -35,10 +35,10 @@ class DirectCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
-  void abort(std::string_view reason) noexcept override;
+  void abort(std::string_view reason) noexcept override { node_->abort_by_rank(reason); }
   bool failed() const noexcept override { return node_->shared().aborted(); }
   void watch(WatchHooks hooks) override { watchdog_->set_hooks(std::move(hooks)); }
-  std::optional<FailureReport> failure_report() override;
+  std::optional<FailureReport> failure_report() override { return watchdog_->failure_report(); }
 
  private:
   void meet(const CommOptions& options, Deadline deadline);
