@@ -65,20 +65,17 @@ void DirectCommunicator::meet(const CommOptions& options, Deadline deadline) {
 }
 
 void DirectCommunicator::start_watching(Deadline deadline) {
-  outside_.emplace(connect_again({}, deadline), world_.rank);
+  outside_.emplace(connect_again(deadline), world_.rank);
   watchdog_.emplace(*node_, world_.size, &*outside_);
-  listener_.emplace(
-      connect_again(name_of(world_.rank, cards_[static_cast<std::size_t>(world_.rank)]), deadline), *node_,
-      name_of(0, cards_.front()));
+  listener_.emplace(connect_again(deadline), *node_, name_of(0, cards_.front()));
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
     node_->abort(fmt::format("{} was lost: {}", name, reason));
   });
 }
 
-StoreClient DirectCommunicator::connect_again(const std::string& name, Deadline deadline) const {
-  return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline,
-                              name);
+StoreClient DirectCommunicator::connect_again(Deadline deadline) const {
+  return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline);
 }
 
 DirectCommunicator::~DirectCommunicator() {

@@ -43,7 +43,8 @@ class DirectCommunicator final : public Communicator {
  private:
   void meet(const CommOptions& options, Deadline deadline);
   void start_watching(Deadline deadline);
-  StoreClient connect_again(const std::string& name, Deadline deadline) const;
+  /// Without a name: the rendezvous' connection tells when this rank is lost.
+  StoreClient connect_again(Deadline deadline) const;
   /// Nobody is in a collective any more and nobody starts one: who closes now is not lost.
   void leave_together() noexcept;
   /// Runs a collective; whatever ends it ends every wait of every rank, with the first cause.
