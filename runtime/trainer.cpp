@@ -399,7 +399,9 @@ Summary Trainer::finish() {
                   .weights_sha256 = sha256_of(weights),
                   .stopped = counters_.stopped};
   metrics_.fill(summary);
-  require_no_drift(session_.communicator->all_gather(summary.weights_sha256), counters_.step);
+  if (!checkpointer_->has_saved(counters_.step)) {
+    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), counters_.step);
+  }
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
