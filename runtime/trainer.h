@@ -14,6 +14,7 @@
 #include "runtime/output/run_folder.h"
 #include "runtime/output/screen.h"
 #include "runtime/parameters.h"
+#include "runtime/run_plans.h"
 #include "runtime/session.h"
 #include "runtime/stop_request.h"
 #include "runtime/task.h"
@@ -48,15 +49,10 @@ class Trainer {
   };
 
   void start_watch();
-  void settle_batch_size();
   void find_checkpoint();
-  std::vector<PlanRequest> plan_requests() const;
-  void make_plans();
-  AlgorithmChoices choose_algorithms();
   void set_up_parameters();
   void open_folder();
   void tell_of_resumption();
-  std::int64_t total_steps() const;
 
   void train(data::Loader& loader);
   StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
@@ -65,7 +61,6 @@ class Trainer {
   bool ends_evaluated_epoch() const;
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
-  std::size_t staged_checkpoint_bytes() const;
   void require_finite() const;
   Summary finish();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
@@ -83,11 +78,8 @@ class Trainer {
   std::optional<ResumePoint> resumed_;
   Settings settings_;
   Settings machine_;
-  RunDecisions decisions_;
-  std::vector<Plan> plans_;
-  std::int64_t batch_size_ = 0;      ///< of this rank
-  std::int64_t epoch_samples_ = 0;   ///< of this rank
-  std::size_t evaluation_plan_ = 0;  ///< the last of plans_, if there is a test set
+  Batching batching_;
+  RunPlans plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<kernels::Stream> stream_;
