@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -53,27 +52,14 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_.all,
                                          options_.optimizer);
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(
-      *session_.communicator, ParameterAccess(*session_.device, plans_.full_batch(), *memory_), place_,
-      options_, resumed_ && place_.goes_on ? counters_.step : -1);
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), place_, options_,
+                                                 resumed_ && place_.goes_on ? position_.step : -1);
   if (session_.speaks()) open_folder();
-  start_watch();
+  watch_for_failure(*session_.communicator, executor_->whereabouts(), folder());
 }
 
 Trainer::~Trainer() {
   session_.communicator->watch({});
-}
-
-/// From now on a failed group says where this rank was, and a rank that waits for anything but its peers (the
-/// loader, a disk) still ends in time.
-void Trainer::start_watch() {
-  const auto leave = [run = folder(), rank = session_.world.rank](const comm::FailureReport& report) {
-    if (report.reporter() == rank) report_failure(report, run);
-    spdlog::error(report.cause);
-    std::_Exit(static_cast<int>(ExitCode::peer));
-  };
-  session_.communicator->watch(
-      {.whereabouts = [here = executor_->whereabouts()] { return here->text(); }, .overdue = leave});
 }
 
 void Trainer::find_checkpoint() {
@@ -84,19 +70,12 @@ void Trainer::find_checkpoint() {
   resumed_ = find_resume_point(communicator, place_);
   settings_ = settings_of(options_, session_.world, task_.train_set->size());
   if (!resumed_) return;
-  const RunState& state = resumed_->state;
-  require_same_settings(resumed_->folder, state.settings, settings_);
-  counters_ = {.step = state.step,
-               .epoch = state.batch == 0 ? state.epoch - 1 : state.epoch,
-               .next_epoch = state.epoch,
-               .next_batch = state.batch,
-               .samples = state.samples,
-               .loss = state.loss};
-  evaluated_at_step_ = state.evaluated_at_step;
+  require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
+  position_ = RunPosition::of(resumed_->state);
 }
 
 void Trainer::set_up_parameters() {
-  ParameterAccess access(*session_.device, plans_.full_batch(), *memory_);
+  ParameterAccess access = replica();
   if (resumed_) {
     access.load(resumed_->folder / "model.safetensors");
     access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
@@ -112,7 +91,7 @@ void Trainer::set_up_parameters() {
 
 void Trainer::open_folder() {
   const bool goes_on = place_.resume != "none";
-  folder_.emplace(place_.run, goes_on ? std::optional(counters_.step) : std::nullopt);
+  folder_.emplace(place_.run, goes_on ? std::optional(position_.step) : std::nullopt);
   folder_->write_config(to_ini(options_));
   screen_.say(opening_line({.model = task_.model.name,
                             .parameters = plans_.full_batch().graph.parameter_elements(),
@@ -125,7 +104,7 @@ void Trainer::open_folder() {
 
 void Trainer::tell_of_resumption() {
   if (!resumed_) return screen_.say(fresh_start_line(place_.run));
-  screen_.say(resumption_line(counters_.step, counters_.epoch, resumed_->folder));
+  screen_.say(resumption_line(position_.step, position_.epoch, resumed_->folder));
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }
@@ -137,12 +116,13 @@ Summary Trainer::run() {
                               .drop_last_batch = options_.drop_last,
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
-                              .first_epoch = counters_.next_epoch,
-                              .first_batch = counters_.next_batch};
-  if (options_.epochs > 0) loading.epochs = options_.epochs - counters_.next_epoch;
-  if (ends_evaluated_epoch() && evaluated_at_step_ != counters_.step)
-    evaluate_now(0);  // a stop came before it
-  if (counters_.step < batching_.total_steps) {
+                              .first_epoch = position_.next_epoch,
+                              .first_batch = position_.next_batch};
+  if (options_.epochs > 0) loading.epochs = options_.epochs - position_.next_epoch;
+  // Of an epoch whose evaluation a stop came before.
+  if (position_.ends_evaluated_epoch(options_.eval_every) && position_.evaluated_at_step != position_.step)
+    evaluate_now(0);
+  if (position_.step < batching_.total_steps) {
     data::Loader loader(
         task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
     train(loader);
@@ -159,21 +139,20 @@ void Trainer::train(data::Loader& loader) {
   metrics_.start();
   while (batch) {
     std::optional<DeviceBatch> next;
-    executor_->whereabouts()->start_step(counters_.step + 1);
+    executor_->whereabouts()->start_step(position_.step + 1);
     executor_->whereabouts()->enter(Whereabouts::Phase::loading);
-    if (counters_.step + 1 < batching_.total_steps) next = feed.next((batch->slot + 1) % batch_slot_count);
+    if (position_.step + 1 < batching_.total_steps) next = feed.next((batch->slot + 1) % batch_slot_count);
     executor_->whereabouts()->enter(Whereabouts::Phase::computing);
-    const double samples = global_targets_;
+    const auto samples = static_cast<std::int64_t>(global_targets_);
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
-    counters_.samples += static_cast<std::int64_t>(samples);
-    metrics_.step_done(timing, feed.waited_ns(), static_cast<std::int64_t>(samples));
+    metrics_.step_done(timing, feed.waited_ns(), samples);
     if (!made_a_step()) first_step_done();
     report(*batch);
     require_finite();
     checkpointer_->check();
-    if (!counters_.stopped && ends_evaluated_epoch()) evaluate_now(batch->slot);
-    if (counters_.stopped || checkpointer_->due(counters_.step)) save_checkpoint();
-    if (counters_.stopped) return;
+    if (!position_.stopped && position_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch->slot);
+    if (position_.stopped || checkpointer_->due(position_.step)) save_checkpoint();
+    if (position_.stopped) return;
     batch = next;
   }
 }
@@ -182,7 +161,7 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
   kernels::StepState state{.loss_scale = static_cast<float>(1.0 / global_targets_),
                            .valid_samples = static_cast<std::int32_t>(batch.samples),
                            .seed = options_.seed};
-  model::set_step(options_.optimizer, counters_.step + 1, state);
+  model::set_step(options_.optimizer, position_.step + 1, state);
   kernels::ControlBlock control{.next_targets = static_cast<float>(next_samples),
                                 .stop_requests = stop_request_.made() ? 1.0F : 0.0F};
   kernels::Device& device = *session_.device;
@@ -192,13 +171,7 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
   device.copy_to_host(&control, memory_->training_control(), sizeof(control), *stream_);
   stream_->synchronize();
 
-  ++counters_.step;
-  counters_.epoch = batch.epoch;
-  counters_.next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
-  counters_.next_batch = batch.last_of_epoch ? 0 : batch.index + 1;
-  counters_.loss = control.loss;
-  counters_.not_finite = control.not_finite > 0;
-  counters_.stopped = control.stop_requests > 0;
+  position_.advance(batch, static_cast<std::int64_t>(global_targets_), control);
   global_targets_ = control.next_targets;
   return timing;
 }
@@ -207,51 +180,41 @@ void Trainer::first_step_done() {
   startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
   if (folder_) folder_->forget_summary();
   if (options_.dump_gradients.empty() || !session_.speaks()) return;
-  std::vector<NamedTensor> tensors =
-      ParameterAccess(*session_.device, plans_.full_batch(), *memory_).gradients();
-  tensors.insert(tensors.begin(), loss_tensor(counters_.loss));
+  std::vector<NamedTensor> tensors = replica().gradients();
+  tensors.insert(tensors.begin(), loss_tensor(position_.loss));
   save_tensors(options_.dump_gradients, tensors);
 }
 
 void Trainer::report(const DeviceBatch& batch) {
   if (!folder_) return;
-  const bool logs = counters_.step % options_.log_every == 0;
+  const bool logs = position_.step % options_.log_every == 0;
   const std::int64_t total = batching_.total_steps;
-  if (!logs && !screen_.due() && counters_.step != total) return;
+  if (!logs && !screen_.due() && position_.step != total) return;
   Progress progress = metrics_.take_window();
-  progress.step = counters_.step;
+  progress.step = position_.step;
   progress.total_steps = total;
   progress.epoch = batch.epoch;
   progress.epochs = options_.epochs;
-  progress.loss = counters_.loss;
-  progress.seconds_left = static_cast<double>(total - counters_.step) * progress.step_ms / 1e3;
+  progress.loss = position_.loss;
+  progress.seconds_left = static_cast<double>(total - position_.step) * progress.step_ms / 1e3;
   if (logs) folder_->log_step(progress);
-  if (screen_.due() || counters_.step == total) screen_.show(progress);
-}
-
-bool Trainer::ends_evaluated_epoch() const {
-  return counters_.step > 0 && counters_.next_batch == 0 && options_.eval_every > 0 &&
-         counters_.next_epoch % options_.eval_every == 0;
+  if (screen_.due() || position_.step == total) screen_.show(progress);
 }
 
 /// Not in step_ms and samples_per_s, as evaluations are not.
 void Trainer::save_checkpoint() {
   metrics_.pause();
   executor_->whereabouts()->enter(Whereabouts::Phase::saving);
-  checkpointer_->save({.step = counters_.step,
-                       .epoch = counters_.next_epoch,
-                       .batch = counters_.next_batch,
-                       .samples = counters_.samples,
-                       .loss = counters_.loss,
-                       .evaluated_at_step = evaluated_at_step_,
-                       .settings = settings_,
-                       .machine = machine_,
-                       .algorithms = plans_.decisions.algorithms});
+  RunState state = position_.state();
+  state.settings = settings_;
+  state.machine = machine_;
+  state.algorithms = plans_.decisions.algorithms;
+  checkpointer_->save(std::move(state));
   metrics_.resume();
 }
 
 void Trainer::evaluate_now(std::size_t slot) {
-  const bool again = evaluated_at_step_ == counters_.step;
+  const bool again = position_.evaluated_at_step == position_.step;
   if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
   executor_->whereabouts()->enter(Whereabouts::Phase::evaluating);
@@ -261,28 +224,27 @@ void Trainer::evaluate_now(std::size_t slot) {
                           .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
-  evaluated_at_step_ = counters_.step;
+  position_.evaluated_at_step = position_.step;
   if (folder_ && !again) {
-    folder_->log_evaluation(counters_.step, counters_.epoch, *evaluation_);
-    screen_.say(evaluation_line(counters_.epoch, *evaluation_));
+    folder_->log_evaluation(position_.step, position_.epoch, *evaluation_);
+    screen_.say(evaluation_line(position_.epoch, *evaluation_));
   }
   metrics_.resume();
 }
 
 void Trainer::require_finite() const {
-  if (!counters_.not_finite) return;
+  if (!position_.not_finite) return;
   throw NonFiniteError(
       fmt::format("the loss is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
                   "bad samples",
-                  counters_.step, counters_.epoch + 1, options_.optimizer.learning_rate));
+                  position_.step, position_.epoch + 1, options_.optimizer.learning_rate));
 }
 
 Summary Trainer::finish() {
-  if (!counters_.stopped && options_.eval_every > 0) evaluate_now(0);
+  if (!position_.stopped && options_.eval_every > 0) evaluate_now(0);
   if (options_.checkpoint_every > 0) save_checkpoint();
   checkpointer_->wait();
-  const std::vector<NamedTensor> weights =
-      ParameterAccess(*session_.device, plans_.full_batch(), *memory_).parameters();
+  const std::vector<NamedTensor> weights = replica().parameters();
   Summary summary{.world_size = session_.world.size,
                   .device = session_.device->name(),
                   .instruction_set = session_.device->instruction_set(),
@@ -292,19 +254,19 @@ Summary Trainer::finish() {
                   .dataset = options_.dataset,
                   .version = std::string(version()),
                   .parameters = plans_.full_batch().graph.parameter_elements(),
-                  .steps = counters_.step,
-                  .samples = counters_.samples,
-                  .final_loss = counters_.loss,
+                  .steps = position_.step,
+                  .samples = position_.samples,
+                  .final_loss = position_.loss,
                   .eval = evaluation_,
                   .startup_ms = startup_ms_,
                   .plan_bytes = static_cast<std::int64_t>(
                       session_.device->allocated_bytes() + plans_.full_batch().arena.gradient_bytes +
                       staged_checkpoint_bytes(options_, plans_.full_batch())),
                   .weights_sha256 = sha256_of(weights),
-                  .stopped = counters_.stopped};
+                  .stopped = position_.stopped};
   metrics_.fill(summary);
-  if (!checkpointer_->has_saved(counters_.step)) {
-    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), counters_.step);
+  if (!checkpointer_->has_saved(position_.step)) {
+    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), position_.step);
   }
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)

@@ -15,6 +15,7 @@
 #include "runtime/output/screen.h"
 #include "runtime/parameters.h"
 #include "runtime/run_plans.h"
+#include "runtime/run_position.h"
 #include "runtime/session.h"
 #include "runtime/stop_request.h"
 #include "runtime/task.h"
@@ -37,18 +38,6 @@ class Trainer {
   const std::filesystem::path& folder() const { return place_.run; }
 
  private:
-  struct Counters {
-    std::int64_t step = 0;
-    std::int64_t epoch = 0;
-    std::int64_t next_epoch = 0;  ///< of the next batch
-    std::int64_t next_batch = 0;  ///< its index there
-    std::int64_t samples = 0;     ///< over all ranks
-    double loss = 0;              ///< of the last step, over all ranks
-    bool not_finite = false;
-    bool stopped = false;
-  };
-
-  void start_watch();
   void find_checkpoint();
   void set_up_parameters();
   void open_folder();
@@ -58,12 +47,12 @@ class Trainer {
   StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
   void first_step_done();
   void report(const DeviceBatch& batch);
-  bool ends_evaluated_epoch() const;
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
   void require_finite() const;
   Summary finish();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
+  ParameterAccess replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   const Options options_;
@@ -87,8 +76,7 @@ class Trainer {
 
   RunMetrics metrics_;
   double startup_ms_ = 0;
-  Counters counters_;
-  std::int64_t evaluated_at_step_ = -1;
+  RunPosition position_;
   double global_targets_ = 0;  ///< of the step to come, over all ranks
   std::optional<Evaluation> evaluation_;
 };
