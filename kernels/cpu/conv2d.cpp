@@ -1,6 +1,6 @@
 #include "kernels/conv2d.h"
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/onednn.h"
 

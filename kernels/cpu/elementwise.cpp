@@ -1,6 +1,6 @@
 #include "kernels/elementwise.h"
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"

@@ -1,6 +1,6 @@
 #include "kernels/linear.h"
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"

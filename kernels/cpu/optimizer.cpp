@@ -1,6 +1,6 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"

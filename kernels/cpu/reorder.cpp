@@ -1,6 +1,6 @@
 #include "kernels/reorder.h"
 
-#include "kernels/cpu/check.h"
+#include "kernels/check.h"
 #include "kernels/cpu/library_kernel.h"
 #include "kernels/cpu/onednn.h"
 
