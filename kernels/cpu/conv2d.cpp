@@ -1,5 +1,8 @@
 #include "kernels/conv2d.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 #include "kernels/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/onednn.h"

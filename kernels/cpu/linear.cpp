@@ -1,5 +1,8 @@
 #include "kernels/linear.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 #include "kernels/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/loop_kernel.h"

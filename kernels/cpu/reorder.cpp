@@ -1,5 +1,8 @@
 #include "kernels/reorder.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 #include "kernels/check.h"
 #include "kernels/cpu/library_kernel.h"
 #include "kernels/cpu/onednn.h"
