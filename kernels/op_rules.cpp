@@ -64,22 +64,4 @@ void check_squared_error(std::string_view kernel, const KernelIo& io, bool gradi
   check_plain(kernel, "targets", io.inputs[1]);
 }
 
-void check_pool2d(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
-                  const TensorDesc& y) {
-  check_rank(kernel, "x", x, 4);
-  check_type(kernel, "x", x, DType::f32);
-  Shape out = x.shape;
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.stride[axis] < 1 || g.kernel[axis] < 1 || 2 * g.padding[axis] > g.kernel[axis]) {
-      throw UsageError(
-          fmt::format("{}: padding {} must be at most half of the window {}, stride {} at least 1", kernel,
-                      g.padding[axis], g.kernel[axis], g.stride[axis]));
-    }
-    const std::int64_t room = x.shape[axis + 2] + 2 * g.padding[axis] - g.kernel[axis];
-    if (room < 0) throw UsageError(fmt::format("{}: the window is larger than x {}", kernel, x.shape.str()));
-    out[axis + 2] = room / g.stride[axis] + 1;
-  }
-  check_shape(kernel, "y", y, out);
-}
-
 }  // namespace lockstep::kernels

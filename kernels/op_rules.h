@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "kernels/kernel.h"
-#include "kernels/pool2d.h"
 
 /// What the ops demand of their tensors, the same on every device. UsageError names the kernel and the
 /// tensor.
@@ -17,8 +16,5 @@ std::int64_t check_update(std::string_view kernel, const KernelIo& io, std::size
 
 void check_cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient);
 void check_squared_error(std::string_view kernel, const KernelIo& io, bool gradient);
-
-void check_pool2d(std::string_view kernel, const Pool2dGeometry& geometry, const TensorDesc& x,
-                  const TensorDesc& y);
 
 }  // namespace lockstep::kernels
