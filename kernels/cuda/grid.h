@@ -14,13 +14,14 @@ struct Spread {
   unsigned threads;
 };
 
-/// Enough threads for `items`, but no more than the current device runs at a time: the kernel strides over
-/// the range. Which thread does which item depends on the GPU, so nothing may be summed across items in such
-/// a kernel.
+/// Enough threads for `items`, but at most some waves of blocks on the current device: the kernel strides
+/// over the range. Which thread does which item depends on the GPU, so nothing may be summed across items in
+/// such a kernel.
 inline Spread spread(std::int64_t items) {
   constexpr std::int64_t warp = 32;
   constexpr std::int64_t threads = 256;
-  constexpr std::int64_t blocks_per_multiprocessor = 8;  // 2048 threads
+  constexpr std::int64_t blocks_per_multiprocessor =
+      32;  // five to eight run at a time: the last wave is a small part
   int device = 0;
   int multiprocessors = 0;
   check(cudaGetDevice(&device), "cannot tell the current device");
