@@ -1,6 +1,9 @@
 #include "kernels/conv2d.h"
 
-#include "kernels/cpu/check.h"
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/onednn.h"
 

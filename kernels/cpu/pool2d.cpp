@@ -1,11 +1,15 @@
 #include "kernels/pool2d.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 
-#include "kernels/cpu/check.h"
+#include "kernels/base/error.h"
+#include "kernels/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/op_rules.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -43,28 +47,11 @@ Layout resized(const Layout& layout, const Shape& shape) {
   return to;
 }
 
-void check(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x, const TensorDesc& y) {
-  check_rank(kernel, "x", x, 4);
-  check_type(kernel, "x", x, DType::f32);
-  Shape out = x.shape;
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.stride[axis] < 1 || g.kernel[axis] < 1 || 2 * g.padding[axis] > g.kernel[axis]) {
-      throw UsageError(
-          fmt::format("{}: padding {} must be at most half of the window {}, stride {} at least 1", kernel,
-                      g.padding[axis], g.kernel[axis], g.stride[axis]));
-    }
-    const std::int64_t room = x.shape[axis + 2] + 2 * g.padding[axis] - g.kernel[axis];
-    if (room < 0) throw UsageError(fmt::format("{}: the window is larger than x {}", kernel, x.shape.str()));
-    out[axis + 2] = room / g.stride[axis] + 1;
-  }
-  check_shape(kernel, "y", y, out);
-}
-
 /// A kernel that walks the planes of x and y, and, when it is there, dx, which lies as x does.
 template <class OnPlane>
 KernelPtr pool_kernel(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
                       const TensorDesc& y, OnPlane on_plane) {
-  check(kernel, g, x, y);
+  check_pool2d(kernel, g, x, y);
   const Layout layout = x.layout_or_plain();
   const std::int64_t elements = layout.span();
   const auto in = planes_of(layout);
@@ -92,7 +79,7 @@ KernelPtr pool_kernel(std::string_view kernel, const Pool2dGeometry& g, const Te
 
 /// x's layout if a pool can use it (or y's, if x is free), else plain; everything else follows.
 void choose(std::string_view kernel, const Pool2dGeometry& g, TensorDesc& x, TensorDesc& y) {
-  check(kernel, g, x, y);
+  check_pool2d(kernel, g, x, y);
   if (!x.layout && y.layout && planes_of(*y.layout)) {
     x.layout = resized(*y.layout, x.shape);
     return;
