@@ -18,4 +18,7 @@ void check_rank(std::string_view kernel, std::string_view name, const TensorDesc
 
 void check_plain(std::string_view kernel, std::string_view name, const TensorDesc& desc);
 
+/// UsageError if the tensor lies in blocks.
+void check_strided(std::string_view kernel, std::string_view name, const TensorDesc& desc);
+
 }  // namespace lockstep::kernels

@@ -9,7 +9,7 @@ namespace lockstep::kernels {
 namespace {
 
 constexpr std::int64_t ignored = -100;            // PyTorch's ignore_index
-constexpr std::int64_t columns_of_a_warp = 1024;  // more: a block to a row
+constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 constexpr int warp = 32;
 constexpr int block = 256;
 
@@ -34,34 +34,31 @@ __device__ Peak exchange(const Peak& peak, int lane_mask) {
           __shfl_xor_sync(0xffffffffU, peak.at, lane_mask)};
 }
 
-/// Equal greatest ones are no special case but for this: infinity minus itself is no number.
 __device__ Peak combine(const Peak& a, const Peak& b) {
+  // Equals apart, since infinity minus infinity is not a number.
   if (a.greatest == b.greatest) return {a.greatest, a.total + b.total, a.at < b.at ? a.at : b.at};
   if (a.greatest > b.greatest) return {a.greatest, a.total + b.total * expf(b.greatest - a.greatest), a.at};
   return {b.greatest, b.total + a.total * expf(a.greatest - b.greatest), b.at};
 }
 
+/// Losses of a row, each called by all `threads` threads of the row and giving the result to all. `gradient`
+/// is null or the row's.
 struct CrossEntropy {
   using Target = std::int64_t;
-  const float* logits;
-  const std::int64_t* targets;
-  float* gradient;  ///< null: not wanted
   std::int64_t columns;
   float smoothing;
 
-  __device__ bool counts(std::int64_t row) const { return targets[row] != ignored; }
+  __device__ const Target* of_row(const Target* targets, std::int64_t row) const { return targets + row; }
+  __device__ bool counts(const Target* target) const { return *target != ignored; }
 
-  /// By all `threads` threads of a row; each gets the result.
   template <int threads>
-  __device__ RowLoss operator()(std::int64_t row, float scale) const {
-    const std::int64_t target = targets[row];
+  __device__ RowLoss run(const float* x, const Target* row_target, float* gradient, float scale) const {
+    const std::int64_t target = *row_target;
     const std::int64_t first = threadIdx.x % threads;
-    float* const out = gradient == nullptr ? nullptr : gradient + row * columns;
     if (target < 0 || target >= columns) {
-      for (std::int64_t k = first; out != nullptr && k < columns; k += threads) out[k] = 0;
+      for (std::int64_t k = first; gradient != nullptr && k < columns; k += threads) gradient[k] = 0;
       return {NAN, 0, 1};
     }
-    const float* const x = logits + row * columns;
     const float hit = x[target];
     Peak peak{-INFINITY, 0, columns};
     float above = 0;  // sum of x - hit
@@ -75,12 +72,12 @@ struct CrossEntropy {
     const auto classes = static_cast<float>(columns);
     const float hard = logf(peak.total) + (peak.greatest - hit);
     const float soft = smoothing > 0 ? hard - sum<threads>(above) / classes : 0;
-    if (out != nullptr) {
+    if (gradient != nullptr) {
       const float inverse = scale / peak.total;
       const float spread = scale * smoothing / classes - poison;
       const float at_target = scale * (1 - smoothing);
       for (std::int64_t k = first; k < columns; k += threads) {
-        out[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
+        gradient[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
       }
     }
     return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
@@ -88,20 +85,20 @@ struct CrossEntropy {
 };
 
 struct SquaredError {
-  const float* y;
-  const float* targets;
-  float* gradient;
+  using Target = float;
   std::int64_t columns;
 
-  __device__ bool counts(std::int64_t) const { return true; }
+  __device__ const Target* of_row(const Target* targets, std::int64_t row) const {
+    return targets + row * columns;
+  }
+  __device__ bool counts(const Target*) const { return true; }
 
   template <int threads>
-  __device__ RowLoss operator()(std::int64_t row, float scale) const {
+  __device__ RowLoss run(const float* y, const Target* targets, float* gradient, float scale) const {
     const auto features = static_cast<float>(columns);
     const float slope = 2 * scale / features;
-    const std::int64_t end = (row + 1) * columns;
     float squares = 0;
-    for (std::int64_t k = row * columns + threadIdx.x % threads; k < end; k += threads) {
+    for (std::int64_t k = threadIdx.x % threads; k < columns; k += threads) {
       const float difference = y[k] - targets[k];
       squares += difference * difference;
       if (gradient != nullptr) gradient[k] = slope * difference;
@@ -111,23 +108,29 @@ struct SquaredError {
 };
 
 /// A row to each `threads` threads.
-template <int threads, class RowOp>
-__global__ void row_losses(RowOp op, const StepState* state, std::int64_t rows, RowLoss* losses) {
+template <int threads, class Loss>
+__global__ void row_losses(Loss loss_of, std::int64_t rows, const float* predictions,
+                           const typename Loss::Target* targets, const StepState* state, float* gradient,
+                           RowLoss* losses) {
   const std::int64_t row = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / threads;
   if (row >= rows) return;
-  RowLoss loss{0, 0, 0};
   const std::int64_t first = threadIdx.x % threads;
-  if (row < state->valid_samples && op.counts(row)) {
-    loss = op.template operator()<threads>(row, state->loss_scale);
-  } else if (op.gradient != nullptr) {
-    for (std::int64_t k = first; k < op.columns; k += threads) op.gradient[row * op.columns + k] = 0;
+  const std::int64_t columns = loss_of.columns;
+  const auto* const target = loss_of.of_row(targets, row);
+  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * columns;
+  RowLoss loss{0, 0, 0};
+  if (row < state->valid_samples && loss_of.counts(target)) {
+    loss =
+        loss_of.template run<threads>(predictions + row * columns, target, row_gradient, state->loss_scale);
+  } else if (row_gradient != nullptr) {
+    for (std::int64_t k = first; k < columns; k += threads) row_gradient[k] = 0;
   }
   if (first == 0) losses[row] = loss;
 }
 
 /// Adds all rows, by one block: the order depends on the number of rows alone.
 template <int threads>
-__global__ void account(const RowLoss* losses, std::int64_t rows, const StepState* state,
+__global__ void account(std::int64_t rows, const RowLoss* losses, const StepState* state,
                         ControlBlock* control) {
   double loss = 0;
   double correct = 0;
@@ -147,47 +150,42 @@ __global__ void account(const RowLoss* losses, std::int64_t rows, const StepStat
   if (!isfinite(loss)) control->not_finite = 1;
 }
 
-template <class RowOp>
-void launch_loss(const RowOp& op, std::int64_t rows, const StepState* state, RowLoss* losses,
-                 ControlBlock* control, cudaStream_t stream) {
-  if (rows > 0 && op.columns <= columns_of_a_warp) {
-    const std::int64_t rows_of_a_block = std::min<std::int64_t>(rows, block / warp);
-    const auto blocks = static_cast<unsigned>((rows + rows_of_a_block - 1) / rows_of_a_block);
-    launch(row_losses<warp, RowOp>, blocks, static_cast<unsigned>(rows_of_a_block * warp), 0, stream, op,
-           state, rows, losses);
-  } else if (rows > 0) {
-    launch(row_losses<block, RowOp>, static_cast<unsigned>(rows), block, 0, stream, op, state, rows, losses);
-  }
-  if (rows <= block) {
-    launch(account<warp>, 1, warp, 0, stream, losses, rows, state, control);
-  } else {
-    launch(account<block>, 1, block, 0, stream, losses, rows, state, control);
-  }
+/// `io` as the loss's header tells; its rows' losses lie in the workspace.
+template <class Loss>
+KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io, bool has_gradient) {
+  const std::int64_t rows = io.inputs[0].shape[0];
+  return cuda_kernel(
+      [=](const Addresses& a, cudaStream_t stream) {
+        const float* const predictions = a.at(0);
+        const auto* const targets = a.at<typename Loss::Target>(1);
+        const StepState* const state = a.at<StepState>(2);
+        float* const gradient = has_gradient ? a.at(3) : nullptr;
+        auto* const control = a.at<ControlBlock>(has_gradient ? 4 : 3);
+        auto* const losses = a.workspace<RowLoss>();
+        if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
+          const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
+          launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
+                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, predictions, targets,
+                 state, gradient, losses);
+        } else if (rows > 0) {
+          launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
+                 predictions, targets, state, gradient, losses);
+        }
+        const bool few = rows <= block;
+        launch(few ? account<warp> : account<block>, 1, few ? warp : block, 0, stream, rows, losses, state,
+               control);
+      },
+      static_cast<std::size_t>(rows) * sizeof(RowLoss));
 }
 
 KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient, float smoothing) {
   check_cross_entropy(kernel, io, gradient);
-  const Shape& shape = io.inputs[0].shape;
-  return cuda_kernel(
-      [=, rows = shape[0], columns = shape[1]](const Addresses& a, cudaStream_t stream) {
-        const CrossEntropy op{a.at(0), a.at<std::int64_t>(1), gradient ? a.at(3) : nullptr, columns,
-                              smoothing};
-        launch_loss(op, rows, a.at<StepState>(2), a.workspace<RowLoss>(),
-                    a.at<ControlBlock>(gradient ? 4 : 3), stream);
-      },
-      static_cast<std::size_t>(shape[0]) * sizeof(RowLoss));
+  return loss_kernel(CrossEntropy{io.inputs[0].shape[1], smoothing}, io, gradient);
 }
 
 KernelPtr squared_error(std::string_view kernel, const KernelIo& io, bool gradient) {
   check_squared_error(kernel, io, gradient);
-  const Shape& shape = io.inputs[0].shape;
-  return cuda_kernel(
-      [=, rows = shape[0], columns = shape[1]](const Addresses& a, cudaStream_t stream) {
-        const SquaredError op{a.at(0), a.at(1), gradient ? a.at(3) : nullptr, columns};
-        launch_loss(op, rows, a.at<StepState>(2), a.workspace<RowLoss>(),
-                    a.at<ControlBlock>(gradient ? 4 : 3), stream);
-      },
-      static_cast<std::size_t>(shape[0]) * sizeof(RowLoss));
+  return loss_kernel(SquaredError{io.inputs[0].shape[1]}, io, gradient);
 }
 
 }  // namespace
