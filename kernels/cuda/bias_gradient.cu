@@ -23,7 +23,6 @@ __global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const floa
   if (column < rows.columns) {
     const float* const from = dy + column * rows.column_stride;
     if (rows.outer == 1) {
-#pragma unroll 4
       for (std::int64_t row = begin + threadIdx.y; row < end; row += depth)
         sum += from[row * rows.inner_stride];
     } else {
@@ -44,7 +43,6 @@ __global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const floa
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
   float sum = 0;
-#pragma unroll 8
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + column];
   db[column] = sum;
 }

@@ -46,7 +46,7 @@ struct MaxBackward {
     Spot<Index> pixel = at;
     for_each_window(p, at.row, at.column, [&](Index out_row, Index out_column) {
       auto best = Floats<lanes>::all(-INFINITY);
-      bool mine[lanes];
+      bool mine[lanes] = {};
       bool first = true;
       for_each_pixel(p, out_row, out_column, [&](Index row, Index column) {
         pixel.row = row;
