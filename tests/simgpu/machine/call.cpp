@@ -12,6 +12,7 @@ cudaError_t begin_call(Machine& m, const CallSite& site) {
                                                   "; let it wake a thread that makes the call");
   }
   if (m.faults.count(site.function)) return site.on_demand;
+  if (m.settings.devices == 0) return cudaErrorNoDevice;
   const std::lock_guard lock(m.mutex);
   return m.sticky_error;
 }
