@@ -15,12 +15,12 @@ Numbers::Numbers(std::size_t count) {
   void* data = nullptr;
   ok(cudaMalloc(&data, count * sizeof(float)));
   ok(cudaMemset(data, 0, count * sizeof(float)));
-  ok(cudaDeviceSynchronize());
+  simgpu::test::ok(cudaDeviceSynchronize());
   data_ = static_cast<float*>(data);
 }
 
 Numbers::~Numbers() {
-  ok(cudaDeviceSynchronize());
+  simgpu::test::ok(cudaDeviceSynchronize());
   ok(cudaFree(data_));
 }
 
@@ -35,5 +35,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   chosen->second();
-  ok(cudaDeviceSynchronize());
+  simgpu::test::ok(cudaDeviceSynchronize());
 }
