@@ -25,6 +25,6 @@ if(NOT LOCKSTEP_SANITIZE)
   simgpu_mistakes(simgpu_races REPORT "data race.*engine_races\\.cu:[0-9]+"
     MISTAKES read_before_write write_before_read lanes_read_before_write plain_addition reduction softmax local_array)
   simgpu_kernel_test(simgpu_bounds SANITIZE address,undefined SOURCES engine_bounds.cu engine_cases.cpp)
-  simgpu_mistakes(simgpu_bounds REPORT "(AddressSanitizer|runtime error).*engine_bounds\\.cu:[0-9]+"
+  simgpu_mistakes(simgpu_bounds REPORT "AddressSanitizer.*engine_bounds\\.cu:[0-9]+|engine_bounds\\.cu:[0-9:]+ runtime error"
     MISTAKES device_memory dynamic_shared static_shared plain_shared own_array)
 endif()
