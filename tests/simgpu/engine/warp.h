@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 namespace simgpu {
 
@@ -29,7 +29,7 @@ class Warp {
     Combine combine = nullptr;
   };
 
-  void begin_block(Scheduler& scheduler, std::uint32_t number);
+  void begin_block(ThreadScheduler& scheduler, std::uint32_t number);
   /// The calling thread's lane, to be filled before it meets the others.
   Lane& own_lane() { return lanes_[scheduler_->current() % lanes]; }
   /// Meets the lanes of own_lane()'s mask. Returns its result.
@@ -38,16 +38,17 @@ class Warp {
   void lane_exited(std::uint32_t lane);
 
  private:
-  [[noreturn]] void left_itself_out(const Lane& lane, std::uint32_t self) const;
-  [[noreturn]] void named_exited(const Lane& lane, std::uint32_t exited) const;
-  [[noreturn]] void diverged(const Lane& lane, std::uint32_t other) const;
+  // Apart from meet, whose frame lies on every waiting thread's stack and so should be small.
+  [[noreturn, gnu::cold, gnu::noinline]] void left_itself_out(const Lane& lane, std::uint32_t self) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void named_exited(const Lane& lane, std::uint32_t exited) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void diverged(const Lane& lane, std::uint32_t other) const;
   /// Whether all that lane `lane` waits for have come to its call.
   bool complete(std::uint32_t lane) const;
   /// Hands out the results; wakes all but the lane that runs.
   void finish(std::uint32_t lane);
   void order_memory(std::uint32_t present);
 
-  Scheduler* scheduler_ = nullptr;
+  ThreadScheduler* scheduler_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t waiting_ = 0;
   std::uint32_t round_ = 0;

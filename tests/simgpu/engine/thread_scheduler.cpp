@@ -1,4 +1,4 @@
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 #include <utility>
 
@@ -7,14 +7,13 @@
 
 namespace simgpu {
 
-void Scheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
+void ThreadScheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   order_ = order;
   count_ = extent.x * extent.y * extent.z;
-  if (threads_.size() < count_) threads_.resize(count_);
-  indices_.clear();
+  std::uint32_t number = 0;
   for (unsigned z = 0; z < extent.z; ++z) {
     for (unsigned y = 0; y < extent.y; ++y) {
-      for (unsigned x = 0; x < extent.x; ++x) indices_.push_back({x, y, z});
+      for (unsigned x = 0; x < extent.x; ++x) indices_[number++] = {x, y, z};
     }
   }
   free_.reserve(limits::block_threads);
@@ -24,7 +23,7 @@ void Scheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   }
 }
 
-void Scheduler::run(const std::function<void()>& body, const ExitHook& exit_hook) {
+void ThreadScheduler::run(const std::function<void()>& body, const ExitHook& exit_hook) {
   body_ = &body;
   exit_hook_ = &exit_hook;
   live_ = count_;
@@ -44,20 +43,7 @@ void Scheduler::run(const std::function<void()>& body, const ExitHook& exit_hook
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Scheduler::park(const Call& call, std::uint32_t mask) {
-  Thread& self = threads_[current_];
-  self.call = &call;
-  self.mask = mask;
-  ++waiting_;
-  const Next next = choose();
-  if (next == Next::stuck) throw_deadlock(*this);
-  self.fiber = running_;
-  Fiber& here = *running_;
-  go_on(next, here, false);
-  running_ = &here;
-}
-
-void Scheduler::yield() {
+void ThreadScheduler::yield() {
   if (ready_.empty() && unbegun_.done()) return;
   Thread& self = threads_[current_];
   const Next next = choose();
@@ -75,24 +61,27 @@ void Scheduler::yield() {
   running_ = &here;
 }
 
-void Scheduler::go_on(Next next, Place& from, bool for_ever) {
+void ThreadScheduler::go_on(Next next, Place& from, bool for_ever) {
   if (next == Next::begin) {
     starting_ = static_cast<std::uint32_t>(unbegun_.next());
     Fiber& fiber = fiber_for(starting_);
-    fiber.restart(&Scheduler::enter, this);
+    fiber.restart(&ThreadScheduler::enter, this);
     running_ = &fiber;
     switch_places(from, fiber, for_ever);
   } else if (next == Next::resume) {
-    const std::uint32_t thread = ready_.take(static_cast<std::uint32_t>(order_.pick(ready_.size())));
-    make_current(thread);
-    switch_places(from, *threads_[thread].fiber, for_ever);
+    resume(from, for_ever);
   } else {
     switch_places(from, host_, for_ever);
   }
 }
 
-void Scheduler::enter(void* self) {
-  auto& scheduler = *static_cast<Scheduler*>(self);
+void ThreadScheduler::go_on_or_throw(Next next, Place& from) {
+  if (next == Next::stuck) throw_deadlock(*this);
+  go_on(next, from, false);
+}
+
+void ThreadScheduler::enter(void* self) {
+  auto& scheduler = *static_cast<ThreadScheduler*>(self);
   const std::byte* bottom = nullptr;
   std::size_t bytes = 0;
   sanitizer::enter_stack(nullptr, &bottom, &bytes);
@@ -104,7 +93,7 @@ void Scheduler::enter(void* self) {
   scheduler.loop(*scheduler.running_);
 }
 
-void Scheduler::loop(Fiber& self) {
+void ThreadScheduler::loop(Fiber& self) {
   for (;;) {
     run_thread(starting_);
     running_ = &self;
@@ -123,7 +112,7 @@ void Scheduler::loop(Fiber& self) {
   }
 }
 
-void Scheduler::run_thread(std::uint32_t thread) {
+void ThreadScheduler::run_thread(std::uint32_t thread) {
   make_current(thread);
   sanitizer::acquire(&begun_);
   try {
@@ -137,7 +126,7 @@ void Scheduler::run_thread(std::uint32_t thread) {
   sanitizer::release(&ended_);
 }
 
-Fiber& Scheduler::fiber_for(std::uint32_t thread) {
+Fiber& ThreadScheduler::fiber_for(std::uint32_t thread) {
   if (own_fibers_) return *fibers_[thread];
   if (free_.empty()) {
     fibers_.push_back(std::make_unique<Fiber>(static_cast<unsigned>(fibers_.size())));
@@ -148,7 +137,7 @@ Fiber& Scheduler::fiber_for(std::uint32_t thread) {
   return fiber;
 }
 
-void Scheduler::give_up() {
+void ThreadScheduler::give_up() {
   for (auto& thread : threads_) thread.call = nullptr;
   free_.clear();
   for (auto& fiber : fibers_) {
