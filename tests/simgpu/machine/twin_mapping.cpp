@@ -16,7 +16,6 @@ void require_system(bool condition, const char* what) {
   if (!condition) throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// The address is a wish: the thread sanitizer keeps parts of the address space for itself.
 void* map(std::uintptr_t address, std::size_t bytes, int protection, int file) {
   return mmap(reinterpret_cast<void*>(address), bytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
 }
@@ -30,6 +29,7 @@ TwinMapping::TwinMapping(std::uintptr_t address, std::size_t bytes) : bytes_(pag
   void* view = map(0, bytes_, PROT_READ | PROT_WRITE, file_);
   require_system(view != MAP_FAILED, "mmap");
   view_ = static_cast<std::byte*>(view);
+  // A hint, not MAP_FIXED_NOREPLACE: ThreadSanitizer cannot have memory at every address, and moves it.
   void* begin = map(address, bytes_, PROT_NONE, file_);
   require_system(begin != MAP_FAILED, "mmap");
   begin_ = reinterpret_cast<std::uintptr_t>(begin);
