@@ -58,6 +58,13 @@ class Communicator {
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 
+  /// Whether all_reduce only puts its work on the stream, and the sum is there when the stream has come so
+  /// far.
+  virtual bool on_streams() const { return false; }
+  /// Until the stream has come to its end; with its deadline and errors a collective, since sums may lie on
+  /// it.
+  virtual void wait(kernels::Stream& stream) { stream.synchronize(); }
+
   /// For set-up, evaluation and agreement; host memory of any kind.
   virtual void all_reduce_sum(std::span<double> values) = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
@@ -77,14 +84,14 @@ class Communicator {
 
 struct CommOptions {
   Seconds timeout{600};
-  std::string backend = "auto";      ///< auto, host, mpi
-  std::string interface;             ///< device or address that sockets bind to; empty: the one that faces rank 0
-  int first_port = 0;                ///< of --port-range; 0: any free port
+  std::string backend = "auto";  ///< auto, host, mpi
+  std::string interface;         ///< device or address that sockets bind to; empty: the one that faces rank 0
+  int first_port = 0;            ///< of --port-range; 0: any free port
   int last_port = 0;
   std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
   bool insecure = false;             ///< no secret at all
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
-  std::string node;                  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
+  std::string node;  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
 };
 
 /// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.
