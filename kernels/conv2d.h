@@ -18,7 +18,8 @@ struct Conv2dGeometry {
   std::int64_t groups = 1;
 };
 
-/// 2-d cross-correlation as in PyTorch. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O); y: (N, O, H', W').
+/// 2-d cross-correlation as in PyTorch. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O); y: (N, O, H',
+/// W').
 
 /// inputs x, w, [b]; outputs y. With `relu`: y = max(y, 0).
 struct Conv2dForward {
@@ -51,5 +52,15 @@ KernelPtr prepare(Cpu, const Conv2dBackwardWeights&, const KernelIo& io);
 std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dForward&, const KernelIo& io);
 std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardData&, const KernelIo& io);
 std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardWeights&, const KernelIo& io);
+
+void choose_layouts(Cuda, const Conv2dForward&, KernelIo& io);
+void choose_layouts(Cuda, const Conv2dBackwardData&, KernelIo& io);
+void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io);
+KernelPtr prepare(Cuda, const Conv2dForward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const Conv2dBackwardData&, const KernelIo& io);
+KernelPtr prepare(Cuda, const Conv2dBackwardWeights&, const KernelIo& io);
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dForward&, const KernelIo& io);
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData&, const KernelIo& io);
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

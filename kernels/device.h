@@ -3,19 +3,38 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
 
 namespace lockstep::kernels {
 
+struct KernelSpec;
+enum class ConvAlgorithm;
+
 enum class DeviceKind { cpu, cuda };
+
+/// A point in a stream, once it has been recorded there.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual bool reached() = 0;
+  virtual void synchronize() = 0;
+};
 
 /// An in-order queue of launches. On the CPU a launch runs at once on the calling thread and its team.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void synchronize() = 0;
+  virtual void record(Event& event) = 0;
+  /// What is launched here from now on comes after `event`, as last recorded.
+  virtual void wait(Event& event) = 0;
 };
 
-/// Device memory, 64-byte aligned and zeroed; freed with the object.
+enum class StreamPriority { normal, high };
+
+/// Memory, 64-byte aligned and zeroed; freed with the object.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -23,26 +42,35 @@ class Memory {
   virtual std::size_t bytes() const = 0;
 };
 
-/// Where a rank computes: memory, streams, copies. Created by `make_device`.
+/// Where a rank computes: memory, streams, copies, kernels.
 class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  virtual std::string name() const = 0;  ///< for people: the CPU's or GPU's model
+  virtual std::string name() const = 0;             ///< for people: the CPU's or GPU's model
   virtual std::string instruction_set() const = 0;  ///< what must be equal for equal bits, e.g. "avx512"
   virtual int threads() const = 0;
 
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
+  /// Host memory that copies reach without a detour: pinned, where the device asks for that.
+  virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) = 0;
   /// Bytes that `allocate` has handed out and that are still held.
   virtual std::size_t allocated_bytes() const = 0;
-  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Stream> make_stream(StreamPriority priority = StreamPriority::normal) = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
 
+  /// In the stream's order. The host's bytes stay untouched until the stream has come there.
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) = 0;
+
+  /// Of any kernel in `spec.h`; callers use the templates of `dispatch.h`.
+  virtual KernelPtr prepare(const KernelSpec& spec, const KernelIo& io) const = 0;
+  virtual void choose_layouts(const KernelSpec& spec, KernelIo& io) const = 0;
+  virtual std::vector<ConvAlgorithm> algorithms(const KernelSpec& spec, const KernelIo& io) const = 0;
 };
 
-/// The CPU with a team of `threads` compute threads, which flush denormals to zero. The calling thread becomes
-/// the team's first: the device is used from that thread alone.
+/// The CPU with a team of `threads` compute threads, which flush denormals to zero. The calling thread
+/// becomes the team's first: the device is used from that thread alone.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace lockstep::kernels

@@ -1,25 +1,24 @@
 #pragma once
 
 #include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/spec.h"
 
 namespace lockstep::kernels {
 
-/// The one place where a kernel's description meets a device: `prepare(device, Conv2dForward{...}, io)` calls
-/// the backend's overload, which argument-dependent lookup finds in the header of that kernel.
+/// Where a kernel's description meets a device: `prepare(device, Conv2dForward{...}, io)`.
 template <class Spec>
-KernelPtr prepare(const Device&, const Spec& spec, const KernelIo& io) {
-  return prepare(Cpu{}, spec, io);
+KernelPtr prepare(const Device& device, const Spec& spec, const KernelIo& io) {
+  return device.prepare(spec, io);
 }
 
 template <class Spec>
-void choose_layouts(const Device&, const Spec& spec, KernelIo& io) {
-  choose_layouts(Cpu{}, spec, io);
+void choose_layouts(const Device& device, const Spec& spec, KernelIo& io) {
+  device.choose_layouts(spec, io);
 }
 
 template <class Spec>
-auto algorithms(const Device&, const Spec& spec, const KernelIo& io) {
-  return algorithms(Cpu{}, spec, io);
+std::vector<ConvAlgorithm> algorithms(const Device& device, const Spec& spec, const KernelIo& io) {
+  return device.algorithms(spec, io);
 }
 
 }  // namespace lockstep::kernels

@@ -20,4 +20,8 @@ KernelPtr prepare(Cpu, const ReluForward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const ReluBackward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const Add&, const KernelIo& io);
 
+KernelPtr prepare(Cuda, const ReluForward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const ReluBackward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const Add&, const KernelIo& io);
+
 }  // namespace lockstep::kernels

@@ -13,6 +13,7 @@ class Stream;
 
 /// Backend tags: each kernel's header overloads `prepare` (and where it matters `choose_layouts`) on them.
 struct Cpu {};
+struct Cuda {};
 
 /// A kernel with its addresses: what a plan walks. Launching allocates nothing.
 class BoundKernel {

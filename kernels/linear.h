@@ -29,4 +29,11 @@ KernelPtr prepare(Cpu, const LinearForward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const LinearBackwardData&, const KernelIo& io);
 KernelPtr prepare(Cpu, const LinearBackwardWeights&, const KernelIo& io);
 
+void choose_layouts(Cuda, const LinearForward&, KernelIo& io);
+void choose_layouts(Cuda, const LinearBackwardData&, KernelIo& io);
+void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io);
+KernelPtr prepare(Cuda, const LinearForward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const LinearBackwardData&, const KernelIo& io);
+KernelPtr prepare(Cuda, const LinearBackwardWeights&, const KernelIo& io);
+
 }  // namespace lockstep::kernels

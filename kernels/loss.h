@@ -18,8 +18,8 @@ struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
 };
 
-/// Mean over the features of a row, then rows as above. inputs y (N, D), targets (N, D) f32, StepState; outputs
-/// dy, ControlBlock.
+/// Mean over the features of a row, then rows as above. inputs y (N, D), targets (N, D) f32, StepState;
+/// outputs dy, ControlBlock.
 struct MeanSquaredError {};
 
 /// The same without a gradient, for evaluation: outputs ControlBlock only.
@@ -30,5 +30,10 @@ KernelPtr prepare(Cpu, const SoftmaxCrossEntropy&, const KernelIo& io);
 KernelPtr prepare(Cpu, const MeanSquaredError&, const KernelIo& io);
 KernelPtr prepare(Cpu, const SoftmaxCrossEntropyEval&, const KernelIo& io);
 KernelPtr prepare(Cpu, const MeanSquaredErrorEval&, const KernelIo& io);
+
+KernelPtr prepare(Cuda, const SoftmaxCrossEntropy&, const KernelIo& io);
+KernelPtr prepare(Cuda, const MeanSquaredError&, const KernelIo& io);
+KernelPtr prepare(Cuda, const SoftmaxCrossEntropyEval&, const KernelIo& io);
+KernelPtr prepare(Cuda, const MeanSquaredErrorEval&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

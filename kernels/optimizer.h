@@ -6,8 +6,8 @@
 
 namespace lockstep::kernels {
 
-/// Updates of a flat slice, whatever tensors lie in it. PyTorch's formulas and order of operations. Zero padding
-/// stays zero. The learning rate and bias corrections come from StepState.
+/// Updates of a flat slice, whatever tensors lie in it. PyTorch's formulas and order of operations. Zero
+/// padding stays zero. The learning rate and bias corrections come from StepState.
 
 /// inputs gradient, StepState; outputs parameter, [momentum buffer if momentum != 0].
 /// The buffer starts as a copy of the first gradient (StepState::step == 1).
@@ -29,5 +29,8 @@ struct AdamUpdate {
 
 KernelPtr prepare(Cpu, const SgdUpdate&, const KernelIo& io);
 KernelPtr prepare(Cpu, const AdamUpdate&, const KernelIo& io);
+
+KernelPtr prepare(Cuda, const SgdUpdate&, const KernelIo& io);
+KernelPtr prepare(Cuda, const AdamUpdate&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

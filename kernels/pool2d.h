@@ -19,8 +19,8 @@ struct MaxPool2dForward {
 };
 
 /// inputs x, dy; outputs dx. The first greatest element of a window gets its gradient (PyTorch's rule); found
-/// again from x, so that forward keeps no indices. With `relu_mask`, x is the output of a relu and the result is
-/// the gradient before it: dx where x > 0, else 0.
+/// again from x, so that forward keeps no indices. With `relu_mask`, x is the output of a relu and the result
+/// is the gradient before it: dx where x > 0, else 0.
 struct MaxPool2dBackward {
   Pool2dGeometry geometry;
   bool relu_mask = false;
@@ -44,5 +44,14 @@ KernelPtr prepare(Cpu, const MaxPool2dForward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const MaxPool2dBackward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const AvgPool2dForward&, const KernelIo& io);
 KernelPtr prepare(Cpu, const AvgPool2dBackward&, const KernelIo& io);
+
+void choose_layouts(Cuda, const MaxPool2dForward&, KernelIo& io);
+void choose_layouts(Cuda, const MaxPool2dBackward&, KernelIo& io);
+void choose_layouts(Cuda, const AvgPool2dForward&, KernelIo& io);
+void choose_layouts(Cuda, const AvgPool2dBackward&, KernelIo& io);
+KernelPtr prepare(Cuda, const MaxPool2dForward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const MaxPool2dBackward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const AvgPool2dForward&, const KernelIo& io);
+KernelPtr prepare(Cuda, const AvgPool2dBackward&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

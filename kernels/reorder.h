@@ -10,4 +10,6 @@ struct Reorder {};
 
 KernelPtr prepare(Cpu, const Reorder&, const KernelIo& io);
 
+KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io);
+
 }  // namespace lockstep::kernels

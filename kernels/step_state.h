@@ -4,13 +4,13 @@
 
 namespace lockstep::kernels {
 
-/// What changes from step to step. It lives in device memory and kernels read it there, so that a bound kernel
-/// (on a GPU: a captured graph) never goes stale.
+/// What changes from step to step. It lives in device memory and kernels read it there, so that a bound
+/// kernel (on a GPU: a captured graph) never goes stale.
 struct alignas(64) StepState {
-  std::int64_t step = 0;            ///< optimizer steps including this one: 1 in the first
+  std::int64_t step = 0;  ///< optimizer steps including this one: 1 in the first
   float learning_rate = 0;
-  float loss_scale = 1;             ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
-  float bias_correction1 = 1;       ///< Adam: 1 - beta1^step
+  float loss_scale = 1;        ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
+  float bias_correction1 = 1;  ///< Adam: 1 - beta1^step
   float bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
   std::int32_t valid_samples = 0;   ///< rows of the batch that are no padding (they come first)
   std::uint32_t skip_update = 0;    ///< not 0: the optimizer leaves everything as it is
@@ -20,12 +20,12 @@ struct alignas(64) StepState {
 /// Summed over all ranks with the last bucket: how the ranks learn the same things in the same step.
 /// Zeroed before each step; the loss kernel adds to it.
 struct alignas(64) ControlBlock {
-  float loss = 0;            ///< sum of sample losses x loss_scale: after the sum, the global mean
-  float correct = 0;         ///< samples whose arg max is the target
-  float targets = 0;         ///< valid targets of this step
-  float next_targets = 0;    ///< valid targets of the next step's batch
-  float not_finite = 0;      ///< ranks whose loss is not finite
-  float stop_requests = 0;   ///< ranks that were asked to stop
+  float loss = 0;           ///< sum of sample losses x loss_scale: after the sum, the global mean
+  float correct = 0;        ///< samples whose arg max is the target
+  float targets = 0;        ///< valid targets of this step
+  float next_targets = 0;   ///< valid targets of the next step's batch
+  float not_finite = 0;     ///< ranks whose loss is not finite
+  float stop_requests = 0;  ///< ranks that were asked to stop
   float reserved[10] = {};
 };
 static_assert(sizeof(ControlBlock) == 64);

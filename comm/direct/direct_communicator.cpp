@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 
-/// Broadcasts go through the store, whose server moves what is left of a message each time it has sent some.
+/// Broadcasts go through the store. Pieces let the root send one while the others fetch the last: 64 MiB to 4
+/// ranks take 0.30 s in pieces of 512 KiB, 0.40 s of 4 MiB.
 constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 
 /// How long a rank that has finished, or that ends with an error, waits for the others to do so too.

@@ -10,8 +10,9 @@
 #include <thread>
 
 #include "comm/bootstrap/bootstrap.h"
-#include "comm/mpi/load_module.h"
+#include "comm/mpi/module.h"
 #include "kernels/base/error.h"
+#include "kernels/base/load_module.h"
 
 namespace lockstep::comm {
 namespace {
@@ -52,6 +53,17 @@ void check_started_by_mpi(const World& world) {
                     "themselves, or use --backend host",
                     *rank, world.source, world.rank));
   }
+}
+
+/// With it libmpi. Open MPI's plug-ins look for libmpi's symbols among the global ones.
+const MpiModule& load_mpi_module() {
+  const auto entry = reinterpret_cast<MpiModuleEntry>(
+      load_module_entry({.file = "liblockstep_mpi.so",
+                         .symbol = mpi_module_symbol,
+                         .mend = "install openmpi-bin, or use --backend host",
+                         .symbols = ModuleSymbols::global}));
+  if (entry()->layout == mpi_module_layout) return *entry();
+  throw DeviceError("liblockstep_mpi.so is of another version of Lockstep: install both from one build");
 }
 
 std::string error_text(const MpiModule& module, int error) {

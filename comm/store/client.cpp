@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "comm/store/doorman.h"
+#include "comm/store/outbox.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
@@ -135,9 +136,10 @@ Frame StoreClient::ask(const Frame& request, Deadline deadline) {
 }
 
 void StoreClient::send(const Frame& frame, Deadline deadline) {
-  std::string bytes = encode(frame);
-  while (!bytes.empty()) {
-    const Transfer transfer = send_some(socket_.get(), bytes);
+  Outbox outgoing;
+  outgoing.add(encode(frame));
+  while (!outgoing.empty()) {
+    const Transfer transfer = outgoing.send_some(socket_.get());
     if (transfer == Transfer::closed) fail(errno_message(errno));
     if (transfer == Transfer::nothing_yet && !wait_for_socket(socket_.get(), POLLOUT, deadline)) {
       fail("it took no data in time");

@@ -102,13 +102,13 @@ void Connection::serve_waiting(Table& table) {
 }
 
 void Connection::send(const Frame& frame) {
-  outgoing_ += encode(frame);
+  outgoing_.add(encode(frame));
   flush();
 }
 
 void Connection::flush() {
   while (is_open() && !outgoing_.empty()) {
-    const Transfer transfer = send_some(socket_.get(), outgoing_);
+    const Transfer transfer = outgoing_.send_some(socket_.get());
     if (transfer == Transfer::closed) lose();
     if (transfer != Transfer::some) return;
   }

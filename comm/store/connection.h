@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/store/frame.h"
+#include "comm/store/outbox.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
@@ -48,7 +49,7 @@ class Connection {
   std::string peer_;
   std::string loss_;
   FrameReader reader_;
-  std::string outgoing_;
+  Outbox outgoing_;
   struct Waiting {
     Frame request;
     Deadline deadline;

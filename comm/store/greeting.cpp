@@ -38,13 +38,13 @@ bool Greeting::read() {
   if (transfer == Transfer::closed) fail(errno == 0 ? "it closed the connection" : errno_message(errno));
   if (transfer != Transfer::some) return false;
   handshake_.receive(bytes);
-  outgoing_ += handshake_.take_outgoing();
+  outgoing_.add(handshake_.take_outgoing());
   return true;
 }
 
 void Greeting::flush() {
   while (!outgoing_.empty()) {
-    const Transfer transfer = send_some(socket_.get(), outgoing_);
+    const Transfer transfer = outgoing_.send_some(socket_.get());
     if (transfer == Transfer::closed) return fail("it closed the connection");
     if (transfer == Transfer::nothing_yet) return;
   }

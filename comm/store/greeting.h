@@ -3,6 +3,7 @@
 #include <string>
 
 #include "comm/store/handshake.h"
+#include "comm/store/outbox.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
@@ -41,7 +42,7 @@ class Greeting {
   std::string peer_;
   Handshake handshake_;
   Deadline deadline_;
-  std::string outgoing_;
+  Outbox outgoing_;
   std::string problem_;  ///< of the connection; the handshake has its own
 };
 

@@ -173,10 +173,10 @@ Transfer receive_some(int socket, std::string& to, std::size_t most_bytes) {
   return later ? Transfer::nothing_yet : Transfer::closed;
 }
 
-Transfer send_some(int socket, std::string& from) {
+Transfer send_some(int socket, std::string_view& from) {
   const ssize_t sent = send(socket, from.data(), from.size(), MSG_NOSIGNAL);
   if (sent < 0) return errno == EAGAIN || errno == EINTR ? Transfer::nothing_yet : Transfer::closed;
-  from.erase(0, static_cast<std::size_t>(sent));
+  from.remove_prefix(static_cast<std::size_t>(sent));
   return Transfer::some;
 }
 

@@ -49,8 +49,9 @@ enum class Transfer { some, nothing_yet, closed };
 
 /// Appends what has arrived, at most `most_bytes`; never waits.
 Transfer receive_some(int socket, std::string& to, std::size_t most_bytes = 16384);
-/// Sends and removes the front of `from` as far as the socket takes it; never waits, never raises SIGPIPE.
-Transfer send_some(int socket, std::string& from);
+/// Sends as much of `from` as the socket takes, and drops that from its front; never waits, never raises
+/// SIGPIPE.
+Transfer send_some(int socket, std::string_view& from);
 
 /// Waits for poll's `events`. False when the deadline passed first.
 bool wait_for_socket(int socket, short events, Deadline deadline);

@@ -1,4 +1,4 @@
-#include "kernels/device.h"
+#include "kernels/backend.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -48,9 +48,17 @@ class MappedMemory : public Memory {
 };
 
 /// A launch returns when it is done, so there is never anything to wait for.
+class CpuEvent : public Event {
+ public:
+  bool reached() override { return true; }
+  void synchronize() override {}
+};
+
 class CpuStream : public Stream {
  public:
   void synchronize() override {}
+  void record(Event&) override {}
+  void wait(Event&) override {}
 };
 
 std::string processor_name() {
@@ -62,7 +70,7 @@ std::string processor_name() {
   return "CPU";
 }
 
-class CpuDevice : public Device {
+class CpuDevice : public Backend<Cpu> {
  public:
   explicit CpuDevice(int threads) : threads_(threads) {
     omp_set_dynamic(0);
@@ -87,11 +95,17 @@ class CpuDevice : public Device {
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
     return std::make_unique<MappedMemory>(bytes, held_);
   }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override {
+    return std::make_unique<MappedMemory>(bytes, std::make_shared<std::atomic<std::size_t>>(0));
+  }
   std::size_t allocated_bytes() const override {
     return *held_;
   }
-  std::unique_ptr<Stream> make_stream() override {
+  std::unique_ptr<Stream> make_stream(StreamPriority) override {
     return std::make_unique<CpuStream>();
+  }
+  std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CpuEvent>();
   }
 
   void copy_to_device(void* device, const void* host, std::size_t bytes, Stream&) override {

@@ -15,13 +15,12 @@
 #include "comm/mpi/half.h"
 #include "comm/mpi/library.h"
 #include "kernels/base/error.h"
+#include "tests/support/no_stream.h"
 
 namespace lockstep::comm {
 namespace {
 
-struct NoStream : kernels::Stream {
-  void synchronize() override {}
-};
+using tests::NoStream;
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(fmt::format("not so: {}", what));

@@ -39,7 +39,7 @@ void take_turns(StoreClient& store, int rank) {
 }
 
 /// All that the store sends in answer, until it closes or half a second has passed.
-std::string answer_to(int port, std::string bytes) {
+std::string answer_to(int port, std::string_view bytes) {
   std::string obstacle;
   const UniqueFd stranger = connect_tcp("127.0.0.1", port, soon(), obstacle);
   std::string answer;

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Connection connection(UniqueFd(ends[0]), "fuzzer", "fuzzer");
   UniqueFd client(ends[1]);
   Table table;
-  std::string said(reinterpret_cast<const char*>(data), size);
+  std::string_view said(reinterpret_cast<const char*>(data), size);
   std::string heard;
   send_some(client.get(), said);
   shutdown(client.get(), SHUT_WR);

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
+#include "tests/support/device_under_test.h"
 
 namespace lockstep::parity {
 
@@ -52,17 +52,15 @@ enum class LayoutChoice {
 class KernelMachine {
  public:
   explicit KernelMachine(LayoutChoice choice)
-      : choice_(choice), device_(kernels::make_cpu_device(1)), stream_(device_->make_stream()) {}
+      : choice_(choice), device_(tests::make_device_under_test(1)), stream_(device_->make_stream()) {}
 
   /// `outputs` come with their first values, and go back as the kernel left them.
   template <class Spec>
   void run(const Spec& spec, std::span<const HostTensor> inputs, std::span<HostTensor> outputs) {
     kernels::KernelIo io = describe(inputs, outputs);
-    if constexpr (requires { choose_layouts(kernels::Cpu{}, spec, io); }) {
-      if (choice_ == LayoutChoice::chosen) choose_layouts(kernels::Cpu{}, spec, io);
-    }
+    if (choice_ == LayoutChoice::chosen) choose_layouts(*device_, spec, io);
     settle(io);
-    launch(*prepare(kernels::Cpu{}, spec, io), io, inputs, outputs);
+    launch(*prepare(*device_, spec, io), io, inputs, outputs);
   }
 
  private:

@@ -19,15 +19,14 @@
 #include "comm/store/credentials.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/number.h"
+#include "tests/support/no_stream.h"
 
 namespace {
 
 using namespace lockstep;
 using namespace lockstep::comm;
 
-struct NoStream : kernels::Stream {
-  void synchronize() override {}
-};
+using tests::NoStream;
 
 struct Row {
   int ranks;

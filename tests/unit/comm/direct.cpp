@@ -118,9 +118,10 @@ TEST_CASE("every rank has an agent on every other node, and both know of each ot
 }
 
 TEST_CASE("sums between nodes have the reference tree's bits, wherever the ranks are", "[comm]") {
-  const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
-                              std::vector{0, 1, 1, 0}, std::vector{0, 1, 1, 1}, std::vector{0, 1, 2},
-                              std::vector{0, 0, 0}, std::vector{0, 0, 0, 1, 1}, std::vector{0, 1, 2, 2, 0, 1, 1});
+  const auto nodes =
+      GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1}, std::vector{0, 1, 1, 0},
+               std::vector{0, 1, 1, 1}, std::vector{0, 1, 2}, std::vector{0, 0, 0},
+               std::vector{0, 0, 0, 1, 1}, std::vector{0, 1, 2, 2, 0, 1, 1});
   const std::size_t count = GENERATE(1, 16, 1000, 300003);
   CAPTURE(nodes, count);
   const int size = static_cast<int>(nodes.size());

@@ -50,7 +50,7 @@ TEST_CASE("a doorman admits who proves, past silent strangers", "[doorman]") {
     REQUIRE(guest);
     REQUIRE(own_end);
     CHECK(guest->purpose == "link 1");
-    std::string word = "word";
+    std::string_view word = "word";
     CHECK(send_some(guest->socket.get(), word) == Transfer::some);
     REQUIRE(wait_for_socket(own_end.get(), POLLIN, soon()));
     std::string heard;

@@ -7,13 +7,11 @@
 
 #include "comm/communicator.h"
 #include "comm/world.h"
+#include "tests/support/no_stream.h"
 
 namespace lockstep::comm::testing {
 
-/// A stream for communicators that work in host memory.
-struct NoStream : kernels::Stream {
-  void synchronize() override {}
-};
+using tests::NoStream;
 
 /// A run id that no other test, and no other run of this test, uses.
 std::string fresh_run_id();

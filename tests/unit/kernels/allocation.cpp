@@ -14,7 +14,7 @@ namespace {
 
 template <class Spec>
 int allocations(const Spec& spec, KernelIo io) {
-  if constexpr (requires { choose_layouts(Cpu{}, spec, io); }) choose_layouts(device(), spec, io);
+  choose_layouts(device(), spec, io);
   const auto kernel = prepare(device(), spec, io);
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<void*> addresses;

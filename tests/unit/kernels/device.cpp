@@ -7,6 +7,7 @@
 
 using namespace lockstep::kernels;
 using lockstep::kernels::test::device;
+using lockstep::kernels::test::download;
 
 TEST_CASE("device memory is aligned, zeroed, and counted") {
   const std::size_t before = device().allocated_bytes();
@@ -14,7 +15,7 @@ TEST_CASE("device memory is aligned, zeroed, and counted") {
     const auto memory = device().allocate(1000);
     CHECK(reinterpret_cast<std::uintptr_t>(memory->data()) % 64 == 0);
     CHECK(memory->bytes() == 1000);
-    for (std::size_t i = 0; i < 1000; ++i) REQUIRE(static_cast<const char*>(memory->data())[i] == 0);
+    for (const char byte : download<char>(*memory)) REQUIRE(byte == 0);
     CHECK(device().allocated_bytes() == before + 1000);
     CHECK(device().allocate(0)->bytes() == 0);
   }

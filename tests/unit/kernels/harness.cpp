@@ -4,6 +4,8 @@
 #include <cstring>
 #include <random>
 
+#include "tests/support/device_under_test.h"
+
 namespace lockstep::kernels::test {
 namespace {
 
@@ -38,26 +40,41 @@ Values random_values(const Shape& shape, unsigned seed) {
 }
 
 Device& device() {
-  static const std::unique_ptr<Device> cpu = make_cpu_device(2);
-  return *cpu;
+  static const std::unique_ptr<Device> under_test = tests::make_device_under_test(2);
+  return *under_test;
 }
 
-std::unique_ptr<Memory> pack(const Values& values, const Layout& layout) {
-  auto memory = device().allocate(static_cast<std::size_t>(layout.span()) * sizeof(float));
-  auto* data = static_cast<float*>(memory->data());
-  for_each_index(values.shape, [&](const Shape& index, std::size_t n) {
-    data[layout.offset(index)] = static_cast<float>(values.data[n]);
-  });
+std::unique_ptr<Memory> upload(std::span<const std::byte> bytes) {
+  auto memory = device().allocate(bytes.size());
+  const auto stream = device().make_stream();
+  device().copy_to_device(memory->data(), bytes.data(), bytes.size(), *stream);
+  stream->synchronize();
   return memory;
 }
 
+void download(const Memory& memory, std::span<std::byte> bytes) {
+  const auto stream = device().make_stream();
+  device().copy_to_host(bytes.data(), memory.data(), bytes.size(), *stream);
+  stream->synchronize();
+}
+
+std::unique_ptr<Memory> pack(const Values& values, const Layout& layout) {
+  std::vector<float> data(static_cast<std::size_t>(layout.span()));
+  for_each_index(values.shape, [&](const Shape& index, std::size_t n) {
+    data[static_cast<std::size_t>(layout.offset(index))] = static_cast<float>(values.data[n]);
+  });
+  return upload(std::as_bytes(std::span(data)));
+}
+
 Values unpack(const Memory& memory, const Shape& shape, const Layout& layout) {
-  const auto* data = static_cast<const float*>(memory.data());
+  std::vector<float> data(static_cast<std::size_t>(layout.span()));
+  download(memory, std::as_writable_bytes(std::span(data)));
   Values values{shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
   std::vector<bool> used(static_cast<std::size_t>(layout.span()), false);
   for_each_index(shape, [&](const Shape& index, std::size_t n) {
-    values.data[n] = static_cast<double>(data[layout.offset(index)]);
-    used[static_cast<std::size_t>(layout.offset(index))] = true;
+    const auto at = static_cast<std::size_t>(layout.offset(index));
+    values.data[n] = static_cast<double>(data[at]);
+    used[at] = true;
   });
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (!used[i] && data[i] != 0)
@@ -91,6 +108,7 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   const auto stream = device().make_stream();
   bound->launch(*stream);
   bound->launch(*stream);
+  stream->synchronize();
 
   std::vector<Values> outputs;
   for (std::size_t i = 0; i < io.outputs.size(); ++i) {

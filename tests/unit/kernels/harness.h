@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -20,7 +21,21 @@ Values random_values(const Shape& shape, unsigned seed);
 
 enum class Layouts { plain, chosen, plain_inputs };
 
+/// Of the whole test, made once.
 kernels::Device& device();
+
+std::unique_ptr<Memory> upload(std::span<const std::byte> bytes);
+void download(const Memory& memory, std::span<std::byte> bytes);
+template <class T>
+std::unique_ptr<Memory> upload(const std::vector<T>& values) {
+  return upload(std::as_bytes(std::span(values)));
+}
+template <class T>
+std::vector<T> download(const Memory& memory) {
+  std::vector<T> values(memory.bytes() / sizeof(T));
+  download(memory, std::as_writable_bytes(std::span(values)));
+  return values;
+}
 
 /// Bytes of `values` in `layout` as f32, padding zero, and back. `unpack` also requires the padding to be
 /// zero.
@@ -38,9 +53,7 @@ template <class Spec>
 std::vector<Values> run(const Spec& spec, const std::vector<Values>& inputs,
                         const std::vector<Shape>& outputs, Layouts layouts) {
   KernelIo io = make_io(inputs, outputs, layouts);
-  if constexpr (requires { choose_layouts(Cpu{}, spec, io); }) {
-    if (layouts != Layouts::plain) choose_layouts(device(), spec, io);
-  }
+  if (layouts != Layouts::plain) choose_layouts(device(), spec, io);
   return run_prepared(prepare(device(), spec, io), io, inputs);
 }
 

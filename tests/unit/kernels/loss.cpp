@@ -28,16 +28,16 @@ Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<
   const auto x = pack(predictions, Layout::plain(predictions.shape));
   const auto dx = device().allocate(x->bytes());
   const auto workspace = device().allocate(kernel->workspace_bytes());
-  Outcome outcome;
-  StepState read = state;
-  std::vector<Target> copy = targets;
-  std::vector<void*> addresses{x->data(), copy.data(), &read};
+  const auto read = upload(std::vector{state});
+  const auto goals = upload(targets);
+  const auto control = upload(std::vector{ControlBlock{}});
+  std::vector<void*> addresses{x->data(), goals->data(), read->data()};
   if (gradient) addresses.push_back(dx->data());
-  addresses.push_back(&outcome.control);
-  kernel->bind(addresses, workspace->data())->launch(*device().make_stream());
-  const auto* first = static_cast<const float*>(dx->data());
-  outcome.gradient.assign(first, first + predictions.data.size());
-  return outcome;
+  addresses.push_back(control->data());
+  const auto stream = device().make_stream();
+  kernel->bind(addresses, workspace->data())->launch(*stream);
+  stream->synchronize();
+  return {.control = download<ControlBlock>(*control).front(), .gradient = download<float>(*dx)};
 }
 
 Outcome cross_entropy(const Values& logits, const std::vector<std::int64_t>& targets, const StepState& state,

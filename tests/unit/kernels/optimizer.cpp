@@ -16,14 +16,20 @@ constexpr float rate = 0.125F;
 
 /// A parameter and its state after 20 steps with gradients that change from step to step.
 struct Slices {
-  std::vector<float> parameter = std::vector<float>(count);
-  std::vector<float> first = std::vector<float>(count);
-  std::vector<float> second = std::vector<float>(count);
+  std::vector<float> parameter;
+  std::vector<float> first;
+  std::vector<float> second;
 };
 
 float gradient_at(std::size_t i, int step) {
   return static_cast<float>(static_cast<int>((i * 37 + static_cast<std::size_t>(step) * 101) % 255) - 127) /
          128.0F;
+}
+
+std::vector<float> gradients_at(int step) {
+  std::vector<float> gradients(count);
+  for (std::size_t i = 0; i < count; ++i) gradients[i] = gradient_at(i, step);
+  return gradients;
 }
 
 StepState state_at(int step) {
@@ -39,22 +45,27 @@ template <class Spec>
 Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0) {
   const TensorDesc slice{DType::f32, {static_cast<std::int64_t>(count)}, {}};
   KernelIo io{{slice, {DType::u8, {sizeof(StepState)}, {}}}, std::vector<TensorDesc>(1 + states, slice)};
-  Slices s;
-  for (std::size_t i = 0; i < count; ++i) s.parameter[i] = gradient_at(i, 77);
-  std::vector<float> gradient(count);
-  StepState state;
   const auto kernel = prepare(device(), spec, io);
-  std::vector<void*> addresses{gradient.data(), &state, s.parameter.data(), s.first.data(), s.second.data()};
+  const auto gradient = device().allocate(count * sizeof(float));
+  const auto state = device().allocate(sizeof(StepState));
+  const auto parameter = upload(gradients_at(77));
+  const auto first = device().allocate(count * sizeof(float));
+  const auto second = device().allocate(count * sizeof(float));
+  std::vector<void*> addresses{gradient->data(), state->data(), parameter->data(), first->data(),
+                               second->data()};
   addresses.resize(3 + states);
   const auto bound = kernel->bind(addresses, nullptr);
   const auto stream = device().make_stream();
   for (int step = 1; step <= steps; ++step) {
-    for (std::size_t i = 0; i < count; ++i) gradient[i] = gradient_at(i, step);
-    state = state_at(step);
-    state.skip_update = skip;
+    const std::vector<float> new_gradient = gradients_at(step);
+    StepState new_state = state_at(step);
+    new_state.skip_update = skip;
+    device().copy_to_device(gradient->data(), new_gradient.data(), gradient->bytes(), *stream);
+    device().copy_to_device(state->data(), &new_state, sizeof(new_state), *stream);
     bound->launch(*stream);
+    stream->synchronize();
   }
-  return s;
+  return {download<float>(*parameter), download<float>(*first), download<float>(*second)};
 }
 
 /// torch.optim.SGD as its documentation writes it.

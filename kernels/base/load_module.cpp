@@ -1,0 +1,35 @@
+#include "kernels/base/load_module.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "kernels/base/error.h"
+
+namespace lockstep {
+namespace {
+
+std::array<std::string, 3> places(const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return {folder / file, folder / LOCKSTEP_LIBRARY_FOLDER / file, file};
+}
+
+}  // namespace
+
+void* load_module_entry(const Module& module) {
+  // Vendors' libraries start threads and exit handlers: none of them can be unloaded safely.
+  const int flags =
+      RTLD_NOW | RTLD_NODELETE | (module.symbols == ModuleSymbols::global ? RTLD_GLOBAL : RTLD_LOCAL);
+  std::string answers;
+  for (const std::string& place : places(module.file)) {
+    void* const library = dlopen(place.c_str(), flags);
+    void* const entry = library == nullptr ? nullptr : dlsym(library, module.symbol.c_str());
+    if (entry != nullptr) return entry;
+    answers += fmt::format("; {}", dlerror());
+  }
+  throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.mend, answers));
+}
+
+}  // namespace lockstep

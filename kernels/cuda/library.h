@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/device.h"
+
+namespace lockstep::kernels {
+
+/// A GPU that this process may use, in CUDA's order.
+struct CudaDeviceInfo {
+  int index = 0;
+  std::string name;
+  std::string bus_id;
+  int compute_capability = 0;  ///< 90 for 9.0
+  std::size_t memory_bytes = 0;
+  std::size_t free_bytes = 0;
+};
+
+/// GPU `index` of `cuda_devices()`. CUDA is loaded here and not before. UsageError when this build has no
+/// CUDA, DeviceError when there is no such GPU or the driver is too old.
+std::unique_ptr<Device> make_cuda_device(int index);
+
+/// Empty without a GPU or driver. UsageError when this build has no CUDA.
+std::vector<CudaDeviceInfo> cuda_devices();
+
+/// One line: versions of driver, CUDA and libraries, or why there are none. UsageError as above.
+std::string cuda_versions();
+
+/// For `trainer devices`: "built in", "simulated", or what to do about it. Loads nothing.
+std::string_view cuda_in_this_build();
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "kernels/cuda/library.h"
+
+namespace lockstep::kernels {
+
+/// What liblockstep_cuda.so offers. It is the one thing of `kernels/` linked to CUDA, so a program maps CUDA
+/// only when it loads this.
+struct CudaModule {
+  int layout;  ///< cuda_module_layout, or the file is of another Lockstep
+  std::unique_ptr<Device> (*make_device)(int index);
+  std::vector<CudaDeviceInfo> (*devices)();
+  std::string (*versions)();
+};
+
+inline constexpr int cuda_module_layout = 1;
+
+/// The type of the module's one symbol, `lockstep_cuda_module`.
+using CudaModuleEntry = const CudaModule* (*)();
+inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";
+
+}  // namespace lockstep::kernels

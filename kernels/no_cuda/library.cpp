@@ -1,0 +1,31 @@
+// What a build without CUDA answers.
+#include "kernels/cuda/library.h"
+
+#include "kernels/base/error.h"
+
+namespace lockstep::kernels {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw UsageError("CUDA is not built in: configure with -DLOCKSTEP_CUDA=ON");
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int) {
+  refuse();
+}
+
+std::vector<CudaDeviceInfo> cuda_devices() {
+  refuse();
+}
+
+std::string cuda_versions() {
+  refuse();
+}
+
+std::string_view cuda_in_this_build() {
+  return "not built in: configure with -DLOCKSTEP_CUDA=ON";
+}
+
+}  // namespace lockstep::kernels

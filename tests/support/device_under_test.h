@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "kernels/cuda/library.h"
+#include "kernels/device.h"
+
+namespace lockstep::tests {
+
+/// The device that LOCKSTEP_TEST_DEVICE names, cpu or cuda: every test of kernels runs on each that is built.
+inline std::unique_ptr<kernels::Device> make_device_under_test(int cpu_threads) {
+  const char* name = std::getenv("LOCKSTEP_TEST_DEVICE");
+  if (name != nullptr && std::string_view(name) == "cuda") return kernels::make_cuda_device(0);
+  return kernels::make_cpu_device(cpu_threads);
+}
+
+}  // namespace lockstep::tests

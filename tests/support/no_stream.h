@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/device.h"
+
+namespace lockstep::tests {
+
+/// For communicators of the host, which need no stream.
+struct NoStream : kernels::Stream {
+  void synchronize() override {}
+  void record(kernels::Event&) override {}
+  void wait(kernels::Event&) override {}
+};
+
+}  // namespace lockstep::tests
