@@ -19,18 +19,18 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1});
   BatchFeed feed(loader, device, memory, options.timeout);
-  const auto stream = device.make_stream();
+  kernels::Stream& stream = executor.stream();
   double loss = 0;
   double correct = 0;
   double targets = 0;
   while (const auto batch = feed.next(slot)) {
     const kernels::StepState state{.valid_samples = static_cast<std::int32_t>(batch->samples)};
     kernels::ControlBlock control;
-    device.copy_to_device(memory.step_state(), &state, sizeof(state), *stream);
-    device.copy_to_device(memory.evaluation_control(), &control, sizeof(control), *stream);
+    device.copy_to_device(memory.step_state(), &state, sizeof(state), stream);
+    device.copy_to_device(memory.evaluation_control(), &control, sizeof(control), stream);
     executor.run(plan, slot);
-    device.copy_to_host(&control, memory.evaluation_control(), sizeof(control), *stream);
-    stream->synchronize();
+    device.copy_to_host(&control, memory.evaluation_control(), sizeof(control), stream);
+    stream.synchronize();
     loss += control.loss;
     correct += control.correct;
     targets += control.targets;

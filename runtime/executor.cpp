@@ -48,7 +48,11 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     : communicator_(communicator),
       arena_(plans.front().arena),
       stream_(device.make_stream()),
+      exchange_stream_(device.make_stream(kernels::StreamPriority::high)),
       whereabouts_(std::make_shared<Whereabouts>(labels_of(plans))) {
+  for (std::size_t i = 0; i < arena_.buckets.size(); ++i) {
+    events_.push_back({.gradients_ready = device.make_event(), .summed = device.make_event()});
+  }
   bool overlaps = false;
   for (const Plan& plan : plans) {
     BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
@@ -102,6 +106,7 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
         if (nodes[step.index] != nullptr) nodes[step.index]->launch(*stream_);
         break;
       case Step::Kind::exchange:
+        stream_->record(*events_[step.index].gradients_ready);
         queue_->post(step.index);
         break;
       case Step::Kind::exchange_now:
@@ -109,6 +114,7 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
         break;
       case Step::Kind::update:
         if (step.index == 0) wait_for_exchanges();
+        stream_->wait(*events_[step.index].summed);
         updates_[step.index]->launch(*stream_);
         break;
     }
@@ -120,9 +126,12 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
 
 void Executor::exchange(std::size_t index) {
   const Bucket& bucket = arena_.buckets[index];
+  const BucketEvents& events = events_[index];
+  exchange_stream_->wait(*events.gradients_ready);
   const comm::ExchangeTiming timing = communicator_.all_reduce(
       bucket.offset, bucket.bytes / sizeof(float), DType::f32,
-      {.bucket = static_cast<int>(index), .first_parameter = bucket.first_parameter}, *stream_);
+      {.bucket = static_cast<int>(index), .first_parameter = bucket.first_parameter}, *exchange_stream_);
+  exchange_stream_->record(*events.summed);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
 }
@@ -131,6 +140,7 @@ void Executor::exchange(std::size_t index) {
 void Executor::exchange_on_this_thread(std::size_t bucket) {
   const auto start = Clock::now();
   if (queue_ != nullptr) queue_->wait_all();
+  stream_->record(*events_[bucket].gradients_ready);
   exchange(bucket);
   timing_.exposed_ns += nanoseconds_since(start);
 }

@@ -26,7 +26,10 @@ class Executor {
   Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
            std::span<const Plan> plans, const model::OptimizerOptions& optimizer);
 
-  /// Runs plan `plan` on the batch in `slot`. Step state and control block have been set.
+  /// What a plan reads is set, and what it wrote is read, in the order of this stream.
+  kernels::Stream& stream() { return *stream_; }
+
+  /// Runs plan `plan` on the batch in `slot` to its end. Step state and control block have been set.
   StepTiming run(std::size_t plan, std::size_t slot);
 
   /// For the watchdog, which may outlive this.
@@ -40,6 +43,11 @@ class Executor {
     std::vector<BoundNodes> slots;
   };
 
+  struct BucketEvents {
+    std::unique_ptr<kernels::Event> gradients_ready;
+    std::unique_ptr<kernels::Event> summed;
+  };
+
   void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
   BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
   void exchange(std::size_t bucket);
@@ -49,6 +57,8 @@ class Executor {
   comm::Communicator& communicator_;
   ArenaPlan arena_;
   std::unique_ptr<kernels::Stream> stream_;
+  std::unique_ptr<kernels::Stream> exchange_stream_;
+  std::vector<BucketEvents> events_;
   std::vector<BoundPlan> plans_;
   BoundNodes updates_;
   std::vector<kernels::KernelPtr> update_kernels_;

@@ -16,15 +16,14 @@ namespace lockstep::runtime {
 namespace {
 
 /// Between a row-major host copy and the arena's layout, by the same reorder kernel that plans use.
-void convert(kernels::Device& device, const kernels::TensorDesc& from, void* source,
+void convert(kernels::Device& device, kernels::Stream& stream, const kernels::TensorDesc& from, void* source,
              const kernels::TensorDesc& to, void* target) {
   const kernels::KernelPtr kernel =
       kernels::prepare(device, kernels::Reorder{}, {.inputs = {from}, .outputs = {to}});
   const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
   void* const args[] = {source, target};
-  const auto stream = device.make_stream();
-  kernel->bind(args, workspace->data())->launch(*stream);
-  stream->synchronize();
+  kernel->bind(args, workspace->data())->launch(stream);
+  stream.synchronize();
 }
 
 kernels::TensorDesc stored(const model::Value& value) {
@@ -123,7 +122,7 @@ void ParameterAccess::write(const Place& place, std::span<const float> values) {
   const auto staging = device_.allocate(values.size_bytes());
   const auto stream = device_.make_stream();
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
-  convert(device_, row_major(value), staging->data(), stored(value), place.data);
+  convert(device_, *stream, row_major(value), staging->data(), stored(value), place.data);
 }
 
 std::vector<NamedTensor> ParameterAccess::parameters() const {
@@ -167,7 +166,7 @@ void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTe
     tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
     const std::size_t bytes = tensor.values.size() * sizeof(float);
     const auto staging = device_.allocate(bytes);
-    convert(device_, stored(value), place.data, row_major(value), staging->data());
+    convert(device_, *stream, stored(value), place.data, row_major(value), staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
   }

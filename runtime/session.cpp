@@ -1,10 +1,8 @@
 #include "runtime/session.h"
 
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -13,6 +11,7 @@
 #include "comm/bootstrap/launch_info.h"
 #include "kernels/base/log.h"
 #include "runtime/affinity.h"
+#include "runtime/open_device.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -29,30 +28,12 @@ std::int64_t process_start_ns() {
   return std::strtoll(text.c_str() + at, nullptr, 10) * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK));
 }
 
-int default_threads(const comm::World& world) {
-  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
-  const int wanted = omp ? std::atoi(omp->c_str()) : 0;
-  return wanted > 0 ? wanted : usable_cores(world);
-}
-
 }  // namespace
 
 std::int64_t boottime_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   return now.tv_sec * nanoseconds_per_second + now.tv_nsec;
-}
-
-int usable_cores(const comm::World& world) {
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  const int cores = CPU_COUNT(&mask);
-  const bool mask_is_own = cores * world.local_size <= ::sysconf(_SC_NPROCESSORS_ONLN);
-  return std::max(1, mask_is_own ? cores : cores / world.local_size);
-}
-
-std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world) {
-  return kernels::make_cpu_device(options.threads > 0 ? options.threads : default_threads(world));
 }
 
 Session open_session(const Options& options) {

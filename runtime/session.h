@@ -22,13 +22,6 @@ struct Session {
 /// Finds the World, opens the device, meets the other ranks.
 Session open_session(const Options& options);
 
-/// The device alone.
-std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world);
-
-/// Cores that this process may use: affinity mask, shared among the ranks of the node unless each has its
-/// own.
-int usable_cores(const comm::World& world);
-
 /// CLOCK_BOOTTIME in nanoseconds.
 std::int64_t boottime_ns();
 

@@ -13,6 +13,7 @@
 #include "kernels/base/version.h"
 #include "runtime/checkpoint/drift.h"
 #include "runtime/failure.h"
+#include "runtime/open_device.h"
 #include "runtime/plan/benchmark.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
@@ -56,8 +57,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       session_(session),
       task_(std::move(task)),
       screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
-      stop_request_(stop_request),
-      stream_(session.device->make_stream()) {
+      stop_request_(stop_request) {
   stop_request_.accept();
   settle_batch_size();
   find_checkpoint();
@@ -278,11 +278,12 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
   kernels::ControlBlock control{.next_targets = static_cast<float>(next_samples),
                                 .stop_requests = stop_request_.made() ? 1.0F : 0.0F};
   kernels::Device& device = *session_.device;
-  device.copy_to_device(memory_->step_state(), &state, sizeof(state), *stream_);
-  device.copy_to_device(memory_->training_control(), &control, sizeof(control), *stream_);
+  kernels::Stream& stream = executor_->stream();
+  device.copy_to_device(memory_->step_state(), &state, sizeof(state), stream);
+  device.copy_to_device(memory_->training_control(), &control, sizeof(control), stream);
   const StepTiming timing = executor_->run(plan, batch.slot);
-  device.copy_to_host(&control, memory_->training_control(), sizeof(control), *stream_);
-  stream_->synchronize();
+  device.copy_to_host(&control, memory_->training_control(), sizeof(control), stream);
+  stream.synchronize();
 
   ++counters_.step;
   counters_.epoch = batch.epoch;

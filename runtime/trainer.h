@@ -90,7 +90,6 @@ class Trainer {
   std::size_t evaluation_plan_ = 0;  ///< the last of plans_, if there is a test set
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<kernels::Stream> stream_;
   std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;

@@ -30,6 +30,10 @@ std::string cuda_versions() {
   return loaded_module().versions();
 }
 
+bool cuda_is_built_in() {
+  return true;
+}
+
 std::string_view cuda_in_this_build() {
   return LOCKSTEP_CUDA_KIND;
 }

@@ -29,6 +29,8 @@ std::vector<CudaDeviceInfo> cuda_devices();
 /// One line: versions of driver, CUDA and libraries, or why there are none. UsageError as above.
 std::string cuda_versions();
 
+bool cuda_is_built_in();
+
 /// For `trainer devices`: "built in", "simulated", or what to do about it. Loads nothing.
 std::string_view cuda_in_this_build();
 

@@ -24,6 +24,10 @@ std::string cuda_versions() {
   refuse();
 }
 
+bool cuda_is_built_in() {
+  return false;
+}
+
 std::string_view cuda_in_this_build() {
   return "not built in: configure with -DLOCKSTEP_CUDA=ON";
 }

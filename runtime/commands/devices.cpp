@@ -2,9 +2,10 @@
 
 #include "comm/bootstrap/bootstrap.h"
 #include "comm/mpi/library.h"
+#include "kernels/cuda/library.h"
 #include "runtime/affinity.h"
 #include "runtime/commands/commands.h"
-#include "runtime/session.h"
+#include "runtime/open_device.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -26,14 +27,27 @@ std::string describe(const comm::Finding& finding) {
   return fmt::format("{}: {}", finding.reason, describe(*finding.world));
 }
 
+void print_gpus() {
+  fmt::print("cuda: {}\n", kernels::cuda_in_this_build());
+  if (!kernels::cuda_is_built_in()) return;
+  fmt::print("cuda: {}\n", kernels::cuda_versions());
+  for (const kernels::CudaDeviceInfo& gpu : kernels::cuda_devices()) {
+    fmt::print("gpu {}: {}, compute capability {}.{}, {:.1f} of {:.1f} GiB free, {}\n", gpu.index, gpu.name,
+               gpu.compute_capability / 10, gpu.compute_capability % 10,
+               static_cast<double>(gpu.free_bytes) / (1 << 30),
+               static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.bus_id);
+  }
+}
+
 void print_machine(const Options& options, const comm::World& world) {
   const auto device = open_device(options, world);
-  fmt::print("cpu: {}, {}\n", device->name(), device->instruction_set());
+  fmt::print("{}: {}, {}\n", device->kind() == kernels::DeviceKind::cpu ? "cpu" : "gpu of this rank",
+             device->name(), device->instruction_set());
   fmt::print("cores: {} of {}, CPUs {}\n", plural(device->threads(), "thread"),
              plural(usable_cores(world), "usable core"), affinity_list());
   const std::string advice = binding_advice(world);
   if (!advice.empty()) fmt::print("advice: {}\n", advice);
-  fmt::print("cuda: not built in\n");
+  print_gpus();
   fmt::print("backend host: built in\nbackend mpi: {}\nbackend nccl: not built in\n",
              comm::mpi_in_this_build());
 }

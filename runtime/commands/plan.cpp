@@ -2,10 +2,10 @@
 
 #include "comm/bootstrap/bootstrap.h"
 #include "runtime/commands/commands.h"
+#include "runtime/open_device.h"
 #include "runtime/parameters.h"
 #include "runtime/plan/print.h"
 #include "runtime/requests.h"
-#include "runtime/session.h"
 
 namespace lockstep::runtime {
 

@@ -140,9 +140,9 @@ void settle_dependent_defaults(Options& options) {
     throw UsageError("--nesterov needs --momentum above 0");
   }
   if (options.label_smoothing > 1) throw UsageError("--label-smoothing: at most 1");
-  if (options.device != "auto" && options.device != "cpu") {
-    throw UsageError(
-        fmt::format("--device {}: this build has no such device; what is: auto, cpu", options.device));
+  if (options.device != "auto" && options.device != "cpu" && options.device != "cuda" &&
+      !options.device.starts_with("cuda:")) {
+    throw UsageError(fmt::format("--device {}: what is: auto, cpu, cuda, cuda:N", options.device));
   }
   if (options.backend != "auto" && options.backend != "host" && options.backend != "mpi") {
     throw UsageError(

@@ -188,7 +188,7 @@ std::vector<OptionEntry> make_table() {
       real("training", "label-smoothing", "X", "of the cross-entropy", &O::label_smoothing, 0),
       integer("training", "seed", "N", "of weights, data order and everything random", &O::seed, 0),
 
-      text("device", "device", "auto|cpu", "where to compute", &O::device),
+      text("device", "device", "auto|cpu|cuda[:N]", "where to compute", &O::device),
       integer("device", "threads", "N", "compute threads of a rank (OMP_NUM_THREADS, or cores / local ranks)",
               &O::threads, 1),
       on_off("device", "benchmark", "time the algorithms of each op first and use the fastest",

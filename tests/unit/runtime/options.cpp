@@ -61,7 +61,7 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
     CHECK(message.starts_with("--" + entry.name + ": "));
     CHECK(message.find('\n') == std::string::npos);
   }
-  CHECK(refusal({"--device", "cuda"}).starts_with("--device cuda"));
+  CHECK(refusal({"--device", "gpu"}).starts_with("--device gpu"));
   CHECK(refusal({"--backend", "nccl"}).starts_with("--backend nccl"));
   CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is too small, at least 1");
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
