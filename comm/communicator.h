@@ -54,9 +54,14 @@ class Communicator {
   virtual std::span<std::byte> allocate_arena(std::size_t bytes) = 0;
 
   /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in
-  /// one fixed binary tree over the ranks. The same bits on every rank and in every run. f32 and f64.
+  /// the stream's order. The same bits on every rank and in every run; on the host in one fixed binary tree
+  /// over the ranks. f32 and f64. May return before it is done, with a timing of zeros: see `wait`.
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
+
+  /// Until `stream` has come to its end. In place of Stream::synchronize for every wait that an exchange may
+  /// hold up, since a collective on a GPU never ends when a peer is lost. CommError as of all_reduce.
+  virtual void wait(kernels::Stream& stream) { stream.synchronize(); }
 
   /// For set-up, evaluation and agreement; host memory of any kind.
   virtual void all_reduce_sum(std::span<double> values) = 0;
@@ -77,17 +82,23 @@ class Communicator {
 
 struct CommOptions {
   Seconds timeout{600};
-  std::string backend = "auto";      ///< auto, host, mpi
-  std::string interface;             ///< device or address that sockets bind to; empty: the one that faces rank 0
-  int first_port = 0;                ///< of --port-range; 0: any free port
+  std::string backend = "auto";  ///< auto, host, mpi
+  std::string interface;         ///< device or address that sockets bind to; empty: the one that faces rank 0
+  int first_port = 0;            ///< of --port-range; 0: any free port
   int last_port = 0;
   std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
   bool insecure = false;             ///< no secret at all
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
-  std::string node;                  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
+  std::string node;  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
 };
 
-/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.
+/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened. The arena is in host
+/// memory.
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
+
+/// The same for ranks that compute on `device`, which outlives the group: the arena is in its memory. On GPUs
+/// `auto` takes nccl when each rank has one of its own and NCCL is there, else host; the ranks agree.
+std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
+                                                kernels::Device& device);
 
 }  // namespace lockstep::comm

@@ -10,7 +10,7 @@ namespace {
 
 /// The executor asks again at once; this bounds how long it is kept from its other streams, and how often an
 /// idle rank looks.
-constexpr std::chrono::milliseconds longest_sleep{1};
+constexpr std::chrono::microseconds longest_sleep{100};
 
 }  // namespace
 
