@@ -59,8 +59,11 @@ class Communicator {
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 
-  /// Until `stream` has come to its end. In place of Stream::synchronize for every wait that an exchange may
-  /// hold up, since a collective on a GPU never ends when a peer is lost. CommError as of all_reduce.
+  /// Whether all_reduce only puts its work on the stream, and the sum is there when the stream has come so
+  /// far.
+  virtual bool on_streams() const { return false; }
+  /// Until the stream has come to its end; with its deadline and errors a collective, since sums may lie on
+  /// it: a GPU's never end when a peer is lost.
   virtual void wait(kernels::Stream& stream) { stream.synchronize(); }
 
   /// For set-up, evaluation and agreement; host memory of any kind.

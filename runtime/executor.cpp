@@ -49,9 +49,12 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
       arena_(plans.front().arena),
       stream_(device.make_stream()),
       exchange_stream_(device.make_stream(kernels::StreamPriority::high)),
+      step_exchanged_(device.make_event()),
       whereabouts_(std::make_shared<Whereabouts>(labels_of(plans))) {
   for (std::size_t i = 0; i < arena_.buckets.size(); ++i) {
-    events_.push_back({.gradients_ready = device.make_event(), .summed = device.make_event()});
+    events_.push_back({.gradients_ready = device.make_event(),
+                       .summed = device.make_event(),
+                       .parameters_free = device.make_event()});
   }
   bool overlaps = false;
   for (const Plan& plan : plans) {
@@ -62,7 +65,9 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     overlaps |= std::ranges::any_of(plan.steps, [](Step s) { return s.kind == Step::Kind::exchange; });
   }
   bind_updates(device, memory, optimizer);
-  if (overlaps) queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket); });
+  if (overlaps && !communicator_.on_streams()) {
+    queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket); });
+  }
 }
 
 Executor::BoundNodes Executor::bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const {
@@ -106,22 +111,45 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
         if (nodes[step.index] != nullptr) nodes[step.index]->launch(*stream_);
         break;
       case Step::Kind::exchange:
-        stream_->record(*events_[step.index].gradients_ready);
-        queue_->post(step.index);
+        start_exchange(step.index);
         break;
       case Step::Kind::exchange_now:
         exchange_on_this_thread(step.index);
         break;
       case Step::Kind::update:
-        if (step.index == 0) wait_for_exchanges();
-        stream_->wait(*events_[step.index].summed);
-        updates_[step.index]->launch(*stream_);
+        update(step.index);
         break;
     }
   }
-  stream_->synchronize();
+  if (communicator_.on_streams()) {
+    exchange_stream_->record(*step_exchanged_);
+    stream_->wait(*step_exchanged_);
+  }
+  communicator_.wait(*stream_);
   timing_.total_ns = nanoseconds_since(start);
   return timing_;
+}
+
+void Executor::start_exchange(std::size_t bucket) {
+  stream_->record(*events_[bucket].gradients_ready);
+  if (queue_ != nullptr) {
+    queue_->post(bucket);
+  } else {
+    exchange(bucket);
+  }
+}
+
+void Executor::update(std::size_t bucket) {
+  const BucketEvents& events = events_[bucket];
+  if (communicator_.on_streams()) {
+    stream_->record(*events.parameters_free);
+    exchange_stream_->wait(*events.parameters_free);
+    updates_[bucket]->launch(*exchange_stream_);
+    return;
+  }
+  if (bucket == 0) wait_for_exchanges();
+  stream_->wait(*events.summed);
+  updates_[bucket]->launch(*stream_);
 }
 
 void Executor::exchange(std::size_t index) {

@@ -46,19 +46,23 @@ class Executor {
   struct BucketEvents {
     std::unique_ptr<kernels::Event> gradients_ready;
     std::unique_ptr<kernels::Event> summed;
+    std::unique_ptr<kernels::Event> parameters_free;  ///< no kernel of the step reads them any more
   };
 
   void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
   BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
+  void start_exchange(std::size_t bucket);
   void exchange(std::size_t bucket);
   void exchange_on_this_thread(std::size_t bucket);
   void wait_for_exchanges();
+  void update(std::size_t bucket);
 
   comm::Communicator& communicator_;
   ArenaPlan arena_;
   std::unique_ptr<kernels::Stream> stream_;
   std::unique_ptr<kernels::Stream> exchange_stream_;
   std::vector<BucketEvents> events_;
+  std::unique_ptr<kernels::Event> step_exchanged_;
   std::vector<BoundPlan> plans_;
   BoundNodes updates_;
   std::vector<kernels::KernelPtr> update_kernels_;

@@ -23,7 +23,9 @@ struct Lifetime {
   bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-std::size_t slice_bytes(const Graph& graph, ValueId id) { return round_up_to_line(stored_bytes(graph.value(id))); }
+std::size_t slice_bytes(const Graph& graph, ValueId id) {
+  return round_up_to_line(stored_bytes(graph.value(id)));
+}
 
 class Storage {
  public:

@@ -18,8 +18,8 @@ struct ActivationPlan {
   std::vector<model::ValueId> storage;
 };
 
-/// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may overwrite
-/// their input take its place. First fit, largest first; offsets are multiples of 64.
+/// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
+/// overwrite their input take its place. First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

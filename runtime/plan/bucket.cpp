@@ -17,6 +17,19 @@ std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
   return ready;
 }
 
+/// The greatest of `nodes` (by parameter) among each bucket's parameters.
+std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::vector<std::size_t>& nodes) {
+  std::vector<std::size_t> last;
+  for (const Bucket& bucket : arena.buckets) {
+    last.push_back(0);
+    for (const ArenaSlice& slice : arena.slices) {
+      const bool inside = slice.offset >= bucket.offset && slice.offset < bucket.offset + bucket.bytes;
+      if (inside) last.back() = std::max(last.back(), nodes[slice.parameter]);
+    }
+  }
+  return last;
+}
+
 }  // namespace
 
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) {
@@ -46,17 +59,19 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
 }
 
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena) {
-  const std::vector<std::size_t> ready = gradient_ready_nodes(graph);
-  std::vector<std::size_t> nodes;
-  for (const Bucket& bucket : arena.buckets) {
+  return last_of_each_bucket(arena, gradient_ready_nodes(graph));
+}
+
+std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena) {
+  std::vector<std::size_t> last_reader;
+  for (const model::Parameter& parameter : graph.parameters()) {
     std::size_t last = 0;
-    for (const ArenaSlice& slice : arena.slices) {
-      const bool inside = slice.offset >= bucket.offset && slice.offset < bucket.offset + bucket.bytes;
-      if (inside) last = std::max(last, ready[slice.parameter]);
+    for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
+      if (std::ranges::count(graph.nodes()[at].inputs, parameter.value) > 0) last = at;
     }
-    nodes.push_back(last);
+    last_reader.push_back(last);
   }
-  return nodes;
+  return last_of_each_bucket(arena, last_reader);
 }
 
 }  // namespace lockstep::runtime

@@ -8,8 +8,8 @@
 
 namespace lockstep::runtime {
 
-/// Where a parameter lies in the parameter arena; its gradient and its optimizer state lie at the same place in
-/// theirs.
+/// Where a parameter lies in the parameter arena; its gradient and its optimizer state lie at the same place
+/// in theirs.
 struct ArenaSlice {
   std::size_t parameter = 0;  ///< index in Graph::parameters()
   std::string name;
@@ -20,11 +20,12 @@ struct ArenaSlice {
 /// A contiguous part of the gradient arena that is exchanged at once.
 struct Bucket {
   std::size_t offset = 0;
-  std::size_t bytes = 0;          ///< a multiple of 64
+  std::size_t bytes = 0;  ///< a multiple of 64
   std::string first_parameter;
 };
 
-/// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or unpacked.
+/// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
+/// unpacked.
 struct ArenaPlan {
   std::vector<ArenaSlice> slices;
   std::vector<Bucket> buckets;
@@ -43,5 +44,8 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 
 /// For each bucket the index of the node of `graph` that completes its last gradient.
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
+
+/// For each bucket the index of the last node that reads one of its parameters: no update may come before it.
+std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena);
 
 }  // namespace lockstep::runtime

@@ -36,9 +36,10 @@ bool is_loss(const Graph& graph, const Node& node) {
 void name_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
   const std::string& name = graph.value(parameter.value).name;
   if (gradient == model::no_value) {
-    throw UsageError(fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the "
-                                 "layer out",
-                                 name));
+    throw UsageError(
+        fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the "
+                    "layer out",
+                    name));
   }
   parameter.gradient = gradient;
   graph.value(gradient).role = model::Role::gradient;
@@ -52,9 +53,8 @@ void differentiate(Graph& graph) {
   std::vector<ValueId> gradients(graph.value_count(), model::no_value);
   for (std::size_t at = graph.nodes().size(); at-- > 0;) {
     const Node node = graph.nodes()[at];  // a copy: the graph grows meanwhile
-    const bool reached = std::ranges::any_of(node.outputs, [&](ValueId id) {
-      return gradients[static_cast<std::size_t>(id)] != model::no_value;
-    });
+    const bool reached = std::ranges::any_of(
+        node.outputs, [&](ValueId id) { return gradients[static_cast<std::size_t>(id)] != model::no_value; });
     if (!reached && !is_loss(graph, node)) continue;
     model::Backward backward(graph, node, gradients, needed);
     node.op->differentiate(backward);

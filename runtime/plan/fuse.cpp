@@ -23,7 +23,9 @@ Node* producer_of(Graph& graph, ValueId id) {
   return at ? &graph.nodes()[*at] : nullptr;
 }
 
-void drop(Node& node) { node = Node{}; }
+void drop(Node& node) {
+  node = Node{};
+}
 
 void erase_dropped_nodes(Graph& graph) {
   std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
@@ -59,7 +61,8 @@ void fuse_relu_backward_into_pool_backward(Graph& graph) {
   for (Node& relu : graph.nodes()) {
     if (as<ReluBackward>(relu) == nullptr || graph.uses(relu.inputs[1]) != 1) continue;
     Node* pool = producer_of(graph, relu.inputs[1]);
-    if (pool == nullptr || as<MaxPool2dBackward>(*pool) == nullptr || pool->inputs[0] != relu.inputs[0]) continue;
+    if (pool == nullptr || as<MaxPool2dBackward>(*pool) == nullptr || pool->inputs[0] != relu.inputs[0])
+      continue;
     auto spec = as<MaxPool2dBackward>(*pool)->spec();
     spec.relu_mask = true;
     pool->op = std::make_shared<MaxPool2dBackward>(spec);
@@ -101,8 +104,8 @@ void widen_linear(Graph& graph, const Node& linear, const Shape& images) {
   }
 }
 
-/// A linear layer behind flattened images takes them as they lie: no copy out of a blocked layout. The network's
-/// own input is row-major anyway, and there the flattening is free.
+/// A linear layer behind flattened images takes them as they lie: no copy out of a blocked layout. The
+/// network's own input is row-major anyway, and there the flattening is free.
 void fuse_flatten_into_linear(Graph& graph) {
   for (Node& flatten : graph.nodes()) {
     if (as<Reshape>(flatten) == nullptr || flatten.phase != Phase::forward) continue;

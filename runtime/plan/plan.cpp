@@ -33,8 +33,12 @@ std::size_t bytes_of(const model::Graph& graph, model::Role role) {
 
 }  // namespace
 
-std::size_t Plan::input_bytes() const { return bytes_of(graph, model::Role::input); }
-std::size_t Plan::target_bytes() const { return bytes_of(graph, model::Role::target); }
+std::size_t Plan::input_bytes() const {
+  return bytes_of(graph, model::Role::input);
+}
+std::size_t Plan::target_bytes() const {
+  return bytes_of(graph, model::Role::target);
+}
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions) {
@@ -49,7 +53,8 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   prepare_kernels(plan, device);
-  plan.steps = training ? schedule_training(plan.graph, plan.arena, request.schedule) : schedule_forward(plan.graph);
+  plan.steps =
+      training ? schedule_training(plan.graph, plan.arena, request.schedule) : schedule_forward(plan.graph);
   return plan;
 }
 
@@ -60,9 +65,8 @@ MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOption
     need.gradients = std::max(need.gradients, plan.arena.gradient_bytes);
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
-    need.batch_slots =
-        std::max(need.batch_slots, batch_slot_count * (round_up_to_line(plan.input_bytes()) +
-                                                       round_up_to_line(plan.target_bytes())));
+    need.batch_slots = std::max(need.batch_slots, batch_slot_count * (round_up_to_line(plan.input_bytes()) +
+                                                                      round_up_to_line(plan.target_bytes())));
   }
   need.optimizer_state = model::state_names(optimizer).size() * need.parameters;
   return need;

@@ -18,8 +18,8 @@ namespace lockstep::runtime {
 
 enum class Mode { train, evaluate };
 
-/// What `--benchmark` chose, by "layer op": the position among the op itself (0) and its variants. Rank 0 measures,
-/// all ranks apply.
+/// What `--benchmark` chose, by "layer op": the position among the op itself (0) and its variants. Rank 0
+/// measures, all ranks apply.
 using AlgorithmChoices = std::map<std::string, std::size_t>;
 
 /// What a run decides once, and every plan of it follows.
@@ -35,8 +35,8 @@ struct PlanRequest {
   ScheduleOptions schedule;
 };
 
-/// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run differ in
-/// mode and batch size and share parameters, gradients, optimizer state and the activation arena.
+/// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
+/// differ in mode and batch size and share parameters, gradients, optimizer state and the activation arena.
 struct Plan {
   PlanRequest request;
   model::Graph graph;
@@ -50,8 +50,8 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: differentiate, fuse, layout, bucket, allocate, schedule. Deterministic: equal arguments give
-/// equal plans on every rank.
+/// Runs the passes: differentiate, fuse, layout, bucket, allocate, schedule. Deterministic: equal arguments
+/// give equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions);
 

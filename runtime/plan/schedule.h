@@ -7,9 +7,10 @@
 
 namespace lockstep::runtime {
 
-/// One entry of a plan. `launch` runs node `index`; `exchange` hands bucket `index` to the communication stream;
-/// `exchange_now` sums it on the compute stream itself, when no compute is left to hide it; `update` waits for the
-/// sum of bucket `index` and applies the optimizer to it.
+/// One entry of a plan. `launch` runs node `index`; `exchange` hands bucket `index` to the communication
+/// stream; `exchange_now` sums it on the compute stream itself, when no compute is left to hide it; `update`
+/// waits for the sum of bucket `index` and applies the optimizer to it, on the communication stream when that
+/// is a device's.
 struct Step {
   enum class Kind { launch, exchange, exchange_now, update };
   Kind kind;
@@ -20,13 +21,17 @@ struct Step {
 struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
+  bool on_streams =
+      false;  ///< the communication stream is a device's: nothing that it does occupies a thread
 };
 
 /// Evaluation: the nodes in order, no exchange and no update.
 std::vector<Step> schedule_forward(const model::Graph& graph);
 
-/// Training. A bucket is exchanged as soon as its last gradient is there; buckets are exchanged in order on every
-/// rank. Updates come last, so that no kernel of this step reads an updated parameter.
+/// Training. A bucket is exchanged as soon as its last gradient is there; buckets are exchanged in order on
+/// every rank. No kernel of this step reads an updated parameter: updates come last, or, on streams, behind
+/// the exchange and the last kernel that reads one of the bucket's parameters, so that they overlap backward
+/// too.
 std::vector<Step> schedule_training(const model::Graph& graph, const ArenaPlan& arena,
                                     const ScheduleOptions& options);
 

@@ -221,6 +221,42 @@ TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come la
   CHECK(std::ranges::count(serial.steps, Step::Kind::exchange, &Step::kind) == 0);
 }
 
+TEST_CASE("schedule: on streams an update follows its exchange and the last reader of its parameters") {
+  const auto device = kernels::make_cpu_device(1);
+  PlanRequest request;
+  request.buckets = {.first_bytes = 1, .bytes = 1};
+  request.schedule.on_streams = true;
+  const Plan plan = plan_of(classifier(small_net), *device, request);
+  const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
+  const auto last_reader = bucket_last_readers(plan.graph, plan.arena);
+  std::size_t launched = 0;
+  std::size_t exchanged = 0;
+  std::size_t updated = 0;
+  std::size_t updated_during_backward = 0;
+  for (const Step& step : plan.steps) {
+    switch (step.kind) {
+      case Step::Kind::launch:
+        CHECK(step.index == launched++);
+        break;
+      case Step::Kind::exchange:
+        CHECK(step.index == exchanged++);
+        CHECK(ready[step.index] < launched);
+        break;
+      case Step::Kind::exchange_now:
+        FAIL("nothing occupies the compute stream");
+        break;
+      case Step::Kind::update:
+        CHECK(step.index == updated++);
+        CHECK(step.index < exchanged);
+        CHECK(last_reader[step.index] < launched);
+        if (launched < plan.graph.nodes().size()) ++updated_during_backward;
+        break;
+    }
+  }
+  CHECK(updated == plan.arena.buckets.size());
+  CHECK(updated_during_backward > 0);
+}
+
 TEST_CASE("benchmark: choices survive the way to the other ranks") {
   const AlgorithmChoices choices{{"conv1 conv2d", 1}, {"conv1 conv2d_backward_weights", 0}};
   CHECK(choices_from_text(to_text(choices)) == choices);
