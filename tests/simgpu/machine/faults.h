@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace simgpu {
+
+/// Counts CUDA calls, and makes one fail when the settings ask for it.
+class Faults {
+ public:
+  explicit Faults(std::uint64_t fail_call) : fail_call_(fail_call) {}
+
+  /// True: this is the call that is to fail.
+  bool count(std::string_view function);
+  std::uint64_t calls(std::string_view function) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t fail_call_;
+  std::uint64_t total_ = 0;
+  std::map<std::string, std::uint64_t, std::less<>> calls_;
+};
+
+/// Errors after which nothing works any more until the process ends, as on a GPU.
+bool is_sticky(cudaError_t error);
+
+}  // namespace simgpu

@@ -1,0 +1,102 @@
+#include "tests/simgpu/machine/host_faults.h"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+
+#include "tests/simgpu/machine/machine.h"
+#include "tests/simgpu/machine/mistake.h"
+#include "tests/simgpu/machine/running.h"
+
+namespace simgpu {
+namespace {
+
+struct sigaction before;
+
+/// Where the processor does not tell, a read: the weaker claim.
+bool is_write([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  constexpr greg_t write_bit = 2;
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write_bit) != 0;
+#else
+  return false;
+#endif
+}
+
+const void* instruction([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] +
+                                       1);
+#else
+  return nullptr;
+#endif
+}
+
+void device_memory_touched(std::uintptr_t address, const std::string& where) {
+  const std::string what = "device address " + hex(address);
+  if (const Node* node = running().node) {
+    end_after_mistake("memory of another device",
+                      node->info->describe() + " touches " + what + ", which is not its device's");
+  }
+  end_after_mistake("host dereferences device memory",
+                    "the host touches " + what + " at " + where +
+                        "; copy it with cudaMemcpy, or hand the pointer to a kernel");
+}
+
+/// True: the access is legal and is to be tried again.
+bool pinned_memory_touched(std::uintptr_t address, bool writes, const std::string& where) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  const Block* block = m.memory.find(address);
+  if (!block || address >= block->end()) {
+    end_after_mistake(
+        m.memory.was_freed(address) ? "use after free" : "out of bounds",
+        "the host touches pinned memory at " + where + ": " + m.memory.explain_missing(address));
+  }
+  if (running().node) {  // a kernel or callback: the order checker has judged it
+    m.memory.pinned().protect(address, address + 1, PROT_READ | PROT_WRITE);
+    return true;
+  }
+  const auto touched = m.scheduler.guards().touched(address, writes);
+  if (!touched.by) return true;
+  end_after_mistake(
+      touched.copy_writes ? "host reads pinned buffer before sync" : "host writes pinned buffer in use",
+      "the host touches " + hex(address) + " at " + where + " before it waited for " +
+          touched.by->describe() + "; synchronise with that stream or with an event after the copy");
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  const Machine& m = machine();
+  const auto where = [&] { return Origin{{}, instruction(context)}.text(); };
+  if (m.memory.is_device(address)) device_memory_touched(address, where());
+  if (m.memory.is_pinned_arena(address) && pinned_memory_touched(address, is_write(context), where())) return;
+  if (const Node* node = running().node) {
+    print_mistake("illegal address", node->info->describe() + " touches " + hex(address));
+  }
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal, info, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(signal);
+  } else {
+    sigaction(SIGSEGV, &before, nullptr);  // the access happens again and ends the process
+  }
+}
+
+}  // namespace
+
+void catch_host_faults() {
+  struct sigaction now {};
+  sigaction(SIGSEGV, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault) return;
+  before = now;
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
+}  // namespace simgpu

@@ -1,0 +1,71 @@
+#include "tests/simgpu/machine/machine.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "tests/simgpu/machine/running.h"
+
+namespace simgpu {
+namespace {
+
+/// A program that failed has told a better reason already.
+void report_leaks_at_end(int status, void*) {
+  if (status == 0) machine().report_leaks();
+}
+
+std::unique_ptr<Machine> start_first_machine() {
+  const Settings settings = settings_from_environment();
+  if (settings.report_leaks) on_exit(report_leaks_at_end, nullptr);
+  return std::make_unique<Machine>(settings);
+}
+
+bool computes(const Operation& operation) {
+  return operation.kind == Operation::Kind::kernel || operation.kind == Operation::Kind::library;
+}
+
+using MachinePtr = std::unique_ptr<Machine>;
+
+/// Never destroyed: destructors of the program's own statics, and its last threads, still make CUDA calls.
+MachinePtr& the_machine() {
+  static MachinePtr& instance = *std::make_unique<MachinePtr>(start_first_machine()).release();
+  return instance;
+}
+
+}  // namespace
+
+Machine::Machine(const Settings& chosen)
+    : settings(chosen),
+      faults(chosen.fail_call),
+      memory(chosen),
+      scheduler(chosen, mutex, memory),
+      streams(chosen, scheduler),
+      events(2),
+      graphs(3),
+      graph_execs(4) {}
+
+Machine& machine() {
+  return *the_machine();
+}
+
+void restart_machine(const Settings& settings) {
+  the_machine() = nullptr;  // the new one takes the same addresses
+  the_machine() = std::make_unique<Machine>(settings);
+  running() = {};
+}
+
+Running& running() {
+  thread_local Running state;
+  return state;
+}
+
+void Machine::enqueue(Lock& lock, const StreamPtr& stream, Operation operation, Origin origin) {
+  require(!computes(operation) || stream->device == running().device, cudaErrorInvalidResourceHandle);
+  if (stream->capture) {
+    captures.add(*stream, std::move(operation), std::move(origin));
+  } else {
+    captures.refuse_implicit(*stream);
+    streams.submit(lock, *stream, std::move(operation), std::move(origin));
+  }
+}
+
+}  // namespace simgpu

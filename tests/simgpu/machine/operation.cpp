@@ -1,0 +1,53 @@
+#include "tests/simgpu/operation.h"
+
+#include <utility>
+
+#include "tests/simgpu/machine/call.h"
+
+namespace simgpu {
+namespace {
+
+std::uintptr_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+}  // namespace
+
+cudaError_t enqueue(cudaStream_t stream, Operation operation) {
+  const bool kernel = operation.kind == Operation::Kind::kernel;
+  const std::string function = kernel ? "cudaLaunchKernel" : operation.name;
+  return call({function, cudaErrorLaunchOutOfResources, caller()},
+              [&](Machine& m, Lock& lock, const Origin& origin) {
+                m.enqueue(lock, m.streams.get(stream), std::move(operation), origin);
+              });
+}
+
+std::byte* host_view(const void* device) {
+  return machine().memory.view(device);
+}
+
+bool is_device_address(const void* address) {
+  return machine().memory.is_device(address_of(address));
+}
+
+int current_device() {
+  return running().device;
+}
+
+void register_range(const void* address, std::size_t bytes) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  const auto begin = address_of(address);
+  Block* block = m.memory.find(begin);
+  if (!block || begin + bytes > block->end()) {
+    report_mistake("foreign pointer", "register_range: " + hex(begin) + " and the " + std::to_string(bytes) +
+                                          " bytes after it do not lie in one allocation");
+  }
+  block->ranges[begin] = begin + bytes;
+}
+
+std::uint64_t call_count(std::string_view function) {
+  return machine().faults.calls(function);
+}
+
+}  // namespace simgpu

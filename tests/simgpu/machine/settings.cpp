@@ -1,0 +1,61 @@
+#include "tests/simgpu/machine/settings.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "tests/simgpu/operation.h"
+
+namespace simgpu {
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::uint64_t number(std::string_view text, const char* name) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    report_mistake("wrong setting",
+                   std::string(name) + "=" + std::string(text) + ": expected a whole number");
+  }
+  return value;
+}
+
+void set_number(const char* name, auto& target, std::uint64_t unit = 1) {
+  const auto text = variable(name);
+  if (!text.empty())
+    target = static_cast<std::remove_reference_t<decltype(target)>>(number(text, name) * unit);
+}
+
+void set_policy(Settings& settings) {
+  constexpr std::string_view random = "random:";
+  const auto text = variable("SIMGPU_POLICY");
+  if (text.empty() || text == "eager") return;
+  if (text == "lazy") {
+    settings.policy = Policy::lazy;
+  } else if (text.substr(0, random.size()) == random) {
+    settings.policy = Policy::random;
+    settings.seed = number(text.substr(random.size()), "SIMGPU_POLICY");
+  } else {
+    report_mistake("wrong setting",
+                   "SIMGPU_POLICY=" + std::string(text) + ": expected eager, lazy or random:SEED");
+  }
+}
+
+}  // namespace
+
+Settings settings_from_environment() {
+  Settings settings;
+  set_number("SIMGPU_DEVICES", settings.devices);
+  set_number("SIMGPU_MEMORY_MB", settings.device_bytes, std::uint64_t{1} << 20);
+  set_number("SIMGPU_FAIL_CALL", settings.fail_call);
+  set_number("SIMGPU_LEAKS", settings.report_leaks);
+  set_policy(settings);
+  return settings;
+}
+
+}  // namespace simgpu

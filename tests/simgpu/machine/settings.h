@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace simgpu {
+
+/// When operations run: at once, only when something waits for them, or in a seeded mixture.
+enum class Policy { eager, lazy, random };
+
+struct Settings {
+  int devices = 1;
+  Policy policy = Policy::eager;
+  std::uint64_t seed = 0;                             ///< of Policy::random
+  std::size_t device_bytes = std::size_t{512} << 20;  ///< capacity of each device
+  std::size_t pinned_bytes = std::size_t{1} << 32;    ///< of all pinned memory; pages count when touched
+  std::uint64_t fail_call = 0;                        ///< the call, counted from 1, that fails; 0: none
+  bool report_leaks = false;
+};
+
+/// Reads SIMGPU_DEVICES, SIMGPU_POLICY, SIMGPU_MEMORY_MB, SIMGPU_FAIL_CALL and SIMGPU_LEAKS. A value that
+/// cannot be read ends the process: a test that silently ran with another policy would prove nothing.
+Settings settings_from_environment();
+
+}  // namespace simgpu
