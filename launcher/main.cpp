@@ -11,6 +11,7 @@
 
 #include "kernels/base/device_count.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host_name.h"
 #include "kernels/base/version.h"
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
@@ -50,12 +51,6 @@ std::filesystem::path own_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 int terminal_columns() {
   winsize size = {};
   if (isatty(STDOUT_FILENO) == 0) return 0;
@@ -66,8 +61,8 @@ int terminal_columns() {
 std::string node_words(const Job& job) {
   if (job.node_count == 1) return {};
   const int last = job.first_rank() + job.local_size - 1;
-  const std::string ranks = job.local_size == 1 ? fmt::format("rank {}", last)
-                                                : fmt::format("ranks {}-{}", job.first_rank(), last);
+  const std::string ranks =
+      job.local_size == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {}-{}", job.first_rank(), last);
   return fmt::format("node {} of {}, {} of {}: ", job.node_rank, job.node_count, ranks, job.world_size());
 }
 

@@ -14,6 +14,8 @@
 #include "runtime/output/run_folder.h"
 #include "runtime/output/screen.h"
 #include "runtime/parameters.h"
+#include "runtime/run_plans.h"
+#include "runtime/run_position.h"
 #include "runtime/session.h"
 #include "runtime/stop_request.h"
 #include "runtime/task.h"
@@ -36,39 +38,21 @@ class Trainer {
   const std::filesystem::path& folder() const { return place_.run; }
 
  private:
-  struct Counters {
-    std::int64_t step = 0;
-    std::int64_t epoch = 0;
-    std::int64_t next_epoch = 0;  ///< of the next batch
-    std::int64_t next_batch = 0;  ///< its index there
-    std::int64_t samples = 0;     ///< over all ranks
-    double loss = 0;              ///< of the last step, over all ranks
-    bool not_finite = false;
-    bool stopped = false;
-  };
-
-  void start_watch();
-  void settle_batch_size();
   void find_checkpoint();
-  std::vector<PlanRequest> plan_requests() const;
-  void make_plans();
-  AlgorithmChoices choose_algorithms();
   void set_up_parameters();
   void open_folder();
   void tell_of_resumption();
-  std::int64_t total_steps() const;
 
   void train(data::Loader& loader);
   StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
   void first_step_done();
   void report(const DeviceBatch& batch);
-  bool ends_evaluated_epoch() const;
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
-  std::size_t staged_checkpoint_bytes() const;
   void require_finite() const;
   Summary finish();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
+  ParameterAccess replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   const Options options_;
@@ -83,19 +67,15 @@ class Trainer {
   std::optional<ResumePoint> resumed_;
   Settings settings_;
   Settings machine_;
-  RunDecisions decisions_;
-  std::vector<Plan> plans_;
-  std::int64_t batch_size_ = 0;      ///< of this rank
-  std::int64_t epoch_samples_ = 0;   ///< of this rank
-  std::size_t evaluation_plan_ = 0;  ///< the last of plans_, if there is a test set
+  Batching batching_;
+  RunPlans plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;
   double startup_ms_ = 0;
-  Counters counters_;
-  std::int64_t evaluated_at_step_ = -1;
+  RunPosition position_;
   double global_targets_ = 0;  ///< of the step to come, over all ranks
   std::optional<Evaluation> evaluation_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -12,11 +11,10 @@
 #include "comm/host/tree_sum.h"
 #include "comm/store/tcp.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host_name.h"
 
 namespace lockstep::comm {
 namespace {
-
-constexpr std::size_t cache_line = 64;
 
 /// Broadcasts go through the store. Pieces let the root send one while the others fetch the last: 64 MiB to 4
 /// ranks take 0.30 s in pieces of 512 KiB, 0.40 s of 4 MiB.
@@ -25,12 +23,6 @@ constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 /// How long a rank that has finished, or that ends with an error, waits for the others to do so too.
 constexpr Seconds time_to_leave{5};
 constexpr Seconds time_to_give_up{1};
-
-std::string host_name() {
-  std::string name(256, '\0');
-  if (gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.c_str();
-}
 
 std::vector<int> node_numbers(const std::vector<RankCard>& cards) {
   std::vector<int> numbers;
@@ -45,10 +37,6 @@ NodeMembers members_of(const Placement& placement, const World& world) {
   return {.ranks = ranks,
           .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
           .meeting = fmt::format("lockstep-{}-{}", world.run_id, ranks.front())};
-}
-
-std::int64_t nanoseconds(Clock::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
 }  // namespace
@@ -78,20 +66,17 @@ void DirectCommunicator::meet(const CommOptions& options, Deadline deadline) {
 }
 
 void DirectCommunicator::start_watching(Deadline deadline) {
-  outside_.emplace(connect_again({}, deadline), world_.rank);
+  outside_.emplace(connect_again(deadline), world_.rank);
   watchdog_.emplace(*node_, world_.size, &*outside_);
-  listener_.emplace(
-      connect_again(name_of(world_.rank, cards_[static_cast<std::size_t>(world_.rank)]), deadline), *node_,
-      name_of(0, cards_.front()));
+  listener_.emplace(connect_again(deadline), *node_, name_of(0, cards_.front()));
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
     node_->abort(fmt::format("{} was lost: {}", name, reason));
   });
 }
 
-StoreClient DirectCommunicator::connect_again(const std::string& name, Deadline deadline) const {
-  return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline,
-                              name);
+StoreClient DirectCommunicator::connect_again(Deadline deadline) const {
+  return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline);
 }
 
 DirectCommunicator::~DirectCommunicator() {
@@ -159,31 +144,26 @@ std::span<std::byte> DirectCommunicator::allocate_arena(std::size_t bytes) {
 
 ExchangeTiming DirectCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
                                               ExchangeLabel label, kernels::Stream&) {
-  const std::size_t bytes = count * size_of(dtype);
-  if (offset % cache_line != 0 || offset + bytes > node_->arena().size()) {
-    throw std::invalid_argument("all_reduce: the range is not aligned or not in the arena");
-  }
-  const auto scope =
-      node_->begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
-  guarded([&] { exchange_->all_reduce(offset, bytes, dtype); });
-  return {.skew_ns = nanoseconds(exchange_->all_here() - node_->call().start),
-          .transfer_ns = nanoseconds(Clock::now() - exchange_->all_here())};
+  const auto scope = node_->begin_all_reduce(offset, count, dtype, label);
+  guarded([&] { exchange_->all_reduce(offset, count * size_of(dtype), dtype); });
+  return node_->timing(exchange_->all_here());
 }
 
 void DirectCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_->begin(Call::Kind::all_reduce_sum, values.size_bytes());
   const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   const std::vector<std::string> texts = guarded([&] { return (*gather_)(mine); });
+  // Sums need aligned numbers, which a text's bytes may not be.
   std::vector<std::vector<double>> all(texts.size(), std::vector<double>(values.size()));
-  std::vector<const double*> inputs;
+  std::vector<const std::byte*> inputs;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].size() != values.size_bytes()) fail(fmt::format("rank {} sums other values", rank));
     std::memcpy(all[rank].data(), texts[rank].data(), values.size_bytes());
-    inputs.push_back(all[rank].data());
+    inputs.push_back(std::as_bytes(std::span(all[rank])).data());
   }
-  double* const output = values.data();
-  tree_sum(tree_, std::span<const double* const>(inputs), std::span<double* const>(&output, 1),
-           values.size());
+  const std::span<std::byte> sum = std::as_writable_bytes(values);
+  std::byte* const output = sum.data();
+  tree_sum(DType::f64, tree_, inputs, std::span(&output, 1), sum.size());
 }
 
 void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {
@@ -208,19 +188,6 @@ std::vector<std::string> DirectCommunicator::all_gather(std::string_view mine) {
 void DirectCommunicator::barrier() {
   const auto scope = node_->begin(Call::Kind::barrier, 0);
   guarded([&] { (*gather_)({}); });
-}
-
-void DirectCommunicator::abort(std::string_view reason) noexcept {
-  try {
-    node_->abort(fmt::format("rank {}: {}", world_.rank, reason));
-  } catch (const std::exception&) {
-    node_->abort(reason);
-  }
-}
-
-std::optional<FailureReport> DirectCommunicator::failure_report() {
-  if (!failed()) return std::nullopt;
-  return watchdog_->report();
 }
 
 }  // namespace lockstep::comm

@@ -35,15 +35,16 @@ class DirectCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
-  void abort(std::string_view reason) noexcept override;
+  void abort(std::string_view reason) noexcept override { node_->abort_by_rank(reason); }
   bool failed() const noexcept override { return node_->shared().aborted(); }
   void watch(WatchHooks hooks) override { watchdog_->set_hooks(std::move(hooks)); }
-  std::optional<FailureReport> failure_report() override;
+  std::optional<FailureReport> failure_report() override { return watchdog_->failure_report(); }
 
  private:
   void meet(const CommOptions& options, Deadline deadline);
   void start_watching(Deadline deadline);
-  StoreClient connect_again(const std::string& name, Deadline deadline) const;
+  /// Without a name: the rendezvous' connection tells when this rank is lost.
+  StoreClient connect_again(Deadline deadline) const;
   /// Nobody is in a collective any more and nobody starts one: who closes now is not lost.
   void leave_together() noexcept;
   /// Runs a collective; whatever ends it ends every wait of every rank, with the first cause.

@@ -81,7 +81,7 @@ std::size_t DirectExchange::link_to(int rank) const {
 
 DirectExchange::Range DirectExchange::slice_of(int owner) const {
   const int ranks = placement_.ranks();
-  return {offset_ + slice_begin(bytes_, 1, owner, ranks), offset_ + slice_begin(bytes_, 1, owner + 1, ranks)};
+  return {offset_ + slice_begin(bytes_, owner, ranks), offset_ + slice_begin(bytes_, owner + 1, ranks)};
 }
 
 std::size_t DirectExchange::chunks_of(int owner) const {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/direct/absent_ranks.h"
 #include "comm/host/meeting.h"
 #include "comm/store/frame.h"
 #include "kernels/base/error.h"
@@ -44,14 +45,6 @@ std::string key_of(int rank) {
   return fmt::format("card/{}", rank);
 }
 
-std::vector<int> absent(StoreClient& store, int ranks) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (!store.get(key_of(rank), Deadline::in(Seconds(1)))) missing.push_back(rank);
-  }
-  return missing;
-}
-
 }  // namespace
 
 std::string name_of(int rank, const RankCard& card) {
@@ -72,18 +65,12 @@ std::vector<RankCard> call_roll(StoreClient& store, int rank, int ranks, const R
   store.set(key_of(rank), encode(mine), deadline);
   std::vector<RankCard> cards;
   for (int other = 0; other < ranks; ++other) {
-    while (true) {
-      const auto card = store.wait_for(key_of(other), deadline);
-      if (card) {
-        cards.push_back(decode(*card, other));
-        break;
-      }
-      const std::vector<int> missing = absent(store, ranks);
-      if (!missing.empty()) {
-        throw CommError(
-            fmt::format("{} of {} did not come to the meeting in time", name_of_ranks(missing), ranks));
-      }
+    const auto card = store.wait_for(key_of(other), deadline);
+    if (!card) {
+      throw CommError(fmt::format("{} of {} did not come to the meeting in time",
+                                  name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));
     }
+    cards.push_back(decode(*card, other));
   }
   return cards;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/direct/absent_ranks.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -46,11 +47,9 @@ std::string StoreGather::wait_for(int rank) {
 
 /// Names all who are missing, not just the first.
 void StoreGather::fail_without(int rank) {
-  std::vector<int> missing;
-  for (int other = rank; other < static_cast<int>(cards_.size()); ++other) {
-    if (!store_.get(key_of(other, number_), Deadline::in(Seconds(0.5)))) missing.push_back(other);
-  }
-  throw CommError(fmt::format("{} did not reach {} within {:g} s", name_of_ranks(missing),
+  const std::vector<int> absent = absent_ranks(store_, rank, static_cast<int>(cards_.size()),
+                                               [this](int other) { return key_of(other, number_); });
+  throw CommError(fmt::format("{} did not reach {} within {:g} s", name_of_ranks(absent),
                               node_.call().describe(), node_.timeout().count()));
 }
 

@@ -27,18 +27,15 @@ class HostCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
-  void abort(std::string_view reason) noexcept override;
+  void abort(std::string_view reason) noexcept override { node_.abort_by_rank(reason); }
   bool failed() const noexcept override { return node_.shared().aborted(); }
   void watch(WatchHooks hooks) override { watchdog_.set_hooks(std::move(hooks)); }
-  std::optional<FailureReport> failure_report() override;
+  std::optional<FailureReport> failure_report() override { return watchdog_.failure_report(); }
 
  private:
-  template <class T>
-  void all_reduce_in_arena(std::size_t offset, std::size_t count);
-  template <class T>
-  void sum_slice_in_place(std::size_t offset, std::size_t begin, std::size_t end);
-  template <class T>
-  void sum_through_mailboxes(std::span<T> values);
+  /// This rank's slice of `bytes` of all arenas.
+  void sum_slice_in_place(DType dtype, std::size_t offset, std::size_t bytes);
+  void sum_through_mailboxes(DType dtype, std::span<std::byte> values);
 
   World world_;
   NodeRanks node_;

@@ -3,10 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <stdexcept>
 
+#include "comm/host/slices.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
+namespace {
+
+std::int64_t nanoseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+}  // namespace
 
 NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
     : members_(std::move(members)),
@@ -37,6 +47,23 @@ NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::u
                .start = now,
                .all_here = now};
   return CallScope(*this);
+}
+
+NodeRanks::CallScope NodeRanks::begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
+                                                 ExchangeLabel label) {
+  if (dtype != DType::f32 && dtype != DType::f64) {
+    throw std::invalid_argument("all_reduce: f32 or f64 only");
+  }
+  const std::size_t bytes = count * size_of(dtype);
+  if (offset % cache_line != 0 || offset + bytes > arena().size()) {
+    throw std::invalid_argument("all_reduce: the range is not aligned or not in the arena");
+  }
+  return begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
+}
+
+ExchangeTiming NodeRanks::timing(Clock::time_point all_here) const {
+  return {.skew_ns = nanoseconds(all_here - call_.start),
+          .transfer_ns = nanoseconds(Clock::now() - all_here)};
 }
 
 void NodeRanks::end() {
@@ -78,6 +105,14 @@ void NodeRanks::fail(Rounds::Outcome outcome) {
 std::string NodeRanks::names_of(std::vector<int> indexes) const {
   std::ranges::transform(indexes, indexes.begin(), [this](int index) { return members_.rank_at(index); });
   return name_of_ranks(indexes);
+}
+
+void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
+  try {
+    abort(fmt::format("rank {}: {}", members_.rank(), reason));
+  } catch (const std::exception&) {
+    abort(reason);  // no memory for more words
+  }
 }
 
 void NodeRanks::map_arenas(std::size_t bytes) {

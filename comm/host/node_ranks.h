@@ -46,7 +46,13 @@ class NodeRanks {
   /// `detail` (offset, root) must be equal on all ranks.
   [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
                                 ExchangeLabel label = {});
+  /// The same for an all-reduce in the arena. std::invalid_argument when the range is not aligned or not in
+  /// it, or the elements are no f32 or f64.
+  [[nodiscard]] CallScope begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
+                                           ExchangeLabel label);
   const Call& call() const { return call_; }
+  /// Of the call up to now, when the last peer was there at `all_here`.
+  ExchangeTiming timing(Clock::time_point all_here) const;
   /// From any thread: its number, and "in all-reduce 17 (bucket 0, fc1.weight)" or "after ...".
   std::uint32_t call_number() const;
   std::string describe_call() const;
@@ -62,6 +68,8 @@ class NodeRanks {
 
   /// Ends every wait of the node with `reason`, unless one was there before. From any thread.
   void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
+  /// With this rank named as the one who gives the reason.
+  void abort_by_rank(std::string_view reason) noexcept;
 
  private:
   void end();
@@ -74,7 +82,8 @@ class NodeRanks {
   Rounds rounds_;
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
-  std::array<char, 128> first_parameter_{};  ///< call_'s label: the caller's may go before the watchdog reads it
+  std::array<char, 128>
+      first_parameter_{};  ///< call_'s label: the caller's may go before the watchdog reads it
   std::optional<Monitor> monitor_;
 };
 

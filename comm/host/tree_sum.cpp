@@ -86,16 +86,6 @@ void sum_blocks(const SumTree& tree, std::span<const T* const> inputs, std::span
 
 }  // namespace
 
-void tree_sum(const SumTree& tree, std::span<const float* const> inputs, std::span<float* const> outputs,
-              std::size_t count) {
-  sum_blocks(tree, inputs, outputs, count);
-}
-
-void tree_sum(const SumTree& tree, std::span<const double* const> inputs, std::span<double* const> outputs,
-              std::size_t count) {
-  sum_blocks(tree, inputs, outputs, count);
-}
-
 void tree_sum(DType dtype, const SumTree& tree, std::span<const std::byte* const> inputs,
               std::span<std::byte* const> outputs, std::size_t bytes) {
   const auto sum = [&]<class T>(T) {

@@ -1,6 +1,7 @@
 #include "comm/rendezvous/rendezvous.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "comm/store/interfaces.h"
 #include "comm/store/ports.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host_name.h"
 
 namespace lockstep::comm {
 namespace {
@@ -40,8 +42,8 @@ std::unique_ptr<StoreServer> open_store(const Call& call, const std::string& add
 /// `server` is empty on all ranks but rank 0.
 Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std::string& address,
                 const std::vector<int>& ports, const Credentials& credentials, Deadline deadline) {
-  StoreClient store =
-      StoreClient::connect(address, ports, credentials, deadline, fmt::format("rank {}", call.world.rank));
+  const std::string name = fmt::format("rank {} (pid {} on {})", call.world.rank, getpid(), host_name());
+  StoreClient store = StoreClient::connect(address, ports, credentials, deadline, name);
   std::string own =
       call.options.interface.empty() ? store.own_address() : address_of_interface(call.options.interface);
   const int port = store.port();

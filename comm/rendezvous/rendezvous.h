@@ -21,7 +21,7 @@ struct Rendezvous {
   std::unique_ptr<StoreServer> server;        ///< rank 0 only
   std::string address;                        ///< of the store, as this rank reached it
   int port = 0;
-  StoreClient store;  ///< named "rank <r>" to the server
+  StoreClient store;  ///< the server knows it as "rank <r> (pid <p> on <host>)", for when this rank is lost
   Credentials credentials;
   std::string own_address;           ///< of this machine, on the interface in use: for data sockets
   std::shared_ptr<void> keep_alive;  ///< for the caller: what must last as long, such as MPI

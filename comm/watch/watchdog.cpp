@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/host_name.h"
 #include "kernels/base/signals_blocked.h"
 
 namespace lockstep::comm {
@@ -18,12 +19,6 @@ constexpr std::chrono::milliseconds time_between_looks{50};
 
 /// A rank that has not said its last words by then is taken for lost or hung.
 constexpr Seconds time_for_last_words{0.6};
-
-std::string host_name() {
-  std::string name(256, '\0');
-  if (gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.c_str();
-}
 
 }  // namespace
 
@@ -123,6 +118,11 @@ FailureReport Watchdog::report() {
   const std::lock_guard one_at_a_time(report_mutex_);
   if (!report_) report_ = ask_everybody();
   return *report_;
+}
+
+std::optional<FailureReport> Watchdog::failure_report() {
+  if (!node_.shared().aborted()) return std::nullopt;
+  return report();
 }
 
 FailureReport Watchdog::ask_everybody() {

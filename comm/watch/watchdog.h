@@ -37,6 +37,8 @@ class Watchdog {
 
   /// Once the group has failed: why, and where each rank was. Waits a moment for the others' last words.
   FailureReport report();
+  /// Nothing before that.
+  std::optional<FailureReport> failure_report();
 
  private:
   void run();

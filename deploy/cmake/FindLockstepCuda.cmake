@@ -1,8 +1,8 @@
 # NVIDIA's headers and libraries, from a toolkit of this machine or from the wheels that deploy/cuda-toolkit unpacks.
 #
 #   find_package(LockstepCuda REQUIRED)                      headers alone, for the simulator: lockstep_cuda_headers
-#   find_package(LockstepCuda REQUIRED COMPONENTS libraries)  also lockstep_cudart, lockstep_cublaslt, lockstep_cudnn
-#                                      (with cudnn-frontend), lockstep_nccl, and LockstepCuda_NVCC, the compiler's path
+#   find_package(LockstepCuda REQUIRED COMPONENTS libraries)  also lockstep_cuda_runtime, lockstep_cublaslt,
+#                   lockstep_cudnn (with cudnn-frontend), lockstep_nccl, and LockstepCuda_NVCC, the compiler's path
 #
 # -DLOCKSTEP_CUDA_TOOLKIT=FOLDER takes that folder alone.
 set(LOCKSTEP_CUDA_TOOLKIT "" CACHE PATH "CUDA toolkit to use; empty: CUDA_HOME, /usr/local/cuda, PATH, build/cuda-toolkit")
@@ -34,7 +34,7 @@ set(_mend "run deploy/cuda-toolkit --headers")
 if("libraries" IN_LIST LockstepCuda_FIND_COMPONENTS)
   set(_mend "run deploy/cuda-toolkit")
   find_program(LockstepCuda_NVCC nvcc HINTS ${LockstepCuda_ROOT}/bin NO_DEFAULT_PATH)
-  foreach(_library cudart cublasLt)
+  foreach(_library cudart cublasLt nvrtc)
     find_library(LockstepCuda_${_library} ${_library} HINTS ${LockstepCuda_ROOT} NO_DEFAULT_PATH
       PATH_SUFFIXES lib64 lib targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib)
   endforeach()
@@ -43,8 +43,9 @@ if("libraries" IN_LIST LockstepCuda_FIND_COMPONENTS)
   endforeach()
   find_path(LockstepCuda_CUDNN_INCLUDE_DIR cudnn.h HINTS ${_beside} PATH_SUFFIXES include)
   find_path(LockstepCuda_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${_beside} PATH_SUFFIXES include)
-  list(APPEND _required LockstepCuda_NVCC LockstepCuda_cudart LockstepCuda_cublasLt LockstepCuda_cudnn
-    LockstepCuda_nccl LockstepCuda_CUDNN_INCLUDE_DIR LockstepCuda_CUDNN_FRONTEND_INCLUDE_DIR)
+  list(APPEND _required LockstepCuda_NVCC LockstepCuda_cudart LockstepCuda_cublasLt LockstepCuda_nvrtc
+    LockstepCuda_cudnn LockstepCuda_nccl LockstepCuda_CUDNN_INCLUDE_DIR
+    LockstepCuda_CUDNN_FRONTEND_INCLUDE_DIR)
   set(LockstepCuda_libraries_FOUND TRUE)
 endif()
 
@@ -66,10 +67,11 @@ if(LockstepCuda_FOUND AND NOT TARGET lockstep_cuda_headers)
   target_include_directories(lockstep_cuda_headers SYSTEM INTERFACE
     ${LockstepCuda_ROOT}/include ${LockstepCuda_NCCL_INCLUDE_DIR})
 endif()
-if(LockstepCuda_libraries_FOUND AND LockstepCuda_FOUND AND NOT TARGET lockstep_cudart)
-  _lockstep_cuda_target(lockstep_cudart ${LockstepCuda_cudart})
+if(LockstepCuda_libraries_FOUND AND LockstepCuda_FOUND AND NOT TARGET lockstep_cuda_runtime)
+  _lockstep_cuda_target(lockstep_cuda_runtime ${LockstepCuda_cudart})
   _lockstep_cuda_target(lockstep_cublaslt ${LockstepCuda_cublasLt})
   _lockstep_cuda_target(lockstep_cudnn ${LockstepCuda_cudnn} ${LockstepCuda_CUDNN_INCLUDE_DIR}
     ${LockstepCuda_CUDNN_FRONTEND_INCLUDE_DIR})
+  target_link_libraries(lockstep_cudnn INTERFACE ${LockstepCuda_nvrtc})  # cudnn-frontend calls it
   _lockstep_cuda_target(lockstep_nccl ${LockstepCuda_nccl})
 endif()

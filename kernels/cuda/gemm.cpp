@@ -73,7 +73,7 @@ class CublasGemm : public Gemm {
         first_(columns(spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
         second_(columns(spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m)),
         result_(columns(spec.n, spec.m)) {
-    const bool tf32 = spec.dtype == DType::f32 && spec.precision == GemmSpec::Precision::tf32;
+    const bool tf32 = spec.dtype == DType::f32 && spec.precision == Precision::tf32;
     check(cublasLtMatmulDescInit(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
           "cannot describe a product");
@@ -156,7 +156,7 @@ class CublasGemm : public Gemm {
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
   const auto gemm = std::make_shared<CublasGemm>(spec);
   if (gemm->choose()) return gemm;
-  if (spec.epilogue != Epilogue::none) return nullptr;
+  if (spec.epilogue == Epilogue::bias_gradient) return nullptr;
   throw DeviceError(
       fmt::format("gemm: cuBLASLt has no kernel for ({}, {}) x ({}, {}) in {} on this GPU; update CUDA",
                   spec.m, spec.k, spec.k, spec.n, name_of(spec.dtype)));

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/base/dtype.h"
+#include "kernels/cuda/precision.h"
 
 namespace lockstep::kernels {
 
@@ -15,8 +16,6 @@ struct GemmSpec {
   /// `bias` adds a vector (n) to every row. `bias_gradient` also writes a vector (m): the sums of op(a)'s
   /// rows.
   enum class Epilogue { none, relu, bias, bias_relu, bias_gradient };
-  /// How f32 is multiplied. `tf32` rounds the factors to ten bits of mantissa.
-  enum class Precision { ieee, tf32 };
 
   std::int64_t m, n, k;
   bool transpose_a = false;  ///< a lies as (k, m)
@@ -42,8 +41,8 @@ class Gemm {
   virtual void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const = 0;
 };
 
-/// For the current device. Null if the library has no kernel for this epilogue; DeviceError if it has none
-/// for the bare product.
+/// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
+/// gradient.
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec);
 
 }  // namespace lockstep::kernels

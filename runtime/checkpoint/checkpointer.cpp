@@ -38,7 +38,7 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterAcce
 }
 
 void Checkpointer::save(RunState state) {
-  if (state.step == saved_step_) return;
+  if (has_saved(state.step)) return;
   const std::string mine = fmt::format("{} {:.3f}", replica_.fingerprint(), seconds_since_1970());
   std::vector<std::string> fingerprints;
   for (const std::string& text : communicator_.all_gather(mine)) {

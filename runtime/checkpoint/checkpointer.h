@@ -27,6 +27,8 @@ class Checkpointer {
   void check();
   /// Until all is on the disk.
   void wait();
+  /// The replicas were compared, and are on the disk, as they are after this step.
+  bool has_saved(std::int64_t step) const { return step == saved_step_; }
   /// Of the last checkpoint that was saved.
   std::filesystem::path last() const { return shelf_.place_of(saved_step_); }
 

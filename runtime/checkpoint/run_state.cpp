@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
+#include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
 #include "runtime/options/table.h"
 #include "runtime/requests.h"
@@ -100,6 +101,13 @@ Settings settings_of(const Options& options, const comm::World& world, std::int6
     settings.emplace_back("--" + entry.name, entry.show(options));
   }
   return settings;
+}
+
+Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature) {
+  return {{"instruction set", device.instruction_set()},
+          {"threads", std::to_string(device.threads())},
+          {"backend", std::string(backend)},
+          {"exchange signature", Sha256().update(signature).hex().substr(0, 16)}};
 }
 
 std::string differences(const Settings& saved, const Settings& now) {

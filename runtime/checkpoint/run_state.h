@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "comm/world.h"
+#include "kernels/device.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
 
@@ -37,6 +39,9 @@ RunState read_run_state(const std::filesystem::path& file);
 /// What decides a run's numbers: every option but those that only say how, where and for how long it runs,
 /// the ranks, and the samples. A run goes on only with equal settings.
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
+
+/// What the last bits depend on beside the settings. `signature`: of the exchange.
+Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);
 
 /// Names of the options that may differ when a run goes on.
 const std::vector<std::string>& free_options();

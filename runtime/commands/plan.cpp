@@ -3,9 +3,9 @@
 #include "comm/bootstrap/bootstrap.h"
 #include "runtime/commands/commands.h"
 #include "runtime/open_device.h"
-#include "runtime/parameters.h"
 #include "runtime/plan/print.h"
 #include "runtime/requests.h"
+#include "runtime/run_plans.h"
 
 namespace lockstep::runtime {
 
@@ -16,8 +16,7 @@ int plan_command(const std::vector<std::string>& arguments) {
   const auto device = open_device(options, world);
   const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), true);
   const Plan plan = make_plan(task.model, task.input, request, *device, {});
-  MemoryNeed need = memory_need(std::span(&plan, 1), options.optimizer);
-  if (options.checkpoint_every > 0) need.checkpoint = staged_bytes(plan, options.optimizer);
+  const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
   return 0;
 }

@@ -46,27 +46,51 @@ std::string bytes_of(const fs::path& file, const std::string& tensor) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Changes a bias in the memory of a stopped process, as `weights` has it, and lets the process go on.
+void harm(pid_t pid, const fs::path& weights) {
+  const std::string bias = bytes_of(weights, "conv1.bias");
+  std::string changed = bias;
+  changed[0] = static_cast<char>(changed[0] ^ 1);
+  CHECK(replace_in_memory(pid, bias, changed) >= 1);
+  ::kill(pid, SIGCONT);
+}
+
+// With --lr 0 the weights stay what they are, so that they can be found.
+const Words frozen{"--optimizer=sgd", "--momentum=0", "--lr=0"};
+
 TEST_CASE("a replica whose memory has changed is named at the next checkpoint, and nothing is saved of it") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
-  // With --lr 0 the weights stay what they are, so that they can be found.
-  Program run(resumable(run_dir, {"--optimizer=sgd", "--momentum=0", "--lr=0", "--max-steps=1000000",
-                                  "--checkpoint-every=20"}));
+  Program run(resumable(run_dir, frozen + Words{"--max-steps=1000000", "--checkpoint-every=20"}));
   run.wait_for(".\n", 2);
   wait_until_seen([&] { return !shelf_of(run_dir).steps().empty(); });
+  const auto newest = [&] {
+    return shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front()) / "model.safetensors";
+  };
   const pid_t rank_1 = run.number_after("pid1");
   stop(rank_1);
-  const fs::path newest = shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front());
-  const std::string bias = bytes_of(newest / "model.safetensors", "conv1.bias");
-  std::string changed = bias;
-  changed[0] = static_cast<char>(changed[0] ^ 1);
-  CHECK(replace_in_memory(rank_1, bias, changed) >= 1);
-  ::kill(rank_1, SIGCONT);
+  const fs::path weights = folder / "weights.safetensors";
+  fs::copy(newest(), weights);  // what is saved from here on must be equal
+  harm(rank_1, weights);
   CHECK(run.wait_for_end() == 5);
   CHECK_THAT(run.output(), contains("a replica has drifted: after step ") &&
                                contains("rank 1 has other weights than rank 0"));
-  const auto last = shelf_of(run_dir).steps().front();
-  CHECK(bytes_of(shelf_of(run_dir).place_of(last) / "model.safetensors", "conv1.bias") == bias);
+  CHECK(bytes_of(newest(), "conv1.bias") == bytes_of(weights, "conv1.bias"));
+}
+
+TEST_CASE("without checkpoints a replica whose memory has changed is named at the end") {
+  const TemporaryFolder folder;
+  hash_of(resumable(folder / "short", frozen + Words{"--max-steps=1"}), folder / "short");
+  const fs::path run_dir = folder / "run";
+  Program run(resumable(run_dir, frozen + Words{"--max-steps=1000"}));
+  run.wait_for(".\n", 2);
+  wait_until_seen([&] { return logged_step(run_dir) >= 1; });
+  const pid_t rank_1 = run.number_after("pid1");
+  stop(rank_1);
+  harm(rank_1, folder / "short/model.safetensors");
+  CHECK(run.wait_for_end() == 5);
+  CHECK_THAT(run.output(), contains("a replica has drifted: after step 1000 rank 1 has other weights"));
+  CHECK_FALSE(fs::exists(run_dir / "model.safetensors"));
 }
 
 }  // namespace

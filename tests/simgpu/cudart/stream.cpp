@@ -75,9 +75,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return call({__func__, cudaErrorLaunchFailure, caller()}, [&](Machine& m, Lock& lock, const Origin&) {
     const StreamPtr waited = m.streams.get(stream);
     m.captures.refuse_wait(*waited);
-    for (const NodePtr& node : m.streams.waits_of(*waited)) {
-      if (node == waited->tail || waited->legacy) m.scheduler.wait_for(lock, node);
-    }
+    for (const NodePtr& node : m.streams.work_of(*waited)) m.scheduler.wait_for(lock, node);
   });
 }
 
@@ -85,7 +83,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return call({__func__, cudaErrorLaunchFailure, caller()}, [&](Machine& m, Lock& lock, const Origin&) {
     const StreamPtr asked = m.streams.get(stream);
     m.captures.refuse_wait(*asked);
-    require(m.scheduler.poll(lock, asked->tail), cudaErrorNotReady);
+    for (const NodePtr& node : m.streams.work_of(*asked)) {
+      require(m.scheduler.poll(lock, node), cudaErrorNotReady);
+    }
   });
 }
 

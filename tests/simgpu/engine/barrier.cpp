@@ -18,7 +18,7 @@ int Barrier::arrive(const Call& call, int value) {
     std::uint32_t exited = 0;
     while (!scheduler_.has_exited(exited)) ++exited;
     kernel_mistake("exited thread", "waits in " + call_text(call, 0) + ", but thread " +
-                                        index_text(scheduler_.thread(exited).index) +
+                                        index_text(scheduler_.index(exited)) +
                                         " of the block has returned: let all threads reach the barrier");
   }
   sum_ += value;
@@ -36,7 +36,7 @@ int Barrier::arrive(const Call& call, int value) {
 void Barrier::thread_exited() {
   if (arrived_ == 0) return;
   if (!exited_threads_allowed()) {
-    kernel_mistake("exited thread", "returns, while thread " + index_text(scheduler_.thread(first_).index) +
+    kernel_mistake("exited thread", "returns, while thread " + index_text(scheduler_.index(first_)) +
                                         " waits in " + call_text(*call_, 0) +
                                         " for all: let all threads reach the barrier");
   }
@@ -46,7 +46,7 @@ void Barrier::thread_exited() {
 void Barrier::check_same_call(const Call& call) const {
   if (call.site == call_->site && call.name == call_->name) return;
   kernel_mistake("divergent barrier", "comes to " + call_text(call, 0) + ", while thread " +
-                                          index_text(scheduler_.thread(first_).index) + " waits in " +
+                                          index_text(scheduler_.index(first_)) + " waits in " +
                                           call_text(*call_, 0) +
                                           ": a barrier's condition must be the same in the whole block");
 }

@@ -28,7 +28,7 @@ void deliver_shuffle(Warp::Lanes& lanes, std::uint32_t present) {
     if (!(present >> source & 1u)) {
       kernel_mistake("read from a lane outside of the mask",
                      "lane " + std::to_string(number) + " reads lane " + std::to_string(source) + " in " +
-                         call_text(lane.call, lane.mask) + ": the value is undefined on a GPU");
+                         call_text(*lane.call, lane.mask) + ": the value is undefined on a GPU");
     }
     lane.result = lanes[source].value;
   });
@@ -60,6 +60,16 @@ void deliver_reduction(Warp::Lanes& lanes, std::uint32_t present) {
   each_lane(present, [&](std::uint32_t number) { lanes[number].result = result; });
 }
 
+Warp::Lane& bring(Warp& warp, const Call& call, std::uint32_t mask, std::uint64_t value,
+                  Warp::Deliver deliver) {
+  Warp::Lane& lane = warp.own_lane();
+  lane.call = &call;
+  lane.mask = mask;
+  lane.value = value;
+  lane.deliver = deliver;
+  return lane;
+}
+
 }  // namespace
 
 void block_barrier(const Call& call) {
@@ -70,27 +80,35 @@ int block_sum(const Call& call, int value) {
 }
 
 std::uint64_t warp_shuffle(const Call& call, std::uint32_t mask, std::uint64_t value, int source) {
-  return here().warp().meet(
-      {.call = call, .mask = mask, .value = value, .source = source, .deliver = deliver_shuffle});
+  Warp& warp = here().warp();
+  Warp::Lane& lane = bring(warp, call, mask, value, deliver_shuffle);
+  lane.source = source;
+  return warp.meet();
 }
 
 std::uint32_t warp_ballot(const Call& call, std::uint32_t mask, bool predicate) {
-  return static_cast<std::uint32_t>(
-      here().warp().meet({.call = call, .mask = mask, .value = predicate, .deliver = deliver_ballot}));
+  Warp& warp = here().warp();
+  bring(warp, call, mask, predicate, deliver_ballot);
+  return static_cast<std::uint32_t>(warp.meet());
 }
 
 std::uint32_t warp_match(const Call& call, std::uint32_t mask, std::uint64_t value) {
-  return static_cast<std::uint32_t>(
-      here().warp().meet({.call = call, .mask = mask, .value = value, .deliver = deliver_match}));
+  Warp& warp = here().warp();
+  bring(warp, call, mask, value, deliver_match);
+  return static_cast<std::uint32_t>(warp.meet());
 }
 
 std::uint32_t warp_reduce(const Call& call, std::uint32_t mask, std::uint32_t value, Combine combine) {
-  return static_cast<std::uint32_t>(here().warp().meet(
-      {.call = call, .mask = mask, .value = value, .combine = combine, .deliver = deliver_reduction}));
+  Warp& warp = here().warp();
+  Warp::Lane& lane = bring(warp, call, mask, value, deliver_reduction);
+  lane.combine = combine;
+  return static_cast<std::uint32_t>(warp.meet());
 }
 
 void warp_barrier(const Call& call, std::uint32_t mask) {
-  here().warp().meet({.call = call, .mask = mask});
+  Warp& warp = here().warp();
+  bring(warp, call, mask, 0, nullptr);
+  warp.meet();
 }
 
 int lane_index() {

@@ -11,24 +11,17 @@ constinit thread_local dim3 blockDim{};
 constinit thread_local dim3 gridDim{};
 
 namespace simgpu {
-namespace {
 
-constinit thread_local Multiprocessor* running_multiprocessor = nullptr;
+constinit thread_local Multiprocessor* Multiprocessor::running_ = nullptr;
 
 /// Marks the multiprocessor as the running one, for as long as it lives.
-class Running {
+class Multiprocessor::Running {
  public:
-  explicit Running(Multiprocessor& multiprocessor) { running_multiprocessor = &multiprocessor; }
-  ~Running() { running_multiprocessor = nullptr; }
+  explicit Running(Multiprocessor& multiprocessor) { running_ = &multiprocessor; }
+  ~Running() { running_ = nullptr; }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 };
-
-}  // namespace
-
-Multiprocessor* Multiprocessor::running() {
-  return running_multiprocessor;
-}
 
 void Multiprocessor::run(const Grid& grid, const std::function<void()>& thread_body) {
   const Running running(*this);

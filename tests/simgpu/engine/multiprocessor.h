@@ -24,10 +24,13 @@ class Multiprocessor {
   SharedMemory& shared_memory() { return shared_memory_; }
 
   /// That of the grid which the calling system thread runs; null outside of kernels.
-  static Multiprocessor* running();
+  static Multiprocessor* running() { return running_; }
 
  private:
+  class Running;
   void begin_block();
+
+  __attribute__((tls_model("initial-exec"))) static constinit thread_local Multiprocessor* running_;
 
   const Grid* grid_ = nullptr;
   Scheduler scheduler_;

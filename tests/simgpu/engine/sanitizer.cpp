@@ -18,25 +18,15 @@ WEAK void __tsan_release(void* address);
 #undef WEAK
 
 namespace simgpu::sanitizer {
-namespace {
 
-constexpr unsigned no_synchronisation = 1;  // __tsan_switch_to_fiber_no_sync
+const Present present{__asan_poison_memory_region != nullptr, __tsan_create_fiber != nullptr};
 
-}  // namespace
-
-// ThreadSanitizer's runtime also has the two of the sanitizers' common interface.
-bool has_address() {
-  return __asan_poison_memory_region != nullptr;
-}
-bool has_thread() {
-  return __tsan_create_fiber != nullptr;
-}
+namespace calls {
 
 void leave_stack(void** fake, const std::byte* bottom, std::size_t bytes) {
-  if (has_address()) __sanitizer_start_switch_fiber(fake, bottom, bytes);
+  __sanitizer_start_switch_fiber(fake, bottom, bytes);
 }
 void enter_stack(void* fake, const std::byte** bottom, std::size_t* bytes) {
-  if (!has_address()) return;
   const void* left = nullptr;
   std::size_t left_bytes = 0;
   __sanitizer_finish_switch_fiber(fake, &left, &left_bytes);
@@ -45,30 +35,32 @@ void enter_stack(void* fake, const std::byte** bottom, std::size_t* bytes) {
 }
 
 void poison(const void* address, std::size_t bytes) {
-  if (has_address()) __asan_poison_memory_region(address, bytes);
+  __asan_poison_memory_region(address, bytes);
 }
 void unpoison(const void* address, std::size_t bytes) {
-  if (has_address()) __asan_unpoison_memory_region(address, bytes);
+  __asan_unpoison_memory_region(address, bytes);
 }
 
 void* create_fiber() {
-  return has_thread() ? __tsan_create_fiber(0) : nullptr;
+  return __tsan_create_fiber(0);
 }
 void destroy_fiber(void* fiber) {
-  if (fiber) __tsan_destroy_fiber(fiber);
+  __tsan_destroy_fiber(fiber);
 }
 void* current_fiber() {
-  return has_thread() ? __tsan_get_current_fiber() : nullptr;
+  return __tsan_get_current_fiber();
 }
 void become_fiber(void* fiber) {
-  if (fiber) __tsan_switch_to_fiber(fiber, no_synchronisation);
+  constexpr unsigned no_synchronisation = 1;  // __tsan_switch_to_fiber_no_sync
+  __tsan_switch_to_fiber(fiber, no_synchronisation);
 }
 
 void release(void* token) {
-  if (has_thread()) __tsan_release(token);
+  __tsan_release(token);
 }
 void acquire(void* token) {
-  if (has_thread()) __tsan_acquire(token);
+  __tsan_acquire(token);
 }
 
+}  // namespace calls
 }  // namespace simgpu::sanitizer

@@ -11,10 +11,10 @@ void Scheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   order_ = order;
   count_ = extent.x * extent.y * extent.z;
   if (threads_.size() < count_) threads_.resize(count_);
-  std::uint32_t number = 0;
+  indices_.clear();
   for (unsigned z = 0; z < extent.z; ++z) {
     for (unsigned y = 0; y < extent.y; ++y) {
-      for (unsigned x = 0; x < extent.x; ++x) threads_[number++].index = {x, y, z};
+      for (unsigned x = 0; x < extent.x; ++x) indices_.push_back({x, y, z});
     }
   }
   free_.reserve(limits::block_threads);
@@ -73,12 +73,6 @@ void Scheduler::yield() {
     go_on(next, here, false);
   }
   running_ = &here;
-}
-
-Scheduler::Next Scheduler::choose() {
-  if (!unbegun_.done() && (ready_.empty() || (order_.shuffled() && order_.pick(2) == 0))) return Next::begin;
-  if (!ready_.empty()) return Next::resume;
-  return live_ == 0 ? Next::finish : Next::stuck;
 }
 
 void Scheduler::go_on(Next next, Place& from, bool for_ever) {

@@ -17,7 +17,6 @@ namespace simgpu {
 
 /// A CUDA thread of the running block.
 struct Thread {
-  uint3 index{};
   Fiber* fiber = nullptr;      ///< while it is parked
   const Call* call = nullptr;  ///< what it waits in (the call lies on its stack); null: it does not wait
   std::uint32_t mask = 0;      ///< of the lanes for which it waits; 0: for the block
@@ -47,6 +46,7 @@ class Scheduler {
 
   std::uint32_t current() const { return current_; }
   const Thread& thread(std::uint32_t number) const { return threads_[number]; }
+  const uint3& index(std::uint32_t thread) const { return indices_[thread]; }
   std::uint32_t size() const { return count_; }
   std::uint32_t live() const { return live_; }
   bool has_exited(std::uint32_t thread) const { return (exited_[thread / 32] >> (thread % 32) & 1u) != 0; }
@@ -61,17 +61,23 @@ class Scheduler {
   static void enter(void* self);
   void loop(Fiber& self);
   void run_thread(std::uint32_t thread);
-  Next choose();
+  Next choose() {
+    if (!unbegun_.done() && (ready_.empty() || (order_.shuffled() && order_.pick(2) == 0)))
+      return Next::begin;
+    if (!ready_.empty()) return Next::resume;
+    return live_ == 0 ? Next::finish : Next::stuck;
+  }
   /// Does what `next` says; not stuck.
   void go_on(Next next, Place& from, bool for_ever);
   Fiber& fiber_for(std::uint32_t thread);
   void make_current(std::uint32_t thread) {
     current_ = thread;
-    threadIdx = threads_[thread].index;
+    threadIdx = indices_[thread];
   }
   void give_up();
 
   std::vector<Thread> threads_;
+  std::vector<uint3> indices_;  ///< threadIdx of each
   std::uint32_t count_ = 0;
   std::uint32_t live_ = 0;
   std::uint32_t waiting_ = 0;
@@ -91,7 +97,7 @@ class Scheduler {
   std::exception_ptr error_;
   // Under ThreadSanitizer thread i always runs on fiber i, since that is what counts as a thread there, and a
   // stack used by two of them would be reported.
-  bool own_fibers_ = sanitizer::has_thread();
+  bool own_fibers_ = sanitizer::present.thread;
   char begun_ = 0;  ///< token: what the host did before the block
   char ended_ = 0;  ///< token: what the threads did
 };

@@ -9,7 +9,9 @@ struct Site {
   const char* file;
   int line;
 
-  static Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+  static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 
   /// File names are compared by address first: one call always hands over the same literal.
   bool operator==(const Site& other) const {

@@ -20,7 +20,8 @@ std::uint32_t highest(std::uint32_t mask) {
 }
 
 bool same_call(const Warp::Lane& one, const Warp::Lane& other) {
-  return one.mask == other.mask && one.call.site == other.call.site && one.call.name == other.call.name;
+  return one.mask == other.mask && (one.call == other.call || (one.call->site == other.call->site &&
+                                                               one.call->name == other.call->name));
 }
 
 }  // namespace
@@ -31,19 +32,24 @@ void Warp::begin_block(Scheduler& scheduler, std::uint32_t number) {
   waiting_ = 0;
 }
 
-std::uint64_t Warp::meet(const Lane& brought) {
+std::uint64_t Warp::meet() {
   const std::uint32_t self = scheduler_->current() % lanes;
   Lane& lane = lanes_[self];
-  lane = brought;
-  check_mask(self);
-  check_others(self);
+  if (!(lane.mask & bit_of(self))) left_itself_out(lane, self);
+  const std::uint32_t exited = lane.mask & scheduler_->exited_lanes(number_);
+  if (exited && !exited_threads_allowed()) named_exited(lane, exited);
+  if (const std::uint32_t others = waiting_ & lane.mask) {
+    const std::uint32_t other = lowest(others);
+    // One that does not wait for this lane is in an earlier call of a smaller mask, and may still come.
+    if ((lanes_[other].mask & bit_of(self)) && !same_call(lane, lanes_[other])) diverged(lane, other);
+  }
   waiting_ |= bit_of(self);
   if (complete(self)) {
     finish(self);
   } else {
-    scheduler_->park(brought.call, brought.mask);
+    scheduler_->park(*lane.call, lane.mask);
   }
-  if (lane.token) sanitizer::acquire(lane.token);
+  if (!lane.deliver) sanitizer::acquire(token_of_lane_[self]);
   return lane.result;
 }
 
@@ -53,7 +59,7 @@ void Warp::lane_exited(std::uint32_t exited) {
     if (!(lanes_[lane].mask & bit_of(exited))) continue;
     if (!exited_threads_allowed()) {
       kernel_mistake("exited lane", "returns, while lane " + std::to_string(lane) + " of its warp waits in " +
-                                        call_text(lanes_[lane].call, lanes_[lane].mask) +
+                                        call_text(*lanes_[lane].call, lanes_[lane].mask) +
                                         " for it: take it out of the mask, or let it come");
     }
     if (complete(lane)) {
@@ -63,31 +69,22 @@ void Warp::lane_exited(std::uint32_t exited) {
   }
 }
 
-void Warp::check_mask(std::uint32_t self) const {
-  const Lane& lane = lanes_[self];
-  if (!(lane.mask & bit_of(self))) {
-    kernel_mistake("lane not in its mask", "calls " + call_text(lane.call, lane.mask) +
-                                               ", which leaves out its own lane " + std::to_string(self) +
-                                               ": the mask must name every lane that calls");
-  }
-  const std::uint32_t exited = lane.mask & scheduler_->exited_lanes(number_);
-  if (exited && !exited_threads_allowed()) {
-    kernel_mistake("exited lane", "calls " + call_text(lane.call, lane.mask) + ", but lane " +
-                                      std::to_string(lowest(exited)) +
-                                      " has returned or is beyond the block: take it out of the mask");
-  }
+void Warp::left_itself_out(const Lane& lane, std::uint32_t self) const {
+  kernel_mistake("lane not in its mask", "calls " + call_text(*lane.call, lane.mask) +
+                                             ", which leaves out its own lane " + std::to_string(self) +
+                                             ": the mask must name every lane that calls");
 }
 
-void Warp::check_others(std::uint32_t self) const {
-  const Lane& lane = lanes_[self];
-  const std::uint32_t others = waiting_ & lane.mask;
-  if (!others) return;
-  const std::uint32_t other = lowest(others);
-  // One that does not wait for this lane is in an earlier call of a smaller mask, and may still come.
-  if (!(lanes_[other].mask & bit_of(self)) || same_call(lane, lanes_[other])) return;
+void Warp::named_exited(const Lane& lane, std::uint32_t exited) const {
+  kernel_mistake("exited lane", "calls " + call_text(*lane.call, lane.mask) + ", but lane " +
+                                    std::to_string(lowest(exited)) +
+                                    " has returned or is beyond the block: take it out of the mask");
+}
+
+void Warp::diverged(const Lane& lane, std::uint32_t other) const {
   kernel_mistake("divergent warp call",
-                 "calls " + call_text(lane.call, lane.mask) + ", while lane " + std::to_string(other) +
-                     " of its warp waits for it in " + call_text(lanes_[other].call, lanes_[other].mask) +
+                 "calls " + call_text(*lane.call, lane.mask) + ", while lane " + std::to_string(other) +
+                     " of its warp waits for it in " + call_text(*lanes_[other].call, lanes_[other].mask) +
                      ": all lanes of a mask must come to the same call with the same mask");
 }
 
@@ -119,7 +116,7 @@ void Warp::finish(std::uint32_t self) {
 }
 
 void Warp::order_memory(std::uint32_t present) {
-  if (!sanitizer::has_thread()) return;
+  if (!sanitizer::present.thread) return;
   void* const running = sanitizer::current_fiber();
   // A token of its own for each round: a lane may be woken late, and must not see what others did since.
   void* const token = &tokens_[round_++ % tokens_.size()];
@@ -127,7 +124,7 @@ void Warp::order_memory(std::uint32_t present) {
     const std::uint32_t lane = lowest(rest);
     sanitizer::become_fiber(scheduler_->sanitized_fiber(number_ * lanes + lane));
     sanitizer::release(token);
-    lanes_[lane].token = token;
+    token_of_lane_[lane] = token;
   }
   sanitizer::become_fiber(running);
 }

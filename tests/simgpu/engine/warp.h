@@ -20,25 +20,27 @@ class Warp {
 
   /// What a lane brings to a call, and what it gets.
   struct Lane {
-    Call call{};
-    std::uint32_t mask = 0;
+    const Call* call = nullptr;  ///< on the lane's stack
+    Deliver deliver = nullptr;
     std::uint64_t value = 0;
+    std::uint64_t result = 0;
+    std::uint32_t mask = 0;
     int source = 0;  ///< the lane it reads from
     Combine combine = nullptr;
-    Deliver deliver = nullptr;
-    std::uint64_t result = 0;
-    void* token = nullptr;  ///< ThreadSanitizer's, of a call that orders memory
   };
 
   void begin_block(Scheduler& scheduler, std::uint32_t number);
-  /// Meets the lanes of the mask; called by one of them. Returns its result.
-  std::uint64_t meet(const Lane& brought);
+  /// The calling thread's lane, to be filled before it meets the others.
+  Lane& own_lane() { return lanes_[scheduler_->current() % lanes]; }
+  /// Meets the lanes of own_lane()'s mask. Returns its result.
+  std::uint64_t meet();
   /// A thread of the warp ended while others wait.
   void lane_exited(std::uint32_t lane);
 
  private:
-  void check_mask(std::uint32_t lane) const;
-  void check_others(std::uint32_t lane) const;
+  [[noreturn]] void left_itself_out(const Lane& lane, std::uint32_t self) const;
+  [[noreturn]] void named_exited(const Lane& lane, std::uint32_t exited) const;
+  [[noreturn]] void diverged(const Lane& lane, std::uint32_t other) const;
   /// Whether all that lane `lane` waits for have come to its call.
   bool complete(std::uint32_t lane) const;
   /// Hands out the results; wakes all but the lane that runs.
@@ -50,7 +52,9 @@ class Warp {
   std::uint32_t waiting_ = 0;
   std::uint32_t round_ = 0;
   Lanes lanes_;
+  // ThreadSanitizer's: of the last rounds that ordered memory, and each lane's own.
   std::array<char, 64> tokens_{};
+  std::array<void*, lanes> token_of_lane_{};
 };
 
 }  // namespace simgpu

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "tests/simgpu/machine/host_faults.h"
+
 namespace simgpu {
 
 cudaError_t begin_call(Machine& m, const CallSite& site) {
@@ -11,7 +13,9 @@ cudaError_t begin_call(Machine& m, const CallSite& site) {
                                                   std::string(site.function) +
                                                   "; let it wake a thread that makes the call");
   }
+  catch_host_faults();
   if (m.faults.count(site.function)) return site.on_demand;
+  if (m.settings.devices == 0) return cudaErrorNoDevice;
   const std::lock_guard lock(m.mutex);
   return m.sticky_error;
 }

@@ -37,13 +37,15 @@ template <class Body>
 cudaError_t call(const CallSite& site, Body&& body) {
   Machine& m = machine();
   if (const auto error = begin_call(m, site); error != cudaSuccess) return end_call(m, error);
+  cudaError_t error = cudaSuccess;
   try {
     Lock lock(m.mutex);
     body(m, lock, Origin{{}, site.caller});
-    return end_call(m, m.sticky_error);
+    error = m.sticky_error;
   } catch (const Failure& failure) {
-    return end_call(m, failure.code);
+    error = failure.code;
   }
+  return end_call(m, error);
 }
 
 }  // namespace simgpu

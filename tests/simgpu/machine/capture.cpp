@@ -47,6 +47,11 @@ cudaStreamCaptureMode& thread_capture_mode() {
   return mode;
 }
 
+cudaStreamCaptureStatus status_of(const Stream& stream) {
+  if (!stream.capture) return cudaStreamCaptureStatusNone;
+  return stream.capture->invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+}
+
 void Captures::begin(const StreamPtr& stream, cudaStreamCaptureMode mode, Origin origin) {
   require(!stream->legacy, cudaErrorStreamCaptureUnsupported);
   require(!stream->capture, cudaErrorIllegalState);

@@ -68,6 +68,8 @@ class Captures {
   std::uint64_t begun_ = 0;
 };
 
+cudaStreamCaptureStatus status_of(const Stream& stream);
+
 /// The calling thread's mode (cudaThreadExchangeStreamCaptureMode).
 cudaStreamCaptureMode& thread_capture_mode();
 

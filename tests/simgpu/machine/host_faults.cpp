@@ -50,7 +50,8 @@ void device_memory_touched(std::uintptr_t address, const std::string& where) {
 bool pinned_memory_touched(std::uintptr_t address, bool writes, const std::string& where) {
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);
-  if (!m.memory.find(address)) {
+  const Block* block = m.memory.find(address);
+  if (!block || address >= block->end()) {
     end_after_mistake(
         m.memory.was_freed(address) ? "use after free" : "out of bounds",
         "the host touches pinned memory at " + where + ": " + m.memory.explain_missing(address));
@@ -88,13 +89,14 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void catch_host_faults() {
-  static const int installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    return sigaction(SIGSEGV, &action, &before);
-  }();
-  (void)installed;
+  struct sigaction now {};
+  sigaction(SIGSEGV, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault) return;
+  before = now;
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
 }
 
 }  // namespace simgpu

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "tests/simgpu/machine/host_faults.h"
 #include "tests/simgpu/machine/running.h"
 
 namespace simgpu {
@@ -42,9 +41,7 @@ Machine::Machine(const Settings& chosen)
       streams(chosen, scheduler),
       events(2),
       graphs(3),
-      graph_execs(4) {
-  catch_host_faults();
-}
+      graph_execs(4) {}
 
 Machine& machine() {
   return *the_machine();

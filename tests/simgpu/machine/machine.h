@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -37,6 +38,7 @@ struct Machine {
   Captures captures;
   HandleTable<Graph, cudaGraph_t> graphs;
   HandleTable<GraphExec, cudaGraphExec_t> graph_execs;
+  std::map<const void*, int> dynamic_shared_bytes;  ///< that kernels were granted (cudaFuncSetAttribute)
 };
 
 /// The process's machine, made at the first call with the settings of the environment.

@@ -35,19 +35,20 @@ StreamPtr Streams::get(cudaStream_t handle) const {
   return table_.get(handle);
 }
 
-std::vector<NodePtr> Streams::waits_of(const Stream& stream) const {
-  std::vector<NodePtr> waits;
-  const auto add = [&](const Stream& other) {
-    if (other.tail) waits.push_back(other.tail);
-  };
-  add(stream);
-  if (stream.legacy) {
-    for (const auto& [handle, other] : table_.items()) {
-      if (other->device == stream.device && other->blocking()) add(*other);
-    }
-  } else if (stream.blocking()) {
-    add(*legacy_[static_cast<std::size_t>(stream.device)]);
+std::vector<NodePtr> Streams::work_of(const Stream& stream) const {
+  std::vector<NodePtr> work;
+  if (stream.tail) work.push_back(stream.tail);
+  if (!stream.legacy) return work;
+  for (const auto& [handle, other] : table_.items()) {
+    if (other->tail && other->device == stream.device && other->blocking()) work.push_back(other->tail);
   }
+  return work;
+}
+
+std::vector<NodePtr> Streams::waits_of(const Stream& stream) const {
+  auto waits = work_of(stream);
+  const auto& legacy = legacy_[static_cast<std::size_t>(stream.device)];
+  if (!stream.legacy && stream.blocking() && legacy->tail) waits.push_back(legacy->tail);
   return waits;
 }
 

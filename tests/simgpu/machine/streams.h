@@ -54,6 +54,8 @@ class Streams {
 
   NodePtr submit(Lock& lock, Stream& stream, Operation operation, Origin origin,
                  const std::vector<NodePtr>& also_waits_for = {});
+  /// What someone waits for who waits for the stream.
+  std::vector<NodePtr> work_of(const Stream& stream) const;
   /// What the stream's next operation waits for.
   std::vector<NodePtr> waits_of(const Stream& stream) const;
 

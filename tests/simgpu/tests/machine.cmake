@@ -1,6 +1,11 @@
 # Each test of the machine runs under every policy: what the order of streams leaves open must not matter.
 add_executable(test_simgpu_machine
+  machine_capture.cpp
+  machine_errors.cpp
+  machine_host.cpp
   machine_memory.cpp
+  machine_order.cpp
+  machine_streams.cpp
   machine_support.cpp)
 target_link_libraries(test_simgpu_machine PRIVATE simgpu lockstep_catch_main)
 foreach(policy eager lazy random:1 random:2 random:3)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <stdexcept>
 
 #include "tests/simgpu/machine/machine.h"
@@ -70,11 +71,14 @@ std::string mistake_in(const std::function<void()>& program) {
 
 std::string end_of_process(const std::function<void()>& program,
                            const std::function<void(Settings&)>& choose) {
-  std::array<int, 2> ends;
+  const FreshMachine without_threads;  // a fork has only the thread that forks
+  std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
+    std::signal(SIGSEGV, SIG_DFL);  // Catch2's handler would tell of a failed test
+    set_mistake_handler({});
     restart_machine(chosen_settings(choose));
     program();
     _exit(0);

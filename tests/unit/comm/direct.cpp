@@ -6,8 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "comm/direct/absent_ranks.h"
 #include "comm/direct/exchange.h"
 #include "comm/direct/placement.h"
+#include "comm/direct/roll_call.h"
+#include "comm/store/server.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
 #include "tests/unit/comm/reference.h"
@@ -141,6 +144,30 @@ TEST_CASE("f64 sums between nodes too", "[comm]") {
   CHECK(run_nodes({0, 1, 0}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
           check_sums<double>(node, exchange, 3, 100003, DType::f64);
         }) == std::vector<std::string>(3));
+}
+
+TEST_CASE("the rank that was waited for counts as absent even when it comes just then", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
+  const auto key_of = [](int rank) { return fmt::format("here/{}", rank); };
+  for (const int rank : {0, 1, 3}) store.set(key_of(rank), "", deadline);
+  CHECK(absent_ranks(store, 1, 2, key_of) == std::vector{1});
+  CHECK(absent_ranks(store, 1, 5, key_of) == std::vector{1, 2, 4});
+}
+
+TEST_CASE("a roll call names all who did not come", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server.port()}, credentials, Deadline::in(Seconds(5)));
+  };
+  const auto errors = run_threads(2, [&](int rank) {
+    StoreClient store = connect();
+    call_roll(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
+  });
+  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not come to the meeting in time"));
 }
 
 TEST_CASE("a peer that closes its connection is named", "[comm]") {

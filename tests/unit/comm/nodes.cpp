@@ -32,7 +32,8 @@ Rendezvous meet_at(int port, int rank, const std::string& run_id, Seconds timeou
           .server = std::move(server),
           .address = "127.0.0.1",
           .port = port,
-          .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout)),
+          .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout),
+                                        fmt::format("rank {}", rank)),
           .credentials = credentials,
           .own_address = "127.0.0.1",
           .keep_alive = nullptr};

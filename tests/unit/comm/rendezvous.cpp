@@ -3,7 +3,11 @@
 #include <sys/stat.h>
 
 #include <condition_variable>
+#include <csignal>
+#include <future>
 #include <mutex>
+
+#include <fmt/format.h>
 
 #include "comm/rendezvous/meeting_point.h"
 #include "comm/rendezvous/run_secret.h"
@@ -117,6 +121,25 @@ TEST_CASE("two processes meet by address and token", "[rendezvous]") {
   CommOptions options;
   options.token_file = secret_file(folder, "secret");
   meet_in_two_processes(options, fresh_run_id());
+}
+
+TEST_CASE("a rank that dies is lost by its name", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.token_file = secret_file(folder, "secret");
+  const std::string run_id = fresh_run_id();
+  std::promise<std::string> lost;
+  Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
+  met.server->on_lost([&](const std::string& name, const std::string&) { lost.set_value(name); });
+  const RankProcess other([&] {
+    const Rendezvous theirs = open_rendezvous(world_of(1, run_id), options, soon());
+    raise(SIGKILL);
+  });
+  std::future<std::string> name = lost.get_future();
+  const bool came = name.wait_until(soon().when()) == std::future_status::ready;
+  met.server->on_lost({});
+  REQUIRE(came);
+  CHECK_THAT(name.get(), tests::contains(fmt::format("rank 1 (pid {} on ", other.pid())));
 }
 
 TEST_CASE("two processes meet through RUN/meeting, past an old one", "[rendezvous]") {

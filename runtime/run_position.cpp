@@ -1,0 +1,43 @@
+#include "runtime/run_position.h"
+
+namespace lockstep::runtime {
+
+RunPosition RunPosition::of(const RunState& state) {
+  return {.step = state.step,
+          .epoch = state.batch == 0 ? state.epoch - 1 : state.epoch,
+          .next_epoch = state.epoch,
+          .next_batch = state.batch,
+          .samples = state.samples,
+          .loss = state.loss,
+          .evaluated_at_step = state.evaluated_at_step};
+}
+
+RunState RunPosition::state() const {
+  return {.step = step,
+          .epoch = next_epoch,
+          .batch = next_batch,
+          .samples = samples,
+          .loss = loss,
+          .evaluated_at_step = evaluated_at_step,
+          .settings = {},
+          .machine = {},
+          .algorithms = {}};
+}
+
+void RunPosition::advance(const DeviceBatch& batch, std::int64_t global_samples,
+                          const kernels::ControlBlock& control) {
+  ++step;
+  epoch = batch.epoch;
+  next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
+  next_batch = batch.last_of_epoch ? 0 : batch.index + 1;
+  samples += global_samples;
+  loss = control.loss;
+  not_finite = control.not_finite > 0;
+  stopped = control.stop_requests > 0;
+}
+
+bool RunPosition::ends_evaluated_epoch(std::int64_t eval_every) const {
+  return step > 0 && next_batch == 0 && eval_every > 0 && next_epoch % eval_every == 0;
+}
+
+}  // namespace lockstep::runtime

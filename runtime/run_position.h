@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/step_state.h"
+#include "runtime/batch_feed.h"
+#include "runtime/checkpoint/run_state.h"
+
+namespace lockstep::runtime {
+
+/// Where a run stands between two steps; the same on all ranks.
+struct RunPosition {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;       ///< of the last step, counted from 0
+  std::int64_t next_epoch = 0;  ///< of the next batch
+  std::int64_t next_batch = 0;  ///< its index there
+  std::int64_t samples = 0;     ///< over all ranks
+  double loss = 0;              ///< of the last step, over all ranks
+  bool not_finite = false;
+  bool stopped = false;
+  std::int64_t evaluated_at_step = -1;
+
+  /// Where a checkpoint was made.
+  static RunPosition of(const RunState& state);
+  /// For a checkpoint: all but settings, machine and algorithms.
+  RunState state() const;
+
+  /// A step with `batch` over `global_samples` of all ranks is done; `control` is what they summed in it.
+  void advance(const DeviceBatch& batch, std::int64_t global_samples, const kernels::ControlBlock& control);
+
+  /// Between two epochs, after one of every `eval_every`.
+  bool ends_evaluated_epoch(std::int64_t eval_every) const;
+};
+
+}  // namespace lockstep::runtime

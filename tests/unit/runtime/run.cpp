@@ -1,0 +1,79 @@
+#include "kernels/base/error.h"
+#include "runtime/output/lines.h"
+#include "runtime/run_plans.h"
+#include "runtime/run_position.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::runtime {
+namespace {
+
+comm::World world_of(int size) {
+  comm::World world;
+  world.size = size;
+  return world;
+}
+
+TEST_CASE("steps of a run: by epochs, by --max-steps, by the first of both") {
+  Options options;
+  options.batch_size = 4;
+  options.epochs = 2;
+  const auto steps = [&] { return batching_of(options, world_of(2), 19).total_steps; };
+  CHECK(steps() == 6);  // 10 samples per rank: two full batches and one of 2
+  options.drop_last = true;
+  CHECK(steps() == 4);  // 9 samples per rank
+  options.max_steps = 3;
+  CHECK(steps() == 3);
+  options.epochs = 0;
+  options.max_steps = 100;
+  CHECK(steps() == 100);
+}
+
+TEST_CASE("a batch is at most an epoch, and every rank needs one") {
+  Options options;
+  options.batch_size = 64;
+  const Batching batching = batching_of(options, world_of(2), 10);
+  CHECK(batching.batch_size == 5);
+  CHECK(batching.epoch_samples == 5);
+  options.drop_last = true;
+  CHECK_THROWS_AS(batching_of(options, world_of(2), 10), UsageError);
+}
+
+TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
+  const bool last = GENERATE(false, true);
+  RunPosition before{.step = 7, .samples = 70, .evaluated_at_step = 5};
+  before.advance({.samples = 3, .epoch = 2, .index = 4, .last_of_epoch = last}, 6, {.loss = 0.5F});
+  CHECK(before.step == 8);
+  CHECK(before.samples == 76);
+  CHECK(before.loss == 0.5);
+  CHECK(before.next_epoch == (last ? 3 : 2));
+  CHECK(before.next_batch == (last ? 0 : 5));
+  CHECK(before.ends_evaluated_epoch(3) == last);
+  CHECK_FALSE(before.ends_evaluated_epoch(2));
+  CHECK_FALSE(before.ends_evaluated_epoch(0));
+
+  const RunPosition after = RunPosition::of(before.state());
+  CHECK(after.step == before.step);
+  CHECK(after.epoch == 2);
+  CHECK(after.next_epoch == before.next_epoch);
+  CHECK(after.next_batch == before.next_batch);
+  CHECK(after.samples == before.samples);
+  CHECK(after.loss == before.loss);
+  CHECK(after.evaluated_at_step == 5);
+}
+
+TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {
+  CHECK(evaluation_line(1, {.loss = 0.25, .accuracy = 0.5, .samples = 10}) ==
+        "epoch 2: test loss 0.2500, accuracy 0.5000 (10 samples)");
+  CHECK(evaluation_line(0, {.loss = 0.25, .accuracy = 0, .samples = 10, .classes = false}) ==
+        "epoch 1: test loss 0.2500 (10 samples)");
+  CHECK(opening_line({.model = "mlp",
+                      .parameters = 12,
+                      .world_size = 1,
+                      .threads = 2,
+                      .batch_size = 64,
+                      .planned_bytes = 3 << 19}) ==
+        "mlp: 12 parameters, 1 rank x 2 threads, batch 64 per rank, 1.5 MiB planned per rank");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
