@@ -10,11 +10,11 @@ namespace lockstep::kernels {
 template <class Tag>
 class Backend : public Device {
  public:
-  KernelPtr prepare(const KernelSpec& any, const KernelIo& io) const final {
+  KernelPtr prepare(const KernelSpec& any, const KernelIo& io) const override {
     return std::visit([&](const auto& spec) { return kernels::prepare(Tag{}, spec, io); }, any);
   }
 
-  void choose_layouts(const KernelSpec& any, KernelIo& io) const final {
+  void choose_layouts(const KernelSpec& any, KernelIo& io) const override {
     const auto choose = [&](const auto& spec) {
       if constexpr (requires { kernels::choose_layouts(Tag{}, spec, io); }) {
         kernels::choose_layouts(Tag{}, spec, io);
@@ -23,7 +23,7 @@ class Backend : public Device {
     std::visit(choose, any);
   }
 
-  std::vector<ConvAlgorithm> algorithms(const KernelSpec& any, const KernelIo& io) const final {
+  std::vector<ConvAlgorithm> algorithms(const KernelSpec& any, const KernelIo& io) const override {
     const auto offer = [&](const auto& spec) -> std::vector<ConvAlgorithm> {
       if constexpr (requires { kernels::algorithms(Tag{}, spec, io); }) {
         return kernels::algorithms(Tag{}, spec, io);

@@ -1,8 +1,8 @@
 #include "kernels/conv2d.h"
 
-#include "kernels/cpu/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/product_tensors.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -10,40 +10,8 @@ namespace {
 using Descs = std::vector<dnnl::memory::desc>;
 using Role = LibraryOp::Role;
 
-/// The tensors of a convolution under their own names, whichever of them are inputs.
-struct Tensors {
-  const TensorDesc& x;
-  const TensorDesc& w;
-  const TensorDesc* b;
-  const TensorDesc& y;
-};
-
-std::int64_t output_extent(const Conv2dGeometry& g, std::int64_t in, std::int64_t kernel, std::size_t axis) {
-  const std::int64_t reach = g.dilation[axis] * (kernel - 1) + 1;
-  return (in + 2 * g.padding[axis] - reach) / g.stride[axis] + 1;
-}
-
-void check(std::string_view kernel, const Conv2dGeometry& g, const Tensors& t) {
-  check_rank(kernel, "x", t.x, 4);
-  check_rank(kernel, "w", t.w, 4);
-  const Shape& x = t.x.shape;
-  const Shape& w = t.w.shape;
-  if (g.groups < 1 || w[1] * g.groups != x[1] || w[0] % g.groups != 0) {
-    throw UsageError(
-        fmt::format("{}: w {} in {} groups does not fit x {}", kernel, w.str(), g.groups, x.str()));
-  }
-  const Shape y{x[0], w[0], output_extent(g, x[2], w[2], 0), output_extent(g, x[3], w[3], 1)};
-  if (y[2] < 1 || y[3] < 1) {
-    throw UsageError(fmt::format("{}: the window of w {} is larger than x {}", kernel, w.str(), x.str()));
-  }
-  check_shape(kernel, "y", t.y, y);
-  if (t.b != nullptr) check_shape(kernel, "b", *t.b, {w[0]});
-}
-
 LibraryOp library_op(const Conv2dForward& spec, const KernelIo& io) {
-  check_count("conv2d_forward", io, spec.bias ? 3 : 2, 1);
-  check("conv2d_forward", spec.geometry,
-        {io.inputs[0], io.inputs[1], spec.bias ? &io.inputs[2] : nullptr, io.outputs[0]});
+  tensors_of(spec, io);
   LibraryOp op{"conv2d_forward",
                {{DNNL_ARG_SRC, Role::activation}, {DNNL_ARG_WEIGHTS, Role::weights, spec.geometry.groups}},
                {}};
@@ -57,8 +25,7 @@ LibraryOp library_op(const Conv2dForward& spec, const KernelIo& io) {
 }
 
 LibraryOp library_op(const Conv2dBackwardData& spec, const KernelIo& io) {
-  check_count("conv2d_backward_data", io, 2, 1);
-  check("conv2d_backward_data", spec.geometry, {io.outputs[0], io.inputs[1], nullptr, io.inputs[0]});
+  tensors_of(spec, io);
   return {"conv2d_backward_data",
           {{DNNL_ARG_DIFF_DST, Role::activation},
            {DNNL_ARG_WEIGHTS, Role::weights, spec.geometry.groups},
@@ -69,9 +36,7 @@ LibraryOp library_op(const Conv2dBackwardData& spec, const KernelIo& io) {
 }
 
 LibraryOp library_op(const Conv2dBackwardWeights& spec, const KernelIo& io) {
-  check_count("conv2d_backward_weights", io, 2, spec.bias ? 2 : 1);
-  check("conv2d_backward_weights", spec.geometry,
-        {io.inputs[0], io.outputs[0], spec.bias ? &io.outputs[1] : nullptr, io.inputs[1]});
+  tensors_of(spec, io);
   LibraryOp op{"conv2d_backward_weights",
                {{DNNL_ARG_SRC, Role::activation},
                 {DNNL_ARG_DIFF_DST, Role::activation},

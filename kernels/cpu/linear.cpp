@@ -1,10 +1,10 @@
 #include "kernels/linear.h"
 
-#include "kernels/cpu/check.h"
 #include "kernels/cpu/library_op.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/product_tensors.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -15,53 +15,15 @@ using Role = LibraryOp::Role;
 /// Up to so many multiply-adds our own loops beat a library call (about 2 us).
 constexpr std::int64_t small_product = 4096;
 
-struct Tensors {
-  const TensorDesc& x;
-  const TensorDesc& w;
-  const TensorDesc* b;
-  const TensorDesc& y;
-};
-
-loops::SmallLinear size_of_product(const Tensors& t) {
+loops::SmallLinear size_of_product(const ProductTensors& t) {
   return {t.x.shape[0], t.x.shape.elements(1), t.w.shape[0]};
-}
-
-void check(std::string_view kernel, const Tensors& t) {
-  const Shape& x = t.x.shape;
-  const Shape& w = t.w.shape;
-  bool fits = x.rank() == w.rank() && (x.rank() == 2 || x.rank() == 4);
-  for (std::size_t axis = 1; fits && axis < x.rank(); ++axis) fits = x[axis] == w[axis];
-  if (!fits) throw UsageError(fmt::format("{}: w {} does not fit x {}", kernel, w.str(), x.str()));
-  check_shape(kernel, "y", t.y, {x[0], w[0]});
-  if (t.b != nullptr) check_shape(kernel, "b", *t.b, {w[0]});
-}
-
-Tensors tensors(const LinearForward& spec, const KernelIo& io) {
-  check_count("linear_forward", io, spec.bias ? 3 : 2, 1);
-  const Tensors t{io.inputs[0], io.inputs[1], spec.bias ? &io.inputs[2] : nullptr, io.outputs[0]};
-  check("linear_forward", t);
-  return t;
-}
-
-Tensors tensors(const LinearBackwardData&, const KernelIo& io) {
-  check_count("linear_backward_data", io, 2, 1);
-  const Tensors t{io.outputs[0], io.inputs[1], nullptr, io.inputs[0]};
-  check("linear_backward_data", t);
-  return t;
-}
-
-Tensors tensors(const LinearBackwardWeights& spec, const KernelIo& io) {
-  check_count("linear_backward_weights", io, 2, spec.bias ? 2 : 1);
-  const Tensors t{io.inputs[0], io.outputs[0], spec.bias ? &io.outputs[1] : nullptr, io.inputs[1]};
-  check("linear_backward_weights", t);
-  return t;
 }
 
 bool plain_or_free(const TensorDesc& desc) {
   return !desc.layout || desc.layout->is_plain(desc.shape);
 }
 
-bool is_small(const Tensors& t) {
+bool is_small(const ProductTensors& t) {
   const auto [rows, inputs, outputs] = size_of_product(t);
   return rows * inputs * outputs <= small_product && plain_or_free(t.x) && plain_or_free(t.w) &&
          plain_or_free(t.y);
@@ -110,7 +72,7 @@ void lie_like(const TensorDesc& x, TensorDesc& w) {
 
 template <class Spec>
 void choose(const Spec& spec, KernelIo& io) {
-  if (is_small(tensors(spec, io))) {
+  if (is_small(tensors_of(spec, io))) {
     all_plain(io);
   } else {
     choose_layouts(library_op(spec), io);
@@ -120,7 +82,7 @@ void choose(const Spec& spec, KernelIo& io) {
 }  // namespace
 
 void choose_layouts(Cpu, const LinearForward& spec, KernelIo& io) {
-  if (!is_small(tensors(spec, io))) lie_like(io.inputs[0], io.inputs[1]);
+  if (!is_small(tensors_of(spec, io))) lie_like(io.inputs[0], io.inputs[1]);
   choose(spec, io);
 }
 void choose_layouts(Cpu, const LinearBackwardData& spec, KernelIo& io) {
@@ -131,7 +93,7 @@ void choose_layouts(Cpu, const LinearBackwardWeights& spec, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const LinearForward& spec, const KernelIo& io) {
-  const Tensors t = tensors(spec, io);
+  const ProductTensors t = tensors_of(spec, io);
   if (!is_small(t)) return prepare(library_op(spec), io);
   return loop_kernel([spec, size = size_of_product(t)](const Addresses& a) {
     loops::best().linear(size, spec.relu, a.at(0), a.at(1), spec.bias ? a.at(2) : nullptr,
@@ -140,7 +102,7 @@ KernelPtr prepare(Cpu, const LinearForward& spec, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const LinearBackwardData& spec, const KernelIo& io) {
-  const Tensors t = tensors(spec, io);
+  const ProductTensors t = tensors_of(spec, io);
   if (!is_small(t)) return prepare(library_op(spec), io);
   return loop_kernel([size = size_of_product(t)](const Addresses& a) {
     loops::best().linear_backward_data(size, a.at(0), a.at(1), a.at(2));
@@ -148,7 +110,7 @@ KernelPtr prepare(Cpu, const LinearBackwardData& spec, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const LinearBackwardWeights& spec, const KernelIo& io) {
-  const Tensors t = tensors(spec, io);
+  const ProductTensors t = tensors_of(spec, io);
   if (!is_small(t)) return prepare(library_op(spec), io);
   return loop_kernel([spec, size = size_of_product(t)](const Addresses& a) {
     loops::best().linear_backward_weights(size, a.at(0), a.at(1), a.at(2), spec.bias ? a.at(3) : nullptr);

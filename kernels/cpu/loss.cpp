@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "kernels/cpu/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/op_rules.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -45,23 +45,8 @@ KernelPtr loss_kernel(const Shape& shape, std::size_t control_at, RowLosses row_
       static_cast<std::size_t>(rows) * sizeof(RowLoss));
 }
 
-void check_predictions(std::string_view kernel, const KernelIo& io, bool gradient) {
-  check_count(kernel, io, 3, gradient ? 2 : 1);
-  const TensorDesc& predictions = io.inputs[0];
-  check_rank(kernel, "the predictions", predictions, 2);
-  check_type(kernel, "the predictions", predictions, DType::f32);
-  check_plain(kernel, "the predictions", predictions);
-  if (gradient) {
-    check_shape(kernel, "the gradient", io.outputs[0], predictions.shape);
-    check_type(kernel, "the gradient", io.outputs[0], DType::f32);
-    check_plain(kernel, "the gradient", io.outputs[0]);
-  }
-}
-
 KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient, float smoothing) {
-  check_predictions(kernel, io, gradient);
-  check_shape(kernel, "targets", io.inputs[1], {io.inputs[0].shape[0]});
-  check_type(kernel, "targets", io.inputs[1], DType::i64);
+  check_cross_entropy(kernel, io, gradient);
   return loss_kernel(io.inputs[0].shape, gradient ? 4 : 3,
                      [=](const loops::Rows& rows, const Addresses& a, RowLoss* losses) {
                        loops::best().cross_entropy(rows, smoothing, a.at(0), a.at<std::int64_t>(1),
@@ -70,10 +55,7 @@ KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradie
 }
 
 KernelPtr squared_error(std::string_view kernel, const KernelIo& io, bool gradient) {
-  check_predictions(kernel, io, gradient);
-  check_shape(kernel, "targets", io.inputs[1], io.inputs[0].shape);
-  check_type(kernel, "targets", io.inputs[1], DType::f32);
-  check_plain(kernel, "targets", io.inputs[1]);
+  check_squared_error(kernel, io, gradient);
   return loss_kernel(io.inputs[0].shape, gradient ? 4 : 3,
                      [=](const loops::Rows& rows, const Addresses& a, RowLoss* losses) {
                        loops::best().squared_error(rows, a.at(0), a.at(1), gradient ? a.at(3) : nullptr,

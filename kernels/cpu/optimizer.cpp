@@ -1,33 +1,20 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/check.h"
 #include "kernels/cpu/loop_kernel.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/op_rules.h"
 
 namespace lockstep::kernels {
 namespace {
 
 constexpr std::int64_t cache_line = 16;  // floats
 
-std::int64_t check_slices(std::string_view kernel, const KernelIo& io, std::size_t outputs) {
-  check_count(kernel, io, 2, outputs);
-  const TensorDesc& gradient = io.inputs[0];
-  check_type(kernel, "gradient", gradient, DType::f32);
-  for (const TensorDesc& desc : io.outputs) {
-    check_type(kernel, "parameter or state", desc, DType::f32);
-    if (desc.bytes() == gradient.bytes()) continue;
-    throw UsageError(fmt::format("{}: gradient {} and parameter or state {} differ in size", kernel,
-                                 gradient.shape.str(), desc.shape.str()));
-  }
-  return static_cast<std::int64_t>(gradient.bytes() / sizeof(float));
-}
-
 }  // namespace
 
 KernelPtr prepare(Cpu, const SgdUpdate& spec, const KernelIo& io) {
   const bool has_momentum = spec.momentum != 0;
-  const std::int64_t n = check_slices("sgd_update", io, has_momentum ? 2 : 1);
+  const std::int64_t n = check_update("sgd_update", io, has_momentum ? 2 : 1);
   return loop_kernel([spec, n, has_momentum](const Addresses& a) {
     const StepState& state = *a.at<StepState>(1);
     if (state.skip_update != 0) return;
@@ -39,7 +26,7 @@ KernelPtr prepare(Cpu, const SgdUpdate& spec, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const AdamUpdate& spec, const KernelIo& io) {
-  const std::int64_t n = check_slices("adam_update", io, 3);
+  const std::int64_t n = check_update("adam_update", io, 3);
   return loop_kernel([spec, n](const Addresses& a) {
     const StepState& state = *a.at<StepState>(1);
     if (state.skip_update != 0) return;

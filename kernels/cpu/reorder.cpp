@@ -1,6 +1,9 @@
 #include "kernels/reorder.h"
 
-#include "kernels/cpu/check.h"
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/check.h"
 #include "kernels/cpu/library_kernel.h"
 #include "kernels/cpu/onednn.h"
 

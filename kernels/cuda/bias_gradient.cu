@@ -1,0 +1,98 @@
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/bias_gradient.h"
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+#include "kernels/check.h"
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr int width = 32;  // columns of a block: a warp reads 128 bytes in one piece
+constexpr int depth = 8;   // threads to a column
+
+/// sums[chunk][column]: blockIdx.x names the columns, blockIdx.y the rows.
+__global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const float* dy, float* sums) {
+  STATIC_SHARED(float, parts, depth* width);
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + threadIdx.x;
+  const std::int64_t begin = blockIdx.y * chunk;
+  const std::int64_t all = rows.outer * rows.inner;
+  const std::int64_t end = begin + chunk < all ? begin + chunk : all;
+  float sum = 0;
+  if (column < rows.columns) {
+    const float* const from = dy + column * rows.column_stride;
+    if (rows.outer == 1) {
+      for (std::int64_t row = begin + threadIdx.y; row < end; row += depth)
+        sum += from[row * rows.inner_stride];
+    } else {
+      for (std::int64_t row = begin + threadIdx.y; row < end; row += depth) {
+        sum += from[row / rows.inner * rows.outer_stride + row % rows.inner * rows.inner_stride];
+      }
+    }
+  }
+  parts[threadIdx.y * width + threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= rows.columns) return;
+  for (int other = 1; other < depth; ++other) sum += parts[other * width + threadIdx.x];
+  sums[blockIdx.y * rows.columns + column] = sum;
+}
+
+/// db[column] = the chunks' sums, in their order.
+__global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, float* db) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  float sum = 0;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + column];
+  db[column] = sum;
+}
+
+BiasGradient::Rows rows_of(const TensorDesc& dy) {
+  const Layout l = dy.layout_or_plain();
+  const Shape& s = dy.shape;
+  if (s.rank() == 2) return {1, s[0], 0, l.strides[0], s[1], l.strides[1]};
+  if (l.strides[2] != s[3] * l.strides[3]) {
+    throw UsageError("bias_gradient: the rows of dy's pictures have gaps; they must follow each other");
+  }
+  const std::int64_t pixels = s[2] * s[3];
+  if (l.strides[0] == pixels * l.strides[3]) return {1, s[0] * pixels, 0, l.strides[3], s[1], l.strides[1]};
+  return {s[0], pixels, l.strides[0], l.strides[3], s[1], l.strides[1]};
+}
+
+unsigned parts_of(std::int64_t whole, std::int64_t part) {
+  return static_cast<unsigned>((whole + part - 1) / part);
+}
+
+}  // namespace
+
+BiasGradient::BiasGradient(const TensorDesc& dy) {
+  check_rank("bias_gradient", "dy", dy, dy.shape.rank() == 2 ? 2 : 4);
+  check_type("bias_gradient", "dy", dy, DType::f32);
+  check_strided("bias_gradient", "dy", dy);
+  rows_ = rows_of(dy);
+  // Enough blocks for a great GPU, and enough rows in each to be worth a block.
+  constexpr std::int64_t blocks = 2048;
+  constexpr std::int64_t least_rows = 8 * depth;
+  const std::int64_t rows = std::max<std::int64_t>(1, rows_.outer * rows_.inner);
+  const std::int64_t wanted = std::max<std::int64_t>(1, blocks / parts_of(rows_.columns, width));
+  chunk_ = std::max(least_rows, (rows + wanted - 1) / wanted);
+  chunks_ = (rows + chunk_ - 1) / chunk_;
+}
+
+std::size_t BiasGradient::workspace_bytes() const {
+  return chunks_ == 1 ? 0 : static_cast<std::size_t>(chunks_ * rows_.columns) * sizeof(float);
+}
+
+void BiasGradient::launch(const float* dy, float* db, void* workspace, cudaStream_t stream) const {
+  if (rows_.columns == 0) return;
+  auto* const sums = chunks_ == 1 ? db : static_cast<float*>(workspace);
+  kernels::launch(sum_rows, dim3(parts_of(rows_.columns, width), static_cast<unsigned>(chunks_)),
+                  dim3(width, depth), 0, stream, rows_, chunk_, dy, sums);
+  if (chunks_ == 1) return;
+  constexpr unsigned threads = 128;
+  kernels::launch(sum_chunks, parts_of(rows_.columns, threads), threads, 0, stream, rows_.columns, chunks_,
+                  sums, db);
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,142 @@
+#include "kernels/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "kernels/backend.h"
+#include "kernels/base/error.h"
+#include "kernels/cuda/stream.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Counter = std::shared_ptr<std::atomic<std::size_t>>;
+
+class CudaMemory final : public Memory {
+ public:
+  CudaMemory(std::size_t bytes, Counter held) : buffer_(bytes), held_(std::move(held)) {
+    if (bytes > 0) {
+      check(cudaMemset(buffer_.data(), 0, bytes), "cannot clear memory");
+      // Our streams do not wait for the default one, on which this ran.
+      check(cudaStreamSynchronize(nullptr), "cannot clear memory");
+    }
+    *held_ += bytes;
+  }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+  ~CudaMemory() override { *held_ -= buffer_.bytes(); }
+
+  void* data() const override { return buffer_.data(); }
+  std::size_t bytes() const override { return buffer_.bytes(); }
+
+ private:
+  DeviceBuffer buffer_;
+  Counter held_;
+};
+
+class PinnedMemory final : public Memory {
+ public:
+  explicit PinnedMemory(std::size_t bytes) : buffer_(bytes) {
+    if (bytes > 0) std::memset(buffer_.data(), 0, bytes);
+  }
+
+  void* data() const override { return buffer_.data(); }
+  std::size_t bytes() const override { return buffer_.bytes(); }
+
+ private:
+  PinnedBuffer buffer_;
+};
+
+/// Every method makes the GPU the calling thread's: a device may be used from several threads, and a process
+/// may hold several devices.
+class CudaDevice final : public Backend<Cuda> {
+ public:
+  explicit CudaDevice(int index) : index_(index) {
+    make_current(index);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, index), "cannot read the GPU's properties");
+    int runtime = 0;
+    check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
+    name_ = properties.name;
+    instruction_set_ = fmt::format("sm_{}{} cuda {}.{}", properties.major, properties.minor, runtime / 1000,
+                                   runtime % 1000 / 10);
+    check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
+          "cannot read the streams' priorities");
+  }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return name_; }
+  std::string instruction_set() const override { return instruction_set_; }
+  int threads() const override { return 1; }
+
+  std::unique_ptr<Memory> allocate(std::size_t bytes) override {
+    make_current(index_);
+    return std::make_unique<CudaMemory>(bytes, held_);
+  }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override {
+    make_current(index_);
+    return std::make_unique<PinnedMemory>(bytes);
+  }
+  std::size_t allocated_bytes() const override { return *held_; }
+
+  std::unique_ptr<Stream> make_stream(StreamPriority priority) override {
+    make_current(index_);
+    const int number = priority == StreamPriority::high ? greatest_priority_ : least_priority_;
+    return std::make_unique<CudaStream>(index_, make_stream_handle(number));
+  }
+  std::unique_ptr<Event> make_event() override {
+    make_current(index_);
+    return std::make_unique<CudaEvent>(make_event_handle());
+  }
+
+  // CUDA itself takes pageable memory through pinned memory of its own, and waits where it has to.
+  void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, handle_of(stream)),
+          "cannot copy to the GPU");
+  }
+  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, handle_of(stream)),
+          "cannot copy from the GPU");
+  }
+
+  KernelPtr prepare(const KernelSpec& spec, const KernelIo& io) const override {
+    make_current(index_);
+    return Backend::prepare(spec, io);
+  }
+  void choose_layouts(const KernelSpec& spec, KernelIo& io) const override {
+    make_current(index_);
+    Backend::choose_layouts(spec, io);
+  }
+  std::vector<ConvAlgorithm> algorithms(const KernelSpec& spec, const KernelIo& io) const override {
+    make_current(index_);
+    return Backend::algorithms(spec, io);
+  }
+
+ private:
+  int index_;
+  std::string name_;
+  std::string instruction_set_;
+  int least_priority_ = 0;
+  int greatest_priority_ = 0;
+  Counter held_ = std::make_shared<std::atomic<std::size_t>>(0);
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(int index) {
+  const int count = cuda_device_count();
+  if (count == 0) {
+    throw DeviceError("cuda: no GPU: " + list_cuda_versions() + "; look at nvidia-smi, or use --device cpu");
+  }
+  if (index < 0 || index >= count) {
+    throw DeviceError(fmt::format(
+        "cuda: there is no GPU {}: this process sees {}; look at CUDA_VISIBLE_DEVICES", index, count));
+  }
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace lockstep::kernels

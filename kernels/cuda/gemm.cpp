@@ -1,0 +1,165 @@
+#include "kernels/cuda/gemm.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/cuda/per_device.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Epilogue = GemmSpec::Epilogue;
+
+/// NVIDIA's advice for Hopper; what an algorithm really needs is often nothing.
+constexpr std::size_t most_workspace = std::size_t{32} << 20;
+/// Of every tensor in an arena.
+constexpr std::uint32_t alignment = 64;
+
+void check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(fmt::format("cuBLASLt: {}: {}; CUBLASLT_LOG_LEVEL=2 in the environment tells more", what,
+                                cublasLtGetStatusString(status)));
+}
+
+class Handle {
+ public:
+  Handle() { check(cublasLtCreate(&handle_), "cannot make a handle"); }
+  ~Handle() { cublasLtDestroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cublasLtHandle_t get() const { return handle_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw UsageError(fmt::format("gemm: operands are {}, must be f32, bf16 or f16", name_of(dtype)));
+  }
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_relu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_gradient:
+      return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's B
+    case Epilogue::none:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// The library's matrices are column-major: what lies there as rows of ours are its columns, so it computes
+/// the transpose of c from b and a, in this order.
+class CublasGemm : public Gemm {
+ public:
+  explicit CublasGemm(const GemmSpec& spec)
+      : spec_(spec),
+        handle_(shared_by_device<Handle>()),
+        first_(columns(spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
+        second_(columns(spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m)),
+        result_(columns(spec.n, spec.m)) {
+    const bool tf32 = spec.dtype == DType::f32 && spec.precision == Precision::tf32;
+    check(cublasLtMatmulDescInit(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
+          "cannot describe a product");
+    set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec.epilogue));
+    // The choice of an algorithm looks at the vector's alignment; its address comes with the launch.
+    set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
+  }
+
+  /// False: the library has no algorithm.
+  bool choose() {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    check(cublasLtMatmulPreferenceInit(&preference), "cannot state a preference");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+            "cannot state a preference");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+    // Partial sums in f32, added in a fixed order: no rounding to bf16 between them, the same bits every
+    // time.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    for (const auto operand :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      prefer(operand, alignment);
+    }
+    cublasLtMatmulHeuristicResult_t best;
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_->get(), &product_, &first_, &second_, &result_, &result_, &preference, 1, &best, &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
+      return false;
+    check(status, "cannot choose an algorithm");
+    algorithm_ = best.algo;
+    workspace_ = best.workspaceSize;
+    return true;
+  }
+
+  std::size_t workspace_bytes() const override { return workspace_; }
+
+  void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const override {
+    cublasLtMatmulDescOpaque_t product = product_;
+    if (operands.vector != nullptr) set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+    const float alpha = 1;
+    const float beta = spec_.accumulate ? 1 : 0;
+    check(cublasLtMatmul(handle_->get(), &product, &alpha, operands.b, &first_, operands.a, &second_, &beta,
+                         operands.c, &result_, operands.c, &result_, &algorithm_, workspace, workspace_,
+                         stream),
+          "cannot launch a product");
+  }
+
+ private:
+  template <class Value>
+  static void set(cublasLtMatmulDescOpaque_t& product, cublasLtMatmulDescAttributes_t attribute,
+                  const Value& value) {
+    check(cublasLtMatmulDescSetAttribute(&product, attribute, &value, sizeof(value)),
+          "cannot describe a product");
+  }
+
+  cublasLtMatrixLayoutOpaque_t columns(std::int64_t rows, std::int64_t columns) const {
+    cublasLtMatrixLayoutOpaque_t layout;
+    check(cublasLtMatrixLayoutInit(&layout, type_of(spec_.dtype), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), rows),
+          "cannot describe a matrix");
+    return layout;
+  }
+
+  GemmSpec spec_;
+  std::shared_ptr<Handle> handle_;
+  cublasLtMatmulDescOpaque_t product_;
+  // The library reads these through handles that are pointers without const.
+  mutable cublasLtMatrixLayoutOpaque_t first_, second_, result_;
+  cublasLtMatmulAlgo_t algorithm_;
+  std::size_t workspace_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
+  const auto gemm = std::make_shared<CublasGemm>(spec);
+  if (gemm->choose()) return gemm;
+  if (spec.epilogue == Epilogue::bias_gradient) return nullptr;
+  throw DeviceError(
+      fmt::format("gemm: cuBLASLt has no kernel for ({}, {}) x ({}, {}) in {} on this GPU; update CUDA",
+                  spec.m, spec.k, spec.k, spec.n, name_of(spec.dtype)));
+}
+
+}  // namespace lockstep::kernels

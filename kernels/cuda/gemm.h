@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/base/dtype.h"
+#include "kernels/cuda/precision.h"
+
+namespace lockstep::kernels {
+
+/// c (m, n) = epilogue(op(a) (m, k) op(b) (k, n) [+ c]): row-major, no gaps between rows, 64-byte aligned.
+struct GemmSpec {
+  /// `bias` adds a vector (n) to every row. `bias_gradient` also writes a vector (m): the sums of op(a)'s
+  /// rows.
+  enum class Epilogue { none, relu, bias, bias_relu, bias_gradient };
+
+  std::int64_t m, n, k;
+  bool transpose_a = false;  ///< a lies as (k, m)
+  bool transpose_b = false;  ///< b lies as (n, k)
+  Epilogue epilogue = Epilogue::none;
+  bool accumulate = false;   ///< c is added to, not overwritten
+  DType dtype = DType::f32;  ///< of all operands; f32, bf16 or f16. Sums are taken in f32.
+  Precision precision = Precision::ieee;
+};
+
+struct GemmOperands {
+  const void* a;
+  const void* b;
+  void* c;
+  void* vector = nullptr;  ///< bias or its gradient
+};
+
+/// A matrix product with its algorithm chosen. The same addresses, GPU and library give the same bits.
+class Gemm {
+ public:
+  virtual ~Gemm() = default;
+  virtual std::size_t workspace_bytes() const = 0;
+  virtual void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const = 0;
+};
+
+/// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
+/// gradient.
+std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec);
+
+}  // namespace lockstep::kernels

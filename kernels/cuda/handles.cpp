@@ -1,0 +1,89 @@
+#include "kernels/cuda/handles.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::kernels {
+namespace {
+
+std::string_view mend_of(cudaError_t result) {
+  switch (result) {
+    case cudaErrorMemoryAllocation:
+      return "use a smaller batch";
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+      return "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
+    case cudaErrorInsufficientDriver:
+    case cudaErrorSystemDriverMismatch:
+      return "the driver is older than this CUDA: install a newer driver, or build with an older toolkit";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return "this build has no code for this GPU: configure with -DCMAKE_CUDA_ARCHITECTURES=native";
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorMpsConnectionFailed:
+      return "another process holds the GPU alone: look at its compute mode in nvidia-smi";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+      return "a kernel launched before this failed: run under compute-sanitizer with CUDA_LAUNCH_BLOCKING=1";
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+      return "the GPU is damaged: look for its Xid in dmesg, take it out of service, and resume elsewhere";
+    default:
+      return "look for the GPU's Xid in dmesg, and at nvidia-smi";
+  }
+}
+
+std::string shown(std::size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+}  // namespace
+
+void throw_cuda_error(cudaError_t result, std::string_view what) {
+  cudaGetLastError();  // the next call is not to report this one's failure again
+  throw DeviceError(fmt::format("cuda: {}: {} ({}); {}", what, cudaGetErrorString(result),
+                                cudaGetErrorName(result), mend_of(result)));
+}
+
+StreamHandle make_stream_handle(int priority) {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority), "cannot make a stream");
+  return StreamHandle(stream);
+}
+
+EventHandle make_event_handle() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cannot make an event");
+  return EventHandle(event);
+}
+
+template <>
+Buffer<DeviceDeleter>::Buffer(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  const cudaError_t result = cudaMalloc(&memory, bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "cannot read the free memory");
+    throw DeviceError(fmt::format("cuda: cannot allocate {} ({} bytes): {} of the GPU's {} are free; {}",
+                                  shown(bytes), bytes, shown(free), shown(total), mend_of(result)));
+  }
+  check(result, fmt::format("cannot allocate {}", shown(bytes)));
+  memory_.reset(memory);
+}
+
+template <>
+Buffer<PinnedDeleter>::Buffer(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault),
+        fmt::format("cannot allocate {} of pinned host memory", shown(bytes)));
+  memory_.reset(memory);
+}
+
+}  // namespace lockstep::kernels

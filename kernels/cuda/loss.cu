@@ -1,0 +1,210 @@
+#include "kernels/loss.h"
+
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/op_rules.h"
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr std::int64_t ignored = -100;            // PyTorch's ignore_index
+constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
+constexpr int warp = 32;
+constexpr int block = 256;
+
+/// What one row adds to the loss, before the loss scale.
+struct RowLoss {
+  float loss;
+  float correct;
+  float targets;
+};
+
+/// A part of a row in online softmax (Milakov and Gimelshein 2018): its first greatest element, and the sum
+/// of e^(x - greatest).
+struct Peak {
+  float greatest;
+  float total;
+  std::int64_t at;
+};
+
+__device__ Peak exchange(const Peak& peak, int lane_mask) {
+  return {__shfl_xor_sync(0xffffffffU, peak.greatest, lane_mask),
+          __shfl_xor_sync(0xffffffffU, peak.total, lane_mask),
+          __shfl_xor_sync(0xffffffffU, peak.at, lane_mask)};
+}
+
+__device__ Peak combine(const Peak& a, const Peak& b) {
+  // Equals apart, since infinity minus infinity is not a number.
+  if (a.greatest == b.greatest) return {a.greatest, a.total + b.total, a.at < b.at ? a.at : b.at};
+  if (a.greatest > b.greatest) return {a.greatest, a.total + b.total * expf(b.greatest - a.greatest), a.at};
+  return {b.greatest, b.total + a.total * expf(a.greatest - b.greatest), b.at};
+}
+
+/// Losses of a row, each called by all `threads` threads of the row and giving the result to all. `gradient`
+/// is null or the row's.
+struct CrossEntropy {
+  using Target = std::int64_t;
+  std::int64_t columns;
+  float smoothing;
+
+  __device__ const Target* of_row(const Target* targets, std::int64_t row) const { return targets + row; }
+  __device__ bool counts(const Target* target) const { return *target != ignored; }
+
+  template <int threads>
+  __device__ RowLoss run(const float* x, const Target* row_target, float* gradient, float scale) const {
+    const std::int64_t target = *row_target;
+    const std::int64_t first = threadIdx.x % threads;
+    if (target < 0 || target >= columns) {
+      for (std::int64_t k = first; gradient != nullptr && k < columns; k += threads) gradient[k] = 0;
+      return {NAN, 0, 1};
+    }
+    const float hit = x[target];
+    Peak peak{-INFINITY, 0, columns};
+    float above = 0;  // sum of x - hit
+    for (std::int64_t k = first; k < columns; k += threads) {
+      peak = combine(peak, Peak{x[k], 1, k});
+      above += x[k] - hit;
+    }
+    peak = reduce<threads>(peak, combine);
+    // An infinity as the greatest leaves no trace in the total.
+    const float poison = isfinite(peak.greatest) && isfinite(peak.total) ? 0 : NAN;
+    const auto classes = static_cast<float>(columns);
+    const float hard = logf(peak.total) + (peak.greatest - hit);
+    const float soft = smoothing > 0 ? hard - sum<threads>(above) / classes : 0;
+    if (gradient != nullptr) {
+      const float inverse = scale / peak.total;
+      const float spread = scale * smoothing / classes - poison;
+      const float at_target = scale * (1 - smoothing);
+      for (std::int64_t k = first; k < columns; k += threads) {
+        gradient[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
+      }
+    }
+    return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
+  }
+};
+
+struct SquaredError {
+  using Target = float;
+  std::int64_t columns;
+
+  __device__ const Target* of_row(const Target* targets, std::int64_t row) const {
+    return targets + row * columns;
+  }
+  __device__ bool counts(const Target*) const { return true; }
+
+  template <int threads>
+  __device__ RowLoss run(const float* y, const Target* targets, float* gradient, float scale) const {
+    const auto features = static_cast<float>(columns);
+    const float slope = 2 * scale / features;
+    float squares = 0;
+    for (std::int64_t k = threadIdx.x % threads; k < columns; k += threads) {
+      const float difference = y[k] - targets[k];
+      squares += difference * difference;
+      if (gradient != nullptr) gradient[k] = slope * difference;
+    }
+    return {sum<threads>(squares) / features, 0, 1};
+  }
+};
+
+/// A row to each `threads` threads.
+template <int threads, class Loss>
+__global__ void row_losses(Loss loss_of, std::int64_t rows, const float* predictions,
+                           const typename Loss::Target* targets, const StepState* state, float* gradient,
+                           RowLoss* losses) {
+  const std::int64_t row = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / threads;
+  if (row >= rows) return;
+  const std::int64_t first = threadIdx.x % threads;
+  const std::int64_t columns = loss_of.columns;
+  const auto* const target = loss_of.of_row(targets, row);
+  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * columns;
+  RowLoss loss{0, 0, 0};
+  if (row < state->valid_samples && loss_of.counts(target)) {
+    loss =
+        loss_of.template run<threads>(predictions + row * columns, target, row_gradient, state->loss_scale);
+  } else if (row_gradient != nullptr) {
+    for (std::int64_t k = first; k < columns; k += threads) row_gradient[k] = 0;
+  }
+  if (first == 0) losses[row] = loss;
+}
+
+/// Adds all rows, by one block: the order depends on the number of rows alone.
+template <int threads>
+__global__ void account(std::int64_t rows, const RowLoss* losses, const StepState* state,
+                        ControlBlock* control) {
+  double loss = 0;
+  double correct = 0;
+  double targets = 0;
+  for (std::int64_t row = threadIdx.x; row < rows; row += threads) {
+    loss += losses[row].loss;
+    correct += losses[row].correct;
+    targets += losses[row].targets;
+  }
+  loss = sum<threads>(loss);
+  correct = sum<threads>(correct);
+  targets = sum<threads>(targets);
+  if (threadIdx.x != 0) return;
+  control->loss += static_cast<float>(loss * state->loss_scale);
+  control->correct += static_cast<float>(correct);
+  control->targets += static_cast<float>(targets);
+  if (!isfinite(loss)) control->not_finite = 1;
+}
+
+/// `io` as the loss's header tells; its rows' losses lie in the workspace.
+template <class Loss>
+KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io, bool has_gradient) {
+  const std::int64_t rows = io.inputs[0].shape[0];
+  return cuda_kernel(
+      [=](const Addresses& a, cudaStream_t stream) {
+        const float* const predictions = a.at(0);
+        const auto* const targets = a.at<typename Loss::Target>(1);
+        const StepState* const state = a.at<StepState>(2);
+        float* const gradient = has_gradient ? a.at(3) : nullptr;
+        auto* const control = a.at<ControlBlock>(has_gradient ? 4 : 3);
+        auto* const losses = a.workspace<RowLoss>();
+        if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
+          const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
+          launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
+                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, predictions, targets,
+                 state, gradient, losses);
+        } else if (rows > 0) {
+          launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
+                 predictions, targets, state, gradient, losses);
+        }
+        const bool few = rows <= block;
+        launch(few ? account<warp> : account<block>, 1, few ? warp : block, 0, stream, rows, losses, state,
+               control);
+      },
+      static_cast<std::size_t>(rows) * sizeof(RowLoss));
+}
+
+KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient, float smoothing) {
+  check_cross_entropy(kernel, io, gradient);
+  return loss_kernel(CrossEntropy{io.inputs[0].shape[1], smoothing}, io, gradient);
+}
+
+KernelPtr squared_error(std::string_view kernel, const KernelIo& io, bool gradient) {
+  check_squared_error(kernel, io, gradient);
+  return loss_kernel(SquaredError{io.inputs[0].shape[1]}, io, gradient);
+}
+
+}  // namespace
+
+KernelPtr prepare(Cuda, const SoftmaxCrossEntropy& spec, const KernelIo& io) {
+  return cross_entropy("softmax_cross_entropy", io, true, spec.label_smoothing);
+}
+
+KernelPtr prepare(Cuda, const SoftmaxCrossEntropyEval&, const KernelIo& io) {
+  return cross_entropy("softmax_cross_entropy_eval", io, false, 0);
+}
+
+KernelPtr prepare(Cuda, const MeanSquaredError&, const KernelIo& io) {
+  return squared_error("mean_squared_error", io, true);
+}
+
+KernelPtr prepare(Cuda, const MeanSquaredErrorEval&, const KernelIo& io) {
+  return squared_error("mean_squared_error_eval", io, false);
+}
+
+}  // namespace lockstep::kernels

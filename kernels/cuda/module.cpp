@@ -1,0 +1,13 @@
+// liblockstep_cuda.so: see module.h.
+#include "kernels/cuda/module.h"
+
+#include "kernels/cuda/device.h"
+
+extern "C" const lockstep::kernels::CudaModule* lockstep_cuda_module() {
+  using namespace lockstep::kernels;
+  static constexpr CudaModule module{.layout = cuda_module_layout,
+                                     .make_device = open_cuda_device,
+                                     .devices = list_cuda_devices,
+                                     .versions = list_cuda_versions};
+  return &module;
+}

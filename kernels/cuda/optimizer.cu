@@ -1,0 +1,114 @@
+#include "kernels/optimizer.h"
+
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/grid.h"
+#include "kernels/op_rules.h"
+
+// torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
+namespace lockstep::kernels {
+namespace {
+
+/// What a step's scalars are made of; the rest is read from StepState when the kernel runs.
+struct SgdRule {
+  float momentum, take, decay;
+  bool nesterov;
+};
+
+struct SgdStep {
+  float keep, take, decay, of_gradient, of_buffer, rate;
+
+  __device__ SgdStep(const SgdRule& rule, const StepState& state)
+      : keep(state.step == 1 ? 0 : rule.momentum),
+        take(state.step == 1 ? 1 : rule.take),
+        decay(rule.decay),
+        of_gradient(rule.nesterov ? 1.0F : 0.0F),
+        of_buffer(rule.nesterov ? rule.momentum : 1.0F),
+        rate(-state.learning_rate) {}
+
+  __device__ void operator()(float gradient, float& parameter) const {
+    parameter += rate * (gradient + decay * parameter);
+  }
+  __device__ void operator()(float gradient, float& parameter, float& buffer) const {
+    const float g = gradient + decay * parameter;
+    buffer = keep * buffer + take * g;
+    parameter += rate * (of_gradient * g + of_buffer * buffer);
+  }
+};
+
+struct AdamStep {
+  float lerp, beta2, square, epsilon, step, correction, shrink, decay;
+
+  __device__ AdamStep(const AdamUpdate& rule, const StepState& state)
+      : lerp(static_cast<float>(1 - rule.beta1)),
+        beta2(static_cast<float>(rule.beta2)),
+        square(static_cast<float>(1 - rule.beta2)),
+        epsilon(static_cast<float>(rule.epsilon)),
+        step(static_cast<float>(-static_cast<double>(state.learning_rate) / state.bias_correction1)),
+        correction(state.bias_correction2_sqrt),
+        shrink(rule.decoupled ? static_cast<float>(1 - state.learning_rate * rule.weight_decay) : 1),
+        decay(rule.decoupled ? 0 : static_cast<float>(rule.weight_decay)) {}
+
+  __device__ void operator()(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq) const {
+    const float p = parameter * shrink;
+    const float g = gradient + decay * p;
+    exp_avg += lerp * (g - exp_avg);
+    exp_avg_sq = exp_avg_sq * beta2 + square * g * g;
+    const float denominator = sqrtf(exp_avg_sq) / correction + epsilon;
+    parameter = p + step * exp_avg / denominator;
+  }
+};
+
+/// Applies `Step` to each element of the slices, four at a time.
+template <class Step, class Rule, class... States>
+__global__ void update(Rule rule, const StepState* state, std::int64_t n, const float* gradient,
+                       float* parameter, States*... states) {
+  if (state->skip_update != 0) return;
+  const Step step(rule, *state);
+  const std::int64_t whole = n / 4;
+  for (std::int64_t i = first_item(); i < whole; i += item_stride()) {
+    const float4 g = reinterpret_cast<const float4*>(gradient)[i];
+    float4 p = reinterpret_cast<float4*>(parameter)[i];
+    const auto apply = [&](auto... s) {
+      step(g.x, p.x, s.x...);
+      step(g.y, p.y, s.y...);
+      step(g.z, p.z, s.z...);
+      step(g.w, p.w, s.w...);
+      reinterpret_cast<float4*>(parameter)[i] = p;
+      ((reinterpret_cast<float4*>(states)[i] = s), ...);
+    };
+    apply(reinterpret_cast<float4*>(states)[i]...);
+  }
+  for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
+    step(gradient[i], parameter[i], states[i]...);
+  }
+}
+
+}  // namespace
+
+KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
+  const bool has_momentum = spec.momentum != 0;
+  const std::int64_t n = check_update("sgd_update", io, has_momentum ? 2 : 1);
+  const SgdRule rule{static_cast<float>(spec.momentum), static_cast<float>(1 - spec.dampening),
+                     static_cast<float>(spec.weight_decay), spec.nesterov};
+  return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+    const StepState* state = a.at<StepState>(1);
+    if (has_momentum) {
+      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, rule, state, n, a.at(0),
+             a.at(2), a.at(3));
+    } else {
+      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, rule, state, n, a.at(0), a.at(2));
+    }
+  });
+}
+
+KernelPtr prepare(Cuda, const AdamUpdate& spec, const KernelIo& io) {
+  const std::int64_t n = check_update("adam_update", io, 3);
+  return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+    launch(update<AdamStep, AdamUpdate, float, float>, s.blocks, s.threads, 0, stream, spec,
+           a.at<StepState>(1), n, a.at(0), a.at(2), a.at(3), a.at(4));
+  });
+}
+
+}  // namespace lockstep::kernels

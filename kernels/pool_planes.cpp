@@ -1,0 +1,91 @@
+#include "kernels/pool_planes.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "kernels/base/error.h"
+#include "kernels/check.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// Nothing for a layout that is neither plain, channels-last, nor blocked in channels alone.
+std::optional<Planes> planes_of(const Layout& l) {
+  const bool blocked = l.blocks.size() == 1 && l.blocks[0].dim == 1;
+  if (!blocked && !l.blocks.empty()) return std::nullopt;
+  if (blocked) {
+    const std::int64_t lanes = l.blocks[0].size;
+    return Planes{lanes, l.padded[1] / lanes, l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
+  }
+  if (l.strides[1] == 1) return Planes{l.padded[1], 1, l.strides[0], 0, l.strides[2], l.strides[3]};
+  return Planes{1, l.padded[1], l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
+}
+
+/// The layout of the same kind for another picture size.
+Layout resized(const Layout& layout, const Shape& shape) {
+  Layout to{.padded = shape, .strides = shape, .blocks = layout.blocks};
+  to.padded[1] = layout.padded[1];
+  const bool last = layout.blocks.empty() && layout.strides[1] == 1 && shape[1] > 1;
+  const std::int64_t lanes = layout.blocks.empty() ? (last ? shape[1] : 1) : layout.blocks[0].size;
+  to.strides[3] = lanes;
+  to.strides[2] = lanes * shape[3];
+  to.strides[1] = last ? 1 : to.strides[2] * shape[2];
+  to.strides[0] = to.padded[1] * shape[2] * shape[3];
+  return to;
+}
+
+void check_shapes(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
+                  const TensorDesc& y) {
+  check_rank(kernel, "x", x, 4);
+  check_type(kernel, "x", x, DType::f32);
+  Shape out = x.shape;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (g.stride[axis] < 1 || g.kernel[axis] < 1 || 2 * g.padding[axis] > g.kernel[axis]) {
+      throw UsageError(
+          fmt::format("{}: padding {} must be at most half of the window {}, stride {} at least 1", kernel,
+                      g.padding[axis], g.kernel[axis], g.stride[axis]));
+    }
+    const std::int64_t room = x.shape[axis + 2] + 2 * g.padding[axis] - g.kernel[axis];
+    if (room < 0) throw UsageError(fmt::format("{}: the window is larger than x {}", kernel, x.shape.str()));
+    out[axis + 2] = room / g.stride[axis] + 1;
+  }
+  check_shape(kernel, "y", y, out);
+}
+
+}  // namespace
+
+PoolPlanes pool_planes(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
+                       const TensorDesc& y) {
+  check_shapes(kernel, g, x, y);
+  const auto in = planes_of(x.layout_or_plain());
+  const auto out = planes_of(y.layout_or_plain());
+  if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
+    throw UsageError(
+        fmt::format("{}: x in {} and y in {}: both must be plain, channels-last, or blocked in channels "
+                    "alike",
+                    kernel, x.layout_or_plain().str(), y.layout_or_plain().str()));
+  }
+  return {*in, *out};
+}
+
+PoolPlanes max_pool_backward_planes(std::string_view kernel, const Pool2dGeometry& g, const KernelIo& io) {
+  check_count(kernel, io, 2, 1);
+  check_shape(kernel, "dx", io.outputs[0], io.inputs[0].shape);
+  if (io.outputs[0].layout_or_plain() != io.inputs[0].layout_or_plain()) {
+    throw UsageError(fmt::format("{}: x and dx lie differently; they must lie alike", kernel));
+  }
+  return pool_planes(kernel, g, io.inputs[0], io.inputs[1]);
+}
+
+void choose_pool_layouts(std::string_view kernel, const Pool2dGeometry& g, TensorDesc& x, TensorDesc& y) {
+  check_shapes(kernel, g, x, y);
+  if (!x.layout && y.layout && planes_of(*y.layout)) {
+    x.layout = resized(*y.layout, x.shape);
+    return;
+  }
+  if (!x.layout || !planes_of(*x.layout)) x.layout = Layout::plain(x.shape);
+  y.layout = resized(*x.layout, y.shape);
+}
+
+}  // namespace lockstep::kernels

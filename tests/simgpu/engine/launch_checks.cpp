@@ -1,0 +1,59 @@
+#include "tests/simgpu/engine/launch_checks.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+
+namespace simgpu {
+namespace {
+
+bool within(const dim3& extent, unsigned x, unsigned y, unsigned z) {
+  return extent.x >= 1 && extent.x <= x && extent.y >= 1 && extent.y <= y && extent.z >= 1 && extent.z <= z;
+}
+
+/// "add" of "void (anonymous namespace)::add<float>(float*)": up to the parameters' parenthesis.
+std::string without_parameters(std::string name) {
+  if (!name.empty() && name.back() == ')') {
+    std::size_t depth = 0;
+    for (std::size_t at = name.size(); at-- > 0;) {
+      if (name[at] == ')') ++depth;
+      if (name[at] == '(' && --depth == 0) {
+        name.resize(at);
+        break;
+      }
+    }
+  }
+  return name.substr(0, 5) == "void " ? name.substr(5) : name;
+}
+
+}  // namespace
+
+cudaError_t check_launch(const Grid& grid) {
+  const bool fits = within(grid.blocks, limits::grid_x, limits::grid_y, limits::grid_z) &&
+                    within(grid.threads, limits::block_x, limits::block_y, limits::block_z) &&
+                    count(grid.threads) <= limits::block_threads;
+  if (!fits) return cudaErrorInvalidConfiguration;
+  return grid.shared_bytes <= limits::shared_bytes ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+std::string kernel_name(const void* kernel) {
+  Dl_info info{};
+  if (!dladdr(kernel, &info) || !info.dli_sname || info.dli_saddr != kernel) return "kernel";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);
+  return readable ? without_parameters(readable.get()) : info.dli_sname;
+}
+
+void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses) {
+  if (pointer) accesses.push_back({pointer, nullptr, writes});
+}
+
+void add_word(std::uintptr_t word, std::vector<Access>& accesses) {
+  const auto* pointer = reinterpret_cast<const void*>(word);
+  if (pointer && is_device_address(pointer)) accesses.push_back({pointer, nullptr, true});
+}
+
+}  // namespace simgpu

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simgpu/engine/grid.h"
+#include "tests/simgpu/engine/limits.h"
+#include "tests/simgpu/operation.h"
+
+namespace simgpu {
+
+/// What CUDA would answer to a launch with this shape.
+cudaError_t check_launch(const Grid& grid);
+
+/// A kernel's name without its parameters, where the program's symbols tell it; else "kernel".
+std::string kernel_name(const void* kernel);
+
+/// Adds the pointer, unless it is null.
+void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses);
+/// Adds the word if it is a device address.
+void add_word(std::uintptr_t word, std::vector<Access>& accesses);
+
+}  // namespace simgpu

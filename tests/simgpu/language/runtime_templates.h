@@ -1,0 +1,9 @@
+#pragma once
+
+#include "tests/simgpu/language/keywords.h"
+
+// NVIDIA declares this one for its own compiler only.
+template <typename... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value) {
+  return ::cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}

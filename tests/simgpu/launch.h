@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tests/simgpu/engine/launch_checks.h"
+#include "tests/simgpu/engine/run_grid.h"
+#include "tests/simgpu/engine/site.h"
+#include "tests/simgpu/operation.h"
+
+namespace simgpu {
+
+/// A grid's extent, and, by its default argument, the line of the launch.
+struct LaunchExtent {
+  // NOLINTBEGIN(google-explicit-constructor): written as plain numbers and dim3 at every launch
+  LaunchExtent(dim3 extent, Site place = Site::here()) : blocks(extent), site(place) {}
+  template <std::integral Integer>
+  LaunchExtent(Integer x, Site place = Site::here()) : LaunchExtent(dim3(static_cast<unsigned>(x)), place) {}
+  LaunchExtent(unsigned x, unsigned y, unsigned z = 1, Site place = Site::here())
+      : LaunchExtent(dim3(x, y, z), place) {}
+  // NOLINTEND
+
+  dim3 blocks;
+  Site site;
+};
+
+/// Adds what a kernel touches through one of its arguments: a const pointer reads, another one reads and
+/// writes. In anything else each word that is a device address counts as a pointer that writes, so clear the
+/// unused entries of a list of pointers.
+template <typename T>
+void add_accesses(const T& argument, std::vector<Access>& accesses) {
+  if constexpr (std::is_pointer_v<T>) {
+    add_pointer(argument, !std::is_const_v<std::remove_pointer_t<T>>, accesses);
+  } else if constexpr (sizeof(T) >= sizeof(void*)) {
+    std::array<std::uintptr_t, sizeof(T) / sizeof(std::uintptr_t)> words;
+    std::memcpy(words.data(), &argument, sizeof(words));
+    for (const std::uintptr_t word : words) add_word(word, accesses);
+  }
+}
+
+/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...). An error that CUDA would have found at the
+/// launch is returned.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), LaunchExtent grid, dim3 block, std::size_t shared_bytes,
+                   cudaStream_t stream, Arguments&&... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                "as many arguments as the kernel has parameters");
+  static_assert((!std::is_reference_v<Parameters> && ...), "a kernel's parameters are copied to the device");
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...),
+                "a kernel's arguments are copied byte by byte: they must be trivially copyable");
+  static_assert((sizeof(Parameters) + ... + 0) <= limits::argument_bytes, "at most 32764 bytes of arguments");
+
+  Grid shape{grid.blocks, block, shared_bytes, {}, grid.site.text()};
+  if (const cudaError_t error = check_launch(shape); error != cudaSuccess) return error;
+  shape.name = kernel_name(reinterpret_cast<const void*>(kernel));
+  const std::tuple<Parameters...> copies(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+  Operation operation{Operation::Kind::kernel, shape.name, {}, {}, shape.site};
+  std::apply([&](const auto&... copy) { (add_accesses(copy, operation.accesses), ...); }, copies);
+  operation.run = [kernel, shape = std::move(shape), copies] {
+    run_grid(shape, [&] { std::apply(kernel, copies); });
+    return true;
+  };
+  return enqueue(stream, std::move(operation));
+}
+
+}  // namespace simgpu
