@@ -194,7 +194,7 @@ std::vector<OptionEntry> make_table() {
       on_off("device", "benchmark", "time the algorithms of each op first and use the fastest",
              &O::benchmark),
 
-      text("exchange", "backend", "auto|host|mpi", "how ranks exchange gradients", &O::backend),
+      text("exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", &O::backend),
       real("exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", &O::bucket_cap_mb, 0),
       real("exchange", "first-bucket-mb", "X", "the same for the first bucket", &O::first_bucket_mb, 0),
       on_off("exchange", "no-overlap", "exchange only after backward", &O::no_overlap),
