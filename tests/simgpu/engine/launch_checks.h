@@ -12,8 +12,8 @@
 
 namespace simgpu {
 
-/// What CUDA would answer to a launch with this shape.
-cudaError_t check_launch(const Grid& grid);
+/// What CUDA answers to a launch of the kernel with this shape; an error is also the next cudaGetLastError.
+cudaError_t check_launch(const void* kernel, const Grid& grid);
 
 /// A kernel's name without its parameters, where the program's symbols tell it; else "kernel".
 std::string kernel_name(const void* kernel);

@@ -1,5 +1,8 @@
 #include "tests/simgpu/engine/multiprocessor.h"
 
+#include <memory>
+#include <utility>
+
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/names.h"
 #include "tests/simgpu/engine/run_grid.h"
@@ -30,7 +33,7 @@ void Multiprocessor::run(const Grid& grid, const std::function<void()>& thread_b
   gridDim = grid.blocks;
   scheduler_.begin_grid(grid.threads, ThreadOrder::from_environment());
   shared_memory_.begin_grid(grid.shared_bytes);
-  const Scheduler::ExitHook exit_hook = [this](std::uint32_t thread) {
+  const ThreadScheduler::ExitHook exit_hook = [this](std::uint32_t thread) {
     warps_[thread / limits::warp_threads].lane_exited(thread % limits::warp_threads);
     barrier_.thread_exited();
   };
@@ -54,15 +57,15 @@ void Multiprocessor::begin_block() {
 }
 
 void run_grid(const Grid& grid, const std::function<void()>& thread_body) {
-  thread_local Multiprocessor multiprocessor;
+  // On the heap: threadIdx and its kin must lie in the space that the C library keeps for thread-local
+  // variables of libraries loaded late, and there is little of it for all variables of a library together.
+  thread_local const auto multiprocessor = std::make_unique<Multiprocessor>();
   if (Multiprocessor::running())
     report_mistake("launch inside a kernel", running_block_text() + " launches " + grid.name);
   try {
-    multiprocessor.run(grid, thread_body);
+    multiprocessor->run(grid, thread_body);
   } catch (const KernelMistake& mistake) {
-    // Copied: a handler may run further kernels, which this exception must not outlive.
-    const KernelMistake copy = mistake;
-    report_mistake(copy.kind, copy.text);
+    report_mistake(mistake.kind, mistake.text);
   }
 }
 
