@@ -1,5 +1,7 @@
 #include "tests/simgpu/engine/multiprocessor.h"
 
+#include <memory>
+
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/names.h"
 #include "tests/simgpu/engine/run_grid.h"
@@ -54,11 +56,12 @@ void Multiprocessor::begin_block() {
 }
 
 void run_grid(const Grid& grid, const std::function<void()>& thread_body) {
-  thread_local Multiprocessor multiprocessor;
+  // Not in place: a library that is loaded late gets little thread-local memory.
+  thread_local const auto multiprocessor = std::make_unique<Multiprocessor>();
   if (Multiprocessor::running())
     report_mistake("launch inside a kernel", running_block_text() + " launches " + grid.name);
   try {
-    multiprocessor.run(grid, thread_body);
+    multiprocessor->run(grid, thread_body);
   } catch (const KernelMistake& mistake) {
     // Copied: a handler may run further kernels, which this exception must not outlive.
     const KernelMistake copy = mistake;
