@@ -15,13 +15,14 @@ std::int64_t batch_size_per_rank(const Options& options, int world_size) {
   return options.global_batch / world_size;
 }
 
-PlanRequest training_request(const Options& options, std::int64_t batch_size, bool exchange) {
+PlanRequest training_request(const Options& options, std::int64_t batch_size, ScheduleOptions exchange) {
+  exchange.overlap = !options.no_overlap;
   constexpr double mebibyte = 1 << 20;
   return {.mode = Mode::train,
           .batch_size = batch_size,
           .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
                       .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)},
-          .schedule = {.exchange = exchange, .overlap = !options.no_overlap}};
+          .schedule = exchange};
 }
 
 }  // namespace lockstep::runtime

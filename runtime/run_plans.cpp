@@ -20,8 +20,8 @@ std::int64_t total_steps(const Options& options, const Batching& batching) {
   return options.max_steps == 0 ? by_epochs : std::min(by_epochs, options.max_steps);
 }
 
-std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, bool exchange,
-                                       bool evaluates) {
+std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching,
+                                       ScheduleOptions exchange, bool evaluates) {
   const PlanRequest full = training_request(options, batching.batch_size, exchange);
   std::vector<PlanRequest> requests{full};
   const std::int64_t rest = batching.epoch_samples % full.batch_size;
@@ -74,7 +74,9 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.decisions);
   };
-  const auto requests = plan_requests(options, batching, session.world.size > 1, task.test_set != nullptr);
+  const ScheduleOptions exchange{.exchange = session.world.size > 1,
+                                 .on_streams = session.communicator->on_streams()};
+  const auto requests = plan_requests(options, batching, exchange, task.test_set != nullptr);
   for (const PlanRequest& request : requests) {
     plans.all.push_back(plan(request));
     if (plans.all.size() > 1) continue;

@@ -14,7 +14,7 @@ int plan_command(const std::vector<std::string>& arguments) {
   const TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
-  const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), true);
+  const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), {});
   const Plan plan = make_plan(task.model, task.input, request, *device, {});
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));

@@ -2,14 +2,14 @@
 
 #include <array>
 
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 namespace simgpu {
 
 /// The barrier of a block: all threads must come to the same call.
 class Barrier {
  public:
-  explicit Barrier(Scheduler& scheduler) : scheduler_(scheduler) {}
+  explicit Barrier(ThreadScheduler& scheduler) : scheduler_(scheduler) {}
 
   void begin_block() { arrived_ = 0; }
   /// Waits for all threads of the block; returns the sum of what they brought.
@@ -21,7 +21,7 @@ class Barrier {
   void check_same_call(const Call& call) const;
   void open();
 
-  Scheduler& scheduler_;
+  ThreadScheduler& scheduler_;
   std::uint32_t arrived_ = 0;
   const Call* call_ = nullptr;  ///< of the thread that came first, on its stack
   std::uint32_t first_ = 0;     ///< that thread

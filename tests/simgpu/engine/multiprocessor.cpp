@@ -32,7 +32,7 @@ void Multiprocessor::run(const Grid& grid, const std::function<void()>& thread_b
   gridDim = grid.blocks;
   scheduler_.begin_grid(grid.threads, ThreadOrder::from_environment());
   shared_memory_.begin_grid(grid.shared_bytes);
-  const Scheduler::ExitHook exit_hook = [this](std::uint32_t thread) {
+  const ThreadScheduler::ExitHook exit_hook = [this](std::uint32_t thread) {
     warps_[thread / limits::warp_threads].lane_exited(thread % limits::warp_threads);
     barrier_.thread_exited();
   };

@@ -6,7 +6,7 @@
 
 #include "tests/simgpu/engine/barrier.h"
 #include "tests/simgpu/engine/grid.h"
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 #include "tests/simgpu/engine/shared_memory.h"
 #include "tests/simgpu/engine/warp.h"
 
@@ -18,7 +18,7 @@ class Multiprocessor {
   void run(const Grid& grid, const std::function<void()>& thread_body);
 
   const Grid& grid() const { return *grid_; }
-  Scheduler& scheduler() { return scheduler_; }
+  ThreadScheduler& scheduler() { return scheduler_; }
   Barrier& barrier() { return barrier_; }
   Warp& warp() { return warps_[scheduler_.current() / limits::warp_threads]; }
   SharedMemory& shared_memory() { return shared_memory_; }
@@ -33,7 +33,7 @@ class Multiprocessor {
   __attribute__((tls_model("initial-exec"))) static constinit thread_local Multiprocessor* running_;
 
   const Grid* grid_ = nullptr;
-  Scheduler scheduler_;
+  ThreadScheduler scheduler_;
   Barrier barrier_{scheduler_};
   std::array<Warp, limits::block_threads / limits::warp_threads> warps_;
   SharedMemory shared_memory_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/simgpu/engine/names.h"
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 namespace simgpu {
 namespace {
@@ -25,7 +25,7 @@ std::string ranges(const std::vector<std::uint32_t>& numbers) {
 
 }  // namespace
 
-std::string who_waits(const Scheduler& scheduler) {
+std::string who_waits(const ThreadScheduler& scheduler) {
   std::map<std::string, std::vector<std::uint32_t>> waiting;
   for (std::uint32_t number = 0; number < scheduler.size(); ++number) {
     const Thread& thread = scheduler.thread(number);
@@ -39,12 +39,12 @@ std::string who_waits(const Scheduler& scheduler) {
   return text;
 }
 
-KernelMistake deadlock(const Scheduler& scheduler) {
+KernelMistake deadlock(const ThreadScheduler& scheduler) {
   return {"deadlock", running_block_text() + ": " + who_waits(scheduler) +
                           ", and no thread is left that could come: let all reach the same calls"};
 }
 
-void throw_deadlock(const Scheduler& scheduler) {
+void throw_deadlock(const ThreadScheduler& scheduler) {
   throw deadlock(scheduler);
 }
 

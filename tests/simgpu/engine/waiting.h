@@ -6,13 +6,13 @@
 
 namespace simgpu {
 
-class Scheduler;
+class ThreadScheduler;
 
 /// "threads 0-31 wait in __syncthreads at a.cu:12; thread 40 …": every thread of the block that waits.
-std::string who_waits(const Scheduler& scheduler);
+std::string who_waits(const ThreadScheduler& scheduler);
 
 /// No thread of the block can go on.
-KernelMistake deadlock(const Scheduler& scheduler);
-[[noreturn]] void throw_deadlock(const Scheduler& scheduler);
+KernelMistake deadlock(const ThreadScheduler& scheduler);
+[[noreturn]] void throw_deadlock(const ThreadScheduler& scheduler);
 
 }  // namespace simgpu

@@ -26,7 +26,7 @@ bool same_call(const Warp::Lane& one, const Warp::Lane& other) {
 
 }  // namespace
 
-void Warp::begin_block(Scheduler& scheduler, std::uint32_t number) {
+void Warp::begin_block(ThreadScheduler& scheduler, std::uint32_t number) {
   scheduler_ = &scheduler;
   number_ = number;
   waiting_ = 0;

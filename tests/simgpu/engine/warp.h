@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 namespace simgpu {
 
@@ -29,7 +29,7 @@ class Warp {
     Combine combine = nullptr;
   };
 
-  void begin_block(Scheduler& scheduler, std::uint32_t number);
+  void begin_block(ThreadScheduler& scheduler, std::uint32_t number);
   /// The calling thread's lane, to be filled before it meets the others.
   Lane& own_lane() { return lanes_[scheduler_->current() % lanes]; }
   /// Meets the lanes of own_lane()'s mask. Returns its result.
@@ -47,7 +47,7 @@ class Warp {
   void finish(std::uint32_t lane);
   void order_memory(std::uint32_t present);
 
-  Scheduler* scheduler_ = nullptr;
+  ThreadScheduler* scheduler_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t waiting_ = 0;
   std::uint32_t round_ = 0;

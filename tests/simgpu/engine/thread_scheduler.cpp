@@ -1,4 +1,4 @@
-#include "tests/simgpu/engine/scheduler.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace simgpu {
 
-void Scheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
+void ThreadScheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   order_ = order;
   count_ = extent.x * extent.y * extent.z;
   if (threads_.size() < count_) threads_.resize(count_);
@@ -24,7 +24,7 @@ void Scheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   }
 }
 
-void Scheduler::run(const std::function<void()>& body, const ExitHook& exit_hook) {
+void ThreadScheduler::run(const std::function<void()>& body, const ExitHook& exit_hook) {
   body_ = &body;
   exit_hook_ = &exit_hook;
   live_ = count_;
@@ -44,7 +44,7 @@ void Scheduler::run(const std::function<void()>& body, const ExitHook& exit_hook
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Scheduler::park(const Call& call, std::uint32_t mask) {
+void ThreadScheduler::park(const Call& call, std::uint32_t mask) {
   Thread& self = threads_[current_];
   self.call = &call;
   self.mask = mask;
@@ -57,7 +57,7 @@ void Scheduler::park(const Call& call, std::uint32_t mask) {
   running_ = &here;
 }
 
-void Scheduler::yield() {
+void ThreadScheduler::yield() {
   if (ready_.empty() && unbegun_.done()) return;
   Thread& self = threads_[current_];
   const Next next = choose();
@@ -75,11 +75,11 @@ void Scheduler::yield() {
   running_ = &here;
 }
 
-void Scheduler::go_on(Next next, Place& from, bool for_ever) {
+void ThreadScheduler::go_on(Next next, Place& from, bool for_ever) {
   if (next == Next::begin) {
     starting_ = static_cast<std::uint32_t>(unbegun_.next());
     Fiber& fiber = fiber_for(starting_);
-    fiber.restart(&Scheduler::enter, this);
+    fiber.restart(&ThreadScheduler::enter, this);
     running_ = &fiber;
     switch_places(from, fiber, for_ever);
   } else if (next == Next::resume) {
@@ -91,8 +91,8 @@ void Scheduler::go_on(Next next, Place& from, bool for_ever) {
   }
 }
 
-void Scheduler::enter(void* self) {
-  auto& scheduler = *static_cast<Scheduler*>(self);
+void ThreadScheduler::enter(void* self) {
+  auto& scheduler = *static_cast<ThreadScheduler*>(self);
   const std::byte* bottom = nullptr;
   std::size_t bytes = 0;
   sanitizer::enter_stack(nullptr, &bottom, &bytes);
@@ -104,7 +104,7 @@ void Scheduler::enter(void* self) {
   scheduler.loop(*scheduler.running_);
 }
 
-void Scheduler::loop(Fiber& self) {
+void ThreadScheduler::loop(Fiber& self) {
   for (;;) {
     run_thread(starting_);
     running_ = &self;
@@ -123,7 +123,7 @@ void Scheduler::loop(Fiber& self) {
   }
 }
 
-void Scheduler::run_thread(std::uint32_t thread) {
+void ThreadScheduler::run_thread(std::uint32_t thread) {
   make_current(thread);
   sanitizer::acquire(&begun_);
   try {
@@ -137,7 +137,7 @@ void Scheduler::run_thread(std::uint32_t thread) {
   sanitizer::release(&ended_);
 }
 
-Fiber& Scheduler::fiber_for(std::uint32_t thread) {
+Fiber& ThreadScheduler::fiber_for(std::uint32_t thread) {
   if (own_fibers_) return *fibers_[thread];
   if (free_.empty()) {
     fibers_.push_back(std::make_unique<Fiber>(static_cast<unsigned>(fibers_.size())));
@@ -148,7 +148,7 @@ Fiber& Scheduler::fiber_for(std::uint32_t thread) {
   return fiber;
 }
 
-void Scheduler::give_up() {
+void ThreadScheduler::give_up() {
   for (auto& thread : threads_) thread.call = nullptr;
   free_.clear();
   for (auto& fiber : fibers_) {

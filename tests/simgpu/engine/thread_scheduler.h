@@ -25,7 +25,7 @@ struct Thread {
 /// Runs the threads of a block, one after the other and each as far as it gets. A thread that never waits
 /// costs no switch: it returns, and the same stack runs the next one. The stack of a thread that waits is
 /// parked, and another one goes on with the threads that have not begun.
-class Scheduler {
+class ThreadScheduler {
  public:
   /// Told when a thread ends while others wait.
   using ExitHook = std::function<void(std::uint32_t thread)>;
