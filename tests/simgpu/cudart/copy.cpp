@@ -74,13 +74,15 @@ void copy(Machine& m, Lock& lock, const Origin& origin, const char* function, Si
   require(to.pitch >= rows.width && from.pitch >= rows.width, cudaErrorInvalidPitchValue);
   check_direction(m, to.pointer, from.pointer, kind);
   const StreamPtr stream = m.streams.get(handle);
-  if (waits == Waits::yes) m.captures.refuse_wait(*stream);
+  // A copy of pageable memory makes the host wait for its staging.
+  const bool host_waits = waits == Waits::yes || pageable(m, from.pointer) || pageable(m, to.pointer);
+  if (host_waits) m.captures.refuse_wait(*stream);
 
   Operation operation{Operation::Kind::copy, function, {}, {}};
   std::shared_ptr<std::vector<std::byte>> staged;
   if (!pageable(m, from.pointer)) {
     operation.accesses.push_back({from.pointer, from.begin() + rows.extent(from.pitch), false});
-  } else if (!stream->capture) {
+  } else {
     staged = std::make_shared<std::vector<std::byte>>(from.begin(), from.begin() + rows.extent(from.pitch));
   }
   const bool to_pageable = pageable(m, to.pointer);

@@ -16,16 +16,6 @@ namespace {
 
 struct sigaction before;
 
-/// Where the processor does not tell, a read: the weaker claim.
-bool is_write([[maybe_unused]] const void* context) {
-#if defined(__x86_64__)
-  constexpr greg_t write_bit = 2;
-  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write_bit) != 0;
-#else
-  return false;
-#endif
-}
-
 const void* instruction([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   return reinterpret_cast<const void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] +
@@ -46,8 +36,8 @@ void device_memory_touched(std::uintptr_t address, const std::string& where) {
                         "; copy it with cudaMemcpy, or hand the pointer to a kernel");
 }
 
-/// True: the access is legal and is to be tried again.
-bool pinned_memory_touched(std::uintptr_t address, bool writes, const std::string& where) {
+/// Returns when the access is legal and is to be tried again.
+void pinned_memory_touched(std::uintptr_t address, const std::string& where) {
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);
   const Block* block = m.memory.find(address);
@@ -56,16 +46,15 @@ bool pinned_memory_touched(std::uintptr_t address, bool writes, const std::strin
         m.memory.was_freed(address) ? "use after free" : "out of bounds",
         "the host touches pinned memory at " + where + ": " + m.memory.explain_missing(address));
   }
-  if (running().node) {  // a kernel or callback: the order checker has judged it
+  const auto* guard = m.scheduler.guards().guard_at(address);
+  if (!guard || running().node) {  // a kernel or callback touches it: the order checker has judged that
     m.memory.pinned().protect(address, address + 1, PROT_READ | PROT_WRITE);
-    return true;
+    return;
   }
-  const auto touched = m.scheduler.guards().touched(address, writes);
-  if (!touched.by) return true;
   end_after_mistake(
-      touched.copy_writes ? "host reads pinned buffer before sync" : "host writes pinned buffer in use",
+      guard->writes ? "host reads pinned buffer before sync" : "host writes pinned buffer in use",
       "the host touches " + hex(address) + " at " + where + " before it waited for " +
-          touched.by->describe() + "; synchronise with that stream or with an event after the copy");
+          guard->info->describe() + "; synchronise with that stream or with an event after the copy");
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -73,7 +62,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const Machine& m = machine();
   const auto where = [&] { return Origin{{}, instruction(context)}.text(); };
   if (m.memory.is_device(address)) device_memory_touched(address, where());
-  if (m.memory.is_pinned_arena(address) && pinned_memory_touched(address, is_write(context), where())) return;
+  if (m.memory.is_pinned_arena(address)) return pinned_memory_touched(address, where());
   if (const Node* node = running().node) {
     print_mistake("illegal address", node->info->describe() + " touches " + hex(address));
   }

@@ -5,18 +5,12 @@
 #include <vector>
 
 #include "tests/simgpu/machine/node.h"
+#include "tests/simgpu/machine/use.h"
 
 namespace simgpu {
 
-/// Bytes that a node reads, or reads and writes.
-struct Use {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  bool writes;
-};
-
-/// Knows who last wrote and who since read each byte, and reports two uses of which neither is known to come
-/// first: on another day, on a real GPU, they run the other way round.
+/// /// Knows who last wrote and who since read each byte, and reports two uses of which neither is known to
+/// come first: on another day, on a real GPU, they run the other way round.
 class OrderChecker {
  public:
   /// A mistake when the use has no order with an earlier one.

@@ -8,9 +8,11 @@
 
 namespace simgpu {
 
-void PinnedGuards::guard(const Node& node, std::uintptr_t begin, std::uintptr_t end, bool writes) {
+void PinnedGuards::guard(const Node& node, const Use& use, const Block& block) {
+  const auto begin = use.begin == block.begin ? page_down(use.begin) : page_up(use.begin);
+  const auto end = use.end == block.end() ? page_up(use.end) : page_down(use.end);
   if (begin >= end) return;
-  guards_.push_back({begin, end, writes, node.stamp, node.info});
+  guards_.push_back({begin, end, use.writes, node.stamp, node.info});
   protect_again(begin, end);
 }
 
@@ -51,13 +53,13 @@ void PinnedGuards::protect_again(std::uintptr_t begin, std::uintptr_t end) const
   pinned_.protect(run_begin, end, protection);
 }
 
-PinnedGuards::Touched PinnedGuards::touched(std::uintptr_t address, bool host_writes) const {
+const PinnedGuards::Guard* PinnedGuards::guard_at(std::uintptr_t address) const {
+  const Guard* found = nullptr;
   for (const Guard& guard : guards_) {
-    const bool inside = address >= guard.begin && address < guard.end;
-    if (inside && (guard.writes || host_writes)) return {guard.info.get(), guard.writes};
+    if (address < guard.begin || address >= guard.end) continue;
+    if (!found || guard.writes) found = &guard;
   }
-  pinned_.protect(address, address + 1, PROT_READ | PROT_WRITE);
-  return {};
+  return found;
 }
 
 }  // namespace simgpu

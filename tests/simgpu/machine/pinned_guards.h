@@ -1,43 +1,41 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "tests/simgpu/machine/block.h"
 #include "tests/simgpu/machine/node.h"
 #include "tests/simgpu/machine/twin_mapping.h"
+#include "tests/simgpu/machine/use.h"
 
 namespace simgpu {
 
 /// Closes the pages of pinned memory that a copy writes (or makes those that it reads read-only) until the
-/// host has waited for the copy, so that the host is caught when it touches them too early.
+/// host /// has waited for the copy, so that the host is caught when it touches them too early. Only pages
+/// without bytes of anyone else: a system call on a neighbour's bytes would fail with EFAULT, and nobody
+/// would know why.
 class PinnedGuards {
  public:
   explicit PinnedGuards(const TwinMapping& pinned) : pinned_(pinned) {}
 
-  void guard(const Node& node, std::uintptr_t begin, std::uintptr_t end, bool writes);
+  void guard(const Node& node, const Use& use, const Block& block);
 
   /// Opens what the host now knows to be done.
   void release(const VectorClock& host);
   void forget(std::uintptr_t begin, std::uintptr_t end);
 
-  struct Touched {
-    const NodeInfo* by = nullptr;  ///< null: a neighbour on the same page was touched; the page is now open
-    bool copy_writes = false;
-  };
-
-  /// What the host touched too early. For the handler of SIGSEGV: allocates nothing.
-  Touched touched(std::uintptr_t address, bool host_writes) const;
-
- private:
   struct Guard {
-    std::uintptr_t begin;
+    std::uintptr_t begin;  ///< whole pages
     std::uintptr_t end;
     bool writes;
     Stamp stamp;
     NodeInfoPtr info;
   };
 
+  /// Why the host may not touch this yet; null: it may. For the handler of SIGSEGV: allocates nothing.
+  const Guard* guard_at(std::uintptr_t address) const;
+
+ private:
   int protection_of(std::uintptr_t page) const;
   void protect_again(std::uintptr_t begin, std::uintptr_t end) const;
 

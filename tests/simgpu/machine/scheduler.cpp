@@ -71,7 +71,7 @@ void Scheduler::guard_pinned(const Node& node, const std::vector<Use>& uses) {
     const Block* block = memory_.find(use.begin);
     // Mapped memory is there to be watched by the host while the device writes it.
     if (!block || block->kind != Block::Kind::pinned || (block->flags & cudaHostAllocMapped) != 0) continue;
-    guards_.guard(node, use.begin, use.end, use.writes);
+    guards_.guard(node, use, *block);
   }
 }
 

@@ -5,6 +5,7 @@ add_executable(test_simgpu_machine
   machine_host.cpp
   machine_memory.cpp
   machine_order.cpp
+  machine_random_programs.cpp
   machine_streams.cpp
   machine_support.cpp)
 target_link_libraries(test_simgpu_machine PRIVATE simgpu lockstep_catch_main)

@@ -172,6 +172,11 @@ TEST_CASE("calls that wait or allocate are illegal in a capture and invalidate i
           void* pointer = nullptr;
           return cudaMalloc(&pointer, 4);
         }},
+       {"pageable",
+        [](const Capturing& c) {
+          float host = 0;
+          return cudaMemcpyAsync(c.values, &host, 4, cudaMemcpyDefault, c.stream);
+        }},
        {"free", [](const Capturing& c) { return cudaFree(c.others); }}}));
   INFO(name);
   const Capturing c;
