@@ -196,7 +196,7 @@ std::vector<OptionEntry> make_table() {
       text("device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)",
            &O::cuda_graph, {"auto", "on", "off"}),
 
-      text("exchange", "backend", "auto|host|mpi", "how ranks exchange gradients", &O::backend),
+      text("exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", &O::backend),
       real("exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", &O::bucket_cap_mb, 0),
       real("exchange", "first-bucket-mb", "X", "the same for the first bucket", &O::first_bucket_mb, 0),
       on_off("exchange", "no-overlap", "exchange only after backward", &O::no_overlap),
