@@ -54,7 +54,8 @@ class Communicator {
   virtual std::span<std::byte> allocate_arena(std::size_t bytes) = 0;
 
   /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in
-  /// one fixed binary tree over the ranks. The same bits on every rank and in every run. f32 and f64.
+  /// the stream's order. The same bits on every rank and in every run; on the host in one fixed binary tree
+  /// over the ranks. f32 and f64. May return before it is done, with a timing of zeros: see `wait`.
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 
@@ -62,7 +63,7 @@ class Communicator {
   /// far.
   virtual bool on_streams() const { return false; }
   /// Until the stream has come to its end; with its deadline and errors a collective, since sums may lie on
-  /// it.
+  /// it: a GPU's never end when a peer is lost.
   virtual void wait(kernels::Stream& stream) { stream.synchronize(); }
 
   /// For set-up, evaluation and agreement; host memory of any kind.
@@ -94,7 +95,13 @@ struct CommOptions {
   std::string node;  ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
 };
 
-/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened.
+/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened. The arena is in host
+/// memory.
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
+
+/// The same for ranks that compute on `device`, which outlives the group: the arena is in its memory. On GPUs
+/// `auto` takes nccl when each rank has one of its own and NCCL is there, else host; the ranks agree.
+std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
+                                                kernels::Device& device);
 
 }  // namespace lockstep::comm

@@ -1,12 +1,19 @@
 #include <fmt/format.h>
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "comm/communicator.h"
 #include "comm/direct/direct_communicator.h"
 #include "comm/host/host_communicator.h"
 #include "comm/mpi/library.h"
+#include "comm/nccl/library.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/solo_communicator.h"
+#include "comm/staged/staged_communicator.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 
 namespace lockstep::comm {
 namespace {
@@ -30,18 +37,64 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   return std::make_unique<DirectCommunicator>(world, options, std::move(rendezvous), deadline);
 }
 
+/// What a rank says of its GPU: which it is, then why NCCL cannot be loaded.
+struct GpuCard {
+  std::string identity;
+  std::string nccl_problem;
+
+  std::string text() const { return identity + '\n' + nccl_problem; }
+  static GpuCard parse(const std::string& text) {
+    const std::size_t end = text.find('\n');
+    return {text.substr(0, end), text.substr(end + 1)};
+  }
+};
+
+/// Why these ranks cannot meet by NCCL, the same on all of them; empty when they can.
+std::string why_not_nccl(Communicator& group, kernels::Device& device) {
+  const GpuCard mine{gpu_identity(device), nccl_problem()};
+  std::map<std::string, int> owners;
+  int rank = 0;
+  for (const std::string& text : group.all_gather(mine.text())) {
+    const GpuCard card = GpuCard::parse(text);
+    if (!card.nccl_problem.empty()) return fmt::format("rank {}: {}", rank, card.nccl_problem);
+    const auto [owner, is_new] = owners.emplace(card.identity, rank);
+    if (!is_new) return fmt::format("ranks {} and {} share a GPU", owner->second, rank);
+    ++rank;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options) {
   const bool by_mpi = options.backend == "mpi";
+  if (options.backend == "nccl") {
+    throw UsageError("--backend nccl: it sums on GPUs, and this run computes on the CPU; use --backend host");
+  }
   if (!by_mpi && options.backend != "auto" && options.backend != "host") {
-    throw UsageError(
-        fmt::format("--backend {}: not in this version, which has auto, host and mpi", options.backend));
+    throw UsageError(fmt::format("--backend {}: there are auto, nccl, host and mpi", options.backend));
   }
   if (world.size == 1) return make_solo_communicator(world);
   if (by_mpi) return make_mpi_communicator(world, options);
   if (has_several_nodes(world, options)) return join_nodes(world, options);
   return std::make_unique<HostCommunicator>(world, options);
+}
+
+std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
+                                                kernels::Device& device) {
+  if (device.kind() == kernels::DeviceKind::cpu) return make_communicator(world, options);
+  const bool wants_nccl = options.backend == "nccl";
+  CommOptions on_host = options;
+  if (wants_nccl) on_host.backend = "host";
+  auto group = make_communicator(world, on_host);
+  // Alone there is nothing to sum; who asks for NCCL gets it.
+  if (wants_nccl || (options.backend == "auto" && world.size > 1)) {
+    const std::string why_not = why_not_nccl(*group, device);
+    if (why_not.empty()) return make_nccl_communicator(std::move(group), device, options.timeout);
+    if (wants_nccl) throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));
+    if (world.rank == 0) spdlog::warn("exchange through host memory, not by NCCL: {}", why_not);
+  }
+  return std::make_unique<StagedCommunicator>(std::move(group), device);
 }
 
 }  // namespace lockstep::comm

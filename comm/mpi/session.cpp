@@ -1,41 +1,18 @@
 #include "comm/mpi/session.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
-#include <thread>
 
 #include "comm/bootstrap/bootstrap.h"
 #include "comm/mpi/module.h"
+#include "comm/pause.h"
 #include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 
 namespace lockstep::comm {
 namespace {
-
-/// MPI moves data only inside its calls, so `test` is called as often as the compute threads can bear:
-/// without a pause as long as a transfer within a node takes, then less and less.
-class Pause {
- public:
-  void take() {
-    if (Clock::now() - start_ < eager) {
-      sched_yield();
-      return;
-    }
-    std::this_thread::sleep_for(length_);
-    length_ = std::min(longest, length_ * 2);
-  }
-
- private:
-  static constexpr std::chrono::milliseconds eager{1};
-  static constexpr std::chrono::microseconds longest{100};
-  Clock::time_point start_ = Clock::now();
-  std::chrono::microseconds length_{10};
-};
 
 /// MPI_Init ends a process that no launcher of MPI started, or hangs when two claim one rank: look first.
 void check_started_by_mpi(const World& world) {

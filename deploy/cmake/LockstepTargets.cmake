@@ -42,6 +42,24 @@ function(lockstep_test name)
   lockstep_label_test(${name} ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
 endfunction()
 
+# lockstep_cuda_test(NAME LABEL label [TIMEOUT s]): the test program of that name once more, on the GPU or, in a simulated
+# build, on the CUDA machine in software
+function(lockstep_cuda_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "" ${ARGN})
+  if(NOT LOCKSTEP_CUDA)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  if(NOT LOCKSTEP_CUDA STREQUAL "sim")
+    set(ARG_LABEL gpu)
+  endif()
+  add_test(NAME ${name}_cuda COMMAND test_${name})
+  lockstep_label_test(${name}_cuda ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
+  set_tests_properties(${name}_cuda PROPERTIES ENVIRONMENT LOCKSTEP_TEST_DEVICE=cuda)
+endfunction()
+
 # lockstep_label_test(NAME LABEL TIMEOUT s [NEEDS targets ...]): what every ctest entry has, script or program. The
 # folder's name is a second label.
 function(lockstep_label_test name label)

@@ -1,10 +1,11 @@
+#include "kernels/cuda/portability.h"
+
 #include "kernels/cuda/bias_gradient.h"
 
 #include <algorithm>
 
 #include "kernels/base/error.h"
 #include "kernels/check.h"
-#include "kernels/cuda/portability.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -14,7 +15,7 @@ constexpr int depth = 8;   // threads to a column
 
 /// sums[chunk][column]: blockIdx.x names the columns, blockIdx.y the rows.
 __global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const float* dy, float* sums) {
-  __shared__ float parts[depth][width];
+  STATIC_SHARED(float, parts, depth* width);
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + threadIdx.x;
   const std::int64_t begin = blockIdx.y * chunk;
   const std::int64_t all = rows.outer * rows.inner;
@@ -31,10 +32,10 @@ __global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const floa
       }
     }
   }
-  parts[threadIdx.y][threadIdx.x] = sum;
+  parts[threadIdx.y * width + threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= rows.columns) return;
-  for (int other = 1; other < depth; ++other) sum += parts[other][threadIdx.x];
+  for (int other = 1; other < depth; ++other) sum += parts[other * width + threadIdx.x];
   sums[blockIdx.y * rows.columns + column] = sum;
 }
 

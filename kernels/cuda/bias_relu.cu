@@ -1,6 +1,7 @@
+#include "kernels/cuda/portability.h"
+
 #include "kernels/cuda/bias_relu.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/portability.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -1,8 +1,9 @@
 #include "kernels/elementwise.h"
 
+#include "kernels/cuda/portability.h"
+
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/portability.h"
 #include "kernels/op_rules.h"
 
 namespace lockstep::kernels {

@@ -1,7 +1,8 @@
 #include "kernels/loss.h"
 
-#include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/op_rules.h"
 

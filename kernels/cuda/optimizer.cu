@@ -1,8 +1,9 @@
 #include "kernels/optimizer.h"
 
+#include "kernels/cuda/portability.h"
+
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/portability.h"
 #include "kernels/op_rules.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.

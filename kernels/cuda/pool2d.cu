@@ -1,5 +1,7 @@
 #include "kernels/pool2d.h"
 
+#include "kernels/cuda/portability.h"
+
 #include <limits>
 
 #include "kernels/check.h"
@@ -7,7 +9,6 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
 #include "kernels/cuda/pool_walk.h"
-#include "kernels/cuda/portability.h"
 #include "kernels/pool_planes.h"
 
 // Backward gathers: each element of dx looks at the windows that it lies in, in their order. So nothing is

@@ -1,7 +1,8 @@
 #pragma once
 
 /// The one file of kernels/cuda that knows which compiler reads it: nvcc, or a C++ compiler for the CUDA
-/// machine in software. Kernels are plain CUDA C++, but for `launch` and DYNAMIC_SHARED.
+/// machine in software. Sources include it before anything else of CUDA's. Kernels are plain CUDA C++, but
+/// for `launch` and the two ways to shared memory.
 #ifdef __CUDACC__
 
 #include <cuda_runtime.h>
@@ -15,6 +16,9 @@
   extern __shared__ __align__(16) unsigned char lockstep_dynamic_shared_memory[]; \
   T* const name = reinterpret_cast<T*>(lockstep_dynamic_shared_memory)
 
+/// An array in the block's shared memory.
+#define STATIC_SHARED(T, name, count) __shared__ T name[count]
+
 namespace lockstep::kernels {
 
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...). DeviceError if it cannot be launched, or one
@@ -27,24 +31,25 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "a kernel's launch");
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "cannot launch a kernel");
 }
 
 }  // namespace lockstep::kernels
 
 #else
 
-#include "kernels/cuda/handles.h"
 #include "tests/simgpu/language.h"
-#include "tests/simgpu/launch.h"
+
+#include "kernels/cuda/handles.h"
 
 namespace lockstep::kernels {
 
+/// simgpu::LaunchExtent: a dim3 that knows the line of the launch.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, Arguments&&... arguments) {
+void launch(void (*kernel)(Parameters...), const simgpu::LaunchExtent& grid, dim3 block,
+            std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   check(simgpu::launch(kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...),
-        "a kernel's launch");
+        "cannot launch a kernel");
 }
 
 }  // namespace lockstep::kernels

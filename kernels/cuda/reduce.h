@@ -20,7 +20,7 @@ __device__ Value reduce(Value value, Combine combine) {
   static_assert(threads >= 32 && threads <= 1024 && (threads & (threads - 1)) == 0);
   for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) value = combine(value, exchange(value, lane_mask));
   if constexpr (threads > 32) {
-    __shared__ Value warps[threads / 32];
+    STATIC_SHARED(Value, warps, threads / 32);
     if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
     __syncthreads();
     value = warps[0];

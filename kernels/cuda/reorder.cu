@@ -1,5 +1,7 @@
 #include "kernels/reorder.h"
 
+#include "kernels/cuda/portability.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -8,7 +10,6 @@
 #include "kernels/check.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/portability.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -16,6 +16,7 @@ struct Part {
 inline constexpr std::array parts{
     Part{"kernels/base", ""},
     Part{"kernels", ""},
+    Part{"kernels/cuda/portability.h", "kernels tests/simgpu"},  // the compiler of a simulated build
     Part{"comm/world.h", ""},
     Part{"comm/fd.h", ""},
     Part{"kernels/base/signals_blocked.h", ""},
@@ -26,6 +27,7 @@ inline constexpr std::array parts{
     Part{"model", "kernels"},
     Part{"runtime", "kernels comm data model"},
     Part{"launcher", "kernels/base comm/world.h comm/bootstrap comm/store"},
+    Part{"tests/simgpu", "kernels tests"},
     Part{"tests", "kernels comm data model runtime launcher"},
 };
 

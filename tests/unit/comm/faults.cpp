@@ -208,6 +208,8 @@ TEST_CASE("several nodes and unknown backends are refused", "[comm]") {
   World world = local_world(0, 4, fresh_run_id());
   world.local_size = 2;
   CHECK_THROWS_AS(make_communicator(world, timeout(1)), UsageError);
-  CHECK_THROWS_AS(make_communicator(local_world(0, 2, "x"), {.timeout = Seconds(1), .backend = "nccl"}),
-                  UsageError);
+  for (const char* backend : {"nccl", "gloo"}) {
+    CHECK_THROWS_AS(make_communicator(local_world(0, 2, "x"), {.timeout = Seconds(1), .backend = backend}),
+                    UsageError);
+  }
 }

@@ -1,8 +1,14 @@
 #include "kernels/device.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <numeric>
+#include <span>
+#include <string>
 
+#include "kernels/base/error.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep::kernels;
@@ -22,8 +28,8 @@ TEST_CASE("device memory is aligned, zeroed, and counted") {
   CHECK(device().allocated_bytes() == before);
 }
 
-TEST_CASE("all threads of the device flush denormals") {
-  device();
+TEST_CASE("all threads of the CPU flush denormals") {
+  const auto cpu = make_cpu_device(2);
   int kept = 0;
 #pragma omp parallel reduction(+ : kept)
   {
@@ -35,10 +41,60 @@ TEST_CASE("all threads of the device flush denormals") {
 }
 
 TEST_CASE("a device says what it is") {
-  CHECK(device().kind() == DeviceKind::cpu);
-  CHECK(device().threads() == 2);
+  const bool cpu = device().kind() == DeviceKind::cpu;
+  CHECK(device().threads() == (cpu ? 2 : 1));
   CHECK(!device().name().empty());
   CHECK(!device().instruction_set().empty());
+  if (!cpu) CHECK(device().instruction_set().starts_with("sm_"));
+}
+
+TEST_CASE("host memory of the device is zeroed, and copies take it there and back") {
+  constexpr std::size_t count = 1 << 16;
+  const auto there = device().allocate_host(count * sizeof(int));
+  const auto back = device().allocate_host(count * sizeof(int));
+  const auto memory = device().allocate(count * sizeof(int));
+  const std::span numbers(static_cast<int*>(there->data()), count);
+  REQUIRE(std::ranges::count(numbers, 0) == count);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  const auto stream = device().make_stream(StreamPriority::high);
+  device().copy_to_device(memory->data(), there->data(), there->bytes(), *stream);
+  device().copy_to_host(back->data(), memory->data(), back->bytes(), *stream);
+  stream->synchronize();
+  CHECK(std::memcmp(there->data(), back->data(), there->bytes()) == 0);
+  CHECK(device().allocate_host(0)->bytes() == 0);
+}
+
+TEST_CASE("an event orders two streams and the host") {
+  const int host[] = {1, 2, 3};
+  int back[3] = {};
+  const auto memory = device().allocate(sizeof host);
+  const auto writes = device().make_stream();
+  const auto reads = device().make_stream();
+  const auto written = device().make_event();
+  const auto read = device().make_event();
+  device().copy_to_device(memory->data(), host, sizeof host, *writes);
+  writes->record(*written);
+  reads->wait(*written);
+  device().copy_to_host(back, memory->data(), sizeof back, *reads);
+  reads->record(*read);
+  read->synchronize();
+  CHECK(read->reached());
+  CHECK(written->reached());
+  CHECK(back[2] == 3);
+}
+
+TEST_CASE("memory that the device does not have is refused with what was wanted and what is free") {
+  const std::size_t wanted = std::size_t{1} << 60;
+  try {
+    const auto memory = device().allocate(wanted);
+    FAIL("allocated " << memory->bytes() << " bytes");
+  } catch (const lockstep::DeviceError& error) {
+    const std::string message = error.what();
+    INFO(message);
+    CHECK(message.find(std::to_string(wanted)) != std::string::npos);
+    CHECK(message.find("smaller batch") != std::string::npos);
+  }
+  CHECK(device().allocate(64)->bytes() == 64);
 }
 
 TEST_CASE("copies") {

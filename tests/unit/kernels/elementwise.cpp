@@ -1,5 +1,7 @@
 #include "kernels/elementwise.h"
 
+#include <array>
+
 #include "kernels/reorder.h"
 #include "tests/unit/kernels/reference.h"
 
@@ -25,6 +27,27 @@ TEST_CASE("relu keeps a NaN, as PyTorch's does") {
   const auto y = run(ReluForward{}, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::plain)[0];
   CHECK(std::isnan(y.data[0]));
   CHECK(y.data[1] == 0);
+}
+
+TEST_CASE("reorder between every two orders of the dimensions") {
+  const Shape shape{2, 5, 3, 4};
+  const Values x = random_values(shape, 4);
+  const std::vector<std::array<std::size_t, 4>> orders{
+      {0, 1, 2, 3}, {0, 2, 3, 1}, {3, 2, 1, 0}, {1, 0, 3, 2}};
+  const auto ordered = [&](const std::array<std::size_t, 4>& order) {
+    Layout layout = Layout::plain(shape);
+    std::int64_t stride = 1;
+    for (std::size_t i = 4; i-- > 0; stride *= shape[order[i]]) layout.strides[order[i]] = stride;
+    return layout;
+  };
+  for (const auto& from : orders) {
+    for (const auto& to : orders) {
+      KernelIo io = make_io({x}, {shape}, Layouts::chosen);
+      io.inputs[0].layout = ordered(from);
+      io.outputs[0].layout = ordered(to);
+      require_close(run_prepared(prepare(device(), Reorder{}, io), io, {x})[0], x, 0);
+    }
+  }
 }
 
 TEST_CASE("reorder there and back changes nothing and writes zero padding") {

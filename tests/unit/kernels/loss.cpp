@@ -76,7 +76,7 @@ StepState state_of(std::int32_t valid, float scale = 0.25F) {
 
 TEST_CASE("softmax cross-entropy: loss, count, gradient by finite differences") {
   for (const float smoothing : {0.0F, 0.1F}) {
-    for (const std::int64_t classes : {2, 10, 17, 1000}) {
+    for (const std::int64_t classes : {2, 10, 17, 1000, 1500}) {
       Values logits = random_values({7, classes}, 8);
       for (double& value : logits.data) value *= 4;
       std::vector<std::int64_t> targets;
@@ -144,6 +144,32 @@ TEST_CASE("mean squared error and its gradient") {
   CHECK(got.control.targets == 6);
   const Outcome eval = run_loss(MeanSquaredErrorEval{}, y, targets, DType::f32, y.shape, state_of(6), false);
   CHECK(eval.control.loss == got.control.loss);
+}
+
+TEST_CASE("the rows of a great batch are summed, and to the same bits each time") {
+  constexpr std::int64_t rows = 777;
+  const Values logits = random_values({rows, 10}, 13);
+  std::vector<std::int64_t> targets;
+  for (std::int64_t row = 0; row < rows; ++row) targets.push_back(row % 10);
+  const Outcome got = cross_entropy(logits, targets, state_of(700));
+  CHECK(got.control.loss == Approx(0.25 * reference(logits, targets, 700, 0)).epsilon(1e-5));
+  CHECK(got.control.targets == 700);
+  const Outcome again = cross_entropy(logits, targets, state_of(700));
+  CHECK(std::memcmp(&got.control, &again.control, sizeof(ControlBlock)) == 0);
+}
+
+TEST_CASE("mean squared error of long rows") {
+  const Values y = random_values({3, 2000}, 14);
+  const Values target = random_values({3, 2000}, 15);
+  const std::vector<float> targets(target.data.begin(), target.data.end());
+  const Outcome got = run_loss(MeanSquaredError{}, y, targets, DType::f32, y.shape, state_of(2));
+  double loss = 0;
+  for (std::size_t i = 0; i < 6000; ++i) {
+    const double difference = y.data[i] - target.data[i];
+    if (i < 4000) loss += difference * difference / 2000;
+    REQUIRE(got.gradient[i] == Approx(i < 4000 ? 0.25 * 2 * difference / 2000 : 0).margin(1e-9));
+  }
+  CHECK(got.control.loss == Approx(0.25 * loss));
 }
 
 TEST_CASE("evaluation computes the same loss without a gradient") {

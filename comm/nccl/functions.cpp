@@ -1,0 +1,61 @@
+#include "comm/nccl/functions.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr int oldest_version = 21900;
+constexpr const char* mend = "install libnccl2, or use --backend host";
+
+template <class Function>
+void look_up(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+template <class Function>
+void require(void* library, const char* name, Function& function) {
+  look_up(library, name, function);
+  if (function == nullptr) throw DeviceError(fmt::format("NCCL has no {}: {}", name, mend));
+}
+
+NcclFunctions load() {
+  // It starts threads and exit handlers: it stays.
+  void* const library = dlopen(LOCKSTEP_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) throw DeviceError(fmt::format("NCCL cannot be loaded: {}; {}", mend, dlerror()));
+
+  NcclFunctions nccl{};
+  decltype(&ncclGetVersion) get_version = nullptr;
+  require(library, "ncclGetVersion", get_version);
+  get_version(&nccl.version);
+  if (nccl.version < oldest_version) {
+    throw DeviceError(
+        fmt::format("NCCL is of version {}, 2.19 is the oldest that will do: {}", nccl.version, mend));
+  }
+  require(library, "ncclGetUniqueId", nccl.get_unique_id);
+  require(library, "ncclCommInitRankConfig", nccl.init_rank);
+  require(library, "ncclCommGetAsyncError", nccl.get_async_error);
+  require(library, "ncclGetErrorString", nccl.error_string);
+  require(library, "ncclGetLastError", nccl.last_error);
+  require(library, "ncclAllReduce", nccl.all_reduce);
+  require(library, "ncclCommFinalize", nccl.finalize);
+  require(library, "ncclCommDestroy", nccl.destroy);
+  require(library, "ncclCommAbort", nccl.abort);
+  require(library, "ncclMemAlloc", nccl.allocate);
+  require(library, "ncclMemFree", nccl.free);
+  look_up(library, "ncclCommWindowRegister", nccl.register_window);
+  look_up(library, "ncclCommWindowDeregister", nccl.deregister_window);
+  return nccl;
+}
+
+}  // namespace
+
+const NcclFunctions& nccl_functions() {
+  static const NcclFunctions functions = load();
+  return functions;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+
+namespace lockstep::comm {
+
+/// NCCL's functions, from the library that this process loads when it first asks: a run on one GPU needs no
+/// NCCL, and what newer versions add is used where it is there.
+struct NcclFunctions {
+  int version = 0;  ///< 22809 for 2.28.9
+
+  decltype(&ncclGetUniqueId) get_unique_id;
+  decltype(&ncclCommInitRankConfig) init_rank;
+  decltype(&ncclCommGetAsyncError) get_async_error;
+  decltype(&ncclGetErrorString) error_string;
+  decltype(&ncclGetLastError) last_error;
+  decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclCommFinalize) finalize;
+  decltype(&ncclCommDestroy) destroy;
+  decltype(&ncclCommAbort) abort;
+  decltype(&ncclMemAlloc) allocate;
+  decltype(&ncclMemFree) free;
+
+  /// Since 2.27; null before. Types of our own, since headers before that have none.
+  using Window = void*;
+  ncclResult_t (*register_window)(ncclComm_t, void* address, std::size_t bytes, Window*, int flags);
+  ncclResult_t (*deregister_window)(ncclComm_t, Window);
+};
+
+/// NCCL_WIN_COLL_SYMMETRIC: every rank registers the same bytes, and all of them do.
+inline constexpr int symmetric_window = 1;
+
+/// DeviceError when there is no NCCL, or one before 2.19.
+const NcclFunctions& nccl_functions();
+
+}  // namespace lockstep::comm

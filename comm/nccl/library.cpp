@@ -1,0 +1,40 @@
+#include "comm/nccl/library.h"
+
+#include <utility>
+
+#include "comm/nccl/module.h"
+#include "kernels/base/error.h"
+#include "kernels/base/load_module.h"
+
+namespace lockstep::comm {
+namespace {
+
+const NcclModule& loaded_module() {
+  const auto entry = reinterpret_cast<NcclModuleEntry>(
+      load_module_entry({.file = "liblockstep_cuda.so",
+                         .symbol = nccl_module_symbol,
+                         .mend = "install CUDA's runtime libraries, or use --backend host"}));
+  if (entry()->layout == nccl_module_layout) return *entry();
+  throw DeviceError("liblockstep_cuda.so is of another version of Lockstep: install both from one build");
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> inner,
+                                                     kernels::Device& device, Seconds timeout) {
+  return loaded_module().make_communicator(std::move(inner), device, timeout);
+}
+
+std::string gpu_identity(kernels::Device& device) {
+  return loaded_module().gpu_identity(device);
+}
+
+std::string nccl_problem() {
+  return loaded_module().problem();
+}
+
+std::string_view nccl_in_this_build() {
+  return "built in";
+}
+
+}  // namespace lockstep::comm

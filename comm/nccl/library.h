@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "comm/communicator.h"
+
+namespace lockstep::comm {
+
+/// `--backend nccl`: sums on the GPUs, one rank per GPU, asynchronously in the given stream; everything else
+/// by `inner`, a group on the host's side. `device` is a GPU and outlives the group. NCCL is loaded here and
+/// not before. UsageError when this build has no CUDA, DeviceError when NCCL is missing or too old, CommError
+/// when ranks share a GPU or do not come.
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> inner,
+                                                     kernels::Device& device, Seconds timeout);
+
+/// Which GPU `device` is and how NCCL sees its host: ranks with equal texts cannot meet by NCCL.
+std::string gpu_identity(kernels::Device& device);
+
+/// Why NCCL cannot be loaded here; empty when it can, and then it is.
+std::string nccl_problem();
+
+/// For `trainer devices`: "built in" or what to do about it. Loads nothing.
+std::string_view nccl_in_this_build();
+
+}  // namespace lockstep::comm

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/decorated_communicator.h"
+#include "comm/nccl/arena.h"
+#include "comm/nccl/group.h"
+#include "comm/nccl/progress.h"
+
+namespace lockstep::comm {
+
+/// Sums by NCCL on the GPUs. An all-reduce returns once it is on its stream, with a timing of zeros; `wait`
+/// notices what a stream cannot tell: a lost peer, an error of NCCL's, a deadline. Failures are agreed on
+/// through the inner group; then every rank aborts its own communicator, from a thread that is in no call of
+/// NCCL's, so that no kernel waits for ever.
+class NcclCommunicator final : public DecoratedCommunicator {
+ public:
+  NcclCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device, Seconds timeout);
+  ~NcclCommunicator() override;
+
+  std::string_view backend() const override { return "nccl"; }
+  bool on_streams() const override { return true; }
+  std::span<std::byte> allocate_arena(std::size_t bytes) override;
+  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+                            kernels::Stream& stream) override;
+  void wait(kernels::Stream& stream) override;
+  void watch(WatchHooks hooks) override;
+
+ private:
+  Deadline deadline() const { return Deadline::in(timeout_); }
+  ncclUniqueId agree_on_id();
+  std::optional<std::string> problem(const Deadline& deadline);
+  [[noreturn]] void fail(const std::string& reason);
+  std::string first_cause(const std::string& reason);
+  void close();
+
+  const NcclFunctions& nccl_;
+  const Seconds timeout_;
+  std::unique_ptr<kernels::Stream> own_stream_;
+  std::shared_ptr<NcclProgress> progress_;
+  std::optional<NcclGroup> group_;
+  std::optional<NcclArena> arena_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,34 @@
+// What a build without CUDA answers.
+#include "comm/nccl/library.h"
+
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::string_view mend = "not built in: configure with -DLOCKSTEP_CUDA=ON";
+
+[[noreturn]] void refuse() {
+  throw UsageError("NCCL is " + std::string(mend));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator>, kernels::Device&,
+                                                     Seconds) {
+  refuse();
+}
+
+std::string gpu_identity(kernels::Device&) {
+  refuse();
+}
+
+std::string nccl_problem() {
+  return "NCCL is " + std::string(mend);
+}
+
+std::string_view nccl_in_this_build() {
+  return mend;
+}
+
+}  // namespace lockstep::comm

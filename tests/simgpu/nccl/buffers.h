@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+
+#include "tests/simgpu/nccl/library.h"
+
+namespace simgpu::nccl {
+
+/// This process's memory from ncclMemAlloc, and what is registered with communicators.
+class Buffers {
+ public:
+  static Buffers& instance();
+
+  void* allocate(std::size_t bytes);
+  void free(void* address);
+  /// True within memory of ncclMemAlloc.
+  bool owns(const void* address);
+
+  void* register_for(const CommunicatorPtr& rank, void* address, bool as_window);
+  void deregister(const CommunicatorPtr& rank, void* handle, bool as_window);
+
+ private:
+  struct Allocation {
+    void* from_cuda;
+    std::size_t bytes;
+  };
+  struct Registration {
+    CommunicatorPtr rank;
+    void* address;
+    bool is_window;
+  };
+
+  const Allocation* allocation_of(const void* address) const;
+
+  std::mutex mutex_;
+  std::map<const std::byte*, Allocation> allocations_;
+  std::map<std::uintptr_t, Registration> registrations_;
+  std::uintptr_t handles_ = 0;
+};
+
+}  // namespace simgpu::nccl

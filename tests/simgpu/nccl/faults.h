@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+namespace simgpu::nccl {
+
+/// How often a non-blocking call answers ncclInProgress before it is done: 0 to 3 times, by SIMGPU_NCCL_SEED
+/// (default 0), the rank and the number of the call.
+class Polls {
+ public:
+  explicit Polls(int rank);
+  int draw();
+
+ private:
+  std::uint64_t state_;
+};
+
+/// SIMGPU_NCCL_FAIL_AT=n or n@rank: the n-th collective (from 1) ends in an asynchronous error, on every rank
+/// or on that one.
+bool fails_at(std::uint64_t collective, int rank);
+
+/// SIMGPU_NCCL_DEAD_PEER=error: a lost peer is an asynchronous error. Without it ranks wait for ever, as NCCL
+/// mostly does for peers of its own node.
+bool dead_peer_is_error();
+
+}  // namespace simgpu::nccl

@@ -1,0 +1,90 @@
+#include <array>
+
+#include "kernels/cuda/dnn.h"
+#include "tests/simgpu/tests/machine_support.h"
+#include "tests/support/catch.h"
+
+namespace simgpu::test {
+namespace {
+
+using lockstep::DType;
+using lockstep::kernels::ConvolutionSpec;
+using lockstep::kernels::DnnCall;
+using lockstep::kernels::prepare_convolution;
+using lockstep::kernels::TensorDesc;
+using Pass = ConvolutionSpec::Pass;
+
+TensorDesc plain(lockstep::Shape shape) {
+  return {DType::f32, std::move(shape), {}};
+}
+
+/// One picture of three pixels in a row, a window of two, one channel: small enough to compute by hand.
+ConvolutionSpec small(Pass pass) {
+  return {.pass = pass,
+          .geometry = {},
+          .x = plain({1, 1, 1, 3}),
+          .w = plain({1, 1, 1, 2}),
+          .y = plain({1, 1, 1, 2})};
+}
+
+float* on_device(const std::vector<float>& values) {
+  float* device = make_floats(values.size());
+  set_floats(device, values);
+  return device;
+}
+
+/// The last operand after the call.
+std::vector<float> result_of(const DnnCall& call, const std::vector<void*>& operands, std::size_t elements) {
+  call.launch(operands, make_floats(call.workspace_bytes() / sizeof(float)), make_stream());
+  return read_floats(static_cast<float*>(operands.back()), elements);
+}
+
+}  // namespace
+
+TEST_CASE("a convolution forward, bare and with bias and relu") {
+  const FreshMachine fresh;
+  float* const x = on_device({1, 2, 4});
+  float* const w = on_device({1, -1});
+  float* const b = on_device({1.5F});
+  float* const y = make_floats(2);
+  ConvolutionSpec spec = small(Pass::forward);
+  CHECK(result_of(*prepare_convolution(spec), {x, w, y}, 2) == std::vector<float>{-1, -2});
+  spec.bias = true;
+  CHECK(result_of(*prepare_convolution(spec), {x, w, b, y}, 2) == std::vector<float>{0.5F, -0.5F});
+  spec.relu = true;
+  CHECK(result_of(*prepare_convolution(spec), {x, w, b, y}, 2) == std::vector<float>{0.5F, 0});
+}
+
+TEST_CASE("a convolution's gradients") {
+  const FreshMachine fresh;
+  float* const x = on_device({1, 2, 4});
+  float* const w = on_device({1, -1});
+  float* const dy = on_device({10, 100});
+  CHECK(result_of(*prepare_convolution(small(Pass::backward_data)), {dy, w, make_floats(3)}, 3) ==
+        std::vector<float>{10, 90, -100});
+  CHECK(result_of(*prepare_convolution(small(Pass::backward_weights)), {x, dy, make_floats(2)}, 2) ==
+        std::vector<float>{210, 420});
+}
+
+TEST_CASE("a convolution's operands are device memory") {
+  const FreshMachine fresh;
+  std::vector<float> host(3);
+  const auto call = prepare_convolution(small(Pass::forward));
+  const std::array<void*, 3> operands{host.data(), make_floats(2), make_floats(2)};
+  float* const workspace = make_floats(call->workspace_bytes() / sizeof(float));
+  CHECK(mistake_in([&] { call->launch(operands, workspace, make_stream()); }) == "host pointer");
+}
+
+TEST_CASE("a library may lack a fused plan for groups") {
+  ConvolutionSpec spec{.pass = Pass::forward,
+                       .geometry = {.groups = 2},
+                       .x = plain({1, 2, 3, 3}),
+                       .w = plain({2, 1, 1, 1}),
+                       .y = plain({1, 2, 3, 3}),
+                       .bias = true};
+  CHECK(prepare_convolution(spec) == nullptr);
+  spec.bias = false;
+  CHECK(prepare_convolution(spec) != nullptr);
+}
+
+}  // namespace simgpu::test

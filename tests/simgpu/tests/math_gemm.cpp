@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/gemm.h"
+#include "tests/simgpu/tests/machine_support.h"
+#include "tests/support/catch.h"
+
+namespace simgpu::test {
+namespace {
+
+using lockstep::kernels::Gemm;
+using lockstep::kernels::GemmSpec;
+using lockstep::kernels::prepare_gemm;
+using Epilogue = GemmSpec::Epilogue;
+
+/// Small whole numbers, some below zero: products and their sums are exact.
+std::vector<float> whole_numbers(std::int64_t count, int seed) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>((i * 7 + seed) % 11 - 5));
+  return values;
+}
+
+struct Problem {
+  GemmSpec spec;
+  std::vector<float> a, b, c, vector;
+
+  explicit Problem(const GemmSpec& s)
+      : spec(s),
+        a(whole_numbers(s.m * s.k, 1)),
+        b(whole_numbers(s.k * s.n, 2)),
+        c(whole_numbers(s.m * s.n, 3)),
+        vector(whole_numbers(std::max(s.m, s.n), 4)) {}
+
+  float at_a(std::int64_t row, std::int64_t i) const {
+    return a[static_cast<std::size_t>(spec.transpose_a ? i * spec.m + row : row * spec.k + i)];
+  }
+  float at_b(std::int64_t i, std::int64_t column) const {
+    return b[static_cast<std::size_t>(spec.transpose_b ? column * spec.k + i : i * spec.n + column)];
+  }
+
+  std::vector<float> product() const {
+    std::vector<float> result;
+    for (std::int64_t row = 0; row < spec.m; ++row) {
+      for (std::int64_t column = 0; column < spec.n; ++column) {
+        float sum = spec.accumulate ? c[static_cast<std::size_t>(row * spec.n + column)] : 0;
+        for (std::int64_t i = 0; i < spec.k; ++i) sum += at_a(row, i) * at_b(i, column);
+        const bool biased = spec.epilogue == Epilogue::bias || spec.epilogue == Epilogue::bias_relu;
+        if (biased) sum += vector[static_cast<std::size_t>(column)];
+        const bool cut = spec.epilogue == Epilogue::relu || spec.epilogue == Epilogue::bias_relu;
+        result.push_back(cut ? std::max(sum, 0.0F) : sum);
+      }
+    }
+    return result;
+  }
+
+  std::vector<float> bias_gradient() const {
+    std::vector<float> result;
+    for (std::int64_t row = 0; row < spec.m; ++row) {
+      float sum = 0;
+      for (std::int64_t i = 0; i < spec.k; ++i) sum += at_a(row, i);
+      result.push_back(sum);
+    }
+    return result;
+  }
+};
+
+float* on_device(const std::vector<float>& values) {
+  float* device = make_floats(values.size());
+  set_floats(device, values);
+  return device;
+}
+
+/// A problem whose operands lie on the device, and all that a launch needs.
+struct Launch {
+  explicit Launch(const Problem& p)
+      : gemm(prepare_gemm(p.spec)),
+        a(on_device(p.a)),
+        b(on_device(p.b)),
+        c(on_device(p.c)),
+        vector(on_device(p.vector)),
+        workspace(make_floats(gemm->workspace_bytes() / sizeof(float))) {}
+
+  void run() const { gemm->launch({a, b, c, vector}, workspace, make_stream()); }
+
+  std::shared_ptr<const Gemm> gemm;
+  float *a, *b, *c, *vector, *workspace;
+};
+
+}  // namespace
+
+TEST_CASE("products with every transposition and epilogue, overwriting and adding") {
+  const FreshMachine fresh;
+  const bool transpose_a = GENERATE(false, true);
+  const bool transpose_b = GENERATE(false, true);
+  const bool accumulate = GENERATE(false, true);
+  const Epilogue epilogue =
+      GENERATE(Epilogue::none, Epilogue::relu, Epilogue::bias, Epilogue::bias_relu, Epilogue::bias_gradient);
+  const Problem problem({5, 7, 12, transpose_a, transpose_b, epilogue, accumulate});
+  const Launch launch(problem);
+  launch.run();
+  CHECK(read_floats(launch.c, problem.c.size()) == problem.product());
+  if (epilogue == Epilogue::bias_gradient) {
+    CHECK(read_floats(launch.vector, static_cast<std::size_t>(problem.spec.m)) == problem.bias_gradient());
+  }
+}
+
+TEST_CASE("a library may lack the fused bias gradient of a shape") {
+  const FreshMachine fresh;
+  CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13, .epilogue = Epilogue::bias_gradient}) == nullptr);
+  CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13}) != nullptr);
+}
+
+TEST_CASE("a product's operands are aligned device memory") {
+  const FreshMachine fresh;
+  const Problem problem({4, 4, 4});
+  Launch launch(problem);
+  CHECK(mistake_in([&] { launch.run(); }) == "none");
+  float* const whole = launch.b;
+  launch.b = whole + 1;
+  CHECK(mistake_in([&] { launch.run(); }) == "misaligned operand");
+  std::vector<float> host = problem.b;
+  launch.b = host.data();
+  CHECK(mistake_in([&] { launch.run(); }) == "host pointer");
+}
+
+TEST_CASE("a workspace that is an operand too spoils the product") {
+  const FreshMachine fresh;
+  const Problem problem({16, 16, 32});
+  Launch launch(problem);
+  launch.workspace = launch.a;
+  launch.run();
+  CHECK(std::isnan(read_floats(launch.c, 1)[0]));
+}
+
+}  // namespace simgpu::test

@@ -1,0 +1,91 @@
+#include <cstring>
+
+#include "comm/staged/staged_communicator.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+#include "tests/unit/comm/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+using tests::contains;
+
+namespace {
+
+const CommOptions ten_seconds{.timeout = Seconds(10)};
+
+/// A group of threads, each with the CPU in the part of a GPU.
+std::vector<std::string> run_staged(int size,
+                                    const std::function<void(Communicator&, kernels::Stream&)>& body) {
+  const std::string run_id = fresh_run_id();
+  return run_threads(size, [&](int rank) {
+    const auto device = kernels::make_cpu_device(1);
+    const auto stream = device->make_stream();
+    StagedCommunicator group(make_communicator(local_world(rank, size, run_id), ten_seconds), *device);
+    body(group, *stream);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("sums through the host have the host's bits", "[comm]") {
+  const int size = GENERATE(1, 2, 3);
+  const auto errors = run_staged(size, [](Communicator& group, kernels::Stream& stream) {
+    constexpr std::size_t offset = 128;
+    constexpr std::size_t count = 20000;
+    const auto arena = group.allocate_arena(offset + count * sizeof(float) + 64);
+    auto* const values = reinterpret_cast<float*>(arena.data() + offset);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      for (std::size_t i = 0; i < count; ++i) values[i] = element<float>(group.world().rank, i);
+      group.all_reduce(offset, count, DType::f32, {}, stream);
+      group.wait(stream);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float expected = reference<float>(0, group.world().size, i);
+        if (std::memcmp(&values[i], &expected, sizeof(float)) != 0) throw std::runtime_error("sum");
+      }
+    }
+    for (const std::byte* byte = arena.data(); byte < arena.data() + offset; ++byte) {
+      if (*byte != std::byte{0}) throw std::runtime_error("wrote before the range");
+    }
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+TEST_CASE("the arena of a staged group is the device's, zeroed", "[comm]") {
+  const int size = GENERATE(1, 2);
+  const auto errors = run_staged(size, [](Communicator& group, kernels::Stream&) {
+    const auto arena = group.allocate_arena(100000);
+    if (arena.size() != 100000) throw std::runtime_error("size");
+    for (const std::byte byte : arena) {
+      if (byte != std::byte{0}) throw std::runtime_error("not zero");
+    }
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+TEST_CASE("what is no sum of gradients is the inner group's", "[comm]") {
+  const auto errors = run_staged(2, [](Communicator& group, kernels::Stream&) {
+    double value = group.world().rank + 1;
+    group.all_reduce_sum(std::span(&value, 1));
+    if (value != 3) throw std::runtime_error("sum");
+    if (group.all_gather(group.world().rank == 0 ? "a" : "b") != std::vector<std::string>{"a", "b"}) {
+      throw std::runtime_error("all_gather");
+    }
+    std::byte byte{static_cast<unsigned char>(group.world().rank)};
+    group.broadcast(std::span(&byte, 1), 1);
+    if (byte != std::byte{1}) throw std::runtime_error("broadcast");
+    if (group.backend() != "host") throw std::runtime_error("backend");
+    if (group.world().rank == 1) group.abort("no more data");
+    group.barrier();
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, contains("rank 1: no more data"));
+}
+
+TEST_CASE("ranges outside of a staged arena are refused", "[comm]") {
+  const auto errors = run_staged(2, [](Communicator& group, kernels::Stream& stream) {
+    group.allocate_arena(1024);
+    group.all_reduce(512, 129, DType::f32, {}, stream);
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, contains("not in the arena"));
+}
