@@ -46,9 +46,9 @@ TEST_CASE("atomicInc and atomicDec turn over at their bounds") {
 }
 
 TEST_CASE("atomics add in the half types") {
-  auto half = __float2half(1.5f);
-  atomicAdd(&half, __float2half(2.0f));
-  CHECK(__half2float(half) == 3.5f);
+  auto number = __float2half(1.5f);
+  atomicAdd(&number, __float2half(2.0f));
+  CHECK(__half2float(number) == 3.5f);
   auto pair = __floats2bfloat162_rn(1.0f, 2.0f);
   atomicAdd(&pair, __floats2bfloat162_rn(0.5f, -4.0f));
   CHECK(__bfloat162float(pair.x) == 1.5f);

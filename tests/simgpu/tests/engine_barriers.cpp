@@ -79,12 +79,12 @@ TEST_CASE("a barrier without a thread that has returned is a mistake, unless tha
 }
 
 TEST_CASE("after a mistake the next grid runs as if nothing had been") {
-  const auto half = [] {
+  const auto half_of_them = [] {
     if (threadIdx.x < 16) __syncthreads();
   };
   std::vector<int> in(256, 3), out(256);
   for (int round = 0; round < 3; ++round) {
-    CHECK(mistake_of(1, 32, half).kind == "exited thread");
+    CHECK(mistake_of(1, 32, half_of_them).kind == "exited thread");
     test::run(1, 256, [&] { reverse(in.data(), out.data()); });
     CHECK(out == in);
   }
