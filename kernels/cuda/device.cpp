@@ -7,6 +7,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/graph.h"
 #include "kernels/cuda/stream.h"
 
@@ -61,8 +63,8 @@ class CudaDevice final : public Backend<Cuda> {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
     name_ = properties.name;
-    instruction_set_ = fmt::format("sm_{}{} cuda {}.{}", properties.major, properties.minor, runtime / 1000,
-                                   runtime % 1000 / 10);
+    instruction_set_ = fmt::format("sm_{}{}, CUDA {}.{}, {}, {}", properties.major, properties.minor,
+                                   runtime / 1000, runtime % 1000 / 10, gemm_library(), dnn_library());
     check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
           "cannot read the streams' priorities");
   }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/stream.h"
 
 namespace lockstep::kernels {
@@ -53,8 +55,8 @@ std::string list_cuda_versions() {
   int runtime = 0;
   check(cudaDriverGetVersion(&driver), "cannot read the driver's version");
   check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
-  const std::string built = "CUDA " + version(runtime);
-  return driver == 0 ? built + ", no driver" : built + ", driver for CUDA " + version(driver);
+  return fmt::format("CUDA {}, {}, {}, {}", version(runtime), gemm_library(), dnn_library(),
+                     driver == 0 ? "no driver" : "driver for CUDA " + version(driver));
 }
 
 }  // namespace lockstep::kernels

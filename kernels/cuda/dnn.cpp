@@ -186,4 +186,9 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
                   spec.w.layout_or_plain().str(), spec.geometry.groups, obstacle));
 }
 
+std::string dnn_library() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 }  // namespace lockstep::kernels

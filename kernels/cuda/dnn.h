@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "kernels/conv2d.h"
 #include "kernels/cuda/precision.h"
@@ -38,5 +39,8 @@ struct ConvolutionSpec {
 /// For the current device. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan
 /// for this with bias or relu; DeviceError if it has none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec);
+
+/// The library behind it with its version, which its bits depend on.
+std::string dnn_library();
 
 }  // namespace lockstep::kernels

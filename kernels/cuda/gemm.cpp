@@ -162,4 +162,9 @@ std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
                   spec.m, spec.k, spec.k, spec.n, name_of(spec.dtype)));
 }
 
+std::string gemm_library() {
+  const std::size_t version = cublasLtGetVersion();
+  return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 }  // namespace lockstep::kernels

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/base/dtype.h"
 #include "kernels/cuda/precision.h"
@@ -44,5 +45,8 @@ class Gemm {
 /// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
 /// gradient.
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec);
+
+/// The library behind it with its version, which its bits depend on.
+std::string gemm_library();
 
 }  // namespace lockstep::kernels

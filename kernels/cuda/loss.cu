@@ -48,6 +48,7 @@ struct CrossEntropy {
   using Target = std::int64_t;
   std::int64_t columns;
   float smoothing;
+  float certain;  ///< 1 - smoothing
 
   __device__ const Target* of_row(const Target* targets, std::int64_t row) const { return targets + row; }
   __device__ bool counts(const Target* target) const { return *target != ignored; }
@@ -76,12 +77,12 @@ struct CrossEntropy {
     if (gradient != nullptr) {
       const float inverse = scale / peak.total;
       const float spread = scale * smoothing / classes - poison;
-      const float at_target = scale * (1 - smoothing);
+      const float at_target = scale * certain;
       for (std::int64_t k = first; k < columns; k += threads) {
         gradient[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
       }
     }
-    return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
+    return {certain * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
   }
 };
 
@@ -181,7 +182,7 @@ KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io, bool has_gradient
 
 KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient, float smoothing) {
   check_cross_entropy(kernel, io, gradient);
-  return loss_kernel(CrossEntropy{io.inputs[0].shape[1], smoothing}, io, gradient);
+  return loss_kernel(CrossEntropy{io.inputs[0].shape[1], smoothing, 1 - smoothing}, io, gradient);
 }
 
 KernelPtr squared_error(std::string_view kernel, const KernelIo& io, bool gradient) {

@@ -12,8 +12,14 @@ namespace {
 
 /// What a step's scalars are made of; the rest is read from StepState when the kernel runs.
 struct SgdRule {
-  float momentum, take, decay;
-  bool nesterov;
+  float momentum, take, decay, of_gradient, of_buffer;
+
+  explicit SgdRule(const SgdUpdate& spec)
+      : momentum(static_cast<float>(spec.momentum)),
+        take(static_cast<float>(1 - spec.dampening)),
+        decay(static_cast<float>(spec.weight_decay)),
+        of_gradient(spec.nesterov ? 1.0F : 0.0F),
+        of_buffer(spec.nesterov ? momentum : 1.0F) {}
 };
 
 struct SgdStep {
@@ -23,8 +29,8 @@ struct SgdStep {
       : keep(state.step == 1 ? 0 : rule.momentum),
         take(state.step == 1 ? 1 : rule.take),
         decay(rule.decay),
-        of_gradient(rule.nesterov ? 1.0F : 0.0F),
-        of_buffer(rule.nesterov ? rule.momentum : 1.0F),
+        of_gradient(rule.of_gradient),
+        of_buffer(rule.of_buffer),
         rate(-state.learning_rate) {}
 
   __device__ void operator()(float gradient, float& parameter) const {
@@ -37,18 +43,31 @@ struct SgdStep {
   }
 };
 
+struct AdamRule {
+  double decoupled_decay, decay;
+  float lerp, beta2, square, epsilon;
+
+  explicit AdamRule(const AdamUpdate& spec)
+      : decoupled_decay(spec.decoupled ? spec.weight_decay : 0),
+        decay(spec.decoupled ? 0 : spec.weight_decay),
+        lerp(static_cast<float>(1 - spec.beta1)),
+        beta2(static_cast<float>(spec.beta2)),
+        square(static_cast<float>(1 - spec.beta2)),
+        epsilon(static_cast<float>(spec.epsilon)) {}
+};
+
 struct AdamStep {
   float lerp, beta2, square, epsilon, step, correction, shrink, decay;
 
-  __device__ AdamStep(const AdamUpdate& rule, const StepState& state)
-      : lerp(static_cast<float>(1 - rule.beta1)),
-        beta2(static_cast<float>(rule.beta2)),
-        square(static_cast<float>(1 - rule.beta2)),
-        epsilon(static_cast<float>(rule.epsilon)),
+  __device__ AdamStep(const AdamRule& rule, const StepState& state)
+      : lerp(rule.lerp),
+        beta2(rule.beta2),
+        square(rule.square),
+        epsilon(rule.epsilon),
         step(static_cast<float>(-static_cast<double>(state.learning_rate) / state.bias_correction1)),
         correction(state.bias_correction2_sqrt),
-        shrink(rule.decoupled ? static_cast<float>(1 - state.learning_rate * rule.weight_decay) : 1),
-        decay(rule.decoupled ? 0 : static_cast<float>(rule.weight_decay)) {}
+        shrink(static_cast<float>(1 - state.learning_rate * rule.decoupled_decay)),
+        decay(static_cast<float>(rule.decay)) {}
 
   __device__ void operator()(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq) const {
     const float p = parameter * shrink;
@@ -90,15 +109,14 @@ __global__ void update(Rule rule, const StepState* state, std::int64_t n, const 
 KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
   const bool has_momentum = spec.momentum != 0;
   const std::int64_t n = check_update("sgd_update", io, has_momentum ? 2 : 1);
-  const SgdRule rule{static_cast<float>(spec.momentum), static_cast<float>(1 - spec.dampening),
-                     static_cast<float>(spec.weight_decay), spec.nesterov};
   return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
     const StepState* state = a.at<StepState>(1);
     if (has_momentum) {
-      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, rule, state, n, a.at(0),
-             a.at(2), a.at(3));
+      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n,
+             a.at(0), a.at(2), a.at(3));
     } else {
-      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, rule, state, n, a.at(0), a.at(2));
+      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n, a.at(0),
+             a.at(2));
     }
   });
 }
@@ -106,7 +124,7 @@ KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
 KernelPtr prepare(Cuda, const AdamUpdate& spec, const KernelIo& io) {
   const std::int64_t n = check_update("adam_update", io, 3);
   return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-    launch(update<AdamStep, AdamUpdate, float, float>, s.blocks, s.threads, 0, stream, spec,
+    launch(update<AdamStep, AdamRule, float, float>, s.blocks, s.threads, 0, stream, AdamRule(spec),
            a.at<StepState>(1), n, a.at(0), a.at(2), a.at(3), a.at(4));
   });
 }

@@ -21,21 +21,20 @@ constexpr int most_axes = 10;
 /// `dim`.
 template <class Index>
 struct Axis {
-  Index extent, stride, unit;
-  int dim;
+  Index extent, stride, unit, dim;
 };
 
 /// A layout as nested loops, its outer array's and those inside the blocks.
 template <class Index>
 struct Loops {
   Axis<Index> axis[most_axes];
-  int count;
+  Index count;
 };
 
 template <class Index>
 struct Extents {
   Index of[most_dims];
-  int rank;
+  Index rank;
 };
 
 /// y[where element i lies there] = x[where it lies], or zero where y has padding.
@@ -46,7 +45,7 @@ __global__ void reorder(Loops<Index> in, Loops<Index> out, Extents<Index> shape,
     Index index[most_dims] = {};
     auto rest = static_cast<Index>(item);
     Index to = 0;
-    for (int a = out.count - 1; a >= 0; --a) {
+    for (Index a = out.count; a-- > 0;) {
       const Axis<Index>& axis = out.axis[a];
       const Index step = rest % axis.extent;
       rest /= axis.extent;
@@ -54,11 +53,11 @@ __global__ void reorder(Loops<Index> in, Loops<Index> out, Extents<Index> shape,
       index[axis.dim] += step * axis.unit;
     }
     bool inside = true;
-    for (int dim = 0; dim < shape.rank; ++dim) inside = inside && index[dim] < shape.of[dim];
+    for (Index dim = 0; dim < shape.rank; ++dim) inside = inside && index[dim] < shape.of[dim];
     Element value = 0;
     if (inside) {
       Index from = 0;
-      for (int a = 0; a < in.count; ++a) {
+      for (Index a = 0; a < in.count; ++a) {
         const Axis<Index>& axis = in.axis[a];
         from += index[axis.dim] / axis.unit % axis.extent * axis.stride;
       }
@@ -78,7 +77,7 @@ Loops<Index> loops_of(const Layout& layout) {
   Loops<Index> loops{};
   const auto add = [&](std::int64_t extent, std::int64_t stride, std::int64_t unit, std::size_t dim) {
     loops.axis[loops.count++] = {static_cast<Index>(extent), static_cast<Index>(stride),
-                                 static_cast<Index>(unit), static_cast<int>(dim)};
+                                 static_cast<Index>(unit), static_cast<Index>(dim)};
   };
   std::int64_t stride = 1;
   std::array<std::int64_t, most_dims> unit;
@@ -101,7 +100,7 @@ template <class Element, class Index>
 KernelPtr reorder_kernel(const Shape& shape, const Layout& from, const Layout& to) {
   const Loops<Index> in = loops_of<Index>(from);
   const Loops<Index> out = loops_of<Index>(to);
-  Extents<Index> extents{{}, static_cast<int>(shape.rank())};
+  Extents<Index> extents{{}, static_cast<Index>(shape.rank())};
   for (std::size_t dim = 0; dim < shape.rank(); ++dim) extents.of[dim] = static_cast<Index>(shape[dim]);
   const std::int64_t items = to.padded.elements();
   return cuda_kernel([=, s = spread(items)](const Addresses& a, cudaStream_t stream) {

@@ -109,4 +109,9 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
   }
 }
 
+std::string dnn_library() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("oneDNN {}.{}.{} for cuDNN", version->major, version->minor, version->patch);
+}
+
 }  // namespace lockstep::kernels

@@ -92,4 +92,9 @@ std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
   return std::make_shared<SimulatedGemm>(spec);
 }
 
+std::string gemm_library() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("oneDNN {}.{}.{} for cuBLASLt", version->major, version->minor, version->patch);
+}
+
 }  // namespace lockstep::kernels
