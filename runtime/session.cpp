@@ -51,16 +51,17 @@ Session open_session(const Options& options) {
     }
   }
   session.device = open_device(options, session.world);
-  session.communicator =
-      comm::make_communicator(session.world, {.timeout = Seconds(options.timeout),
-                                              .backend = options.backend,
-                                              .interface = options.interface,
-                                              .first_port = options.first_port,
-                                              .last_port = options.last_port,
-                                              .token_file = options.token_file,
-                                              .insecure = options.insecure,
-                                              .run_dir = options.run_dir,
-                                              .node = environment("LOCKSTEP_NODE").value_or("")});
+  session.communicator = comm::make_communicator(session.world,
+                                                 {.timeout = Seconds(options.timeout),
+                                                  .backend = options.backend,
+                                                  .interface = options.interface,
+                                                  .first_port = options.first_port,
+                                                  .last_port = options.last_port,
+                                                  .token_file = options.token_file,
+                                                  .insecure = options.insecure,
+                                                  .run_dir = options.run_dir,
+                                                  .node = environment("LOCKSTEP_NODE").value_or("")},
+                                                 *session.device);
   return session;
 }
 

@@ -144,9 +144,10 @@ void settle_dependent_defaults(Options& options) {
       !options.device.starts_with("cuda:")) {
     throw UsageError(fmt::format("--device {}: what is: auto, cpu, cuda, cuda:N", options.device));
   }
-  if (options.backend != "auto" && options.backend != "host" && options.backend != "mpi") {
+  if (options.backend != "auto" && options.backend != "nccl" && options.backend != "host" &&
+      options.backend != "mpi") {
     throw UsageError(
-        fmt::format("--backend {} is not in this version; what is: auto, host, mpi", options.backend));
+        fmt::format("--backend {} is not in this version; what is: auto, nccl, host, mpi", options.backend));
   }
 }
 

@@ -59,8 +59,9 @@ cudaError_t launch(void (*kernel)(Parameters...), LaunchExtent grid, dim3 block,
   static_assert((sizeof(Parameters) + ... + 0) <= limits::argument_bytes, "at most 32764 bytes of arguments");
 
   Grid shape{grid.blocks, block, shared_bytes, {}, grid.site.text()};
-  if (const cudaError_t error = check_launch(shape); error != cudaSuccess) return error;
-  shape.name = kernel_name(reinterpret_cast<const void*>(kernel));
+  const auto* address = reinterpret_cast<const void*>(kernel);
+  if (const cudaError_t error = check_launch(address, shape); error != cudaSuccess) return error;
+  shape.name = kernel_name(address);
   const std::tuple<Parameters...> copies(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   Operation operation{Operation::Kind::kernel, shape.name, {}, {}, shape.site};
   std::apply([&](const auto&... copy) { (add_accesses(copy, operation.accesses), ...); }, copies);

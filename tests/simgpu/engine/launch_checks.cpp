@@ -1,16 +1,36 @@
 #include "tests/simgpu/engine/launch_checks.h"
 
+#include <cuda_runtime_api.h>
 #include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <memory>
 
+#include "tests/simgpu/machine/call.h"
+
 namespace simgpu {
 namespace {
 
 bool within(const dim3& extent, unsigned x, unsigned y, unsigned z) {
   return extent.x >= 1 && extent.x <= x && extent.y >= 1 && extent.y <= y && extent.z >= 1 && extent.z <= z;
+}
+
+/// More than 48 KiB only for kernels that were granted it by cudaFuncSetAttribute.
+bool shared_memory_fits(const void* kernel, std::size_t bytes) {
+  if (bytes <= limits::shared_bytes) return true;
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+  return bytes <= static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes);
+}
+
+cudaError_t error_of(const void* kernel, const Grid& grid) {
+  if (!kernel) return cudaErrorInvalidDeviceFunction;
+  const bool fits = within(grid.blocks, limits::grid_x, limits::grid_y, limits::grid_z) &&
+                    within(grid.threads, limits::block_x, limits::block_y, limits::block_z) &&
+                    count(grid.threads) <= limits::block_threads;
+  if (!fits) return cudaErrorInvalidConfiguration;
+  return shared_memory_fits(kernel, grid.shared_bytes) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 /// "add" of "void (anonymous namespace)::add<float>(float*)": up to the parameters' parenthesis.
@@ -30,12 +50,10 @@ std::string without_parameters(std::string name) {
 
 }  // namespace
 
-cudaError_t check_launch(const Grid& grid) {
-  const bool fits = within(grid.blocks, limits::grid_x, limits::grid_y, limits::grid_z) &&
-                    within(grid.threads, limits::block_x, limits::block_y, limits::block_z) &&
-                    count(grid.threads) <= limits::block_threads;
-  if (!fits) return cudaErrorInvalidConfiguration;
-  return grid.shared_bytes <= limits::shared_bytes ? cudaSuccess : cudaErrorInvalidValue;
+cudaError_t check_launch(const void* kernel, const Grid& grid) {
+  const cudaError_t error = error_of(kernel, grid);
+  if (error != cudaSuccess) last_error() = error;
+  return error;
 }
 
 std::string kernel_name(const void* kernel) {

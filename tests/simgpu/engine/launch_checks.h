@@ -10,10 +10,10 @@
 #include "tests/simgpu/engine/limits.h"
 #include "tests/simgpu/operation.h"
 
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
-/// What CUDA would answer to a launch with this shape.
-cudaError_t check_launch(const Grid& grid);
+/// What CUDA answers to a launch of the kernel with this shape; an error is also the next cudaGetLastError.
+cudaError_t check_launch(const void* kernel, const Grid& grid);
 
 /// A kernel's name without its parameters, where the program's symbols tell it; else "kernel".
 std::string kernel_name(const void* kernel);
@@ -23,4 +23,4 @@ void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses
 /// Adds the word if it is a device address.
 void add_word(std::uintptr_t word, std::vector<Access>& accesses);
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

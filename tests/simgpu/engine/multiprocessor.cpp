@@ -1,6 +1,7 @@
 #include "tests/simgpu/engine/multiprocessor.h"
 
 #include <memory>
+#include <utility>
 
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/names.h"
@@ -56,16 +57,15 @@ void Multiprocessor::begin_block() {
 }
 
 void run_grid(const Grid& grid, const std::function<void()>& thread_body) {
-  // Not in place: a library that is loaded late gets little thread-local memory.
+  // On the heap: threadIdx and its kin must lie in the space that the C library keeps for thread-local
+  // variables of libraries loaded late, and there is little of it for all variables of a library together.
   thread_local const auto multiprocessor = std::make_unique<Multiprocessor>();
   if (Multiprocessor::running())
     report_mistake("launch inside a kernel", running_block_text() + " launches " + grid.name);
   try {
     multiprocessor->run(grid, thread_body);
   } catch (const KernelMistake& mistake) {
-    // Copied: a handler may run further kernels, which this exception must not outlive.
-    const KernelMistake copy = mistake;
-    report_mistake(copy.kind, copy.text);
+    report_mistake(mistake.kind, mistake.text);
   }
 }
 

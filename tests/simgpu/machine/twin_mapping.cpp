@@ -16,9 +16,8 @@ void require_system(bool condition, const char* what) {
   if (!condition) throw std::system_error(errno, std::generic_category(), what);
 }
 
-void* map(std::uintptr_t address, std::size_t bytes, int protection, int flags, int file) {
-  return mmap(reinterpret_cast<void*>(address), bytes, protection, MAP_SHARED | MAP_NORESERVE | flags, file,
-              0);
+void* map(std::uintptr_t address, std::size_t bytes, int protection, int file) {
+  return mmap(reinterpret_cast<void*>(address), bytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
 }
 
 }  // namespace
@@ -27,11 +26,11 @@ TwinMapping::TwinMapping(std::uintptr_t address, std::size_t bytes) : bytes_(pag
   file_ = memfd_create("simgpu", MFD_CLOEXEC);
   require_system(file_ >= 0, "memfd_create");
   require_system(ftruncate(file_, static_cast<off_t>(bytes_)) == 0, "ftruncate");
-  void* view = map(0, bytes_, PROT_READ | PROT_WRITE, 0, file_);
+  void* view = map(0, bytes_, PROT_READ | PROT_WRITE, file_);
   require_system(view != MAP_FAILED, "mmap");
   view_ = static_cast<std::byte*>(view);
-  void* begin = map(address, bytes_, PROT_NONE, MAP_FIXED_NOREPLACE, file_);
-  if (begin == MAP_FAILED) begin = map(0, bytes_, PROT_NONE, 0, file_);
+  // A hint, not MAP_FIXED_NOREPLACE: ThreadSanitizer cannot have memory at every address, and moves it.
+  void* begin = map(address, bytes_, PROT_NONE, file_);
   require_system(begin != MAP_FAILED, "mmap");
   begin_ = reinterpret_cast<std::uintptr_t>(begin);
 }

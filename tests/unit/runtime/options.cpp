@@ -62,7 +62,7 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
     CHECK(message.find('\n') == std::string::npos);
   }
   CHECK(refusal({"--device", "gpu"}).starts_with("--device gpu"));
-  CHECK(refusal({"--backend", "nccl"}).starts_with("--backend nccl"));
+  CHECK(refusal({"--backend", "gloo"}).starts_with("--backend gloo"));
   CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is too small, at least 1");
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
   CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");

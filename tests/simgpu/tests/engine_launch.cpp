@@ -1,0 +1,97 @@
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/simgpu/tests/engine_support.h"
+
+using namespace simgpu;
+
+namespace scale {
+
+__global__ void by(const float* in, float* out, float factor) {
+  out[threadIdx.x] = factor * in[threadIdx.x];
+}
+
+}  // namespace scale
+
+namespace {
+
+struct Pointers {
+  int count;
+  float* first;
+  const float* second;
+};
+__global__ void clear(Pointers pointers) {
+  if (pointers.count > 0) pointers.first[threadIdx.x] = 0;
+}
+
+__global__ void nothing() {}
+
+/// Device memory, freed at the end.
+class Floats {
+ public:
+  explicit Floats(std::size_t count) { REQUIRE(cudaMalloc(&data_, count * sizeof(float)) == cudaSuccess); }
+  ~Floats() { cudaFree(data_); }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  operator float*() const { return static_cast<float*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a launched kernel computes in device memory") {
+  const Floats in(4), out(4);
+  const std::array values{1.0f, 2.0f, 3.0f, 4.0f};
+  REQUIRE(cudaMemcpy(in, values.data(), sizeof(values), cudaMemcpyHostToDevice) == cudaSuccess);
+  CHECK(launch(scale::by, 1, 4, 0, nullptr, in, out, 3) == cudaSuccess);
+  std::array<float, 4> result{};
+  REQUIRE(cudaMemcpy(result.data(), out, sizeof(result), cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(result == std::array{3.0f, 6.0f, 9.0f, 12.0f});
+}
+
+TEST_CASE("what a kernel touches is taken from its arguments") {
+  const Floats one(4), other(4);
+  std::vector<Access> accesses;
+  add_accesses<const float*>(one, accesses);
+  add_accesses<float*>(other, accesses);
+  add_accesses<float*>(nullptr, accesses);
+  add_accesses<long>(7, accesses);
+  add_accesses<Pointers>({1, one, other}, accesses);
+  REQUIRE(accesses.size() == 4);
+  CHECK((accesses[0].begin == one && !accesses[0].writes));
+  CHECK((accesses[1].begin == other && accesses[1].writes));
+  CHECK((accesses[2].begin == one && accesses[2].writes));
+  CHECK((accesses[3].begin == other && accesses[3].writes));
+}
+
+TEST_CASE("a launch that no GPU takes is refused, and cudaGetLastError tells") {
+  cudaGetLastError();
+  CHECK(launch(nothing, 1, 1025, 0, nullptr) == cudaErrorInvalidConfiguration);
+  CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(launch(nothing, 1, dim3(32, 32, 2), 0, nullptr) == cudaErrorInvalidConfiguration);
+  CHECK(launch(nothing, 1, dim3(1, 1, 65), 0, nullptr) == cudaErrorInvalidConfiguration);
+  CHECK(launch(nothing, 0, 32, 0, nullptr) == cudaErrorInvalidConfiguration);
+  CHECK(launch(nothing, {1, 65536}, 32, 0, nullptr) == cudaErrorInvalidConfiguration);
+  CHECK(launch(nothing, {2, 65535}, 1, 0, nullptr) == cudaSuccess);
+  CHECK(launch(nothing, 1, 32, 48 << 10, nullptr) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("more than 48 KiB of shared memory must be asked for") {
+  CHECK(launch(clear, 1, 32, 64 << 10, nullptr, Pointers{}) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(clear, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10) == cudaSuccess);
+  CHECK(launch(clear, 1, 32, 64 << 10, nullptr, Pointers{}) == cudaSuccess);
+  CHECK(launch(clear, 1, 32, (64 << 10) + 1, nullptr, Pointers{}) == cudaErrorInvalidValue);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("reports name the kernel and the line of its launch") {
+  CHECK(kernel_name(reinterpret_cast<const void*>(&scale::by)) == "scale::by");
+  CHECK(LaunchExtent(1).site.text().find("engine_launch.cpp:") != std::string::npos);
+}
