@@ -101,11 +101,11 @@ ExchangeTiming NcclCommunicator::all_reduce(std::size_t offset, std::size_t coun
   const cudaStream_t handle = kernels::handle_of(stream);
   progress_->begins(label);
   try {
-    group_->make("NCCL all-reduce", deadline(), [&](ncclComm_t communicator) {
+    group_->make("enqueueing", deadline(), [&](ncclComm_t communicator) {
       return nccl_.all_reduce(values, values, count, nccl_type(dtype), ncclSum, communicator, handle);
     });
   } catch (const CommError& error) {
-    fail(error.what());
+    fail(fmt::format("{}: {}", progress_->newest(), error.what()));
   }
   progress_->is_enqueued(handle);
   return {};
@@ -156,8 +156,7 @@ std::string NcclCommunicator::first_cause(const std::string& reason) {
   if (!report) return reason;
   std::string text = report->cause;
   for (const RankStatus& status : report->ranks) {
-    const std::uint64_t theirs = number_in(status.where).value_or(0);
-    if (!status.last || theirs >= progress_->begun()) continue;
+    if (!status.last || !progress_->is_ahead_of(status.where)) continue;
     text += fmt::format("; rank {} has not begun {}", status.rank, progress_->current());
   }
   return text + fmt::format("; rank {} was in {}", world().rank, progress_->current());

@@ -9,6 +9,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::string_view name = "NCCL all-reduce ";
+constexpr std::string_view after = "after NCCL all-reduce ";
 
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -51,11 +52,6 @@ bool NcclProgress::look() {
   return done_ > before;
 }
 
-std::uint64_t NcclProgress::begun() const {
-  const std::lock_guard lock(mutex_);
-  return begun_;
-}
-
 std::uint64_t NcclProgress::shown() const {
   return std::min(done_ + 1, begun_);
 }
@@ -73,20 +69,26 @@ std::string NcclProgress::current() const {
   return begun_ == 0 ? std::string("the exchange") : name_of(shown());
 }
 
+std::string NcclProgress::newest() const {
+  const std::lock_guard lock(mutex_);
+  return name_of(begun_);
+}
+
+bool NcclProgress::is_ahead_of(std::string_view where) const {
+  const std::lock_guard lock(mutex_);
+  const std::size_t at = where.find(after);
+  // It is in one, maybe ours; or it has begun none.
+  if (at == std::string_view::npos) return begun_ > 0 && where.find(name) == std::string_view::npos;
+  const std::string_view digits = where.substr(at + after.size());
+  std::uint64_t theirs = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), theirs);
+  return theirs < shown();
+}
+
 std::string NcclProgress::describe() const {
   const std::lock_guard lock(mutex_);
   if (begun_ == 0) return {};
   return fmt::format("{} {}", done_ < begun_ ? "in" : "after", name_of(shown()));
-}
-
-std::optional<std::uint64_t> number_in(std::string_view where) {
-  const std::size_t at = where.find(name);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = where.substr(at + name.size());
-  std::uint64_t number = 0;
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (parsed.ec != std::errc()) return std::nullopt;
-  return number;
 }
 
 }  // namespace lockstep::comm

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -22,11 +23,13 @@ class NcclProgress {
   void is_enqueued(cudaStream_t stream);
   /// Takes note of what is done; true when that is more than the last time.
   bool look();
-  /// Numbers count from 1.
-  std::uint64_t begun() const;
-
-  /// "NCCL all-reduce 17 (bucket 0, fc1.weight)": the first that is not done, or else the last one.
+  /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the first that is not done, or else the
+  /// last one.
   std::string current() const;
+  /// The one that began last.
+  std::string newest() const;
+  /// Whether a rank whose watchdog said `where` has yet to begin our current one.
+  bool is_ahead_of(std::string_view where) const;
   /// For the watchdog: "in" or "after" it; empty before the first. No call of CUDA.
   std::string describe() const;
 
@@ -51,8 +54,5 @@ class NcclProgress {
   std::uint64_t enqueued_ = 0;
   std::uint64_t done_ = 0;
 };
-
-/// The number of the all-reduce in what a rank's watchdog said; nothing when there is none.
-std::optional<std::uint64_t> number_in(std::string_view where);
 
 }  // namespace lockstep::comm
