@@ -144,7 +144,7 @@ void Executor::walk(std::size_t plan, const BoundNodes& nodes) {
         exchange_on_this_thread(step.index);
         break;
       case Step::Kind::update:
-        update(step.index);
+        update(plans_[plan], step.index);
         break;
     }
   }
@@ -163,9 +163,9 @@ void Executor::start_exchange(std::size_t bucket) {
   }
 }
 
-void Executor::update(std::size_t bucket) {
+void Executor::update(const BoundPlan& plan, std::size_t bucket) {
   const BucketEvents& events = events_[bucket];
-  if (communicator_.on_streams()) {
+  if (plan.uses_exchange_stream) {
     stream_->record(*events.parameters_free);
     exchange_stream_->wait(*events.parameters_free);
     updates_[bucket]->launch(*exchange_stream_);

@@ -69,7 +69,7 @@ class Executor {
   void exchange(std::size_t bucket);
   void exchange_on_this_thread(std::size_t bucket);
   void wait_for_exchanges();
-  void update(std::size_t bucket);
+  void update(const BoundPlan& plan, std::size_t bucket);
 
   kernels::Device& device_;
   comm::Communicator& communicator_;

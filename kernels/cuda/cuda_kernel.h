@@ -8,15 +8,24 @@
 
 namespace lockstep::kernels {
 
-/// A kernel whose launch calls `run(addresses, stream)`, which enqueues and returns.
-template <class Run>
+/// Nothing more to do when a kernel is bound.
+struct NoBindHook {
+  void operator()(const Addresses&) const {}
+};
+
+/// A kernel whose launch calls `run(addresses, stream)`, which enqueues and returns;
+/// `hook(addresses)` is called once when it is bound.
+template <class Run, class Hook>
 class CudaKernel : public Kernel {
  public:
-  CudaKernel(Run run, std::size_t workspace) : run_(std::move(run)), workspace_(workspace) {}
+  CudaKernel(Run run, std::size_t workspace, Hook hook)
+      : run_(std::move(run)), workspace_(workspace), hook_(std::move(hook)) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<Bound>(run_, Addresses(args, workspace));
+    Addresses addresses(args, workspace);
+    hook_(addresses);
+    return std::make_unique<Bound>(run_, std::move(addresses));
   }
 
  private:
@@ -32,11 +41,12 @@ class CudaKernel : public Kernel {
 
   Run run_;
   std::size_t workspace_;
+  Hook hook_;
 };
 
-template <class Run>
-KernelPtr cuda_kernel(Run run, std::size_t workspace = 0) {
-  return std::make_unique<CudaKernel<Run>>(std::move(run), workspace);
+template <class Run, class Hook = NoBindHook>
+KernelPtr cuda_kernel(Run run, std::size_t workspace = 0, Hook hook = {}) {
+  return std::make_unique<CudaKernel<Run, Hook>>(std::move(run), workspace, std::move(hook));
 }
 
 }  // namespace lockstep::kernels

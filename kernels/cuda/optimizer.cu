@@ -104,12 +104,22 @@ __global__ void update(Rule rule, const StepState* state, std::int64_t n, const 
   }
 }
 
+/// Buckets are slices of flat arenas, updated on another stream than the one that computes with the rest.
+auto slices_of(std::int64_t n, std::size_t states) {
+  return [=](const Addresses& a) {
+    const auto bytes = static_cast<std::size_t>(n) * sizeof(float);
+    declare_slice(a.at(0), bytes);
+    for (std::size_t i = 2; i < 3 + states; ++i) declare_slice(a.at(i), bytes);
+  };
+}
+
 }  // namespace
 
 KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
   const bool has_momentum = spec.momentum != 0;
-  const std::int64_t n = check_update("sgd_update", io, has_momentum ? 2 : 1);
-  return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+  const std::size_t states = has_momentum ? 1 : 0;
+  const std::int64_t n = check_update("sgd_update", io, 1 + states);
+  const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
     const StepState* state = a.at<StepState>(1);
     if (has_momentum) {
       launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n,
@@ -118,15 +128,17 @@ KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
       launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n, a.at(0),
              a.at(2));
     }
-  });
+  };
+  return cuda_kernel(run, 0, slices_of(n, states));
 }
 
 KernelPtr prepare(Cuda, const AdamUpdate& spec, const KernelIo& io) {
   const std::int64_t n = check_update("adam_update", io, 3);
-  return cuda_kernel([=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+  const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
     launch(update<AdamStep, AdamRule, float, float>, s.blocks, s.threads, 0, stream, AdamRule(spec),
            a.at<StepState>(1), n, a.at(0), a.at(2), a.at(3), a.at(4));
-  });
+  };
+  return cuda_kernel(run, 0, slices_of(n, 2));
 }
 
 }  // namespace lockstep::kernels

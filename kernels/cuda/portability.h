@@ -34,6 +34,10 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "cannot launch a kernel");
 }
 
+/// Slices of one allocation that different streams use at a time: the simulator, which checks their order,
+/// takes a pointer for all that follows it unless it is told where the slice ends.
+inline void declare_slice(const void*, std::size_t) {}
+
 }  // namespace lockstep::kernels
 
 #else
@@ -50,6 +54,10 @@ void launch(void (*kernel)(Parameters...), const simgpu::LaunchExtent& grid, dim
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   check(simgpu::launch(kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...),
         "cannot launch a kernel");
+}
+
+inline void declare_slice(const void* address, std::size_t bytes) {
+  simgpu::register_range(address, bytes);
 }
 
 }  // namespace lockstep::kernels
