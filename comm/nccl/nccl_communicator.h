@@ -21,7 +21,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   ~NcclCommunicator() override;
 
   std::string_view backend() const override { return "nccl"; }
-  bool on_streams() const override { return true; }
+  bool on_streams() const override { return world().size > 1; }
   std::span<std::byte> allocate_arena(std::size_t bytes) override;
   ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                             kernels::Stream& stream) override;

@@ -14,7 +14,6 @@ class StagedCommunicator final : public DecoratedCommunicator {
   /// `device` outlives this.
   StagedCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device);
 
-  bool on_streams() const override { return world().size == 1; }
   std::span<std::byte> allocate_arena(std::size_t bytes) override;
   ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                             kernels::Stream& stream) override;
