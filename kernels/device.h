@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,13 @@ class Stream {
   virtual void wait(Event& event) = 0;
 };
 
+/// Launches on one or more streams, recorded once and started again as a whole.
+class LaunchGraph {
+ public:
+  virtual ~LaunchGraph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
 enum class StreamPriority { normal, high };
 
 /// Memory, 64-byte aligned and zeroed; freed with the object.
@@ -58,6 +66,11 @@ class Device {
   virtual std::size_t allocated_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream(StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+
+  virtual bool has_graphs() const { return false; }
+  /// What `launches` puts on `stream`, and on streams that wait for it and that it waits for in the end:
+  /// recorded, not run. Null on a device without graphs.
+  virtual std::unique_ptr<LaunchGraph> capture(Stream&, const std::function<void()>&) { return nullptr; }
 
   /// In the stream's order. The host's bytes stay untouched until the stream has come there.
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;

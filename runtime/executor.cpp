@@ -32,6 +32,11 @@ std::string label_of(const Plan& plan, const Step& step) {
   return {};
 }
 
+/// Beside the compute stream.
+bool exchanges(const std::vector<Step>& steps) {
+  return std::ranges::any_of(steps, [](Step s) { return s.kind == Step::Kind::exchange; });
+}
+
 std::vector<std::vector<std::string>> labels_of(std::span<const Plan> plans) {
   std::vector<std::vector<std::string>> labels;
   for (const Plan& plan : plans) {
@@ -45,7 +50,8 @@ std::vector<std::vector<std::string>> labels_of(std::span<const Plan> plans) {
 
 Executor::Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
                    std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
-    : communicator_(communicator),
+    : device_(device),
+      communicator_(communicator),
       arena_(plans.front().arena),
       stream_(device.make_stream()),
       exchange_stream_(device.make_stream(kernels::StreamPriority::high)),
@@ -59,10 +65,11 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
   bool overlaps = false;
   for (const Plan& plan : plans) {
     BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
+    bound.uses_exchange_stream = communicator.on_streams() && exchanges(plan.steps);
     for (std::size_t slot = 0; slot < batch_slot_count; ++slot) {
-      bound.slots.push_back(bind_nodes(plan, memory, slot));
+      bound.slots.push_back({.nodes = bind_nodes(plan, memory, slot)});
     }
-    overlaps |= std::ranges::any_of(plan.steps, [](Step s) { return s.kind == Step::Kind::exchange; });
+    overlaps |= exchanges(plan.steps);
   }
   bind_updates(device, memory, optimizer);
   if (overlaps && !communicator_.on_streams()) {
@@ -101,10 +108,30 @@ void Executor::bind_updates(kernels::Device& device, ReplicaMemory& memory,
 StepTiming Executor::run(std::size_t plan, std::size_t slot) {
   const auto start = Clock::now();
   timing_ = {};
-  const BoundPlan& bound = plans_[plan];
-  const BoundNodes& nodes = bound.slots[slot];
-  for (std::size_t at = 0; at < bound.steps.size(); ++at) {
-    const Step& step = bound.steps[at];
+  launch(plan, slot);
+  timing_.launch_ns = nanoseconds_since(start);
+  communicator_.wait(*stream_);
+  timing_.total_ns = nanoseconds_since(start);
+  return timing_;
+}
+
+void Executor::launch(std::size_t plan, std::size_t slot) {
+  BoundSlot& bound = plans_[plan].slots[slot];
+  if (uses_graphs_ && bound.has_run && bound.graph == nullptr) {
+    bound.graph = device_.capture(*stream_, [&] { walk(plan, bound.nodes); });
+  }
+  if (bound.graph != nullptr) {
+    bound.graph->launch(*stream_);
+  } else {
+    walk(plan, bound.nodes);
+  }
+  bound.has_run = true;
+}
+
+void Executor::walk(std::size_t plan, const BoundNodes& nodes) {
+  const std::vector<Step>& steps = plans_[plan].steps;
+  for (std::size_t at = 0; at < steps.size(); ++at) {
+    const Step& step = steps[at];
     whereabouts_->run(plan, at);
     switch (step.kind) {
       case Step::Kind::launch:
@@ -121,13 +148,10 @@ StepTiming Executor::run(std::size_t plan, std::size_t slot) {
         break;
     }
   }
-  if (communicator_.on_streams()) {
+  if (plans_[plan].uses_exchange_stream) {
     exchange_stream_->record(*step_exchanged_);
     stream_->wait(*step_exchanged_);
   }
-  communicator_.wait(*stream_);
-  timing_.total_ns = nanoseconds_since(start);
-  return timing_;
 }
 
 void Executor::start_exchange(std::size_t bucket) {

@@ -15,6 +15,7 @@ namespace lockstep::runtime {
 /// Where the time of one step went, in nanoseconds.
 struct StepTiming {
   std::int64_t total_ns = 0;
+  std::int64_t launch_ns = 0;    ///< until all of it was launched: on a CPU the whole step
   std::int64_t exposed_ns = 0;   ///< compute waited for an exchange, or did one itself
   std::int64_t transfer_ns = 0;  ///< of all buckets, hidden or not
   std::int64_t skew_ns = 0;      ///< of it, waiting for the last peer
@@ -29,6 +30,10 @@ class Executor {
   /// What a plan reads is set, and what it wrote is read, in the order of this stream.
   kernels::Stream& stream() { return *stream_; }
 
+  /// From now on a plan is captured the second time it runs on a slot, and replayed after that: the first
+  /// loads what a capture may not load.
+  void use_graphs() { uses_graphs_ = true; }
+
   /// Runs plan `plan` on the batch in `slot` to its end. Step state and control block have been set.
   StepTiming run(std::size_t plan, std::size_t slot);
 
@@ -38,9 +43,16 @@ class Executor {
  private:
   using BoundNodes = std::vector<std::unique_ptr<kernels::BoundKernel>>;
 
+  /// A plan on one batch slot.
+  struct BoundSlot {
+    BoundNodes nodes;
+    bool has_run = false;
+    std::unique_ptr<kernels::LaunchGraph> graph;
+  };
   struct BoundPlan {
     std::vector<Step> steps;
-    std::vector<BoundNodes> slots;
+    bool uses_exchange_stream = false;
+    std::vector<BoundSlot> slots;
   };
 
   struct BucketEvents {
@@ -51,12 +63,15 @@ class Executor {
 
   void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
   BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
+  void launch(std::size_t plan, std::size_t slot);
+  void walk(std::size_t plan, const BoundNodes& nodes);
   void start_exchange(std::size_t bucket);
   void exchange(std::size_t bucket);
   void exchange_on_this_thread(std::size_t bucket);
   void wait_for_exchanges();
   void update(std::size_t bucket);
 
+  kernels::Device& device_;
   comm::Communicator& communicator_;
   ArenaPlan arena_;
   std::unique_ptr<kernels::Stream> stream_;
@@ -66,6 +81,7 @@ class Executor {
   std::vector<BoundPlan> plans_;
   BoundNodes updates_;
   std::vector<kernels::KernelPtr> update_kernels_;
+  bool uses_graphs_ = false;
   StepTiming timing_;
   std::shared_ptr<Whereabouts> whereabouts_;
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest

@@ -26,6 +26,11 @@ Options resolved(Options options, const Session& session) {
   return options;
 }
 
+/// A graph holds what runs on the device's streams: with several ranks the exchange must, too.
+bool can_replay(const Session& session) {
+  return session.device->has_graphs() && (session.world.size == 1 || session.communicator->on_streams());
+}
+
 NamedTensor loss_tensor(double loss) {
   return {.name = "loss", .shape = {}, .values = {static_cast<float>(loss)}};
 }
@@ -37,7 +42,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       session_(session),
       task_(std::move(task)),
       screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
-      stop_request_(stop_request) {
+      stop_request_(stop_request),
+      graph_policy_(options.cuda_graph, can_replay(session)) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   find_checkpoint();
@@ -51,6 +57,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
                                             options_.optimizer);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_.all,
                                          options_.optimizer);
+  if (graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), place_, options_,
                                                  resumed_ && place_.goes_on ? position_.step : -1);
@@ -147,6 +154,7 @@ void Trainer::train(data::Loader& loader) {
     const StepTiming timing = run_step(*batch, next ? next->samples : 0);
     metrics_.step_done(timing, feed.waited_ns(), samples);
     if (!made_a_step()) first_step_done();
+    settle_graphs(timing);
     report(*batch);
     require_finite();
     checkpointer_->check();
@@ -175,6 +183,14 @@ StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples
   position_.advance(batch, static_cast<std::int64_t>(global_targets_), control);
   global_targets_ = control.next_targets;
   return timing;
+}
+
+/// If one rank's steps want it, all ranks replay: a collective in a graph needs its peers in theirs.
+void Trainer::settle_graphs(const StepTiming& timing) {
+  if (!graph_policy_.observe(timing)) return;
+  std::array votes{graph_policy_.wants_graphs() ? 1.0 : 0.0};
+  session_.communicator->all_reduce_sum(votes);
+  if (votes[0] > 0) executor_->use_graphs();
 }
 
 void Trainer::first_step_done() {

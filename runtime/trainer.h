@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/resume.h"
 #include "runtime/evaluator.h"
 #include "runtime/executor.h"
+#include "runtime/graph_policy.h"
 #include "runtime/output/memory_usage.h"
 #include "runtime/output/metrics.h"
 #include "runtime/output/run_folder.h"
@@ -45,6 +46,7 @@ class Trainer {
 
   void train(data::Loader& loader);
   StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
+  void settle_graphs(const StepTiming& timing);
   void first_step_done();
   void report(const DeviceBatch& batch);
   void evaluate_now(std::size_t slot);
@@ -71,6 +73,7 @@ class Trainer {
   RunPlans plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
+  GraphPolicy graph_policy_;
   std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;

@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/stream.h"
 
 namespace lockstep::kernels {
@@ -91,6 +92,11 @@ class CudaDevice final : public Backend<Cuda> {
   std::unique_ptr<Event> make_event() override {
     make_current(index_);
     return std::make_unique<CudaEvent>(make_event_handle());
+  }
+
+  bool has_graphs() const override { return true; }
+  std::unique_ptr<LaunchGraph> capture(Stream& stream, const std::function<void()>& launches) override {
+    return std::make_unique<CudaGraph>(static_cast<CudaStream&>(stream), launches);
   }
 
   // CUDA itself takes pageable memory through pinned memory of its own, and waits where it has to.

@@ -38,6 +38,7 @@ struct Options {
   std::uint64_t seed = 0;
 
   std::string device = "auto";
+  std::string cuda_graph = "auto";
   int threads = 0;  ///< 0: OMP_NUM_THREADS, or cores / local ranks
   bool benchmark = false;
 

@@ -193,6 +193,8 @@ std::vector<OptionEntry> make_table() {
               &O::threads, 1),
       on_off("device", "benchmark", "time the algorithms of each op first and use the fastest",
              &O::benchmark),
+      text("device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)",
+           &O::cuda_graph, {"auto", "on", "off"}),
 
       text("exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", &O::backend),
       real("exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", &O::bucket_cap_mb, 0),
@@ -246,7 +248,6 @@ const std::vector<FutureOption>& future_options() {
       {"amp", "off"},
       {"matmul-precision", "highest"},
       {"recompute", "false", true},
-      {"cuda-graph", "auto"},
       {"deterministic", "true", true},
       {"sync-launch", "false", true},
       {"detect-anomaly", "false", true},

@@ -14,6 +14,11 @@ namespace {
 
 using nlohmann::json;
 
+std::string device() {
+  const char* name = std::getenv("LOCKSTEP_TEST_DEVICE");
+  return name == nullptr ? "cpu" : name;
+}
+
 /// One case of goldens/models.json run through the product: `trainer` with the formula's weights and batch.
 class ModelRun {
  public:
@@ -23,7 +28,7 @@ class ModelRun {
   }
 
   void train(const std::string& options) const {
-    const std::string command = std::string(LOCKSTEP_TRAINER) + " --device cpu --threads 1 --quiet --model " +
+    const std::string command = std::string(LOCKSTEP_TRAINER) + " --device " + device() + " --threads 1 --quiet --model " +
                                 golden_.at("model").get<std::string>() + " --dataset tensors --data-dir " +
                                 at("batch.safetensors") + " --init-from " + at("weights.safetensors") +
                                 " --batch-size " + golden_.at("batch").dump() + " --run-dir " + at("run") +

@@ -11,16 +11,10 @@ int Barrier::arrive(const Call& call, int value) {
     call_ = &call;
     first_ = scheduler_.current();
     sum_ = 0;
-  } else {
-    check_same_call(call);
+  } else if (!(call.site == call_->site) || call.name != call_->name) {
+    diverged(call);
   }
-  if (scheduler_.live() != scheduler_.size() && !exited_threads_allowed()) {
-    std::uint32_t exited = 0;
-    while (!scheduler_.has_exited(exited)) ++exited;
-    kernel_mistake("exited thread", "waits in " + call_text(call, 0) + ", but thread " +
-                                        index_text(scheduler_.index(exited)) +
-                                        " of the block has returned: let all threads reach the barrier");
-  }
+  if (scheduler_.live() != scheduler_.size() && !exited_threads_allowed()) misses_thread(call);
   sum_ += value;
   const unsigned turn = turn_;
   sanitizer::release(&tokens_[turn]);
@@ -43,12 +37,19 @@ void Barrier::thread_exited() {
   if (arrived_ == scheduler_.live()) open();
 }
 
-void Barrier::check_same_call(const Call& call) const {
-  if (call.site == call_->site && call.name == call_->name) return;
+void Barrier::diverged(const Call& call) const {
   kernel_mistake("divergent barrier", "comes to " + call_text(call, 0) + ", while thread " +
                                           index_text(scheduler_.index(first_)) + " waits in " +
                                           call_text(*call_, 0) +
                                           ": a barrier's condition must be the same in the whole block");
+}
+
+void Barrier::misses_thread(const Call& call) const {
+  std::uint32_t exited = 0;
+  while (!scheduler_.has_exited(exited)) ++exited;
+  kernel_mistake("exited thread", "waits in " + call_text(call, 0) + ", but thread " +
+                                      index_text(scheduler_.index(exited)) +
+                                      " of the block has returned: let all threads reach the barrier");
 }
 
 void Barrier::open() {

@@ -18,7 +18,9 @@ class Barrier {
   void thread_exited();
 
  private:
-  void check_same_call(const Call& call) const;
+  // Apart from arrive, whose frame lies on every waiting thread's stack and so should be small.
+  [[noreturn, gnu::cold, gnu::noinline]] void diverged(const Call& call) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void misses_thread(const Call& call) const;
   void open();
 
   ThreadScheduler& scheduler_;

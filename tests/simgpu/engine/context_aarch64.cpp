@@ -5,16 +5,15 @@
 #include "tests/simgpu/engine/context.h"
 
 // The registers that a call keeps (AAPCS64): x19 to x30 and the low halves of v8 to v15.
-extern "C" void simgpu_switch_stack(void** from, void* to);
 extern "C" void simgpu_enter_stack();
 
 asm(R"(
   .text
   .p2align 4
-  .globl simgpu_switch_stack
-  .hidden simgpu_switch_stack
-  .type simgpu_switch_stack, %function
-simgpu_switch_stack:
+  .globl simgpu_switch_context
+  .hidden simgpu_switch_context
+  .type simgpu_switch_context, %function
+simgpu_switch_context:
   sub sp, sp, #160
   stp x19, x20, [sp, #0]
   stp x21, x22, [sp, #16]
@@ -41,7 +40,7 @@ simgpu_switch_stack:
   ldp d14, d15, [sp, #144]
   add sp, sp, #160
   ret
-  .size simgpu_switch_stack, . - simgpu_switch_stack
+  .size simgpu_switch_context, . - simgpu_switch_context
 
   .p2align 4
   .globl simgpu_enter_stack
@@ -67,10 +66,6 @@ Context make_context(std::byte* /*bottom*/, std::byte* top, void (*entry)(void*)
   const auto start = (reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15}) - sizeof(frame);
   std::memcpy(reinterpret_cast<void*>(start), frame.data(), sizeof(frame));
   return {reinterpret_cast<void*>(start)};
-}
-
-void switch_context(Context& from, Context to) {
-  simgpu_switch_stack(&from.stack_pointer, to.stack_pointer);
 }
 
 }  // namespace simgpu

@@ -4,18 +4,18 @@
 
 #include "tests/simgpu/engine/context.h"
 
-// The registers that a call keeps, in the order of System V's ABI; the floating point control words are never
-// changed by kernels. 6 ns a switch, where swapcontext takes 180 for its system call.
-extern "C" void simgpu_switch_stack(void** from, void* to);
+// The registers that a call keeps in System V's ABI; kernels never change the floating point control words.
+// It ends in `ret`, since all threads are left at the same call: the processor's stack of return addresses
+// predicts it right.
 extern "C" void simgpu_enter_stack();
 
 asm(R"(
   .text
   .p2align 4
-  .globl simgpu_switch_stack
-  .hidden simgpu_switch_stack
-  .type simgpu_switch_stack, @function
-simgpu_switch_stack:
+  .globl simgpu_switch_context
+  .hidden simgpu_switch_context
+  .type simgpu_switch_context, @function
+simgpu_switch_context:
   pushq %rbp
   pushq %rbx
   pushq %r12
@@ -31,7 +31,7 @@ simgpu_switch_stack:
   popq %rbx
   popq %rbp
   ret
-  .size simgpu_switch_stack, . - simgpu_switch_stack
+  .size simgpu_switch_context, . - simgpu_switch_context
 
   .p2align 4
   .globl simgpu_enter_stack
@@ -50,7 +50,7 @@ simgpu_enter_stack:
 namespace simgpu {
 
 Context make_context(std::byte* /*bottom*/, std::byte* top, void (*entry)(void*), void* argument) {
-  // What simgpu_switch_stack pops: r15 r14 r13 r12 rbx rbp, then the address to return to.
+  // What simgpu_switch_context pops: r15 r14 r13 r12 rbx rbp, then the address to return to.
   const std::array<std::uintptr_t, 7> frame{
       0, 0, reinterpret_cast<std::uintptr_t>(argument),           reinterpret_cast<std::uintptr_t>(entry),
       0, 0, reinterpret_cast<std::uintptr_t>(&simgpu_enter_stack)};
@@ -58,10 +58,6 @@ Context make_context(std::byte* /*bottom*/, std::byte* top, void (*entry)(void*)
   const auto start = aligned - sizeof(frame);  // after the return the stack pointer is `aligned`
   std::memcpy(reinterpret_cast<void*>(start), frame.data(), sizeof(frame));
   return {reinterpret_cast<void*>(start)};
-}
-
-void switch_context(Context& from, Context to) {
-  simgpu_switch_stack(&from.stack_pointer, to.stack_pointer);
 }
 
 }  // namespace simgpu

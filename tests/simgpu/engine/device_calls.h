@@ -6,7 +6,7 @@
 #include "tests/simgpu/engine/site.h"
 
 /// What a running CUDA thread can ask of the engine; language/ gives these their CUDA names.
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
 /// A call that threads wait in, as it is named in reports.
 struct Call {
@@ -51,4 +51,4 @@ void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_byt
 /// fences.
 void memory_fence();
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

@@ -10,7 +10,7 @@
 #include "tests/simgpu/engine/limits.h"
 #include "tests/simgpu/operation.h"
 
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
 /// What CUDA answers to a launch of the kernel with this shape; an error is also the next cudaGetLastError.
 cudaError_t check_launch(const void* kernel, const Grid& grid);
@@ -23,4 +23,4 @@ void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses
 /// Adds the word if it is a device address.
 void add_word(std::uintptr_t word, std::vector<Access>& accesses);
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

@@ -6,8 +6,8 @@
 
 #include "tests/simgpu/engine/barrier.h"
 #include "tests/simgpu/engine/grid.h"
-#include "tests/simgpu/engine/thread_scheduler.h"
 #include "tests/simgpu/engine/shared_memory.h"
+#include "tests/simgpu/engine/thread_scheduler.h"
 #include "tests/simgpu/engine/warp.h"
 
 namespace simgpu {

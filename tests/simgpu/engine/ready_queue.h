@@ -13,6 +13,8 @@ class ReadyQueue {
   bool empty() const { return first_ == end_; }
   std::uint32_t size() const { return end_ - first_; }
   void clear() { first_ = end_ = 0; }
+  /// The one at `position`, which may be beyond the end: then any.
+  std::uint32_t peek(std::uint32_t position) const { return slots_[(first_ + position) % slots_.size()]; }
   void push(std::uint32_t thread) { slot(end_++) = static_cast<std::uint16_t>(thread); }
   /// Takes the one at `position`; the first one moves there.
   std::uint32_t take(std::uint32_t position) {

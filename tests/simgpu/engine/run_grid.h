@@ -6,7 +6,7 @@
 
 #include "tests/simgpu/engine/grid.h"
 
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
 /// Runs thread_body once for each thread of the grid, block by block on the calling thread. While it runs,
 /// threadIdx and its kin tell which thread it is, and it may call what engine/device_calls.h offers.
@@ -16,4 +16,4 @@ void run_grid(const Grid& grid, const std::function<void()>& thread_body);
 /// kernel: for reports of faults that the hardware found.
 std::optional<std::string> running_thread();
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
 /// Where in a kernel's source something stands. The defaults are those of the line that calls.
 struct Site {
@@ -24,4 +24,4 @@ struct Site {
   bool same_file(const Site& other) const;
 };
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace simgpu {
+namespace [[gnu::visibility("default")]] simgpu {
 
 /// A walk over 0 … count-1 that meets each number once.
 class Walk {
@@ -51,4 +51,4 @@ class ThreadOrder {
   std::uint64_t state_;
 };
 
-}  // namespace simgpu
+}  // namespace gnu::visibility("default")]]simgpu

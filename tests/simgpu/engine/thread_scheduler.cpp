@@ -10,11 +10,10 @@ namespace simgpu {
 void ThreadScheduler::begin_grid(const dim3& extent, const ThreadOrder& order) {
   order_ = order;
   count_ = extent.x * extent.y * extent.z;
-  if (threads_.size() < count_) threads_.resize(count_);
-  indices_.clear();
+  std::uint32_t number = 0;
   for (unsigned z = 0; z < extent.z; ++z) {
     for (unsigned y = 0; y < extent.y; ++y) {
-      for (unsigned x = 0; x < extent.x; ++x) indices_.push_back({x, y, z});
+      for (unsigned x = 0; x < extent.x; ++x) indices_[number++] = {x, y, z};
     }
   }
   free_.reserve(limits::block_threads);
@@ -44,19 +43,6 @@ void ThreadScheduler::run(const std::function<void()>& body, const ExitHook& exi
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void ThreadScheduler::park(const Call& call, std::uint32_t mask) {
-  Thread& self = threads_[current_];
-  self.call = &call;
-  self.mask = mask;
-  ++waiting_;
-  const Next next = choose();
-  if (next == Next::stuck) throw_deadlock(*this);
-  self.fiber = running_;
-  Fiber& here = *running_;
-  go_on(next, here, false);
-  running_ = &here;
-}
-
 void ThreadScheduler::yield() {
   if (ready_.empty() && unbegun_.done()) return;
   Thread& self = threads_[current_];
@@ -83,12 +69,15 @@ void ThreadScheduler::go_on(Next next, Place& from, bool for_ever) {
     running_ = &fiber;
     switch_places(from, fiber, for_ever);
   } else if (next == Next::resume) {
-    const std::uint32_t thread = ready_.take(static_cast<std::uint32_t>(order_.pick(ready_.size())));
-    make_current(thread);
-    switch_places(from, *threads_[thread].fiber, for_ever);
+    resume(from, for_ever);
   } else {
     switch_places(from, host_, for_ever);
   }
+}
+
+void ThreadScheduler::go_on_or_throw(Next next, Place& from) {
+  if (next == Next::stuck) throw_deadlock(*this);
+  go_on(next, from, false);
 }
 
 void ThreadScheduler::enter(void* self) {

@@ -35,7 +35,18 @@ class ThreadScheduler {
   void run(const std::function<void()>& body, const ExitHook& exit_hook);
 
   /// Called by a thread: waits in `call` until another wakes it.
-  void park(const Call& call, std::uint32_t mask);
+  void park(const Call& call, std::uint32_t mask) {
+    Fiber& here = *running_;
+    threads_[current_] = {&here, &call, mask};
+    ++waiting_;
+    const Next next = choose();
+    if (next == Next::resume) {
+      resume(here, false);
+    } else {
+      go_on_or_throw(next, here);
+    }
+    running_ = &here;
+  }
   void wake(std::uint32_t thread) {
     threads_[thread].call = nullptr;
     --waiting_;
@@ -67,8 +78,16 @@ class ThreadScheduler {
     if (!ready_.empty()) return Next::resume;
     return live_ == 0 ? Next::finish : Next::stuck;
   }
+  void resume(Place& from, bool for_ever) {
+    const std::uint32_t thread = ready_.take(static_cast<std::uint32_t>(order_.pick(ready_.size())));
+    make_current(thread);
+    // The stacks of a block are more than fits into the nearest cache.
+    if (const Fiber* next = threads_[ready_.peek(0)].fiber) __builtin_prefetch(next->context.stack_pointer);
+    switch_places(from, *threads_[thread].fiber, for_ever);
+  }
   /// Does what `next` says; not stuck.
   void go_on(Next next, Place& from, bool for_ever);
+  void go_on_or_throw(Next next, Place& from);
   Fiber& fiber_for(std::uint32_t thread);
   void make_current(std::uint32_t thread) {
     current_ = thread;
@@ -76,8 +95,8 @@ class ThreadScheduler {
   }
   void give_up();
 
-  std::vector<Thread> threads_;
-  std::vector<uint3> indices_;  ///< threadIdx of each
+  std::array<Thread, limits::block_threads> threads_;
+  std::array<uint3, limits::block_threads> indices_;  ///< threadIdx of each
   std::uint32_t count_ = 0;
   std::uint32_t live_ = 0;
   std::uint32_t waiting_ = 0;

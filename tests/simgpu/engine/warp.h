@@ -38,9 +38,10 @@ class Warp {
   void lane_exited(std::uint32_t lane);
 
  private:
-  [[noreturn]] void left_itself_out(const Lane& lane, std::uint32_t self) const;
-  [[noreturn]] void named_exited(const Lane& lane, std::uint32_t exited) const;
-  [[noreturn]] void diverged(const Lane& lane, std::uint32_t other) const;
+  // Apart from meet, whose frame lies on every waiting thread's stack and so should be small.
+  [[noreturn, gnu::cold, gnu::noinline]] void left_itself_out(const Lane& lane, std::uint32_t self) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void named_exited(const Lane& lane, std::uint32_t exited) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void diverged(const Lane& lane, std::uint32_t other) const;
   /// Whether all that lane `lane` waits for have come to its call.
   bool complete(std::uint32_t lane) const;
   /// Hands out the results; wakes all but the lane that runs.

@@ -47,6 +47,10 @@ cudaStreamCaptureMode& thread_capture_mode() {
   return mode;
 }
 
+Captures::~Captures() {
+  while (!running_.empty()) leave(CapturePtr(running_.back()));  // streams and captures hold each other
+}
+
 cudaStreamCaptureStatus status_of(const Stream& stream) {
   if (!stream.capture) return cudaStreamCaptureStatusNone;
   return stream.capture->invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;

@@ -43,6 +43,11 @@ using CapturePtr = std::shared_ptr<Capture>;
 /// stream capture").
 class Captures {
  public:
+  Captures() = default;
+  ~Captures();
+  Captures(const Captures&) = delete;
+  Captures& operator=(const Captures&) = delete;
+
   void begin(const StreamPtr& stream, cudaStreamCaptureMode mode, Origin origin);
   /// Failure when the capture was invalidated, belongs elsewhere or has forks that were not joined.
   std::shared_ptr<Graph> end(const StreamPtr& stream);

@@ -41,18 +41,19 @@ void Executor::add(Lock& lock, NodePtr node) {
   if (needs_progress) start_progress(lock);
   if (policy_ == Policy::eager) run_ready(lock);
   if (policy_ == Policy::random) {
-    while (random_() % 2 == 0 && run_one(lock, all_pending())) continue;
+    while (random_() % 2 == 0 && run_any(lock)) continue;
     if (!busy_) close_memory();
   }
 }
 
 void Executor::run_until_done(Lock& lock, const Nodes& targets) {
-  const Nodes needed = policy_ == Policy::random ? Nodes{} : not_done_before(targets);
+  const bool in_order = policy_ != Policy::random;
+  Candidates needed = in_order ? not_done_before(targets) : Candidates{};
   while (!all_done(targets)) {
     rethrow_failure();
-    if (run_one(lock, policy_ == Policy::random ? all_pending() : needed)) continue;
+    if (in_order && run_one(lock, needed)) continue;
     // All that is needed waits for a peer, whose turn may come only after other work of this process.
-    if (run_one(lock, all_pending())) continue;
+    if (run_any(lock)) continue;
     if (!busy_) close_memory();
     asked_.clear();
     changed_.wait_for(lock, pause_for_peers);
@@ -64,7 +65,8 @@ void Executor::run_until_done(Lock& lock, const Nodes& targets) {
 void Executor::run_a_step_towards(Lock& lock, const NodePtr& target) {
   rethrow_failure();
   asked_.clear();
-  run_one(lock, not_done_before({target}));
+  Candidates needed = not_done_before({target});
+  run_one(lock, needed);
   if (!busy_) close_memory();
 }
 
@@ -76,14 +78,14 @@ std::vector<NodePtr> Executor::pending(int device) const {
   return found;
 }
 
-Executor::Nodes Executor::all_pending() const {
-  Nodes found;
-  found.reserve(pending_.size());
-  for (const auto& [sequence, node] : pending_) found.push_back(node);
+Executor::Candidates Executor::all_pending() const {
+  Candidates found;
+  found.nodes.reserve(pending_.size());
+  for (const auto& [sequence, node] : pending_) found.nodes.push_back(node);
   return found;
 }
 
-Executor::Nodes Executor::not_done_before(const Nodes& targets) const {
+Executor::Candidates Executor::not_done_before(const Nodes& targets) const {
   std::map<std::uint64_t, NodePtr> found;
   Nodes open = targets;
   while (!open.empty()) {
@@ -92,14 +94,17 @@ Executor::Nodes Executor::not_done_before(const Nodes& targets) const {
     if (node->done || !found.emplace(node->sequence, node).second) continue;
     open.insert(open.end(), node->waits_for.begin(), node->waits_for.end());
   }
-  Nodes ordered;
-  for (const auto& [sequence, node] : found) ordered.push_back(node);
+  Candidates ordered;
+  for (const auto& [sequence, node] : found) ordered.nodes.push_back(node);
   return ordered;
 }
 
-NodePtr Executor::choose(const Nodes& candidates) {
+NodePtr Executor::choose(Candidates& candidates) {
+  auto& [nodes, first] = candidates;
+  while (first < nodes.size() && nodes[first]->done) ++first;
   Nodes ready;
-  for (const NodePtr& node : candidates) {
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    const NodePtr& node = nodes[i];
     if (node->done || asked_.count(node.get()) > 0 || !node->ready()) continue;
     if (policy_ != Policy::random) return node;
     ready.push_back(node);
@@ -107,12 +112,17 @@ NodePtr Executor::choose(const Nodes& candidates) {
   return ready.empty() ? nullptr : ready[random_() % ready.size()];
 }
 
-bool Executor::run_one(Lock& lock, const Nodes& candidates) {
+bool Executor::run_one(Lock& lock, Candidates& candidates) {
   while (busy_) changed_.wait(lock);
   const NodePtr node = choose(candidates);
   if (!node) return false;
   run(lock, node);
   return true;
+}
+
+bool Executor::run_any(Lock& lock) {
+  Candidates candidates = all_pending();
+  return run_one(lock, candidates);
 }
 
 void Executor::run(Lock& lock, const NodePtr& node) {
@@ -155,7 +165,7 @@ void Executor::finish(Node& node) {
 
 void Executor::run_ready(Lock& lock) {
   asked_.clear();
-  const Nodes candidates = all_pending();
+  Candidates candidates = all_pending();
   while (run_one(lock, candidates)) continue;
   if (!busy_) close_memory();
 }

@@ -35,11 +35,17 @@ class Executor {
 
  private:
   using Nodes = std::vector<NodePtr>;
+  /// Nodes in the order of their calls, those before `first` done.
+  struct Candidates {
+    Nodes nodes;
+    std::size_t first = 0;
+  };
 
-  Nodes not_done_before(const Nodes& targets) const;
-  Nodes all_pending() const;
-  NodePtr choose(const Nodes& candidates);
-  bool run_one(Lock& lock, const Nodes& candidates);
+  Candidates not_done_before(const Nodes& targets) const;
+  Candidates all_pending() const;
+  NodePtr choose(Candidates& candidates);
+  bool run_one(Lock& lock, Candidates& candidates);
+  bool run_any(Lock& lock);
   void run(Lock& lock, const NodePtr& node);
   void finish(Node& node);
   void run_ready(Lock& lock);

@@ -52,7 +52,7 @@ void Executor::make_progress() {
     if (leaving_) break;
     try {
       asked_.clear();
-      const Nodes needed = not_done_before(awaited_elsewhere());
+      Candidates needed = not_done_before(awaited_elsewhere());
       while (!leaving_ && run_one(lock, needed)) continue;
       if (policy_ == Policy::eager) run_ready(lock);
       if (!busy_) close_memory();

@@ -1,0 +1,104 @@
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/support/training.h"
+
+namespace lockstep::tests {
+namespace {
+
+const Words small_images{
+    "--dataset=synthetic", "--samples=500",  "--image-shape=3x12x12",  "--threads=1",         "--seed=7",
+    "--log-every=1",       "--eval-every=0", "--first-bucket-mb=0.01", "--bucket-cap-mb=0.01"};
+const Words sgd{"--optimizer=sgd", "--lr=0.05", "--momentum=0.9"};
+
+/// Of a machine in software; a real one has what it has.
+void give_gpus(int count) {
+  setenv("SIMGPU_DEVICES", std::to_string(count).c_str(), 1);
+}
+
+std::vector<double> losses(const std::filesystem::path& run_dir) {
+  std::vector<double> result;
+  std::ifstream log(run_dir / "log.jsonl");
+  for (std::string line; std::getline(log, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    if (entry.contains("step") && entry.contains("loss")) result.push_back(entry.at("loss"));
+  }
+  return result;
+}
+
+/// Steps amplify the rounding of those before them; Adam divides a gradient by its own size.
+void check_same_losses(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
+  const std::vector<double> left = losses(a);
+  const std::vector<double> right = losses(b);
+  REQUIRE(left.size() == right.size());
+  REQUIRE(!left.empty());
+  for (std::size_t step = 0; step < left.size(); ++step) {
+    INFO("step " << step + 1);
+    CHECK(left[step] == Approx(right[step]).epsilon(tolerance));
+  }
+}
+
+TEST_CASE("ranks on GPUs learn what ranks on CPUs learn") {
+  const std::string model = GENERATE("linear", "mlp", "simplecnn", "convnet");
+  const bool adam = GENERATE(false, true);
+  const int ranks = GENERATE(1, 4);
+  CAPTURE(model, adam, ranks);
+  give_gpus(ranks);
+  const Words data = model == "linear" ? Words{"--dataset=synthetic", "--samples=500",  "--seed=7",
+                                               "--log-every=1",       "--eval-every=0", "--threads=1"}
+                                       : small_images;
+  const Words options = data + Words{"--model=" + model, "--batch-size=16", "--max-steps=10"} +
+                        (adam ? Words{"--optimizer=adam"} : sgd);
+  const TemporaryFolder folder;
+  train(ranks, options + Words{"--device=cpu"}, folder.path() / "cpu");
+  const auto summary = train(ranks, options + Words{"--device=cuda"}, folder.path() / "gpu");
+  CHECK(summary["backend"] == (ranks == 1 ? "solo" : "nccl"));
+  check_same_losses(folder.path() / "gpu", folder.path() / "cpu", adam ? 1e-3 : 1e-5);
+}
+
+TEST_CASE("graphs, overlap and their absence give the same bits on GPUs") {
+  const int ranks = GENERATE(1, 2);
+  give_gpus(ranks);
+  const Words options =
+      small_images + sgd + Words{"--model=convnet", "--batch-size=16", "--max-steps=12", "--device=cuda"};
+  const TemporaryFolder folder;
+  const auto walked = train(ranks, options + Words{"--cuda-graph=off"}, folder.path() / "off");
+  const auto replayed = train(ranks, options + Words{"--cuda-graph=on"}, folder.path() / "on");
+  const auto serial =
+      train(ranks, options + Words{"--cuda-graph=off", "--no-overlap"}, folder.path() / "serial");
+  CHECK(walked["weights_sha256"] == replayed["weights_sha256"]);
+  CHECK(walked["weights_sha256"] == serial["weights_sha256"]);
+}
+
+TEST_CASE("gradients of GPUs that are summed on the host") {
+  give_gpus(2);
+  const Words options = small_images + sgd + Words{"--model=simplecnn", "--batch-size=16", "--max-steps=10"};
+  const TemporaryFolder folder;
+  train(2, options + Words{"--device=cpu"}, folder.path() / "cpu");
+  const auto summary = train(2, options + Words{"--device=cuda", "--backend=host"}, folder.path() / "gpu");
+  CHECK(summary["backend"] == "host");
+  check_same_losses(folder.path() / "gpu", folder.path() / "cpu", 1e-5);
+}
+
+TEST_CASE("a run on GPUs goes on to the bit after a checkpoint") {
+  give_gpus(2);
+  const Words options = small_images + sgd +
+                        Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--checkpoint-every=6"};
+  const TemporaryFolder folder;
+  const auto whole = train(2, options + Words{"--max-steps=12"}, folder.path() / "whole");
+  train(2, options + Words{"--max-steps=6"}, folder.path() / "halves");
+  const auto halves = train(2, options + Words{"--max-steps=12", "--resume=auto"}, folder.path() / "halves");
+  CHECK(whole["weights_sha256"] == halves["weights_sha256"]);
+}
+
+TEST_CASE("more ranks than GPUs are refused before anything starts") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  Program run(trainer_words(3, small_images + Words{"--model=mlp", "--device=cuda", "--run-dir",
+                                                    (folder.path() / "run").string()}));
+  CHECK(run.wait_for_end() == 4);
+  CHECK(run.output().find("2 are visible") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::tests
