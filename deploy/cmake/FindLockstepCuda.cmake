@@ -1,7 +1,7 @@
 # NVIDIA's headers and libraries, from a toolkit of this machine or from the wheels that deploy/cuda-toolkit unpacks.
 #
-#   find_package(LockstepCuda REQUIRED)                      headers alone, for the simulator: lockstep_cuda_headers
-#   find_package(LockstepCuda REQUIRED COMPONENTS libraries)  also lockstep_cuda_runtime, lockstep_cublaslt,
+#   find_package(LockstepCuda 12.4 REQUIRED)                 headers alone, for the simulator: lockstep_cuda_headers
+#   find_package(LockstepCuda 12.4 REQUIRED COMPONENTS libraries)  also lockstep_cuda_runtime, lockstep_cublaslt,
 #                   lockstep_cudnn (with cudnn-frontend), lockstep_nccl, and LockstepCuda_NVCC, the compiler's path
 #
 # -DLOCKSTEP_CUDA_TOOLKIT=FOLDER takes that folder alone.
@@ -29,6 +29,13 @@ find_path(LockstepCuda_ROOT include/cuda_runtime.h HINTS ${_roots} NO_DEFAULT_PA
 set(_beside ${LockstepCuda_ROOT} ${_roots} ${_wheels})
 find_path(LockstepCuda_NCCL_INCLUDE_DIR nccl.h HINTS ${_beside} PATH_SUFFIXES include)
 set(_required LockstepCuda_ROOT LockstepCuda_NCCL_INCLUDE_DIR)
+if(LockstepCuda_ROOT)
+  file(STRINGS ${LockstepCuda_ROOT}/include/cuda_runtime_api.h _line REGEX "^#define CUDART_VERSION +[0-9]+$")
+  string(REGEX REPLACE "[^0-9]" "" _version "${_line}")
+  math(EXPR _major "${_version} / 1000")
+  math(EXPR _minor "${_version} % 1000 / 10")
+  set(LockstepCuda_VERSION ${_major}.${_minor})
+endif()
 set(_mend "run deploy/cuda-toolkit --headers")
 
 if("libraries" IN_LIST LockstepCuda_FIND_COMPONENTS)
@@ -51,7 +58,7 @@ endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LockstepCuda REQUIRED_VARS ${_required} HANDLE_COMPONENTS
-  REASON_FAILURE_MESSAGE ${_mend})
+  VERSION_VAR LockstepCuda_VERSION REASON_FAILURE_MESSAGE ${_mend})
 mark_as_advanced(${_required})
 
 # _lockstep_cuda_target(NAME LIBRARY INCLUDE_DIR...)

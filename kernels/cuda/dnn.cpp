@@ -3,6 +3,8 @@
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 #include "kernels/cuda/per_device.h"
 
@@ -176,9 +178,10 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
       add_backward_weights(*call, spec);
       break;
   }
-  const std::string obstacle = call->build(spec.precision);
+  std::string obstacle = call->build(spec.precision);
   if (obstacle.empty()) return call;
   if (spec.bias || spec.relu) return nullptr;
+  obstacle.resize(std::min(obstacle.find('\n'), obstacle.size()));  // then follows a word on each engine
   throw DeviceError(
       fmt::format("cuDNN cannot compute a convolution of x {} ({}) and w {} ({}) in {} groups on this "
                   "GPU: {}",
