@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/onednn.h"
@@ -16,9 +17,10 @@ namespace {
 using Pass = ConvolutionSpec::Pass;
 
 struct Operand {
-  int argument;  ///< oneDNN's name for it
-  dnnl::memory::desc desc;
+  int argument;              ///< oneDNN's name for it
+  dnnl::memory::desc given;  ///< as it lies on the device
   bool written = false;
+  dnnl::memory::desc wanted = {};  ///< as the primitive takes it
 };
 
 dnnl::memory::desc strided(const TensorDesc& desc, std::int64_t groups = 1) {
@@ -34,27 +36,66 @@ struct Plan {
   std::vector<Operand> operands;
 };
 
-Plan plan_of(const ConvolutionSpec& spec) {
-  const Shape channels{spec.y.shape[1]};
-  const onednn::Operands t{strided(spec.x), strided(spec.w, spec.geometry.groups),
-                           spec.bias ? strided({spec.y.dtype, channels, {}}) : dnnl::memory::desc(),
-                           strided(spec.y)};
+Plan plan_for_any_layout(const ConvolutionSpec& spec) {
+  const std::int64_t groups = spec.geometry.groups;
+  const TensorDesc bias{spec.y.dtype, {spec.y.shape[1]}, {}};
+  const dnnl::memory::desc x = strided(spec.x);
+  const dnnl::memory::desc weights = strided(spec.w, groups);
+  const dnnl::memory::desc y = strided(spec.y);
+  // oneDNN's fast code has layouts of its own; a GPU's it computes by reference loops, 500 times slower.
+  const onednn::Operands any{
+      onednn::any_layout(spec.x.shape, spec.x.dtype), onednn::any_layout(spec.w.shape, spec.w.dtype, groups),
+      spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
   switch (spec.pass) {
     case Pass::backward_data:
-      return {onednn::conv_backward_data(t, spec.geometry, ConvAlgorithm::automatic),
-              {{DNNL_ARG_DIFF_DST, t.y}, {DNNL_ARG_WEIGHTS, t.weights}, {DNNL_ARG_DIFF_SRC, t.x, true}}};
+      return {onednn::conv_backward_data(any, spec.geometry, ConvAlgorithm::automatic),
+              {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
     case Pass::backward_weights:
-      return {onednn::conv_backward_weights(t, spec.geometry, ConvAlgorithm::automatic),
-              {{DNNL_ARG_SRC, t.x}, {DNNL_ARG_DIFF_DST, t.y}, {DNNL_ARG_DIFF_WEIGHTS, t.weights, true}}};
+      return {onednn::conv_backward_weights(any, spec.geometry, ConvAlgorithm::automatic),
+              {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, weights, true}}};
     case Pass::forward:
       break;
   }
-  Plan plan{onednn::conv_forward(t, spec.geometry, ConvAlgorithm::automatic, spec.relu),
-            {{DNNL_ARG_SRC, t.x}, {DNNL_ARG_WEIGHTS, t.weights}}};
-  if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, t.bias});
-  plan.operands.push_back({DNNL_ARG_DST, t.y, true});
+  Plan plan{onednn::conv_forward(any, spec.geometry, ConvAlgorithm::automatic, spec.relu),
+            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
+  if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
+  plan.operands.push_back({DNNL_ARG_DST, y, true});
   return plan;
 }
+
+Plan plan_of(const ConvolutionSpec& spec) {
+  Plan plan = plan_for_any_layout(spec);
+  for (Operand& operand : plan.operands) {
+    operand.wanted = plan.primitive.query_md(dnnl::query::exec_arg_md, operand.argument);
+  }
+  return plan;
+}
+
+/// An operand during one run: in place, or reordered into memory of its own and back.
+class Placed {
+ public:
+  Placed(const Operand& operand, void* address)
+      : operand_(operand),
+        given_(operand.given, onednn::engine(), address),
+        wanted_(operand.wanted == operand.given ? given_ : dnnl::memory(operand.wanted, onednn::engine())) {}
+
+  const dnnl::memory& memory() const { return wanted_; }
+  void fetch(dnnl::stream& stream) {
+    if (!operand_.written) move(given_, wanted_, stream);
+  }
+  void deliver(dnnl::stream& stream) {
+    if (operand_.written) move(wanted_, given_, stream);
+  }
+
+ private:
+  void move(dnnl::memory& from, dnnl::memory& to, dnnl::stream& stream) const {
+    if (operand_.wanted != operand_.given) dnnl::reorder(from, to).execute(stream, from, to);
+  }
+
+  const Operand& operand_;
+  dnnl::memory given_;
+  dnnl::memory wanted_;
+};
 
 class SimulatedConvolution : public DnnCall {
  public:
@@ -68,22 +109,25 @@ class SimulatedConvolution : public DnnCall {
   void launch(std::span<void* const> addresses, void* workspace, cudaStream_t stream) const override {
     simgpu::LibraryCall call("convolution", workspace);
     for (std::size_t i = 0; i < operands_.size(); ++i) {
-      const auto& [argument, desc, written] = operands_[i];
-      if (written)
-        call.writes(addresses[i], desc.get_size());
+      const std::size_t bytes = operands_[i].given.get_size();
+      if (operands_[i].written)
+        call.writes(addresses[i], bytes);
       else
-        call.reads(addresses[i], desc.get_size());
+        call.reads(addresses[i], bytes);
     }
     const auto compute = [operands = operands_, primitive = primitive_, scratchpad = scratchpad_,
                           at = std::vector<void*>(addresses.begin(), addresses.end())] {
+      dnnl::stream own(onednn::engine());
+      std::vector<Placed> placed;
       std::unordered_map<int, dnnl::memory> arguments;
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        arguments.emplace(operands[i].argument,
-                          dnnl::memory(operands[i].desc, onednn::engine(), simgpu::host_view(at[i])));
+        placed.emplace_back(operands[i], simgpu::host_view(at[i]));
+        placed.back().fetch(own);
+        arguments.emplace(operands[i].argument, placed.back().memory());
       }
       arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, onednn::engine()));
-      dnnl::stream own(onednn::engine());
       primitive.execute(own, arguments);
+      for (Placed& operand : placed) operand.deliver(own);
       own.wait();
     };
     check(call.enqueue(stream, compute), "cannot launch a convolution");
