@@ -32,9 +32,8 @@ std::string label_of(const Plan& plan, const Step& step) {
   return {};
 }
 
-/// Beside the compute stream.
-bool exchanges(const std::vector<Step>& steps) {
-  return std::ranges::any_of(steps, [](Step s) { return s.kind == Step::Kind::exchange; });
+bool has(const std::vector<Step>& steps, Step::Kind kind) {
+  return std::ranges::find(steps, kind, &Step::kind) != steps.end();
 }
 
 std::vector<std::vector<std::string>> labels_of(std::span<const Plan> plans) {
@@ -65,11 +64,12 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
   bool overlaps = false;
   for (const Plan& plan : plans) {
     BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
-    bound.uses_exchange_stream = communicator.on_streams() && exchanges(plan.steps);
+    bound.exchanges = has(plan.steps, Step::Kind::exchange) || has(plan.steps, Step::Kind::exchange_now);
+    bound.uses_exchange_stream = bound.exchanges && communicator.on_streams();
     for (std::size_t slot = 0; slot < batch_slot_count; ++slot) {
       bound.slots.push_back({.nodes = bind_nodes(plan, memory, slot)});
     }
-    overlaps |= exchanges(plan.steps);
+    overlaps |= has(plan.steps, Step::Kind::exchange);
   }
   bind_updates(device, memory, optimizer);
   if (overlaps && !communicator_.on_streams()) {
@@ -171,8 +171,10 @@ void Executor::update(const BoundPlan& plan, std::size_t bucket) {
     updates_[bucket]->launch(*exchange_stream_);
     return;
   }
-  if (bucket == 0) wait_for_exchanges();
-  stream_->wait(*events.summed);
+  if (plan.exchanges) {
+    if (bucket == 0) wait_for_exchanges();
+    stream_->wait(*events.summed);
+  }
   updates_[bucket]->launch(*stream_);
 }
 

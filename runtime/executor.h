@@ -51,6 +51,7 @@ class Executor {
   };
   struct BoundPlan {
     std::vector<Step> steps;
+    bool exchanges = false;
     bool uses_exchange_stream = false;
     std::vector<BoundSlot> slots;
   };

@@ -6,7 +6,7 @@ namespace simgpu {
 
 cudaDeviceProp properties_of(const Settings& settings, int device) {
   cudaDeviceProp p{};
-  std::strncpy(p.name, "Simulated GPU", sizeof p.name - 1);
+  std::strncpy(p.name, "simulated", sizeof p.name - 1);
   p.uuid.bytes[0] = 0x51;
   p.uuid.bytes[15] = static_cast<char>(device);
   p.totalGlobalMem = settings.device_bytes;
