@@ -26,7 +26,7 @@ function(lockstep_library name)
 endfunction()
 
 # tests_<label> builds all test programs of a label, and the programs that they start
-foreach(label unit parity cluster fault fuzz slow interop slurm gpu)
+foreach(label unit parity cluster fault fuzz slow interop slurm gpu cuda)
   add_custom_target(tests_${label})
 endforeach()
 
@@ -55,17 +55,18 @@ function(lockstep_cuda_test name)
   if(NOT LOCKSTEP_CUDA STREQUAL "sim")
     set(ARG_LABEL gpu)
   endif()
+  set(more_test_labels cuda)
   add_test(NAME ${name}_cuda COMMAND test_${name})
   lockstep_label_test(${name}_cuda ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
   set_tests_properties(${name}_cuda PROPERTIES ENVIRONMENT LOCKSTEP_TEST_DEVICE=cuda)
 endfunction()
 
 # lockstep_label_test(NAME LABEL TIMEOUT s [NEEDS targets ...]): what every ctest entry has, script or program. The
-# folder's name is a second label.
+# folder's name is a second label, and more_test_labels, if the caller has set it, are others.
 function(lockstep_label_test name label)
   cmake_parse_arguments(ARG "" "TIMEOUT" "NEEDS" ${ARGN})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  set(labels ${label} ${folder})
+  set(labels ${label} ${folder} ${more_test_labels})
   list(REMOVE_DUPLICATES labels)
   if(LOCKSTEP_SANITIZE)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")  # instrumented code takes several times as long
@@ -75,8 +76,10 @@ function(lockstep_label_test name label)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)  # several ranks each: not side by side on two cores
   endif()
   foreach(target launch trainer ${ARG_NEEDS})
-    if(TARGET ${target})
-      add_dependencies(tests_${label} ${target})
-    endif()
+    foreach(one ${label} ${more_test_labels})
+      if(TARGET ${target})
+        add_dependencies(tests_${one} ${target})
+      endif()
+    endforeach()
   endforeach()
 endfunction()
