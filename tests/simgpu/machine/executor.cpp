@@ -38,7 +38,7 @@ void Executor::add(Lock& lock, NodePtr node) {
   const bool needs_progress =
       node->operation.kind == Kind::collective || node->operation.kind == Kind::host_call;
   pending_.emplace(node->sequence, std::move(node));
-  if (needs_progress) start_progress(lock);
+  if (needs_progress) ensure_progress(lock);
   if (policy_ == Policy::eager) run_ready(lock);
   if (policy_ == Policy::random) {
     while (random_() % 2 == 0 && run_any(lock)) continue;

@@ -52,7 +52,7 @@ class Executor {
   void open_memory(int device);
   void close_memory();
 
-  void start_progress(Lock& lock);
+  void ensure_progress(Lock& lock);
   void make_progress();
   Nodes awaited_elsewhere() const;
   void rethrow_failure();

@@ -23,7 +23,8 @@ Executor::~Executor() {
   progress_.join();
 }
 
-void Executor::start_progress(Lock& lock) {
+void Executor::ensure_progress(Lock& lock) {
+  changed_.notify_all();
   if (progress_.joinable()) return;
   mutex_ = lock.mutex();
   progress_ = std::thread([this] { make_progress(); });
