@@ -31,7 +31,7 @@ NcclArena::NcclArena(const NcclFunctions& nccl, NcclGroup& group, std::size_t by
 }
 
 NcclArena::~NcclArena() {
-  nccl_.free(bytes_.data());
+  if (bytes_.data() != nullptr) nccl_.free(bytes_.data());
 }
 
 void NcclArena::deregister(const Deadline& deadline) {

@@ -22,6 +22,8 @@ class NcclArena {
 
   /// Before the group closes.
   void deregister(const Deadline& deadline);
+  /// Leaves the memory to the end of the process: freeing waits for what is on the GPU.
+  void abandon() noexcept { bytes_ = {}; }
 
  private:
   const NcclFunctions& nccl_;

@@ -58,6 +58,11 @@ void NcclGroup::abort() noexcept {
   if (communicator_ != nullptr) nccl_.abort(std::exchange(communicator_, nullptr));
 }
 
+void NcclGroup::abandon() noexcept {
+  const std::lock_guard lock(mutex_);
+  communicator_ = nullptr;
+}
+
 void NcclGroup::close(const Deadline& deadline) {
   make("NCCL's end", deadline, nccl_.finalize);
   const std::lock_guard lock(mutex_);

@@ -20,7 +20,7 @@ class NcclGroup {
   /// that nobody waits for a rank that another way is known to be lost.
   NcclGroup(const NcclFunctions& nccl, ncclUniqueId id, int rank, int ranks,
             std::function<bool()> peer_failed, const Deadline& deadline);
-  /// Aborts unless closed.
+  /// Aborts unless closed or abandoned.
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -37,6 +37,8 @@ class NcclGroup {
 
   /// Ends all its collectives at once, done or not. Its peers must do the same.
   void abort() noexcept;
+  /// Makes no more calls and leaves the rest to the end of the process.
+  void abandon() noexcept;
   /// Waits for the peers and leaves. All collectives are done.
   void close(const Deadline& deadline);
 
@@ -53,7 +55,7 @@ class NcclGroup {
   const NcclFunctions& nccl_;
   std::function<bool()> peer_failed_;
   std::mutex mutex_;
-  ncclComm_t communicator_ = nullptr;  ///< null: aborted or closed
+  ncclComm_t communicator_ = nullptr;  ///< null: aborted, abandoned or closed
 };
 
 }  // namespace lockstep::comm

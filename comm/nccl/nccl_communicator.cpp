@@ -65,7 +65,7 @@ ncclUniqueId NcclCommunicator::agree_on_id() {
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() == 0 && !failed()) close();
   // Before the arena is freed, which waits for what is on the GPU.
-  if (group_) group_->abort();
+  end_group();
 }
 
 void NcclCommunicator::close() {
@@ -146,8 +146,17 @@ void NcclCommunicator::watch(WatchHooks hooks) {
 
 void NcclCommunicator::fail(const std::string& reason) {
   inner().abort(reason);
-  if (group_) group_->abort();
+  end_group();
   throw CommError(first_cause(reason));
+}
+
+/// An abort waits without end for the graphs that hold collectives, and those are not ours to destroy. With
+/// such the process has to leave with its GPU in the middle of a step, as WatchHooks::overdue sees to.
+void NcclCommunicator::end_group() noexcept {
+  if (!group_) return;
+  if (!progress_->has_captured()) return group_->abort();
+  group_->abandon();
+  if (arena_) arena_->abandon();
 }
 
 /// What the group agreed on, who is behind, and where this rank was.

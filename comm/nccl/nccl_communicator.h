@@ -33,6 +33,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   ncclUniqueId agree_on_id();
   std::optional<std::string> problem(const Deadline& deadline);
   [[noreturn]] void fail(const std::string& reason);
+  void end_group() noexcept;
   std::string first_cause(const std::string& reason);
   void close();
 

@@ -36,8 +36,14 @@ void NcclProgress::is_enqueued(cudaStream_t stream) {
   Entry& entry = entries_[(begun_ - 1) % remembered];
   // In a graph the event would be the graph's, and nothing to ask about.
   entry.has_event = !is_captured(stream);
+  has_captured_ |= !entry.has_event;
   if (entry.has_event) kernels::check(cudaEventRecord(entry.done.get(), stream), "recording an event");
   enqueued_ = begun_;
+}
+
+bool NcclProgress::has_captured() const {
+  const std::lock_guard lock(mutex_);
+  return has_captured_;
 }
 
 bool NcclProgress::look() {

@@ -21,6 +21,8 @@ class NcclProgress {
   void begins(ExchangeLabel label);
   /// The one that began last is on `stream`.
   void is_enqueued(cudaStream_t stream);
+  /// Whether a CUDA graph holds one of them.
+  bool has_captured() const;
   /// Takes note of what is done; true when that is more than the last time.
   bool look();
   /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the first that is not done, or else the
@@ -53,6 +55,7 @@ class NcclProgress {
   std::uint64_t begun_ = 0;
   std::uint64_t enqueued_ = 0;
   std::uint64_t done_ = 0;
+  bool has_captured_ = false;
 };
 
 }  // namespace lockstep::comm

@@ -1,14 +1,18 @@
 #include "kernels/cuda/portability.h"
 
+#include <limits>
+
 #include "kernels/cuda/bias_relu.h"
 #include "kernels/cuda/grid.h"
 
 namespace lockstep::kernels {
 namespace {
 
-__global__ void bias_relu(const float* b, float* y, std::int64_t n, std::int64_t channels,
-                          std::int64_t channel_stride, bool relu) {
-  for (std::int64_t i = first_item(); i < n; i += item_stride()) {
+template <class Index>
+__global__ void bias_relu(const float* b, float* y, Index n, Index channels, Index channel_stride,
+                          bool relu) {
+  for (std::int64_t at = first_item(); at < n; at += item_stride()) {
+    const auto i = static_cast<Index>(at);
     float value = y[i];
     if (b != nullptr) value += b[i / channel_stride % channels];
     y[i] = relu && value < 0 ? 0 : value;  // not value > 0 ? value : 0: a NaN stays
@@ -25,8 +29,12 @@ BiasRelu::BiasRelu(const TensorDesc& y, bool relu)
 
 void BiasRelu::launch(const float* b, float* y, cudaStream_t stream) const {
   const Spread s = spread(elements_);
-  kernels::launch(bias_relu, s.blocks, s.threads, 0, stream, b, y, elements_, channels_, channel_stride_,
-                  relu_);
+  const auto start = [&]<class Index>(Index n) {
+    kernels::launch(bias_relu<Index>, s.blocks, s.threads, 0, stream, b, y, n, static_cast<Index>(channels_),
+                    static_cast<Index>(channel_stride_), relu_);
+  };
+  const bool narrow = elements_ <= std::numeric_limits<std::int32_t>::max();
+  narrow ? start(static_cast<std::int32_t>(elements_)) : start(elements_);
 }
 
 }  // namespace lockstep::kernels

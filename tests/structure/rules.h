@@ -39,7 +39,7 @@ struct Vendor {
 
 inline constexpr std::array vendors{
     Vendor{"dnnl", "kernels/cpu kernels/layout.cpp tests"},
-    Vendor{"cuda", "kernels/cuda tests/simgpu"},
+    Vendor{"cuda", "kernels/cuda comm/nccl tests/simgpu"},
     Vendor{"cublas", "kernels/cuda"},
     Vendor{"cudnn", "kernels/cuda"},
     Vendor{"nccl", "comm/nccl tests/simgpu"},

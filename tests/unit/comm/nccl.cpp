@@ -227,6 +227,29 @@ TEST_CASE("after a failure the group is of no use, and says so", "[nccl]") {
   CHECK(errors == std::vector<std::string>(2));
 }
 
+TEST_CASE("a rank that is killed is named in a graph's replay too", "[nccl]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    GpuRank own(rank, 2, run_id, options(60));
+    own.allocate();
+    const auto graph = own.device->capture(*own.stream, [&] { own.sum(); });
+    graph->launch(*own.stream);
+    own.group->wait(*own.stream);
+    own.group->barrier();
+    if (rank == 1) raise(SIGKILL);
+    graph->launch(*own.stream);
+    try {
+      own.group->wait(*own.stream);
+    } catch (const CommError& error) {
+      // As a program that its watchdog ends: the stream never comes to its end.
+      require(std::string(error.what()).find("closed its connection") != std::string::npos, error.what());
+      _exit(0);
+    }
+    throw std::logic_error("no error");
+  });
+  CHECK(errors[0].empty());
+}
+
 TEST_CASE("ranks that share a GPU exchange through the host, or are told so", "[nccl]") {
   const std::string run_id = fresh_run_id();
   SECTION("auto") {
