@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 #include <fmt/format.h>
 
@@ -66,7 +67,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
 }
 
 Trainer::~Trainer() {
-  session_.communicator->watch({});
+  // After a failure it goes on watching: on a GPU giving memory back waits for what a lost peer keeps from ending.
+  if (std::uncaught_exceptions() == 0) session_.communicator->watch({});
 }
 
 void Trainer::find_checkpoint() {

@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -98,6 +100,51 @@ TEST_CASE("more ranks than GPUs are refused before anything starts") {
                                                     (folder.path() / "run").string()}));
   CHECK(run.wait_for_end() == 4);
   CHECK(run.output().find("2 are visible") != std::string::npos);
+}
+
+TEST_CASE("a killed rank ends the others, whether its step is a graph or not") {
+  const std::string graphs = GENERATE("on", "off");
+  give_gpus(3);
+  const TemporaryFolder folder;
+  // The words of `sh` are printed before the trainer takes its place.
+  Program run(Words{LAUNCH_PROGRAM, "--nproc_per_node=3", "sh", "-c", "echo pid$RANK=$$; exec \"$@\"", "sh",
+                    TRAINER_PROGRAM} +
+              small_images + sgd +
+              Words{"--model=simplecnn", "--device=cuda", "--max-steps=1000000", "--progress=plain",
+                    "--timeout=5", "--cuda-graph=" + graphs, "--run-dir", (folder.path() / "run").string()});
+  for (int rank = 0; rank < 3; ++rank) run.wait_for("pid" + std::to_string(rank) + "=");
+  run.wait_for("step ", 2);
+  const pid_t killed = run.number_after("pid1");
+  const auto start = Clock::now();
+  ::kill(killed, SIGKILL);
+  CHECK(run.wait_for_end() == 128 + SIGKILL);
+  CHECK(Clock::now() - start < std::chrono::seconds(7));
+  CHECK(run.output().find("rank 1 (pid " + std::to_string(killed) + ")") != std::string::npos);
+  for (int rank = 0; rank < 3; ++rank) CHECK(wait_until_gone(run.number_after("pid" + std::to_string(rank))));
+}
+
+TEST_CASE("any call of CUDA may fail: one line, 4, and nothing leaks") {
+  give_gpus(1);
+  setenv("SIMGPU_LEAKS", "1", 1);
+  const TemporaryFolder folder;
+  const Words options{
+      "--dataset=synthetic", "--samples=100", "--image-shape=3x8x8", "--max-steps=3", "--batch-size=8",
+      "--eval-every=0",      "--quiet",       "--model=simplecnn",   "--device=cuda"};
+  int failures = 0;
+  for (int call = 1, code = 4; code != 0; call += call < 40 ? 1 : 13) {
+    INFO("call " << call);
+    setenv("SIMGPU_FAIL_CALL", std::to_string(call).c_str(), 1);
+    Program run(
+        trainer_words(1, options + Words{"--run-dir", (folder.path() / std::to_string(call)).string()}));
+    code = run.wait_for_end();
+    INFO(run.output());
+    REQUIRE((code == 0 || code == 4));
+    if (code == 4) CHECK(run.output().find("error: cuda: ") != std::string::npos);
+    failures += code == 4;
+  }
+  unsetenv("SIMGPU_FAIL_CALL");
+  unsetenv("SIMGPU_LEAKS");
+  CHECK(failures > 40);
 }
 
 }  // namespace
