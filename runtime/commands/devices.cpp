@@ -2,6 +2,7 @@
 
 #include "comm/bootstrap/bootstrap.h"
 #include "comm/mpi/library.h"
+#include "comm/nccl/library.h"
 #include "kernels/cuda/library.h"
 #include "runtime/affinity.h"
 #include "runtime/commands/commands.h"
@@ -48,8 +49,8 @@ void print_machine(const Options& options, const comm::World& world) {
   const std::string advice = binding_advice(world);
   if (!advice.empty()) fmt::print("advice: {}\n", advice);
   print_gpus();
-  fmt::print("backend host: built in\nbackend mpi: {}\nbackend nccl: not built in\n",
-             comm::mpi_in_this_build());
+  fmt::print("backend host: built in\nbackend mpi: {}\nbackend nccl: {}\n",
+             comm::mpi_in_this_build(), comm::nccl_in_this_build());
 }
 
 }  // namespace
