@@ -47,7 +47,7 @@ def main():
         for model in WORKLOADS:
             variants = [[], ["--compile"], *([["--channels_last"]] if model in CONVOLUTIONS else [])]
             runs = {" ".join(variant) or "eager": peer(model, batch, *variant) for variant in variants}
-            rates = {name: run["samples_per_s"] for name, run in runs.items() if run}
+            rates = {name: run["samples_s"] for name, run in runs.items() if run}
             mine = ours(options, model, batch)
             best = max(rates, key=rates.get, default=None)
             ratio = mine["samples_per_s"] / rates[best] if best else None
