@@ -41,8 +41,7 @@ struct MpiModule {
 
 inline constexpr int mpi_module_layout = 1;
 
-/// The type of the module's one symbol, `lockstep_mpi_module`.
-using MpiModuleEntry = const MpiModule* (*)();
+/// What gives it: `const MpiModule* lockstep_mpi_module()`.
 inline constexpr const char* mpi_module_symbol = "lockstep_mpi_module";
 
 }  // namespace lockstep::comm

@@ -34,13 +34,11 @@ void check_started_by_mpi(const World& world) {
 
 /// With it libmpi. Open MPI's plug-ins look for libmpi's symbols among the global ones.
 const MpiModule& load_mpi_module() {
-  const auto entry = reinterpret_cast<MpiModuleEntry>(
-      load_module_entry({.file = "liblockstep_mpi.so",
-                         .symbol = mpi_module_symbol,
-                         .mend = "install openmpi-bin, or use --backend host",
-                         .symbols = ModuleSymbols::global}));
-  if (entry()->layout == mpi_module_layout) return *entry();
-  throw DeviceError("liblockstep_mpi.so is of another version of Lockstep: install both from one build");
+  return load_module_table<MpiModule>({.file = "liblockstep_mpi.so",
+                                       .symbol = mpi_module_symbol,
+                                       .mend = "install openmpi-bin, or use --backend host",
+                                       .symbols = ModuleSymbols::global},
+                                      mpi_module_layout);
 }
 
 std::string error_text(const MpiModule& module, int error) {

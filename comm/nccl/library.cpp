@@ -3,19 +3,16 @@
 #include <utility>
 
 #include "comm/nccl/module.h"
-#include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 
 namespace lockstep::comm {
 namespace {
 
 const NcclModule& loaded_module() {
-  const auto entry = reinterpret_cast<NcclModuleEntry>(
-      load_module_entry({.file = "liblockstep_cuda.so",
-                         .symbol = nccl_module_symbol,
-                         .mend = "install CUDA's runtime libraries, or use --backend host"}));
-  if (entry()->layout == nccl_module_layout) return *entry();
-  throw DeviceError("liblockstep_cuda.so is of another version of Lockstep: install both from one build");
+  return load_module_table<NcclModule>({.file = "liblockstep_cuda.so",
+                                        .symbol = nccl_module_symbol,
+                                        .mend = "install CUDA's runtime libraries, or use --backend host"},
+                                       nccl_module_layout);
 }
 
 }  // namespace

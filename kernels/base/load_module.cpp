@@ -32,4 +32,9 @@ void* load_module_entry(const Module& module) {
   throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.mend, answers));
 }
 
+void refuse_other_version(const Module& module) {
+  throw DeviceError(
+      fmt::format("{} is of another version of Lockstep: install both from one build", module.file));
+}
+
 }  // namespace lockstep

@@ -22,4 +22,15 @@ struct Module {
 /// installation and where the system looks; it stays loaded. DeviceError tells what each place answered.
 void* load_module_entry(const Module& module);
 
+/// DeviceError: the module was built with another Lockstep than the program.
+[[noreturn]] void refuse_other_version(const Module& module);
+
+/// What the entry, a `const Table* (*)()`, gives. A table begins with its layout, as a number.
+template <class Table>
+const Table& load_module_table(const Module& module, int layout) {
+  const auto entry = reinterpret_cast<const Table* (*)()>(load_module_entry(module));
+  if (entry()->layout != layout) refuse_other_version(module);
+  return *entry();
+}
+
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 #include "kernels/cuda/library.h"
 
-#include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 #include "kernels/cuda/module.h"
 
@@ -8,12 +7,10 @@ namespace lockstep::kernels {
 namespace {
 
 const CudaModule& loaded_module() {
-  const auto entry = reinterpret_cast<CudaModuleEntry>(
-      load_module_entry({.file = "liblockstep_cuda.so",
-                         .symbol = cuda_module_symbol,
-                         .mend = "install CUDA's runtime libraries, or use --device cpu"}));
-  if (entry()->layout == cuda_module_layout) return *entry();
-  throw DeviceError("liblockstep_cuda.so is of another version of Lockstep: install both from one build");
+  return load_module_table<CudaModule>({.file = "liblockstep_cuda.so",
+                                        .symbol = cuda_module_symbol,
+                                        .mend = "install CUDA's runtime libraries, or use --device cpu"},
+                                       cuda_module_layout);
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ struct CudaModule {
 
 inline constexpr int cuda_module_layout = 1;
 
-/// The type of the module's one symbol, `lockstep_cuda_module`.
-using CudaModuleEntry = const CudaModule* (*)();
+/// What gives it: `const CudaModule* lockstep_cuda_module()`.
 inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";
 
 }  // namespace lockstep::kernels

@@ -29,9 +29,8 @@ std::string describe(const comm::Finding& finding) {
 }
 
 void print_gpus() {
-  fmt::print("cuda: {}\n", kernels::cuda_in_this_build());
-  if (!kernels::cuda_is_built_in()) return;
-  fmt::print("cuda: {}\n", kernels::cuda_versions());
+  if (!kernels::cuda_is_built_in()) return fmt::print("cuda: {}\n", kernels::cuda_in_this_build());
+  fmt::print("cuda: {}, {}\n", kernels::cuda_in_this_build(), kernels::cuda_versions());
   for (const kernels::CudaDeviceInfo& gpu : kernels::cuda_devices()) {
     fmt::print("gpu {}: {}, compute capability {}.{}, {:.1f} of {:.1f} GiB free, {}\n", gpu.index, gpu.name,
                gpu.compute_capability / 10, gpu.compute_capability % 10,

@@ -186,11 +186,17 @@ TEST_CASE("allocate: values that live at the same time never share memory") {
   CHECK(plan.activations.bytes < without_sharing);
 }
 
-TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come last") {
-  const auto device = kernels::make_cpu_device(1);
+/// A bucket for each parameter.
+Plan plan_with_many_buckets(const kernels::Device& device, const ScheduleOptions& schedule) {
   PlanRequest request;
   request.buckets = {.first_bytes = 1, .bytes = 1};
-  const Plan plan = plan_of(classifier(small_net), *device, request);
+  request.schedule = schedule;
+  return plan_of(classifier(small_net), device, request);
+}
+
+TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come last") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {});
   const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
   std::size_t launched = 0;
   std::size_t exchanged = 0;
@@ -216,17 +222,13 @@ TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come la
   CHECK(std::ranges::count(plan.steps, Step::Kind::exchange, &Step::kind) > 0);
   CHECK(plan.steps[plan.steps.size() - updated - 1].kind == Step::Kind::exchange_now);
 
-  request.schedule.overlap = false;
-  const Plan serial = plan_of(classifier(small_net), *device, request);
+  const Plan serial = plan_with_many_buckets(*device, {.overlap = false});
   CHECK(std::ranges::count(serial.steps, Step::Kind::exchange, &Step::kind) == 0);
 }
 
 TEST_CASE("schedule: on streams an update follows its exchange and the last reader of its parameters") {
   const auto device = kernels::make_cpu_device(1);
-  PlanRequest request;
-  request.buckets = {.first_bytes = 1, .bytes = 1};
-  request.schedule.on_streams = true;
-  const Plan plan = plan_of(classifier(small_net), *device, request);
+  const Plan plan = plan_with_many_buckets(*device, {.on_streams = true});
   const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
   const auto last_reader = bucket_last_readers(plan.graph, plan.arena);
   std::size_t launched = 0;
