@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "comm/communicator.h"
 #include "comm/store/credentials.h"
 #include "comm/store/tcp.h"
+#include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "tests/support/no_stream.h"
 
@@ -40,22 +42,29 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 const std::vector<std::size_t> sizes{64, 4 * kib, 400'000, 1'600'000, 4 * mib, 25 * mib, 64 * mib};
 
-/// Milliseconds a call, median of batches that all ranks begin together.
-double measure(Communicator& group, std::size_t bytes, const std::function<void()>& call) {
-  const std::size_t calls = std::clamp<std::size_t>(128 * mib / bytes, 2, 2000);
-  constexpr int batches = 7;
-  std::vector<double> times;
-  call();
-  for (int batch = 0; batch < batches; ++batch) {
+/// Milliseconds a call on this rank, median. As the peers are measured (gloo_allreduce.py,
+/// mpi_allreduce.cpp): every call begins at a barrier after `prepare`, whose time a rate-limited wire uses to
+/// rest.
+double measure(Communicator& group, std::size_t bytes, const std::function<void()>& prepare,
+               const std::function<void()>& call) {
+  constexpr std::size_t warm_up = 3;
+  std::vector<double> times(std::clamp<std::size_t>(256 * mib / bytes, 10, 2000) + warm_up);
+  for (double& time : times) {
+    prepare();
     group.barrier();
     const auto start = Clock::now();
-    for (std::size_t i = 0; i < calls; ++i) call();
-    group.barrier();
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
-                    static_cast<double>(calls));
+    call();
+    time = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
-  std::nth_element(times.begin(), times.begin() + batches / 2, times.end());
-  return times[batches / 2];
+  times.erase(times.begin(), times.begin() + warm_up);
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return times[times.size() / 2];
+}
+
+void check_sums(std::span<const float> values, int ranks) {
+  const bool right =
+      std::ranges::all_of(values, [&](float value) { return value == static_cast<float>(ranks); });
+  if (!right) throw CommError(fmt::format("the sum of {} bytes is wrong", values.size_bytes()));
 }
 
 void copy_bytes(const std::byte* from, std::byte* to, std::size_t bytes) {
@@ -68,19 +77,25 @@ std::vector<Row> run_rank(const World& world, const std::string& node, Clock::ti
   const auto group = make_communicator(world, {.timeout = Seconds(60), .node = node});
   const double meeting_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::size_t largest = sizes.back();
-  group->allocate_arena(largest);
+  const std::span<std::byte> arena = group->allocate_arena(largest);
+  const std::span values(reinterpret_cast<float*>(arena.data()), largest / sizeof(float));
   std::vector<std::byte> one(largest / 2, std::byte{1});
   std::vector<std::byte> other(largest / 2);
   NoStream stream;
   std::vector<Row> rows;
   for (const std::size_t bytes : sizes) {
     Row row{.ranks = ranks, .meeting_ms = meeting_ms, .bytes = bytes, .all_reduce_ms = 0, .floor_ms = 0};
-    row.all_reduce_ms =
-        measure(*group, bytes, [&] { group->all_reduce(0, bytes / 4, DType::f32, {}, stream); });
-    row.floor_ms = measure(*group, bytes, [&] {
-      copy_bytes(one.data(), other.data(), bytes / 2);
-      copy_bytes(other.data(), one.data(), bytes / 2);
-    });
+    const std::span summed = values.first(bytes / sizeof(float));
+    row.all_reduce_ms = measure(
+        *group, bytes, [&] { std::ranges::fill(summed, 1.0F); },
+        [&] { group->all_reduce(0, summed.size(), DType::f32, {}, stream); });
+    check_sums(summed, ranks);
+    row.floor_ms = measure(
+        *group, bytes, [] {},
+        [&] {
+          copy_bytes(one.data(), other.data(), bytes / 2);
+          copy_bytes(other.data(), one.data(), bytes / 2);
+        });
     rows.push_back(row);
   }
   return rows;
