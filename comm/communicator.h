@@ -62,9 +62,9 @@ class Communicator {
   /// Whether all_reduce only puts its work on the stream, and the sum is there when the stream has come so
   /// far.
   virtual bool on_streams() const { return false; }
-  /// Until the stream has come to its end; with its deadline and errors a collective, since sums may lie on
-  /// it: a GPU's never end when a peer is lost.
-  virtual void wait(kernels::Stream& stream) { stream.synchronize(); }
+  /// Until `event` is reached; with its deadline and errors a collective, since sums may lie before it: a
+  /// GPU's never end when a peer is lost.
+  virtual void wait(kernels::Event& event) { event.synchronize(); }
 
   /// For set-up, evaluation and agreement; host memory of any kind.
   virtual void all_reduce_sum(std::span<double> values) = 0;

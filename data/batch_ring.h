@@ -24,7 +24,8 @@ class BatchRing {
     std::span<std::byte> target;
   };
 
-  BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_t slots);
+  /// In the host memory of `device`, if there is one.
+  BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_t slots, kernels::Device* device);
 
   std::size_t size() const { return slots_.size(); }
   Slot& slot_of(std::uint64_t number) { return slots_[number % slots_.size()]; }
@@ -44,7 +45,10 @@ class BatchRing {
     std::byte bytes[64];
   };
 
+  std::span<std::byte> allocate(std::size_t lines, kernels::Device* device);
+
   std::vector<Line> memory_;
+  std::unique_ptr<kernels::Memory> device_memory_;
   std::vector<Slot> slots_;
 };
 

@@ -97,7 +97,7 @@ class Loader::Impl {
 Loader::Impl::Impl(DatasetPtr dataset, Indices indices, LoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(checked(options)),
-      ring_(dataset_->spec(), options_.batch_size, slots_for(options_, dataset_->spec())),
+      ring_(dataset_->spec(), options_.batch_size, slots_for(options_, dataset_->spec()), options_.device),
       worth_waking_for_(1 + (ring_.size() - least_slots(options_)) / 2),
       queue_(std::move(indices), options_) {
   start();

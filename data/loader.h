@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "kernels/base/deadline.h"
+#include "kernels/device.h"
 
 namespace lockstep::data {
 
@@ -32,6 +33,7 @@ struct LoaderOptions {
   std::int64_t first_epoch = 0;
   std::int64_t first_batch = 0;          ///< of the first epoch: a run that goes on has had those before it
   std::optional<std::int64_t> epochs{};  ///< from first_epoch on; none: for ever
+  kernels::Device* device = nullptr;     ///< that batches are copied to: they lie where its copies reach best
 };
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.

@@ -58,6 +58,8 @@ class Device {
   virtual std::string name() const = 0;             ///< for people: the CPU's or GPU's model
   virtual std::string instruction_set() const = 0;  ///< what must be equal for equal bits, e.g. "avx512"
   virtual int threads() const = 0;
+  /// Whether work on a stream goes on by itself after it was launched.
+  virtual bool works_by_itself() const { return false; }
 
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
   /// Host memory that copies reach without a detour: pinned, where the device asks for that.

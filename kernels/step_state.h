@@ -30,4 +30,12 @@ struct alignas(64) ControlBlock {
 };
 static_assert(sizeof(ControlBlock) == 64);
 
+/// What the host says of a step before it runs. A loss scale of 0 stands for what the ranks summed in the
+/// step before: 1 / ControlBlock::next_targets. So a step can be launched before the host knows the last
+/// one's end.
+struct StepInput {
+  StepState state;
+  ControlBlock control;
+};
+
 }  // namespace lockstep::kernels

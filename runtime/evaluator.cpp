@@ -17,14 +17,17 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
                       {.batch_size = options.batch_size,
                        .workers = options.num_workers,
                        .prefetch_factor = options.prefetch_factor,
-                       .epochs = 1});
+                       .epochs = 1,
+                       .device = &device});
   BatchFeed feed(loader, device, memory, options.timeout);
   kernels::Stream& stream = executor.stream();
+  const auto last_use = device.make_event();
   double loss = 0;
   double correct = 0;
   double targets = 0;
-  while (const auto batch = feed.next(slot)) {
-    const kernels::StepState state{.valid_samples = static_cast<std::int32_t>(batch->samples)};
+  while (feed.fetch()) {
+    const DeviceBatch batch = feed.copy(slot, *last_use, stream);
+    const kernels::StepState state{.valid_samples = static_cast<std::int32_t>(batch.samples)};
     kernels::ControlBlock control;
     device.copy_to_device(memory.step_state(), &state, sizeof(state), stream);
     device.copy_to_device(memory.evaluation_control(), &control, sizeof(control), stream);

@@ -34,7 +34,11 @@ class Executor {
   /// loads what a capture may not load.
   void use_graphs() { uses_graphs_ = true; }
 
-  /// Runs plan `plan` on the batch in `slot` to its end. Step state and control block have been set.
+  /// Launches plan `plan` on the batch in `slot`. What sets step state and control block has been launched on
+  /// `stream()`. On a CPU it is over when this returns.
+  StepTiming launch(std::size_t plan, std::size_t slot);
+
+  /// The same, to its end.
   StepTiming run(std::size_t plan, std::size_t slot);
 
   /// For the watchdog, which may outlive this.
@@ -64,7 +68,7 @@ class Executor {
 
   void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
   BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
-  void launch(std::size_t plan, std::size_t slot);
+  void replay_or_walk(std::size_t plan, std::size_t slot);
   void walk(std::size_t plan, const BoundNodes& nodes);
   void start_exchange(std::size_t bucket);
   void exchange(std::size_t bucket);
@@ -79,6 +83,7 @@ class Executor {
   std::unique_ptr<kernels::Stream> exchange_stream_;
   std::vector<BucketEvents> events_;
   std::unique_ptr<kernels::Event> step_exchanged_;
+  std::unique_ptr<kernels::Event> run_done_;
   std::vector<BoundPlan> plans_;
   BoundNodes updates_;
   std::vector<kernels::KernelPtr> update_kernels_;

@@ -33,11 +33,15 @@ void RunPosition::advance(const DeviceBatch& batch, std::int64_t global_samples,
   samples += global_samples;
   loss = control.loss;
   not_finite = control.not_finite > 0;
-  stopped = control.stop_requests > 0;
+  stopped |= control.stop_requests > 0;
 }
 
 bool RunPosition::ends_evaluated_epoch(std::int64_t eval_every) const {
   return step > 0 && next_batch == 0 && eval_every > 0 && next_epoch % eval_every == 0;
+}
+
+bool RunPosition::ends_evaluated_epoch(const DeviceBatch& batch, std::int64_t eval_every) {
+  return batch.last_of_epoch && eval_every > 0 && (batch.epoch + 1) % eval_every == 0;
 }
 
 }  // namespace lockstep::runtime

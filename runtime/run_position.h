@@ -30,6 +30,8 @@ struct RunPosition {
 
   /// Between two epochs, after one of every `eval_every`.
   bool ends_evaluated_epoch(std::int64_t eval_every) const;
+  /// Whether it will be so after a step with `batch`.
+  static bool ends_evaluated_epoch(const DeviceBatch& batch, std::int64_t eval_every);
 };
 
 }  // namespace lockstep::runtime

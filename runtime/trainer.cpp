@@ -67,7 +67,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
 }
 
 Trainer::~Trainer() {
-  // After a failure it goes on watching: on a GPU giving memory back waits for what a lost peer keeps from ending.
+  // After a failure it goes on watching: on a GPU giving memory back waits for what a lost peer keeps from
+  // ending.
   if (std::uncaught_exceptions() == 0) session_.communicator->watch({});
 }
 
@@ -126,7 +127,8 @@ Summary Trainer::run() {
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = position_.next_epoch,
-                              .first_batch = position_.next_batch};
+                              .first_batch = position_.next_batch,
+                              .device = session_.device.get()};
   if (options_.epochs > 0) loading.epochs = options_.epochs - position_.next_epoch;
   // Of an epoch whose evaluation a stop came before.
   if (position_.ends_evaluated_epoch(options_.eval_every) && position_.evaluated_at_step != position_.step)
@@ -141,50 +143,58 @@ Summary Trainer::run() {
 
 void Trainer::train(data::Loader& loader) {
   BatchFeed feed(loader, *session_.device, *memory_, Seconds(options_.timeout));
-  std::optional<DeviceBatch> batch = feed.next(0);
-  std::array first_targets{static_cast<double>(batch->samples)};
+  feed.fetch();
+  std::array first_targets{static_cast<double>(feed.samples())};
   session_.communicator->all_reduce_sum(first_targets);
-  global_targets_ = first_targets[0];
+  StepPipeline pipeline(*session_.device, *session_.communicator, *memory_, *executor_, first_targets[0]);
+  const auto copy_to = [&](std::size_t slot) {
+    return feed.copy(slot, pipeline.end_of_step_on(slot), executor_->stream());
+  };
+  const auto finish_all_but = [&](std::size_t ahead) {
+    while (pipeline.under_way() > ahead) step_done(pipeline.finish(), feed.waited_ns());
+  };
+  DeviceBatch batch = copy_to(0);
   metrics_.start();
-  while (batch) {
-    std::optional<DeviceBatch> next;
-    executor_->whereabouts()->start_step(position_.step + 1);
+  for (std::int64_t step = position_.step + 1;; ++step) {
+    executor_->whereabouts()->start_step(step);
     executor_->whereabouts()->enter(Whereabouts::Phase::loading);
-    if (position_.step + 1 < batching_.total_steps) next = feed.next((batch->slot + 1) % batch_slot_count);
+    const bool goes_on = step < batching_.total_steps && feed.fetch();
     executor_->whereabouts()->enter(Whereabouts::Phase::computing);
-    const auto samples = static_cast<std::int64_t>(global_targets_);
-    const StepTiming timing = run_step(*batch, next ? next->samples : 0);
-    metrics_.step_done(timing, feed.waited_ns(), samples);
-    if (!made_a_step()) first_step_done();
-    settle_graphs(timing);
-    report(*batch);
-    require_finite();
-    checkpointer_->check();
-    if (!position_.stopped && position_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch->slot);
-    if (position_.stopped || checkpointer_->due(position_.step)) save_checkpoint();
-    if (position_.stopped) return;
+    pipeline.start(plans_.for_batch(batch.samples), batch, input_of_step(step, goes_on ? feed.samples() : 0));
+    const DeviceBatch next = goes_on ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
+    finish_all_but(goes_on && !pauses_after(step, batch) ? pipeline.most_ahead() : 0);
+    if (position_.stopped) finish_all_but(0);
+    if (pipeline.under_way() == 0) {
+      if (!position_.stopped && position_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
+      if (position_.stopped || checkpointer_->due(step)) save_checkpoint();
+    }
+    if (position_.stopped || !goes_on) return;
     batch = next;
   }
 }
 
-StepTiming Trainer::run_step(const DeviceBatch& batch, std::int64_t next_samples) {
-  kernels::StepState state{.loss_scale = static_cast<float>(1.0 / global_targets_),
-                           .valid_samples = static_cast<std::int32_t>(batch.samples),
-                           .seed = options_.seed};
-  model::set_step(options_.optimizer, position_.step + 1, state);
-  kernels::ControlBlock control{.next_targets = static_cast<float>(next_samples),
-                                .stop_requests = stop_request_.made() ? 1.0F : 0.0F};
-  kernels::Device& device = *session_.device;
-  kernels::Stream& stream = executor_->stream();
-  device.copy_to_device(memory_->step_state(), &state, sizeof(state), stream);
-  device.copy_to_device(memory_->training_control(), &control, sizeof(control), stream);
-  const StepTiming timing = executor_->run(plans_.for_batch(batch.samples), batch.slot);
-  device.copy_to_host(&control, memory_->training_control(), sizeof(control), stream);
-  stream.synchronize();
+kernels::StepInput Trainer::input_of_step(std::int64_t step, std::int64_t next_samples) {
+  kernels::StepInput input{.state = {.seed = options_.seed},
+                           .control = {.next_targets = static_cast<float>(next_samples),
+                                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
+  model::set_step(options_.optimizer, step, input.state);
+  return input;
+}
 
-  position_.advance(batch, static_cast<std::int64_t>(global_targets_), control);
-  global_targets_ = control.next_targets;
-  return timing;
+/// Whether something is to be done with the replica as that step leaves it.
+bool Trainer::pauses_after(std::int64_t step, const DeviceBatch& batch) const {
+  const bool dumps = !made_a_step() && !options_.dump_gradients.empty();
+  return dumps || checkpointer_->due(step) || RunPosition::ends_evaluated_epoch(batch, options_.eval_every);
+}
+
+void Trainer::step_done(const FinishedStep& step, std::int64_t data_wait_ns) {
+  position_.advance(step.batch, step.samples, step.control);
+  metrics_.step_done(step.timing, data_wait_ns, step.samples);
+  if (!made_a_step()) first_step_done();
+  settle_graphs(step.timing);
+  report(step.batch);
+  require_finite();
+  checkpointer_->check();
 }
 
 /// If one rank's steps want it, all ranks replay: a collective in a graph needs its peers in theirs.

@@ -18,6 +18,7 @@
 #include "runtime/run_plans.h"
 #include "runtime/run_position.h"
 #include "runtime/session.h"
+#include "runtime/step_pipeline.h"
 #include "runtime/stop_request.h"
 #include "runtime/task.h"
 
@@ -45,7 +46,9 @@ class Trainer {
   void tell_of_resumption();
 
   void train(data::Loader& loader);
-  StepTiming run_step(const DeviceBatch& batch, std::int64_t next_samples);
+  kernels::StepInput input_of_step(std::int64_t step, std::int64_t next_samples);
+  bool pauses_after(std::int64_t step, const DeviceBatch& batch) const;
+  void step_done(const FinishedStep& step, std::int64_t data_wait_ns);
   void settle_graphs(const StepTiming& timing);
   void first_step_done();
   void report(const DeviceBatch& batch);
@@ -79,7 +82,6 @@ class Trainer {
   RunMetrics metrics_;
   double startup_ms_ = 0;
   RunPosition position_;
-  double global_targets_ = 0;  ///< of the step to come, over all ranks
   std::optional<Evaluation> evaluation_;
 };
 

@@ -111,14 +111,12 @@ ExchangeTiming NcclCommunicator::all_reduce(std::size_t offset, std::size_t coun
   return {};
 }
 
-void NcclCommunicator::wait(kernels::Stream& stream) {
-  const cudaStream_t handle = kernels::handle_of(stream);
+void NcclCommunicator::wait(kernels::Event& event) {
   Deadline end = deadline();
   for (Pause pause;; pause.take()) {
-    const cudaError_t state = cudaStreamQuery(handle);
+    const bool reached = event.reached();
     if (progress_->look()) end = deadline();
-    if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) kernels::throw_cuda_error(state, "a step");
+    if (reached) return;
     if (const auto reason = problem(end)) fail(*reason);
   }
 }

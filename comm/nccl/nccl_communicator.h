@@ -25,7 +25,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   std::span<std::byte> allocate_arena(std::size_t bytes) override;
   ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                             kernels::Stream& stream) override;
-  void wait(kernels::Stream& stream) override;
+  void wait(kernels::Event& event) override;
   void watch(WatchHooks hooks) override;
 
  private:

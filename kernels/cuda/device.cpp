@@ -73,6 +73,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::string name() const override { return name_; }
   std::string instruction_set() const override { return instruction_set_; }
   int threads() const override { return 1; }
+  bool works_by_itself() const override { return true; }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
     make_current(index_);

@@ -48,6 +48,11 @@ struct GpuRank {
     return values;
   }
   void sum(ExchangeLabel label = fc1) { group->all_reduce(0, count, DType::f32, label, *stream); }
+  void wait() {
+    const auto event = device->make_event();
+    stream->record(*event);
+    group->wait(*event);
+  }
   void allocate() { arena = group->allocate_arena(count * sizeof(float)); }
 };
 
@@ -102,7 +107,7 @@ TEST_CASE("sums by NCCL and through the host are the host's", "[nccl]") {
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
         own.group->all_reduce(bucket * room, count, DType::f32, fc1, *own.stream);
       }
-      own.group->wait(*own.stream);
+      own.wait();
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
         const auto sums = own.read(bucket * room);
         for (std::size_t i = 0; i < count; ++i) {
@@ -126,11 +131,11 @@ TEST_CASE("a rank that is killed is named by the others, with the bucket", "[ncc
     GpuRank own(rank, 3, run_id, options(60));
     own.allocate();
     own.sum();
-    own.group->wait(*own.stream);
+    own.wait();
     own.group->barrier();
     if (rank == victim) raise(SIGKILL);
     own.sum();
-    own.group->wait(*own.stream);
+    own.wait();
   });
   const std::string pid = std::to_string(ranks[static_cast<std::size_t>(victim)].pid());
   const auto texts = outcomes(std::move(ranks));
@@ -151,7 +156,7 @@ TEST_CASE("a rank that does not come is named after the timeout", "[nccl]") {
     GpuRank own(rank, 2, run_id, options(1));
     own.allocate();
     own.sum();
-    own.group->wait(*own.stream);
+    own.wait();
     char byte = 0;
     if (rank == 1) {
       // Alive, and held up by something that is no exchange, until rank 0 has left.
@@ -160,7 +165,7 @@ TEST_CASE("a rank that does not come is named after the timeout", "[nccl]") {
     }
     try {
       own.sum();
-      own.group->wait(*own.stream);
+      own.wait();
     } catch (const CommError&) {
       require(write(done[1], &byte, 1) == 1, "write");
       throw;
@@ -180,7 +185,7 @@ TEST_CASE("an error that NCCL reports later ends every rank with its words", "[n
     own.allocate();
     own.sum({.bucket = 0, .first_parameter = "fc2.weight"});
     own.sum();
-    own.group->wait(*own.stream);
+    own.wait();
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, contains("rank 1: NCCL all-reduce ") &&
@@ -199,7 +204,7 @@ TEST_CASE("an abort for any reason ends a wait", "[nccl]") {
       return;
     }
     own.sum();
-    own.group->wait(*own.stream);
+    own.wait();
   });
   CHECK_THAT(errors[0], contains("rank 1: data/images.idx is truncated") &&
                             contains("rank 0 was in NCCL all-reduce 1 (bucket 3, fc1.weight)"));
@@ -217,7 +222,7 @@ TEST_CASE("after a failure the group is of no use, and says so", "[nccl]") {
     for (int repeat = 0; repeat < 2; ++repeat) {
       try {
         own.sum();
-        own.group->wait(*own.stream);
+        own.wait();
         throw std::logic_error("no error");
       } catch (const CommError& error) {
         require(std::string(error.what()).find("enough") != std::string::npos, error.what());
@@ -234,12 +239,12 @@ TEST_CASE("a rank that is killed is named in a graph's replay too", "[nccl]") {
     own.allocate();
     const auto graph = own.device->capture(*own.stream, [&] { own.sum(); });
     graph->launch(*own.stream);
-    own.group->wait(*own.stream);
+    own.wait();
     own.group->barrier();
     if (rank == 1) raise(SIGKILL);
     graph->launch(*own.stream);
     try {
-      own.group->wait(*own.stream);
+      own.wait();
     } catch (const CommError& error) {
       // As a program that its watchdog ends: the stream never comes to its end.
       require(std::string(error.what()).find("closed its connection") != std::string::npos, error.what());
@@ -259,7 +264,7 @@ TEST_CASE("ranks that share a GPU exchange through the host, or are told so", "[
       own.allocate();
       own.fill(0, std::vector<float>(count, static_cast<float>(rank + 1)));
       own.sum();
-      own.group->wait(*own.stream);
+      own.wait();
       require(own.read(0) == std::vector<float>(count, 3.0F), "sum");
     });
     CHECK(errors == std::vector<std::string>(2));

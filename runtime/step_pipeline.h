@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/step_state.h"
+#include "runtime/batch_feed.h"
+#include "runtime/executor.h"
+
+namespace lockstep::runtime {
+
+/// A training step that is over.
+struct FinishedStep {
+  DeviceBatch batch;
+  std::int64_t samples = 0;  ///< of all ranks
+  kernels::ControlBlock control;
+  StepTiming timing;
+};
+
+/// Training steps under way. A device that works by itself gets a step before the last one's end is known, so
+/// that it is never idle between two: what the ranks learn in a step reaches the next on the device, and the
+/// host a step later.
+class StepPipeline {
+ public:
+  /// `targets` of all ranks in the first step.
+  StepPipeline(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
+               Executor& executor, double targets);
+
+  /// Launches a step of `plan` on `batch`. At most `most_ahead` are under way before.
+  void start(std::size_t plan, const DeviceBatch& batch, kernels::StepInput input);
+  /// The oldest, to its end. CommError as the communicator's.
+  FinishedStep finish();
+
+  std::size_t under_way() const { return started_ - finished_; }
+  /// How many steps may be under way while the host prepares another.
+  std::size_t most_ahead() const { return most_ahead_; }
+  /// Of the last step on that batch slot.
+  kernels::Event& end_of_step_on(std::size_t slot) { return *steps_[slot].done; }
+
+ private:
+  struct Step {
+    DeviceBatch batch;
+    StepTiming timing;
+    Clock::time_point start;
+    std::unique_ptr<kernels::Memory> input;   ///< StepInput on the host
+    std::unique_ptr<kernels::Memory> result;  ///< ControlBlock on the host
+    std::unique_ptr<kernels::Event> done;
+  };
+
+  kernels::Device& device_;
+  comm::Communicator& communicator_;
+  ReplicaMemory& memory_;
+  Executor& executor_;
+  const std::size_t most_ahead_;
+  std::unique_ptr<kernels::Memory> input_;
+  std::unique_ptr<kernels::BoundKernel> begin_;
+  std::array<Step, batch_slot_count> steps_;  ///< by batch slot
+  std::size_t started_ = 0;
+  std::size_t finished_ = 0;
+  std::size_t oldest_slot_ = 0;
+  double targets_;  ///< of all ranks in the oldest step
+  Clock::time_point last_end_;
+};
+
+}  // namespace lockstep::runtime
