@@ -99,15 +99,16 @@ ExchangeTiming NcclCommunicator::all_reduce(std::size_t offset, std::size_t coun
   }
   std::byte* const values = arena_->bytes().data() + offset;
   const cudaStream_t handle = kernels::handle_of(stream);
-  progress_->begins(label);
+  progress_->begins(label, handle);
   try {
     group_->make("enqueueing", deadline(), [&](ncclComm_t communicator) {
       return nccl_.all_reduce(values, values, count, nccl_type(dtype), ncclSum, communicator, handle);
     });
   } catch (const CommError& error) {
-    fail(fmt::format("{}: {}", progress_->newest(), error.what()));
+    fail(fmt::format("NCCL all-reduce of bucket {} ({}): {}", label.bucket, label.first_parameter,
+                     error.what()));
   }
-  progress_->is_enqueued(handle);
+  progress_->ends(handle);
   return {};
 }
 
@@ -143,6 +144,7 @@ void NcclCommunicator::watch(WatchHooks hooks) {
 }
 
 void NcclCommunicator::fail(const std::string& reason) {
+  progress_->abandon();
   inner().abort(reason);
   end_group();
   throw CommError(first_cause(reason));
@@ -166,7 +168,9 @@ std::string NcclCommunicator::first_cause(const std::string& reason) {
     if (!status.last || !progress_->is_ahead_of(status.where)) continue;
     text += fmt::format("; rank {} has not begun {}", status.rank, progress_->current());
   }
-  return text + fmt::format("; rank {} was in {}", world().rank, progress_->current());
+  const std::string own = progress_->describe();
+  return text +
+         fmt::format("; rank {} was {}", world().rank, own.empty() ? "before its first all-reduce" : own);
 }
 
 }  // namespace lockstep::comm

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace lockstep::comm {
 namespace {
@@ -19,26 +20,19 @@ bool is_captured(cudaStream_t stream) {
 
 }  // namespace
 
-NcclProgress::NcclProgress() : entries_(remembered) {
-  for (Entry& entry : entries_) entry.done = kernels::make_event_handle();
+void NcclProgress::begins(ExchangeLabel label, cudaStream_t stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    has_captured_ |= is_captured(stream);
+    if (std::ranges::find(buckets_, label.bucket, &Bucket::index) == buckets_.end()) {
+      buckets_.push_back({label.bucket, std::string(label.first_parameter)});
+    }
+  }
+  begun_.count(stream);
 }
 
-void NcclProgress::begins(ExchangeLabel label) {
-  const std::lock_guard lock(mutex_);
-  Entry& entry = entries_[begun_++ % remembered];
-  entry.bucket = label.bucket;
-  entry.has_event = false;
-  entry.length = label.first_parameter.copy(entry.first_parameter.data(), entry.first_parameter.size());
-}
-
-void NcclProgress::is_enqueued(cudaStream_t stream) {
-  const std::lock_guard lock(mutex_);
-  Entry& entry = entries_[(begun_ - 1) % remembered];
-  // In a graph the event would be the graph's, and nothing to ask about.
-  entry.has_event = !is_captured(stream);
-  has_captured_ |= !entry.has_event;
-  if (entry.has_event) kernels::check(cudaEventRecord(entry.done.get(), stream), "recording an event");
-  enqueued_ = begun_;
+void NcclProgress::ends(cudaStream_t stream) {
+  done_.count(stream);
 }
 
 bool NcclProgress::has_captured() const {
@@ -47,54 +41,44 @@ bool NcclProgress::has_captured() const {
 }
 
 bool NcclProgress::look() {
+  const std::uint32_t done = done_.value();
+  return std::exchange(done_before_, done) != done;
+}
+
+std::string NcclProgress::name_of(std::uint32_t number) const {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t before = done_;
-  if (enqueued_ > remembered) done_ = std::max(done_, enqueued_ - remembered);
-  while (done_ < enqueued_) {
-    const Entry& next = entries_[done_ % remembered];
-    if (next.has_event && cudaEventQuery(next.done.get()) != cudaSuccess) break;
-    ++done_;
-  }
-  return done_ > before;
-}
-
-std::uint64_t NcclProgress::shown() const {
-  return std::min(done_ + 1, begun_);
-}
-
-std::string NcclProgress::name_of(std::uint64_t number) const {
-  const Entry& entry = entries_[(number - 1) % remembered];
+  const Bucket& bucket = buckets_[(number - 1) % buckets_.size()];
   std::string text = fmt::format("{}{}", name, number);
-  if (entry.bucket < 0) return text;
-  return text + fmt::format(" (bucket {}, {})", entry.bucket,
-                            std::string_view(entry.first_parameter.data(), entry.length));
+  if (bucket.index >= 0) text += fmt::format(" (bucket {}, {})", bucket.index, bucket.first_parameter);
+  return text;
 }
 
 std::string NcclProgress::current() const {
-  const std::lock_guard lock(mutex_);
-  return begun_ == 0 ? std::string("the exchange") : name_of(shown());
-}
-
-std::string NcclProgress::newest() const {
-  const std::lock_guard lock(mutex_);
-  return name_of(begun_);
+  const std::uint32_t begun = begun_.value();
+  return begun == 0 ? std::string("the exchange") : name_of(begun);
 }
 
 bool NcclProgress::is_ahead_of(std::string_view where) const {
-  const std::lock_guard lock(mutex_);
+  const std::uint32_t begun = begun_.value();
   const std::size_t at = where.find(after);
   // It is in one, maybe ours; or it has begun none.
-  if (at == std::string_view::npos) return begun_ > 0 && where.find(name) == std::string_view::npos;
+  if (at == std::string_view::npos) return begun > 0 && where.find(name) == std::string_view::npos;
   const std::string_view digits = where.substr(at + after.size());
-  std::uint64_t theirs = 0;
+  std::uint32_t theirs = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), theirs);
-  return theirs < shown();
+  return theirs < begun;
+}
+
+void NcclProgress::abandon() noexcept {
+  begun_.abandon();
+  done_.abandon();
 }
 
 std::string NcclProgress::describe() const {
-  const std::lock_guard lock(mutex_);
-  if (begun_ == 0) return {};
-  return fmt::format("{} {}", done_ < begun_ ? "in" : "after", name_of(shown()));
+  const std::uint32_t done = done_.value();
+  const std::uint32_t begun = begun_.value();
+  if (begun == 0) return {};
+  return fmt::format("{} {}", done < begun ? "in" : "after", name_of(begun));
 }
 
 }  // namespace lockstep::comm

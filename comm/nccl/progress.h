@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -8,53 +7,45 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "kernels/cuda/handles.h"
+#include "comm/nccl/counter.h"
 
 namespace lockstep::comm {
 
-/// Which all-reduces were put on a stream and which of them are done: what reports tell. Neither beginning
-/// nor looking allocates.
+/// Which all-reduce the GPU is in: what reports tell. The GPU counts them itself, so those of a graph's
+/// replays count too. Every step exchanges the same buckets in the same order, which is how a number becomes
+/// a bucket.
 class NcclProgress {
  public:
-  NcclProgress();
-
-  void begins(ExchangeLabel label);
-  /// The one that began last is on `stream`.
-  void is_enqueued(cudaStream_t stream);
+  /// Around an all-reduce on `stream`.
+  void begins(ExchangeLabel label, cudaStream_t stream);
+  void ends(cudaStream_t stream);
   /// Whether a CUDA graph holds one of them.
   bool has_captured() const;
-  /// Takes note of what is done; true when that is more than the last time.
+  /// True when more are done than the last time.
   bool look();
-  /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the first that is not done, or else the
-  /// last one.
+  /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the one that the GPU is in, or else was in
+  /// last.
   std::string current() const;
-  /// The one that began last.
-  std::string newest() const;
   /// Whether a rank whose watchdog said `where` has yet to begin our current one.
   bool is_ahead_of(std::string_view where) const;
   /// For the watchdog: "in" or "after" it; empty before the first. No call of CUDA.
   std::string describe() const;
+  /// Of a group that has failed: from now on all stays as it was.
+  void abandon() noexcept;
 
  private:
-  /// More than a step has buckets; with more under way the oldest are forgotten.
-  static constexpr std::size_t remembered = 256;
-
-  struct Entry {
-    kernels::EventHandle done;
-    bool has_event = false;
-    int bucket = -1;
-    std::array<char, 128> first_parameter{};
-    std::size_t length = 0;
+  struct Bucket {
+    int index;
+    std::string first_parameter;
   };
 
-  std::string name_of(std::uint64_t number) const;
-  std::uint64_t shown() const;
+  std::string name_of(std::uint32_t number) const;
 
+  StreamCounter begun_;
+  StreamCounter done_;
+  std::uint32_t done_before_ = 0;
   mutable std::mutex mutex_;
-  std::vector<Entry> entries_;
-  std::uint64_t begun_ = 0;
-  std::uint64_t enqueued_ = 0;
-  std::uint64_t done_ = 0;
+  std::vector<Bucket> buckets_;  ///< of a step
   bool has_captured_ = false;
 };
 
