@@ -1,44 +1,9 @@
 #include <signal.h>
 
-#include <cstdlib>
-#include <fstream>
-
-#include "tests/support/training.h"
+#include "tests/cluster/gpus.h"
 
 namespace lockstep::tests {
 namespace {
-
-const Words small_images{
-    "--dataset=synthetic", "--samples=500",  "--image-shape=3x12x12",  "--threads=1",         "--seed=7",
-    "--log-every=1",       "--eval-every=0", "--first-bucket-mb=0.01", "--bucket-cap-mb=0.01"};
-const Words sgd{"--optimizer=sgd", "--lr=0.05", "--momentum=0.9"};
-
-/// Of a machine in software; a real one has what it has.
-void give_gpus(int count) {
-  setenv("SIMGPU_DEVICES", std::to_string(count).c_str(), 1);
-}
-
-std::vector<double> losses(const std::filesystem::path& run_dir) {
-  std::vector<double> result;
-  std::ifstream log(run_dir / "log.jsonl");
-  for (std::string line; std::getline(log, line);) {
-    const auto entry = nlohmann::json::parse(line);
-    if (entry.contains("step") && entry.contains("loss")) result.push_back(entry.at("loss"));
-  }
-  return result;
-}
-
-/// Steps amplify the rounding of those before them; Adam divides a gradient by its own size.
-void check_same_losses(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
-  const std::vector<double> left = losses(a);
-  const std::vector<double> right = losses(b);
-  REQUIRE(left.size() == right.size());
-  REQUIRE(!left.empty());
-  for (std::size_t step = 0; step < left.size(); ++step) {
-    INFO("step " << step + 1);
-    CHECK(left[step] == Approx(right[step]).epsilon(tolerance));
-  }
-}
 
 TEST_CASE("ranks on GPUs learn what ranks on CPUs learn") {
   const std::string model = GENERATE("linear", "mlp", "simplecnn", "convnet");
@@ -125,7 +90,7 @@ TEST_CASE("a killed rank ends the others, whether its step is a graph or not") {
 
 TEST_CASE("any call of CUDA may fail: one line, 4, and nothing leaks") {
   give_gpus(1);
-  setenv("SIMGPU_LEAKS", "1", 1);
+  const Variable leaks("SIMGPU_LEAKS", "1");
   const TemporaryFolder folder;
   const Words options{
       "--dataset=synthetic", "--samples=100", "--image-shape=3x8x8", "--max-steps=3", "--batch-size=8",
@@ -134,7 +99,7 @@ TEST_CASE("any call of CUDA may fail: one line, 4, and nothing leaks") {
   int call = 1;
   for (bool has_failed = true; has_failed; call += call < 40 ? 1 : 13) {
     INFO("call " << call);
-    setenv("SIMGPU_FAIL_CALL", std::to_string(call).c_str(), 1);
+    const Variable fail("SIMGPU_FAIL_CALL", std::to_string(call));
     Program run(
         trainer_words(1, options + Words{"--run-dir", (folder.path() / std::to_string(call)).string()}));
     const int code = run.wait_for_end();
@@ -144,8 +109,6 @@ TEST_CASE("any call of CUDA may fail: one line, 4, and nothing leaks") {
     if (has_failed) CHECK(run.output().find("error: cuda: ") != std::string::npos);
     failures += has_failed;
   }
-  unsetenv("SIMGPU_FAIL_CALL");
-  unsetenv("SIMGPU_LEAKS");
   CHECK(failures > 40);
 }
 

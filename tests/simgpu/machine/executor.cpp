@@ -31,8 +31,8 @@ class RunningScope {
 
 }  // namespace
 
-Executor::Executor(const Settings& settings, const Memory& memory)
-    : policy_(settings.policy), random_(settings.seed), memory_(memory) {}
+Executor::Executor(const Settings& settings, const Memory& memory, Trace& trace)
+    : policy_(settings.policy), random_(settings.seed), memory_(memory), trace_(trace) {}
 
 void Executor::add(Lock& lock, NodePtr node) {
   const bool needs_progress =
@@ -127,6 +127,7 @@ bool Executor::run_any(Lock& lock) {
 
 void Executor::run(Lock& lock, const NodePtr& node) {
   const Kind kind = node->operation.kind;
+  if (!std::exchange(node->started, true)) trace_.started(*node);
   if (!node->operation.run) return finish(*node);
   if (kind == Kind::kernel) open_memory(node->device);
   if (kind == Kind::host_call) close_memory();
@@ -159,6 +160,7 @@ void Executor::finish(Node& node) {
   node.finished_at += node.microseconds;
   node.waits_for.clear();
   node.done = true;
+  trace_.ended(node);
   asked_.clear();  // whoever waited for a peer may have waited for this
   pending_.erase(node.sequence);
 }

@@ -12,13 +12,14 @@
 #include "tests/simgpu/machine/memory.h"
 #include "tests/simgpu/machine/node.h"
 #include "tests/simgpu/machine/settings.h"
+#include "tests/simgpu/machine/trace.h"
 
 namespace simgpu {
 
 /// Runs nodes, one at a time in the whole process, in an order that their waits allow and the policy chooses.
 class Executor {
  public:
-  Executor(const Settings& settings, const Memory& memory);
+  Executor(const Settings& settings, const Memory& memory, Trace& trace);
   ~Executor();
 
   /// Under Policy::eager all that is ready has run on return.
@@ -60,6 +61,7 @@ class Executor {
   Policy policy_;
   std::mt19937_64 random_;
   const Memory& memory_;
+  Trace& trace_;
   std::map<std::uint64_t, NodePtr> pending_;
   std::set<const Node*> asked_;  ///< said "not yet" in this round
   std::set<int> open_;           ///< devices whose memory is open

@@ -34,6 +34,11 @@ std::uint64_t Faults::calls(std::string_view function) const {
   return found == calls_.end() ? 0 : found->second;
 }
 
+Faults::Calls Faults::all_calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorECCUncorrectable:

@@ -13,17 +13,20 @@ namespace simgpu {
 /// Counts CUDA calls, and makes one fail when the settings ask for it.
 class Faults {
  public:
+  using Calls = std::map<std::string, std::uint64_t, std::less<>>;
+
   explicit Faults(std::uint64_t fail_call) : fail_call_(fail_call) {}
 
   /// True: this is the call that is to fail.
   bool count(std::string_view function);
   std::uint64_t calls(std::string_view function) const;
+  Calls all_calls() const;
 
  private:
   mutable std::mutex mutex_;
   std::uint64_t fail_call_;
   std::uint64_t total_ = 0;
-  std::map<std::string, std::uint64_t, std::less<>> calls_;
+  Calls calls_;
 };
 
 /// Errors after which nothing works any more until the process ends, as on a GPU.

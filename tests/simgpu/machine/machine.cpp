@@ -1,6 +1,7 @@
 #include "tests/simgpu/machine/machine.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include "tests/simgpu/machine/running.h"
@@ -13,9 +14,14 @@ void report_leaks_at_end(int status, void*) {
   if (status == 0) machine().report_leaks();
 }
 
+void write_calls_at_end(int, void*) {
+  machine().write_calls();
+}
+
 std::unique_ptr<Machine> start_first_machine() {
   const Settings settings = settings_from_environment();
   if (settings.report_leaks) on_exit(report_leaks_at_end, nullptr);
+  if (!settings.calls.empty()) on_exit(write_calls_at_end, nullptr);
   return std::make_unique<Machine>(settings);
 }
 
@@ -56,6 +62,11 @@ void restart_machine(const Settings& settings) {
 Running& running() {
   thread_local Running state;
   return state;
+}
+
+void Machine::write_calls() const {
+  std::ofstream file(settings.calls);
+  for (const auto& [function, calls] : faults.all_calls()) file << function << ' ' << calls << '\n';
 }
 
 void Machine::enqueue(Lock& lock, const StreamPtr& stream, Operation operation, Origin origin) {

@@ -26,6 +26,8 @@ struct Machine {
 
   /// Mistake "leaked handle" when the program left something behind.
   void report_leaks() const;
+  /// To settings.calls: "cudaMalloc 12", a line for each function that was called.
+  void write_calls() const;
 
   const Settings settings;
   std::mutex mutex;

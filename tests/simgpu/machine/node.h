@@ -35,6 +35,7 @@ struct Node {
   Stamp stamp;                     ///< itself
   double microseconds = 0;         ///< the time that it is said to take
   double finished_at = 0;          ///< on the fake clock, once done
+  bool started = false;            ///< has run, though maybe not to its end
   bool done = false;
 
   bool ready() const;

@@ -16,7 +16,8 @@ Scheduler::Scheduler(const Settings& settings, std::mutex& mutex, Memory& memory
       memory_(memory),
       guards_(memory.pinned()),
       of_device_(static_cast<std::size_t>(settings.devices)),
-      executor_(settings, memory) {}
+      trace_(settings.trace),
+      executor_(settings, memory, trace_) {}
 
 NodePtr Scheduler::schedule(Lock& lock, Request request) {
   const auto node = std::make_shared<Node>();
@@ -42,6 +43,7 @@ NodePtr Scheduler::schedule(Lock& lock, Request request) {
   check_pads_after(*node, uses);
   guard_pinned(*node, uses);
   of_device_[static_cast<std::size_t>(node->device)].join(node->clock);
+  trace_.enqueued(*node);
   executor_.add(lock, node);
   return node;
 }

@@ -61,6 +61,7 @@ class Scheduler {
   std::vector<std::uint64_t> ticks_;    ///< of each actor
   Actor next_actor_ = host_actor + 1;
   std::uint64_t next_sequence_ = 0;
+  Trace trace_;
   Executor executor_;  // last: its thread ends first
 };
 

@@ -1,5 +1,7 @@
 #include "tests/simgpu/machine/settings.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -31,6 +33,12 @@ void set_number(const char* name, auto& target, std::uint64_t unit = 1) {
     target = static_cast<std::remove_reference_t<decltype(target)>>(number(text, name) * unit);
 }
 
+/// Each process has a file of its own, named by its number.
+std::string file_of_this_process(const char* name) {
+  const auto text = variable(name);
+  return text.empty() ? std::string() : std::string(text) + "." + std::to_string(::getpid());
+}
+
 void set_policy(Settings& settings) {
   constexpr std::string_view random = "random:";
   const auto text = variable("SIMGPU_POLICY");
@@ -55,6 +63,8 @@ Settings settings_from_environment() {
   set_number("SIMGPU_FAIL_CALL", settings.fail_call);
   set_number("SIMGPU_LEAKS", settings.report_leaks);
   set_policy(settings);
+  settings.trace = file_of_this_process("SIMGPU_TRACE");
+  settings.calls = file_of_this_process("SIMGPU_CALLS");
   return settings;
 }
 

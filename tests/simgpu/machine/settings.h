@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace simgpu {
 
@@ -16,10 +17,12 @@ struct Settings {
   std::size_t pinned_bytes = std::size_t{1} << 32;    ///< of all pinned memory; pages count when touched
   std::uint64_t fail_call = 0;                        ///< the call, counted from 1, that fails; 0: none
   bool report_leaks = false;
+  std::string trace;  ///< file for what becomes of every operation; empty: none
+  std::string calls;  ///< file for the number of calls of each function, written at the end; empty: none
 };
 
-/// Reads SIMGPU_DEVICES, SIMGPU_POLICY, SIMGPU_MEMORY_MB, SIMGPU_FAIL_CALL and SIMGPU_LEAKS. A value that
-/// cannot be read ends the process: a test that silently ran with another policy would prove nothing.
+/// Reads the variables SIMGPU_… that the README lists. A value that cannot be read ends the process: a test
+/// that silently ran with another policy would prove nothing.
 Settings settings_from_environment();
 
 }  // namespace simgpu

@@ -6,9 +6,10 @@ add_executable(test_simgpu_machine
   machine_memory.cpp
   machine_order.cpp
   machine_random_programs.cpp
+  machine_records.cpp
   machine_streams.cpp
   machine_support.cpp)
-target_link_libraries(test_simgpu_machine PRIVATE simgpu lockstep_catch_main)
+target_link_libraries(test_simgpu_machine PRIVATE simgpu nlohmann_json::nlohmann_json lockstep_catch_main)
 foreach(policy eager lazy random:1 random:2 random:3)
   string(REPLACE ":" "_" name simgpu_machine_${policy})
   add_test(NAME ${name} COMMAND test_simgpu_machine)
