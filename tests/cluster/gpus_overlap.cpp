@@ -9,11 +9,13 @@ namespace {
 struct Operation {
   std::string stream;
   std::string kind;
+  std::string from;  ///< of a kernel: where it is launched
   std::vector<std::size_t> after;
   int started = 0;  ///< line of the trace, counted from 1
   int ended = 0;
 
   bool computes() const { return kind == "kernel" || kind == "library"; }
+  bool updates() const { return from.find("optimizer.cu") != std::string::npos; }
 };
 
 /// By number, which is the order of the calls.
@@ -28,7 +30,8 @@ std::vector<Operation> read_trace(const std::filesystem::path& path) {
     if (operations.size() <= at) operations.resize(at + 1);
     Operation& operation = operations[at];
     if (line["event"] == "enqueue") {
-      operation = {.stream = line["stream"], .kind = line["kind"], .after = line["after"]};
+      operation = {
+          .stream = line["stream"], .kind = line["kind"], .from = line["from"], .after = line["after"]};
     } else {
       (line["event"] == "start" ? operation.started : operation.ended) = number;
     }
@@ -74,7 +77,7 @@ LastStep find_last_step(const std::vector<Operation>& operations, std::size_t st
     if (operations[at].computes() && operations[at].stream != exchange_stream) found.last_backward = at;
   }
   for (std::size_t at = operations.size(); at-- > *first;) {
-    if (operations[at].computes() && operations[at].stream == exchange_stream) found.first_update = at;
+    if (operations[at].updates()) found.first_update = at;
   }
   REQUIRE(found.last_backward > 0);
   REQUIRE(found.first_update > 0);

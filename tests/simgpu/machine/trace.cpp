@@ -42,6 +42,7 @@ void Trace::enqueued(const Node& node) {
                                     {"stream", node.info->where},
                                     {"kind", name_of(node.operation)},
                                     {"name", node.info->name},
+                                    {"from", node.info->origin.text()},
                                     {"after", after}};
   file_ << line << std::endl;  // whole lines also of a process that is killed
 }

@@ -10,8 +10,8 @@ namespace simgpu {
 
 /// Writes what becomes of every operation, one JSON object a line in the order in which it happened:
 /// {"event": "enqueue", "operation": 7, "device": 0, "stream": "stream 2", "kind": "kernel", "name": "add",
-/// "after": [5, 6]}, then {"event": "start", "operation": 7} and {"event": "end", "operation": 7}. `after`
-/// are the operations that it waits for directly.
+/// "from": "add.cu:12", "after": [5, 6]}, then {"event": "start", "operation": 7} and {"event": "end",
+/// "operation": 7}. `after` are the operations that it waits for directly.
 class Trace {
  public:
   /// An empty path: writes nothing.
