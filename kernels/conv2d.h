@@ -5,6 +5,7 @@
 
 #include "kernels/device.h"
 #include "kernels/kernel.h"
+#include "kernels/matmul_precision.h"
 
 namespace lockstep::kernels {
 
@@ -27,12 +28,14 @@ struct Conv2dForward {
   bool bias = true;
   bool relu = false;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  MatmulPrecision precision = MatmulPrecision::highest;
 };
 
 /// inputs dy, w; outputs dx.
 struct Conv2dBackwardData {
   Conv2dGeometry geometry;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  MatmulPrecision precision = MatmulPrecision::highest;
 };
 
 /// inputs x, dy; outputs dw, [db].
@@ -40,6 +43,7 @@ struct Conv2dBackwardWeights {
   Conv2dGeometry geometry;
   bool bias = true;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  MatmulPrecision precision = MatmulPrecision::highest;
 };
 
 void choose_layouts(Cpu, const Conv2dForward&, KernelIo& io);

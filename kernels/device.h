@@ -66,6 +66,9 @@ class Device {
   virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) = 0;
   /// Bytes that `allocate` has handed out and that are still held.
   virtual std::size_t allocated_bytes() const = 0;
+  /// Bytes that the device has lost since it was opened, by its driver's count: what `allocate` has handed
+  /// out, libraries, code, graphs, and what other processes took meanwhile.
+  virtual std::size_t used_bytes() const { return allocated_bytes(); }
   virtual std::unique_ptr<Stream> make_stream(StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 

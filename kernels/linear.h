@@ -2,6 +2,7 @@
 
 #include "kernels/device.h"
 #include "kernels/kernel.h"
+#include "kernels/matmul_precision.h"
 
 namespace lockstep::kernels {
 
@@ -12,14 +13,18 @@ namespace lockstep::kernels {
 struct LinearForward {
   bool bias = true;
   bool relu = false;
+  MatmulPrecision precision = MatmulPrecision::highest;
 };
 
 /// inputs dy, w; outputs dx.
-struct LinearBackwardData {};
+struct LinearBackwardData {
+  MatmulPrecision precision = MatmulPrecision::highest;
+};
 
 /// inputs x, dy; outputs dw, [db].
 struct LinearBackwardWeights {
   bool bias = true;
+  MatmulPrecision precision = MatmulPrecision::highest;
 };
 
 void choose_layouts(Cpu, const LinearForward&, KernelIo& io);

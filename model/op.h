@@ -63,6 +63,8 @@ class KernelOp : public Op {
  public:
   explicit KernelOp(Spec spec = {}) : spec_(spec) {}
   const Spec& spec() const { return spec_; }
+  /// For who copies an op to change it, before it is shared.
+  Spec& edit() { return spec_; }
 
   kernels::KernelPtr prepare(const kernels::Device& device, const kernels::KernelIo& io) const override {
     return kernels::prepare(device, spec_, io);

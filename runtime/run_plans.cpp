@@ -70,7 +70,7 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
 
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<AlgorithmChoices>& saved) {
-  RunPlans plans;
+  RunPlans plans{.all = {}, .decisions = {.matmul_precision = options.matmul_precision}};
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.decisions);
   };

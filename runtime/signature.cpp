@@ -40,8 +40,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::string exchange_signature(const Plan& plan, const model::OptimizerOptions& optimizer,
                                const kernels::Device& device, const AlgorithmChoices& choices) {
-  std::string text = fmt::format("instruction set {}\nthreads {}\noptimizer {}\n", device.instruction_set(),
-                                 device.threads(), model::describe(optimizer));
+  std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
+                                 device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
+                                 model::describe(optimizer));
   for (const ArenaSlice& slice : plan.arena.slices) {
     const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
     text += fmt::format("parameter {} {} {} at {} layout {}\n", slice.name, name_of(value.type.dtype),

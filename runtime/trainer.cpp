@@ -14,6 +14,7 @@
 #include "runtime/failure.h"
 #include "runtime/open_device.h"
 #include "runtime/output/lines.h"
+#include "runtime/plan/print.h"
 #include "runtime/signature.h"
 
 namespace lockstep::runtime {
@@ -109,6 +110,7 @@ void Trainer::open_folder() {
                             .threads = session_.device->threads(),
                             .batch_size = batching_.batch_size,
                             .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) screen_.say(slow);
   if (goes_on) tell_of_resumption();
 }
 
@@ -291,6 +293,7 @@ Summary Trainer::finish() {
                   .plan_bytes = static_cast<std::int64_t>(
                       session_.device->allocated_bytes() + plans_.full_batch().arena.gradient_bytes +
                       staged_checkpoint_bytes(options_, plans_.full_batch())),
+                  .device_bytes_used = static_cast<std::int64_t>(session_.device->used_bytes()),
                   .weights_sha256 = sha256_of(weights),
                   .stopped = position_.stopped};
   metrics_.fill(summary);

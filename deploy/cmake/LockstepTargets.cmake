@@ -42,12 +42,13 @@ function(lockstep_test name)
   lockstep_label_test(${name} ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
 endfunction()
 
-# lockstep_cuda_test(NAME LABEL label [TIMEOUT s] [KERNELS]): the test program of that name once more, on the GPU or, in a
-# simulated build, on the CUDA machine in software. KERNELS: it looks at our own kernels, so the simulator runs it with
-# the threads of a block in two orders, and the builds with sanitizers (tests_kernels_cuda) have it too.
+# lockstep_cuda_test(NAME LABEL label [TIMEOUT s] [KERNELS] [PRECISION p]): the test program of that name once more, on the
+# GPU or, in a simulated build, on the CUDA machine in software. KERNELS: it looks at our own kernels, so the simulator runs
+# it with the threads of a block in two orders, and the builds with sanitizers (tests_kernels_cuda) have it too. PRECISION:
+# also with products at that --matmul-precision.
 add_custom_target(tests_kernels_cuda)
 function(lockstep_cuda_test name)
-  cmake_parse_arguments(ARG "KERNELS" "LABEL;TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS" "LABEL;TIMEOUT;PRECISION" "" ${ARGN})
   if(NOT LOCKSTEP_CUDA)
     return()
   endif()
@@ -62,6 +63,9 @@ function(lockstep_cuda_test name)
     list(APPEND runs ${name}_cuda_reverse)
     add_dependencies(tests_kernels_cuda test_${name})
   endif()
+  if(ARG_PRECISION)
+    list(APPEND runs ${name}_cuda_${ARG_PRECISION})
+  endif()
   foreach(run ${runs})
     add_test(NAME ${run} COMMAND test_${name})
     lockstep_label_test(${run} ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} NEEDS test_${name})
@@ -71,6 +75,9 @@ function(lockstep_cuda_test name)
     endif()
     if(run MATCHES "_reverse$")
       set_property(TEST ${run} APPEND PROPERTY ENVIRONMENT SIMGPU_THREAD_ORDER=reverse)
+    endif()
+    if(ARG_PRECISION AND run MATCHES "_${ARG_PRECISION}$")
+      set_property(TEST ${run} APPEND PROPERTY ENVIRONMENT LOCKSTEP_TEST_PRECISION=${ARG_PRECISION})
     endif()
   endforeach()
 endfunction()

@@ -19,7 +19,7 @@ LibraryOp library_op(const Conv2dForward& spec, const KernelIo& io) {
   op.operands.push_back({DNNL_ARG_DST, Role::activation});
   op.describe = [spec](const Descs& d) {
     const onednn::Operands operands{d[0], d[1], spec.bias ? d[2] : dnnl::memory::desc(), d.back()};
-    return onednn::conv_forward(operands, spec.geometry, spec.algorithm, spec.relu);
+    return onednn::conv_forward(operands, spec.geometry, spec.algorithm, spec.relu, spec.precision);
   };
   return op;
 }
@@ -31,7 +31,8 @@ LibraryOp library_op(const Conv2dBackwardData& spec, const KernelIo& io) {
            {DNNL_ARG_WEIGHTS, Role::weights, spec.geometry.groups},
            {DNNL_ARG_DIFF_SRC, Role::activation}},
           [spec](const Descs& d) {
-            return onednn::conv_backward_data({d[2], d[1], {}, d[0]}, spec.geometry, spec.algorithm);
+            return onednn::conv_backward_data({d[2], d[1], {}, d[0]}, spec.geometry, spec.algorithm,
+                                              spec.precision);
           }};
 }
 
@@ -45,7 +46,7 @@ LibraryOp library_op(const Conv2dBackwardWeights& spec, const KernelIo& io) {
   if (spec.bias) op.operands.push_back({DNNL_ARG_DIFF_BIAS, Role::vector});
   op.describe = [spec](const Descs& d) {
     const onednn::Operands operands{d[0], d[2], spec.bias ? d[3] : dnnl::memory::desc(), d[1]};
-    return onednn::conv_backward_weights(operands, spec.geometry, spec.algorithm);
+    return onednn::conv_backward_weights(operands, spec.geometry, spec.algorithm, spec.precision);
   };
   return op;
 }

@@ -34,18 +34,19 @@ LibraryOp library_op(const LinearForward& spec) {
   if (spec.bias) op.operands.push_back({DNNL_ARG_BIAS, Role::vector});
   op.operands.push_back({DNNL_ARG_DST, Role::vector});
   op.describe = [spec](const Descs& d) {
-    return onednn::linear_forward({d[0], d[1], spec.bias ? d[2] : dnnl::memory::desc(), d.back()}, spec.relu);
+    return onednn::linear_forward({d[0], d[1], spec.bias ? d[2] : dnnl::memory::desc(), d.back()}, spec.relu,
+                                  spec.precision);
   };
   return op;
 }
 
-LibraryOp library_op(const LinearBackwardData&) {
+LibraryOp library_op(const LinearBackwardData& spec) {
   return {"linear_backward_data",
           {{DNNL_ARG_DIFF_DST, Role::vector},
            {DNNL_ARG_WEIGHTS, Role::weights},
            {DNNL_ARG_DIFF_SRC, Role::activation}},
-          [](const Descs& d) {
-            return onednn::linear_backward_data({d[2], d[1], {}, d[0]});
+          [spec](const Descs& d) {
+            return onednn::linear_backward_data({d[2], d[1], {}, d[0]}, spec.precision);
           }};
 }
 
@@ -57,7 +58,8 @@ LibraryOp library_op(const LinearBackwardWeights& spec) {
                {}};
   if (spec.bias) op.operands.push_back({DNNL_ARG_DIFF_BIAS, Role::vector});
   op.describe = [spec](const Descs& d) {
-    return onednn::linear_backward_weights({d[0], d[2], spec.bias ? d[3] : dnnl::memory::desc(), d[1]});
+    return onednn::linear_backward_weights({d[0], d[2], spec.bias ? d[3] : dnnl::memory::desc(), d[1]},
+                                           spec.precision);
   };
   return op;
 }

@@ -34,15 +34,17 @@ struct Operands {
 };
 
 /// These throw dnnl::error if the library has no such implementation. Scratch memory is the caller's.
+/// `medium` precision lets the library round factors to bf16 where the processor multiplies them faster;
+/// `high` is `highest`.
 dnnl::primitive_desc_base conv_forward(const Operands& operands, const Conv2dGeometry& geometry,
-                                       ConvAlgorithm algorithm, bool relu);
+                                       ConvAlgorithm algorithm, bool relu, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_data(const Operands& operands, const Conv2dGeometry& geometry,
-                                             ConvAlgorithm algorithm);
+                                             ConvAlgorithm algorithm, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_weights(const Operands& operands, const Conv2dGeometry& geometry,
-                                                ConvAlgorithm algorithm);
-dnnl::primitive_desc_base linear_forward(const Operands& operands, bool relu);
-dnnl::primitive_desc_base linear_backward_data(const Operands& operands);
-dnnl::primitive_desc_base linear_backward_weights(const Operands& operands);
+                                                ConvAlgorithm algorithm, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_forward(const Operands& operands, bool relu, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_backward_data(const Operands& operands, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_backward_weights(const Operands& operands, MatmulPrecision precision);
 
 /// The C handle of a primitive, for launches that build no argument map.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description);

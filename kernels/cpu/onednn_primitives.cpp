@@ -7,9 +7,10 @@ namespace {
 using dnnl::memory;
 using dnnl::prop_kind;
 
-dnnl::primitive_attr attributes(bool relu) {
+dnnl::primitive_attr attributes(bool relu, MatmulPrecision precision) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (precision == MatmulPrecision::medium) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   if (relu) {
     dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
@@ -28,8 +29,9 @@ typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&
   return {engine(), fields..., attr};
 }
 template <class Op, class Hint, class... Fields>
-typename Op::primitive_desc make_backward(const Hint& hint, const Fields&... fields) {
-  return {engine(), fields..., hint, attributes(false)};
+typename Op::primitive_desc make_backward(const Hint& hint, const dnnl::primitive_attr& attr,
+                                          const Fields&... fields) {
+  return {engine(), fields..., hint, attr};
 }
 #else
 template <class Op, class... Fields>
@@ -37,8 +39,9 @@ typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&
   return {typename Op::desc(fields...), attr, engine()};
 }
 template <class Op, class Hint, class... Fields>
-typename Op::primitive_desc make_backward(const Hint& hint, const Fields&... fields) {
-  return {typename Op::desc(fields...), attributes(false), engine(), hint};
+typename Op::primitive_desc make_backward(const Hint& hint, const dnnl::primitive_attr& attr,
+                                          const Fields&... fields) {
+  return {typename Op::desc(fields...), attr, engine(), hint};
 }
 #endif
 
@@ -79,37 +82,41 @@ LinearForward::primitive_desc forward(const Operands& t, const dnnl::primitive_a
 }  // namespace
 
 dnnl::primitive_desc_base conv_forward(const Operands& t, const Conv2dGeometry& geometry,
-                                       ConvAlgorithm algorithm, bool relu) {
-  return forward(t, geometry, algorithm, attributes(relu));
+                                       ConvAlgorithm algorithm, bool relu, MatmulPrecision precision) {
+  return forward(t, geometry, algorithm, attributes(relu, precision));
 }
 
 dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeometry& geometry,
-                                             ConvAlgorithm algorithm) {
+                                             ConvAlgorithm algorithm, MatmulPrecision precision) {
   const Window w(geometry);
-  return make_backward<dnnl::convolution_backward_data>(
-      forward(t, geometry, ConvAlgorithm::direct, attributes(false)), algorithm_of(algorithm), t.x, t.weights,
-      t.y, w.strides, w.dilates, w.padding, w.padding);
+  const dnnl::primitive_attr attr = attributes(false, precision);
+  return make_backward<dnnl::convolution_backward_data>(forward(t, geometry, ConvAlgorithm::direct, attr),
+                                                        attr, algorithm_of(algorithm), t.x, t.weights, t.y,
+                                                        w.strides, w.dilates, w.padding, w.padding);
 }
 
 dnnl::primitive_desc_base conv_backward_weights(const Operands& t, const Conv2dGeometry& geometry,
-                                                ConvAlgorithm algorithm) {
+                                                ConvAlgorithm algorithm, MatmulPrecision precision) {
   const Window w(geometry);
+  const dnnl::primitive_attr attr = attributes(false, precision);
   return make_backward<dnnl::convolution_backward_weights>(
-      forward(t, geometry, ConvAlgorithm::direct, attributes(false)), algorithm_of(algorithm), t.x, t.weights,
+      forward(t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x, t.weights,
       t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-dnnl::primitive_desc_base linear_forward(const Operands& t, bool relu) {
-  return forward(t, attributes(relu));
+dnnl::primitive_desc_base linear_forward(const Operands& t, bool relu, MatmulPrecision precision) {
+  return forward(t, attributes(relu, precision));
 }
 
-dnnl::primitive_desc_base linear_backward_data(const Operands& t) {
-  return make_backward<dnnl::inner_product_backward_data>(forward(t, attributes(false)), t.x, t.weights, t.y);
+dnnl::primitive_desc_base linear_backward_data(const Operands& t, MatmulPrecision precision) {
+  const dnnl::primitive_attr attr = attributes(false, precision);
+  return make_backward<dnnl::inner_product_backward_data>(forward(t, attr), attr, t.x, t.weights, t.y);
 }
 
-dnnl::primitive_desc_base linear_backward_weights(const Operands& t) {
-  return make_backward<dnnl::inner_product_backward_weights>(forward(t, attributes(false)), t.x, t.weights,
-                                                             t.bias, t.y);
+dnnl::primitive_desc_base linear_backward_weights(const Operands& t, MatmulPrecision precision) {
+  const dnnl::primitive_attr attr = attributes(false, precision);
+  return make_backward<dnnl::inner_product_backward_weights>(forward(t, attr), attr, t.x, t.weights, t.bias,
+                                                             t.y);
 }
 
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {

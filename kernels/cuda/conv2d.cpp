@@ -60,8 +60,20 @@ void check_convolution(std::string_view kernel, const ProductTensors& t, ConvAlg
   }
 }
 
-ConvolutionSpec convolution(Pass pass, const Conv2dGeometry& geometry, const ProductTensors& t) {
-  return {.pass = pass, .geometry = geometry, .x = t.x, .w = t.w, .y = t.y};
+/// The library tells plain from channels-last by strides alone, also by those of an axis of extent 1, which
+/// may be any: all three tensors get those of one form.
+template <class Spec>
+ConvolutionSpec convolution(Pass pass, const Spec& spec, const ProductTensors& t) {
+  const bool last = lies_channels_last(t.x) && lies_channels_last(t.w) && lies_channels_last(t.y);
+  const auto in_one_form = [last](const TensorDesc& desc) -> TensorDesc {
+    return {desc.dtype, desc.shape, last ? channels_last(desc.shape) : Layout::plain(desc.shape)};
+  };
+  return {.pass = pass,
+          .geometry = spec.geometry,
+          .x = in_one_form(t.x),
+          .w = in_one_form(t.w),
+          .y = in_one_form(t.y),
+          .precision = gpu_precision(spec.precision)};
 }
 
 }  // namespace
@@ -86,7 +98,7 @@ void choose_layouts(Cuda, const Conv2dBackwardWeights& spec, KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dForward& spec, const KernelIo& io) {
   const ProductTensors t = tensors_of(spec, io);
   check_convolution("conv2d_forward", t, spec.algorithm);
-  ConvolutionSpec fused = convolution(Pass::forward, spec.geometry, t);
+  ConvolutionSpec fused = convolution(Pass::forward, spec, t);
   fused.bias = spec.bias;
   fused.relu = spec.relu;
   if (const auto call = prepare_convolution(fused)) {
@@ -96,7 +108,7 @@ KernelPtr prepare(Cuda, const Conv2dForward& spec, const KernelIo& io) {
     };
     return cuda_kernel(run, call->workspace_bytes());
   }
-  const auto call = prepare_convolution(convolution(Pass::forward, spec.geometry, t));
+  const auto call = prepare_convolution(convolution(Pass::forward, spec, t));
   const auto run = [call, spec, after = BiasRelu(t.y, spec.relu)](const Addresses& a, cudaStream_t stream) {
     auto* const y = a.at(spec.bias ? 3 : 2);
     call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), y}, a.workspace<void>(), stream);
@@ -108,7 +120,7 @@ KernelPtr prepare(Cuda, const Conv2dForward& spec, const KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dBackwardData& spec, const KernelIo& io) {
   const ProductTensors t = tensors_of(spec, io);
   check_convolution("conv2d_backward_data", t, spec.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_data, spec.geometry, t));
+  const auto call = prepare_convolution(convolution(Pass::backward_data, spec, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
     call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), a.at<void>(2)}, a.workspace<void>(),
                  stream);
@@ -119,7 +131,7 @@ KernelPtr prepare(Cuda, const Conv2dBackwardData& spec, const KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dBackwardWeights& spec, const KernelIo& io) {
   const ProductTensors t = tensors_of(spec, io);
   check_convolution("conv2d_backward_weights", t, spec.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_weights, spec.geometry, t));
+  const auto call = prepare_convolution(convolution(Pass::backward_weights, spec, t));
   const BiasGradient bias_gradient(t.y);
   const auto run = [call, bias_gradient, bias = spec.bias](const Addresses& a, cudaStream_t stream) {
     call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), a.at<void>(2)}, a.workspace<void>(),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -67,6 +68,7 @@ class CudaDevice final : public Backend<Cuda> {
                                    runtime / 1000, runtime % 1000 / 10, gemm_library(), dnn_library());
     check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
           "cannot read the streams' priorities");
+    free_at_start_ = free_bytes();
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -84,6 +86,10 @@ class CudaDevice final : public Backend<Cuda> {
     return std::make_unique<PinnedMemory>(bytes);
   }
   std::size_t allocated_bytes() const override { return *held_; }
+  std::size_t used_bytes() const override {
+    make_current(index_);
+    return free_at_start_ - std::min(free_at_start_, free_bytes());
+  }
 
   std::unique_ptr<Stream> make_stream(StreamPriority priority) override {
     make_current(index_);
@@ -126,7 +132,15 @@ class CudaDevice final : public Backend<Cuda> {
   }
 
  private:
+  static std::size_t free_bytes() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "cannot read the free memory");
+    return free;
+  }
+
   int index_;
+  std::size_t free_at_start_ = 0;
   std::string name_;
   std::string instruction_set_;
   int least_priority_ = 0;

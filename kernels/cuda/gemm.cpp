@@ -108,6 +108,7 @@ class CublasGemm : public Gemm {
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
       return false;
     check(status, "cannot choose an algorithm");
+    if (best.state != CUBLAS_STATUS_SUCCESS) return false;
     algorithm_ = best.algo;
     workspace_ = best.workspaceSize;
     return true;

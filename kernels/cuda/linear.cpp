@@ -82,8 +82,12 @@ void choose_layouts(Cuda, const LinearBackwardWeights& spec, KernelIo& io) {
 
 KernelPtr prepare(Cuda, const LinearForward& spec, const KernelIo& io) {
   const auto [rows, inputs, outputs] = check_rows("linear_forward", tensors_of(spec, io));
-  const auto gemm = prepare_gemm(
-      {.m = rows, .n = outputs, .k = inputs, .transpose_b = true, .epilogue = epilogue_of(spec)});
+  const auto gemm = prepare_gemm({.m = rows,
+                                  .n = outputs,
+                                  .k = inputs,
+                                  .transpose_b = true,
+                                  .epilogue = epilogue_of(spec),
+                                  .precision = gpu_precision(spec.precision)});
   const auto run = [gemm, bias = spec.bias](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.at(0), a.at(1), a.at(bias ? 3 : 2), bias ? a.at(2) : nullptr};
     gemm->launch(operands, a.workspace<void>(), stream);
@@ -93,7 +97,8 @@ KernelPtr prepare(Cuda, const LinearForward& spec, const KernelIo& io) {
 
 KernelPtr prepare(Cuda, const LinearBackwardData& spec, const KernelIo& io) {
   const auto [rows, inputs, outputs] = check_rows("linear_backward_data", tensors_of(spec, io));
-  const auto gemm = prepare_gemm({.m = rows, .n = inputs, .k = outputs});
+  const auto gemm =
+      prepare_gemm({.m = rows, .n = inputs, .k = outputs, .precision = gpu_precision(spec.precision)});
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.at(0), a.at(1), a.at(2)}, a.workspace<void>(), stream);
   };
@@ -102,7 +107,8 @@ KernelPtr prepare(Cuda, const LinearBackwardData& spec, const KernelIo& io) {
 
 KernelPtr prepare(Cuda, const LinearBackwardWeights& spec, const KernelIo& io) {
   const auto [rows, inputs, outputs] = check_rows("linear_backward_weights", tensors_of(spec, io));
-  GemmSpec product{.m = outputs, .n = inputs, .k = rows, .transpose_a = true};
+  GemmSpec product{
+      .m = outputs, .n = inputs, .k = rows, .transpose_a = true, .precision = gpu_precision(spec.precision)};
   if (spec.bias) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto gemm = prepare_gemm(product)) {

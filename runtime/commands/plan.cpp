@@ -15,7 +15,8 @@ int plan_command(const std::vector<std::string>& arguments) {
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
   const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), {});
-  const Plan plan = make_plan(task.model, task.input, request, *device, {});
+  const Plan plan =
+      make_plan(task.model, task.input, request, *device, {.matmul_precision = options.matmul_precision});
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
   return 0;

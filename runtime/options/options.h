@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "data/datasets.h"
+#include "kernels/matmul_precision.h"
 #include "model/optimizer.h"
 #include "model/zoo/zoo.h"
 
@@ -41,6 +42,7 @@ struct Options {
   std::string cuda_graph = "auto";
   int threads = 0;  ///< 0: OMP_NUM_THREADS, or cores / local ranks
   bool benchmark = false;
+  kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
 
   std::string backend = "auto";
   double bucket_cap_mb = 25;

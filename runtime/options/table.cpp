@@ -1,5 +1,6 @@
 #include "runtime/options/table.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -88,6 +89,20 @@ OptionEntry optimizer_name() {
                                                 : model::OptimizerKind::adamw;
           },
           [](const Options& o) { return names[static_cast<std::size_t>(o.optimizer.kind)]; }};
+}
+
+OptionEntry matmul_precision() {
+  static const std::vector<std::string> names(kernels::matmul_precision_names.begin(),
+                                              kernels::matmul_precision_names.end());
+  return {"device",
+          "matmul-precision",
+          "highest|high|medium",
+          "of products: fp32; or TF32 on GPUs, and with medium bf16 on CPUs",
+          [](Options& o, const std::string& given) {
+            const auto at = std::ranges::find(names, parse_choice(given, names)) - names.begin();
+            o.matmul_precision = static_cast<kernels::MatmulPrecision>(at);
+          },
+          [](const Options& o) { return std::string(name_of(o.matmul_precision)); }};
 }
 
 OptionEntry weight_decay() {
@@ -191,6 +206,7 @@ std::vector<OptionEntry> make_table() {
       text("device", "device", "auto|cpu|cuda[:N]", "where to compute", &O::device),
       integer("device", "threads", "N", "compute threads of a rank (OMP_NUM_THREADS, or cores / local ranks)",
               &O::threads, 1),
+      matmul_precision(),
       on_off("device", "benchmark", "time the algorithms of each op first and use the fastest",
              &O::benchmark),
       text("device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)",
@@ -246,7 +262,6 @@ const std::vector<FutureOption>& future_options() {
       {"accumulate-steps", "1"},
       {"loss-average", "global"},
       {"amp", "off"},
-      {"matmul-precision", "highest"},
       {"recompute", "false", true},
       {"deterministic", "true", true},
       {"sync-launch", "false", true},

@@ -43,6 +43,7 @@ std::string to_json(const Summary& s) {
   json["startup_ms"] = s.startup_ms;
   json["peak_memory_bytes"] = s.peak_memory_bytes;
   json["plan_bytes"] = s.plan_bytes;
+  json["device_bytes_used"] = s.device_bytes_used;
   json["weights_sha256"] = s.weights_sha256;
   return json.dump(2) + "\n";
 }

@@ -52,6 +52,7 @@ struct Summary {
   double startup_ms = 0;
   std::int64_t peak_memory_bytes = 0;
   std::int64_t plan_bytes = 0;
+  std::int64_t device_bytes_used = 0;  ///< at the end, by the driver's count
   std::string weights_sha256;
   bool stopped = false;  ///< by a signal, before its end
 };

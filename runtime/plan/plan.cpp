@@ -4,7 +4,9 @@
 
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
+#include "runtime/plan/precision.h"
 #include "runtime/plan/storage.h"
+#include "runtime/plan/tensor_cores.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -45,9 +47,11 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool training = request.mode == Mode::train;
   Plan plan;
   plan.request = request;
+  plan.matmul_precision = decisions.matmul_precision;
   plan.graph = model::build_graph(model, input, request.batch_size, training);
   if (training) differentiate(plan.graph);
   fuse(plan.graph);
+  set_matmul_precision(plan.graph, decisions.matmul_precision);
   settle_layouts(plan.graph, device, decisions.parameter_layouts);
   apply_choices(plan.graph, device, decisions.algorithms);
   if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
@@ -55,6 +59,8 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   prepare_kernels(plan, device);
   plan.steps =
       training ? schedule_training(plan.graph, plan.arena, request.schedule) : schedule_forward(plan.graph);
+  const bool rounds = plan.matmul_precision != kernels::MatmulPrecision::highest;
+  if (rounds && device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
   return plan;
 }
 

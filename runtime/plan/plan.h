@@ -7,6 +7,7 @@
 
 #include "kernels/device.h"
 #include "kernels/kernel.h"
+#include "kernels/matmul_precision.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 #include "runtime/plan/allocate.h"
@@ -26,6 +27,7 @@ using AlgorithmChoices = std::map<std::string, std::size_t>;
 struct RunDecisions {
   ParameterLayouts parameter_layouts;
   AlgorithmChoices algorithms;
+  kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
 };
 
 struct PlanRequest {
@@ -39,19 +41,21 @@ struct PlanRequest {
 /// differ in mode and batch size and share parameters, gradients, optimizer state and the activation arena.
 struct Plan {
   PlanRequest request;
+  kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   model::Graph graph;
   std::vector<kernels::KernelPtr> kernels;  ///< by node; null where there is nothing to launch
   ArenaPlan arena;
   ActivationPlan activations;
   std::size_t workspace_bytes = 0;
   std::vector<Step> steps;
+  std::vector<std::string> warnings;  ///< what makes the model slower on this device than it need be
 
   std::size_t input_bytes() const;
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: differentiate, fuse, layout, bucket, allocate, schedule. Deterministic: equal arguments
-/// give equal plans on every rank.
+/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, schedule. Deterministic: equal
+/// arguments give equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions);
 

@@ -54,14 +54,22 @@ std::string step_line(const Plan& plan, const Step& step) {
 
 }  // namespace
 
+std::string warning_of(const Plan& plan) {
+  if (plan.warnings.empty()) return {};
+  return fmt::format("tensor cores are slower where a dimension is no multiple of 4: {}",
+                     fmt::join(plan.warnings, ", "));
+}
+
 std::string to_text(const Plan& plan, const MemoryNeed& need) {
   double flops = 0;
   for (const model::Node& node : plan.graph.nodes()) flops += flops_of(plan.graph, node);
-  std::string text = fmt::format("batch {} per rank, {} parameters, {:.1f} MFLOP a step\n\n",
-                                 plan.request.batch_size, plan.graph.parameter_elements(), flops / 1e6);
+  std::string text = fmt::format(
+      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n\n",
+      plan.request.batch_size, plan.graph.parameter_elements(), flops / 1e6, name_of(plan.matmul_precision));
   text +=
       fmt::format("{:>4}  {:<12} {:<34} {:>8}  {}\n", "node", "layer", "op", "MFLOP", "inputs -> outputs");
   for (const Step& step : plan.steps) text += step_line(plan, step);
+  if (!plan.warnings.empty()) text += "\n" + warning_of(plan) + "\n";
   text += "\nbuckets, in the order of their exchange\n";
   for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
     const Bucket& bucket = plan.arena.buckets[i];

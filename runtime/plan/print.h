@@ -9,4 +9,7 @@ namespace lockstep::runtime {
 /// A plan for people: every launch with its shapes, layouts and FLOPs, the buckets, the memory.
 std::string to_text(const Plan& plan, const MemoryNeed& need);
 
+/// The plan's warnings in one line; empty if there are none.
+std::string warning_of(const Plan& plan);
+
 }  // namespace lockstep::runtime

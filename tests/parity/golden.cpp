@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "kernels/base/error.h"
 #include "tests/parity/formula.h"
@@ -13,6 +15,7 @@ namespace lockstep::parity {
 namespace {
 
 constexpr double ulp = 0x1p-23;
+constexpr double tf32_ulp = 0x1p-10;
 
 Shape shape_from(const nlohmann::json& json) {
   return Shape(json.get<std::vector<std::int64_t>>());
@@ -49,15 +52,29 @@ Digest digest(std::span<const float> values) {
 }
 
 double GoldenTensor::tolerance() const {
-  return std::max(8 * rounding, 8 * ulp);
+  return std::max(8 * rounding, 8 * (products_are_rounded() ? tf32_ulp : ulp));
 }
 
-std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got) {
+kernels::MatmulPrecision precision_under_test() {
+  const char* name = std::getenv("LOCKSTEP_TEST_PRECISION");
+  if (name == nullptr) return kernels::MatmulPrecision::highest;
+  const auto& names = kernels::matmul_precision_names;
+  const auto found = std::ranges::find(names, std::string_view(name));
+  if (found == names.end()) throw UsageError(fmt::format("LOCKSTEP_TEST_PRECISION={} is none", name));
+  return static_cast<kernels::MatmulPrecision>(found - names.begin());
+}
+
+bool products_are_rounded() {
+  return precision_under_test() != kernels::MatmulPrecision::highest;
+}
+
+std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got,
+                       double relative_error) {
   if (static_cast<std::int64_t>(got.size()) != want.shape.elements()) {
     return fmt::format("{}: has {} elements, PyTorch's has {}", name, got.size(), want.shape.str());
   }
   const Digest figures = digest(got);
-  const double error = want.tolerance() * want.digest.norm;
+  const double error = relative_error * want.digest.norm;
   const double root = std::sqrt(static_cast<double>(got.size()));
   if (!within(figures.norm, want.digest.norm, error)) {
     return report(name, "norm", figures.norm, want.digest.norm, error);

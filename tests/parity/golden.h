@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/shape.h"
+#include "kernels/matmul_precision.h"
 
 namespace lockstep::parity {
 
@@ -30,14 +31,23 @@ struct GoldenTensor {
   double rounding = 0;
 
   /// The relative error that float32 may have: eight times what PyTorch's own has, since another order of
-  /// summation errs differently, and never less than eight ulps.
+  /// summation errs differently, and never less than eight ulps. Of an op whose products are TF32: eight
+  /// units of its last bit.
   double tolerance() const;
 };
+
+/// What LOCKSTEP_TEST_PRECISION names: the precision of all products that are tested.
+kernels::MatmulPrecision precision_under_test();
+bool products_are_rounded();
 
 /// Empty when `got` is the golden tensor within its tolerance r, else one line that names the tensor and the
 /// figure. An error vector e with |e| <= r |t| moves the norm by at most |e|, the sum by at most sqrt(n) |e|,
 /// and a projection on random signs by |e| in the mean square: six times that is allowed.
-std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got);
+std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got,
+                       double relative_error);
+inline std::string difference(const std::string& name, const GoldenTensor& want, std::span<const float> got) {
+  return difference(name, want, got, want.tolerance());
+}
 
 /// An input that the formula gives; see README.md, "Inputs".
 struct InputSpec {

@@ -78,10 +78,14 @@ class OpCase {
 
 void check_linear(OpCase& c) {
   const auto bias = c.parameter<bool>("bias");
-  c.check(kernels::LinearForward{.bias = bias, .relu = c.parameter<bool>("relu")}, {"x", "w", "b"}, {"y"});
+  c.check(
+      kernels::LinearForward{
+          .bias = bias, .relu = c.parameter<bool>("relu"), .precision = precision_under_test()},
+      {"x", "w", "b"}, {"y"});
   if (!c.has_input("dy")) return;
-  c.check(kernels::LinearBackwardData{}, {"dy", "w"}, {"dx"});
-  c.check(kernels::LinearBackwardWeights{.bias = bias}, {"x", "dy"}, {"dw", "db"});
+  c.check(kernels::LinearBackwardData{precision_under_test()}, {"dy", "w"}, {"dx"});
+  c.check(kernels::LinearBackwardWeights{.bias = bias, .precision = precision_under_test()}, {"x", "dy"},
+          {"dw", "db"});
 }
 
 void check_conv2d(OpCase& c) {
@@ -91,10 +95,16 @@ void check_conv2d(OpCase& c) {
                                          .groups = c.parameter<std::int64_t>("groups")};
   const auto bias = c.parameter<bool>("bias");
   const auto relu = c.parameter<bool>("relu");
-  c.check(kernels::Conv2dForward{.geometry = geometry, .bias = bias, .relu = relu}, {"x", "w", "b"}, {"y"});
+  c.check(
+      kernels::Conv2dForward{
+          .geometry = geometry, .bias = bias, .relu = relu, .precision = precision_under_test()},
+      {"x", "w", "b"}, {"y"});
   if (!c.has_input("dy")) return;
-  c.check(kernels::Conv2dBackwardData{.geometry = geometry}, {"dy", "w"}, {"dx"});
-  c.check(kernels::Conv2dBackwardWeights{.geometry = geometry, .bias = bias}, {"x", "dy"}, {"dw", "db"});
+  c.check(kernels::Conv2dBackwardData{.geometry = geometry, .precision = precision_under_test()}, {"dy", "w"},
+          {"dx"});
+  c.check(
+      kernels::Conv2dBackwardWeights{.geometry = geometry, .bias = bias, .precision = precision_under_test()},
+      {"x", "dy"}, {"dw", "db"});
 }
 
 kernels::Pool2dGeometry pool_geometry(const OpCase& c) {

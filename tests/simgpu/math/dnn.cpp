@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/handles.h"
 #include "tests/simgpu/math/library_call.h"
+#include "tests/simgpu/math/tf32.h"
 
 // The twin of kernels/cuda/dnn.cpp: oneDNN in place of cuDNN.
 namespace lockstep::kernels {
@@ -20,7 +24,10 @@ struct Operand {
   int argument;              ///< oneDNN's name for it
   dnnl::memory::desc given;  ///< as it lies on the device
   bool written = false;
+  bool rounded = false;            ///< to TF32 before it is multiplied
   dnnl::memory::desc wanted = {};  ///< as the primitive takes it
+
+  bool in_place() const { return wanted == given && !rounded; }
 };
 
 dnnl::memory::desc strided(const TensorDesc& desc, std::int64_t groups = 1) {
@@ -28,6 +35,18 @@ dnnl::memory::desc strided(const TensorDesc& desc, std::int64_t groups = 1) {
   if (!strided)
     throw UsageError(fmt::format("convolution: {} must have strides alone", desc.layout_or_plain().str()));
   return *strided;
+}
+
+/// As a real library, which tells layouts by strides alone: of an axis of extent 1 too, which may have any.
+void require_one_form(const ConvolutionSpec& spec) {
+  const auto all_lie = [&](auto form) {
+    const auto lies = [&](const TensorDesc& desc) { return desc.layout_or_plain() == form(desc.shape); };
+    return lies(spec.x) && lies(spec.w) && lies(spec.y);
+  };
+  if (all_lie(Layout::plain) || all_lie(channels_last)) return;
+  throw UsageError(fmt::format("convolution: x lies in {}, w in {}, y in {}: not one form to a library",
+                               spec.x.layout_or_plain().strides.str(), spec.w.layout_or_plain().strides.str(),
+                               spec.y.layout_or_plain().strides.str()));
 }
 
 /// A primitive with its operands in the order of a launch.
@@ -48,16 +67,19 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec) {
       spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
   switch (spec.pass) {
     case Pass::backward_data:
-      return {onednn::conv_backward_data(any, spec.geometry, ConvAlgorithm::automatic),
-              {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
+      return {
+          onednn::conv_backward_data(any, spec.geometry, ConvAlgorithm::automatic, MatmulPrecision::highest),
+          {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
     case Pass::backward_weights:
-      return {onednn::conv_backward_weights(any, spec.geometry, ConvAlgorithm::automatic),
+      return {onednn::conv_backward_weights(any, spec.geometry, ConvAlgorithm::automatic,
+                                            MatmulPrecision::highest),
               {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, weights, true}}};
     case Pass::forward:
       break;
   }
-  Plan plan{onednn::conv_forward(any, spec.geometry, ConvAlgorithm::automatic, spec.relu),
-            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
+  Plan plan{
+      onednn::conv_forward(any, spec.geometry, ConvAlgorithm::automatic, spec.relu, MatmulPrecision::highest),
+      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
   plan.operands.push_back({DNNL_ARG_DST, y, true});
   return plan;
@@ -67,6 +89,8 @@ Plan plan_of(const ConvolutionSpec& spec) {
   Plan plan = plan_for_any_layout(spec);
   for (Operand& operand : plan.operands) {
     operand.wanted = plan.primitive.query_md(dnnl::query::exec_arg_md, operand.argument);
+    operand.rounded =
+        spec.precision == Precision::tf32 && !operand.written && operand.argument != DNNL_ARG_BIAS;
   }
   return plan;
 }
@@ -77,11 +101,13 @@ class Placed {
   Placed(const Operand& operand, void* address)
       : operand_(operand),
         given_(operand.given, onednn::engine(), address),
-        wanted_(operand.wanted == operand.given ? given_ : dnnl::memory(operand.wanted, onednn::engine())) {}
+        wanted_(operand.in_place() ? given_ : dnnl::memory(operand.wanted, onednn::engine())) {}
 
   const dnnl::memory& memory() const { return wanted_; }
   void fetch(dnnl::stream& stream) {
-    if (!operand_.written) move(given_, wanted_, stream);
+    if (operand_.written) return;
+    move(given_, wanted_, stream);
+    if (operand_.rounded) round(wanted_, stream);
   }
   void deliver(dnnl::stream& stream) {
     if (operand_.written) move(wanted_, given_, stream);
@@ -89,7 +115,14 @@ class Placed {
 
  private:
   void move(dnnl::memory& from, dnnl::memory& to, dnnl::stream& stream) const {
-    if (operand_.wanted != operand_.given) dnnl::reorder(from, to).execute(stream, from, to);
+    if (!operand_.in_place()) dnnl::reorder(from, to).execute(stream, from, to);
+  }
+
+  static void round(dnnl::memory& memory, dnnl::stream& stream) {
+    stream.wait();
+    const std::span values(static_cast<float*>(memory.get_data_handle()),
+                           memory.get_desc().get_size() / sizeof(float));
+    std::ranges::transform(values, values.begin(), [](float x) { return simgpu::rounded_to_tf32(x); });
   }
 
   const Operand& operand_;
@@ -144,6 +177,7 @@ class SimulatedConvolution : public DnnCall {
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
   // As a real library would, it lacks fused plans for some shapes.
   if ((spec.bias || spec.relu) && spec.geometry.groups > 1) return nullptr;
+  require_one_form(spec);
   const simgpu::OneThread guard;
   try {
     return std::make_shared<SimulatedConvolution>(plan_of(spec));

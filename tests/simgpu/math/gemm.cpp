@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/handles.h"
 #include "tests/simgpu/math/library_call.h"
+#include "tests/simgpu/math/tf32.h"
 
 // The twin of kernels/cuda/gemm.cpp: oneDNN in place of cuBLASLt.
 namespace lockstep::kernels {
@@ -37,13 +40,24 @@ void sum_rows(const GemmSpec& s, const float* a, float* gradient) {
   }
 }
 
-void compute(const GemmSpec& s, const GemmOperands& o) {
+void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
   const dnnl_status_t status =
-      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0F, view(o.a),
-                 s.transpose_a ? s.m : s.k, view(o.b), s.transpose_b ? s.k : s.n, s.accumulate ? 1.0F : 0.0F,
-                 view(o.c), s.n);
+      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0F, a,
+                 s.transpose_a ? s.m : s.k, b, s.transpose_b ? s.k : s.n, s.accumulate ? 1.0F : 0.0F, c, s.n);
   if (status != dnnl_success)
     throw DeviceError(fmt::format("oneDNN: sgemm failed with status {}", int{status}));
+}
+
+std::vector<float> factor(const void* device, std::int64_t elements) {
+  return simgpu::rounded_to_tf32(std::span(view(device), static_cast<std::size_t>(elements)));
+}
+
+void compute(const GemmSpec& s, const GemmOperands& o) {
+  if (s.precision == Precision::tf32) {
+    multiply(s, factor(o.a, s.m * s.k).data(), factor(o.b, s.k * s.n).data(), view(o.c));
+  } else {
+    multiply(s, view(o.a), view(o.b), view(o.c));
+  }
   if (s.epilogue == Epilogue::bias || s.epilogue == Epilogue::bias_relu)
     add_bias(s, view(o.vector), view(o.c));
   if (s.epilogue == Epilogue::bias_gradient) sum_rows(s, view(o.a), view(o.vector));

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 
 #include "kernels/cuda/dnn.h"
 #include "tests/simgpu/tests/machine_support.h"
@@ -64,6 +65,30 @@ TEST_CASE("a convolution's gradients") {
         std::vector<float>{10, 90, -100});
   CHECK(result_of(*prepare_convolution(small(Pass::backward_weights)), {x, dy, make_floats(2)}, 2) ==
         std::vector<float>{210, 420});
+}
+
+TEST_CASE("TF32 rounds what is multiplied in all three directions, and not the bias") {
+  const FreshMachine fresh;
+  const float bit = std::ldexp(1.0F, -10);
+  const float inexact = 1 + bit / 4;
+  float* const x = on_device({inexact, 2, 4});
+  float* const w = on_device({inexact, -1});
+  float* const b = on_device({bit / 4});
+  float* const dy = on_device({inexact, 0});
+  const auto at = [](Pass pass) {
+    ConvolutionSpec spec = small(pass);
+    spec.precision = lockstep::kernels::Precision::tf32;
+    return spec;
+  };
+  ConvolutionSpec forward = at(Pass::forward);
+  forward.bias = true;
+  CHECK(result_of(*prepare_convolution(forward), {x, w, b, make_floats(2)}, 2) ==
+        std::vector<float>{-1 + bit / 4, -2 + bit / 4});
+  CHECK(result_of(*prepare_convolution(at(Pass::backward_data)), {dy, w, make_floats(3)}, 3) ==
+        std::vector<float>{1, -1, 0});
+  CHECK(result_of(*prepare_convolution(at(Pass::backward_weights)), {x, dy, make_floats(2)}, 2) ==
+        std::vector<float>{1, 2});
+  CHECK(read_floats(x, 1)[0] == inexact);
 }
 
 TEST_CASE("a convolution's operands are device memory") {

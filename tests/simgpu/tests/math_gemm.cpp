@@ -10,6 +10,7 @@ namespace {
 
 using lockstep::kernels::Gemm;
 using lockstep::kernels::GemmSpec;
+using lockstep::kernels::Precision;
 using lockstep::kernels::prepare_gemm;
 using Epilogue = GemmSpec::Epilogue;
 
@@ -102,6 +103,24 @@ TEST_CASE("products with every transposition and epilogue, overwriting and addin
   if (epilogue == Epilogue::bias_gradient) {
     CHECK(read_floats(launch.vector, static_cast<std::size_t>(problem.spec.m)) == problem.bias_gradient());
   }
+}
+
+TEST_CASE("TF32 rounds both factors to ten bits of mantissa, to nearest even, and nothing else") {
+  const FreshMachine fresh;
+  const float bit = std::ldexp(1.0F, -10);
+  Problem problem({.m = 1, .n = 4, .k = 1, .epilogue = Epilogue::bias, .precision = Precision::tf32});
+  problem.a = {1 + bit / 4};
+  problem.b = {1 + bit / 2, 1 + bit * 3 / 2, -1 - bit * 5 / 8, 3e38F};
+  problem.vector = {bit / 8, 0, 0, 0};
+  const Launch launch(problem);
+  launch.run();
+  const float large = read_floats(launch.c, 4)[3];
+  CHECK(read_floats(launch.c, 3) == std::vector<float>{1 + bit / 8, 1 + 2 * bit, -1 - bit});
+  CHECK((std::abs(large / 3e38F - 1) < bit && std::isfinite(large)));
+  problem.spec.precision = Precision::ieee;
+  const Launch exact(problem);
+  exact.run();
+  CHECK(read_floats(exact.c, 2)[1] == (1 + bit / 4) * (1 + bit * 3 / 2));
 }
 
 TEST_CASE("a library may lack the fused bias gradient of a shape") {

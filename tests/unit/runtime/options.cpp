@@ -25,6 +25,7 @@ TEST_CASE("defaults are those of the contract") {
   CHECK(options.epochs == 1);
   CHECK(options.log_every == 50);
   CHECK(options.eval_every == 1);
+  CHECK(options.matmul_precision == kernels::MatmulPrecision::highest);
   CHECK(options.bucket_cap_mb == 25);
   CHECK(options.timeout == 600);
   CHECK(options.checkpoint_every == 0);
@@ -80,12 +81,14 @@ TEST_CASE("what this version lacks is said; a value that asks for nothing passes
 TEST_CASE("a config file gives the same options; the command line wins") {
   const tests::TemporaryFolder folder;
   const auto file = folder.path() / "run.ini";
-  const Options original = parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd",
-                                          "--lr=0.05", "--momentum=0.9", "--nesterov", "--betas=0.8,0.99",
-                                          "--epochs=3", "--image-shape=3x8x8", "--drop-last"});
+  const Options original =
+      parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd", "--lr=0.05",
+                     "--momentum=0.9", "--nesterov", "--betas=0.8,0.99", "--epochs=3", "--image-shape=3x8x8",
+                     "--drop-last", "--matmul-precision=medium"});
   tests::write_file(file, to_ini(original));
   CHECK(to_ini(parse_options({"--config", file.string()})) == to_ini(original));
   CHECK(parse_options({"--config", file.string(), "--lr", "1"}).optimizer.learning_rate == 1);
+  CHECK(parse_options({"--config", file.string()}).matmul_precision == kernels::MatmulPrecision::medium);
 
   tests::write_file(file, "model = mlp\nepcohs = 3\n");
   CHECK(refusal({"--config", file.string()}) ==

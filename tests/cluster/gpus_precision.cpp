@@ -1,0 +1,57 @@
+#include "tests/cluster/gpus.h"
+
+namespace lockstep::tests {
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("TF32 products: a little off, on all ranks alike, and part of what a checkpoint was made with") {
+  give_gpus(2);
+  const Words options = small_images + sgd +
+                        Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--checkpoint-every=10"};
+  const TemporaryFolder folder;
+  const auto exact = train(2, options + Words{"--max-steps=10"}, folder.path() / "highest");
+  const Words high{"--matmul-precision=high"};
+  const auto rounded = train(2, options + high + Words{"--max-steps=10"}, folder.path() / "high");
+  CHECK(exact["weights_sha256"] != rounded["weights_sha256"]);
+  check_same_losses(folder.path() / "high", folder.path() / "highest", 1e-2);
+  Program other(trainer_words(
+      2, options + Words{"--max-steps=12", "--resume=auto", "--run-dir", (folder.path() / "high").string()}));
+  CHECK(other.wait_for_end() == 2);
+  CHECK(other.output().find("--matmul-precision high (now highest)") != std::string::npos);
+}
+
+TEST_CASE("what tensor cores miss is said by the plan and once at the start, if products may be rounded") {
+  const std::string precision = GENERATE("highest", "medium");
+  CAPTURE(precision);
+  give_gpus(2);
+  const std::string miss = "conv1: 3 input channels (4 is faster), fc2: 10 output features (12 is faster)";
+  const Words options = small_images + Words{"--model=convnet", "--batch-size=16", "--device=cuda",
+                                             "--max-steps=2", "--matmul-precision=" + precision};
+  const std::size_t times = precision == "highest" ? 0 : 1;
+  const TemporaryFolder folder;
+  Program plan(Words{TRAINER_PROGRAM, "plan"} + options);
+  REQUIRE(plan.wait_for_end() == 0);
+  CHECK(count_of(plan.output(), miss) == times);
+  CHECK(plan.output().find("products at " + precision + " precision") != std::string::npos);
+  Program run(trainer_words(2, options + Words{"--run-dir", (folder.path() / "run").string()}));
+  REQUIRE(run.wait_for_end() == 0);
+  CHECK(count_of(run.output(), miss) == times);
+}
+
+TEST_CASE("a run on a GPU tells what memory the device lost: all that was planned, and libraries and code") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const auto summary =
+      train(1, small_images + Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--max-steps=2"},
+            folder.path() / "run");
+  // On a world of one plan_bytes counts the gradients twice.
+  CHECK(summary["device_bytes_used"].get<double>() > 0.75 * summary["plan_bytes"].get<double>());
+}
+
+}  // namespace
+}  // namespace lockstep::tests
