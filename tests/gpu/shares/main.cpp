@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "runtime/open_device.h"
+#include "runtime/requests.h"
+#include "runtime/task.h"
+#include "tests/gpu/shares/peaks.h"
+#include "tests/gpu/shares/step.h"
+#include "tests/gpu/shares/timing.h"
+
+// What a training step's kernels take, and how near they come to what the device can do: usage as `trainer
+// plan`, e.g. kernel_shares --device cuda --model convnet --dataset synthetic --image-shape 1x28x28
+// --batch-size 4096
+namespace lockstep::shares {
+namespace {
+
+constexpr double least_share = 0.01;
+
+/// How long the kernel would take at the peaks, by what it takes: products or memory.
+double share_of_peak(const KernelTime& kernel, const Peaks& peaks) {
+  return std::max(kernel.flops / peaks.flops, kernel.bytes / peaks.bytes) / kernel.seconds;
+}
+
+void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
+  double all = 0;
+  double at_peak = 0;
+  for (const KernelTime& kernel : kernels) {
+    all += kernel.seconds;
+    at_peak += kernel.seconds * share_of_peak(kernel, peaks);
+  }
+  fmt::print("{:<36} {:>10} {:>7} {:>10} {:>10} {:>8} {:>8} {:>8}\n", "kernel", "us", "step %", "MFLOP", "MB",
+             "FLOP %", "byte %", "of peak");
+  std::size_t small = 0;
+  for (const KernelTime& kernel : kernels) {
+    if (kernel.seconds < least_share * all) {
+      ++small;
+      continue;
+    }
+    fmt::print("{:<36} {:10.1f} {:7.1f} {:10.1f} {:10.2f} {:8.1f} {:8.1f} {:7.1f}%\n", kernel.name,
+               1e6 * kernel.seconds, 100 * kernel.seconds / all, kernel.flops / 1e6, kernel.bytes / 1e6,
+               100 * kernel.flops / kernel.seconds / peaks.flops,
+               100 * kernel.bytes / kernel.seconds / peaks.bytes, 100 * share_of_peak(kernel, peaks));
+  }
+  fmt::print(
+      "a step's kernels take {:.3f} ms alone, {} of {} under 1 % each; at the peaks they would take {:.0f} % "
+      "of it\n",
+      1e3 * all, small, kernels.size(), 100 * at_peak / all);
+}
+
+void run(const std::vector<std::string>& arguments) {
+  const runtime::Options options = runtime::parse_options(arguments);
+  const runtime::TrainingTask task = runtime::make_task_without_data(options);
+  const comm::World world;
+  const auto device = runtime::open_device(options, world);
+  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, {});
+  const runtime::Plan plan = runtime::make_plan(task.model, task.input, request, *device,
+                                                {.matmul_precision = options.matmul_precision});
+  if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
+  fmt::print("{}, {}\n{}, batch {}, products at {} precision\n", device->name(), device->instruction_set(),
+             task.model.name, options.batch_size, name_of(options.matmul_precision));
+  const Peaks peaks = measure_peaks(*device, options.matmul_precision);
+  fmt::print("peaks measured here: {:.1f} TFLOP/s by a matrix product, {:.0f} GB/s by a copy\n\n",
+             peaks.flops / 1e12, peaks.bytes / 1e9);
+  print(time_step(options, plan, *device), peaks);
+}
+
+}  // namespace
+}  // namespace lockstep::shares
+
+int main(int argc, char** argv) {
+  try {
+    lockstep::shares::run({argv + 1, argv + argc});
+    return 0;
+  } catch (const lockstep::UsageError& error) {
+    fmt::print(stderr, "kernel_shares: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kernel_shares: {}\n", error.what());
+    return 4;
+  }
+}
