@@ -68,7 +68,7 @@ class CudaDevice final : public Backend<Cuda> {
                                    runtime / 1000, runtime % 1000 / 10, gemm_library(), dnn_library());
     check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
           "cannot read the streams' priorities");
-    free_at_start_ = free_bytes();
+    free_at_start_ = read_free_memory();
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -88,7 +88,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::size_t allocated_bytes() const override { return *held_; }
   std::size_t used_bytes() const override {
     make_current(index_);
-    return free_at_start_ - std::min(free_at_start_, free_bytes());
+    return free_at_start_ - std::min(free_at_start_, read_free_memory());
   }
 
   std::unique_ptr<Stream> make_stream(StreamPriority priority) override {
@@ -132,7 +132,7 @@ class CudaDevice final : public Backend<Cuda> {
   }
 
  private:
-  static std::size_t free_bytes() {
+  static std::size_t read_free_memory() {
     std::size_t free = 0;
     std::size_t total = 0;
     check(cudaMemGetInfo(&free, &total), "cannot read the free memory");

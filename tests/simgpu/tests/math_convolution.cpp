@@ -1,6 +1,8 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/base/error.h"
+#include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/dnn.h"
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
@@ -98,6 +100,15 @@ TEST_CASE("a convolution's operands are device memory") {
   const std::array<void*, 3> operands{host.data(), make_floats(2), make_floats(2)};
   float* const workspace = make_floats(call->workspace_bytes() / sizeof(float));
   CHECK(mistake_in([&] { call->launch(operands, workspace, make_stream()); }) == "host pointer");
+}
+
+TEST_CASE("a library tells layouts by strides, of an axis of extent 1 too") {
+  ConvolutionSpec spec = small(Pass::forward);
+  spec.x.layout = lockstep::kernels::channels_last(spec.x.shape);
+  CHECK_THROWS_AS(prepare_convolution(spec), lockstep::UsageError);
+  spec.w.layout = lockstep::kernels::channels_last(spec.w.shape);
+  spec.y.layout = lockstep::kernels::channels_last(spec.y.shape);
+  CHECK(prepare_convolution(spec) != nullptr);
 }
 
 TEST_CASE("a library may lack a fused plan for groups") {

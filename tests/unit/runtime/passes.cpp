@@ -2,17 +2,11 @@
 
 #include "kernels/base/error.h"
 #include "model/model.h"
-#include "model/ops/conv2d.h"
-#include "model/ops/linear.h"
 #include "model/zoo/zoo.h"
 #include "runtime/plan/benchmark.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
-#include "runtime/plan/precision.h"
-#include "runtime/plan/print.h"
-#include "runtime/plan/tensor_cores.h"
-#include "runtime/signature.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -279,78 +273,6 @@ TEST_CASE("benchmark: gives each op with a choice one of its algorithms, and the
   const Plan chosen = make_plan(classifier(small_net), images, plan.request, *device,
                                 {.parameter_layouts = parameter_layouts(plan.graph), .algorithms = choices});
   CHECK(chosen.graph.nodes().size() == plan.graph.nodes().size());
-}
-
-/// Precision and geometry of each op that multiplies.
-template <class Op>
-void check_precision(const Graph& graph, kernels::MatmulPrecision wanted, std::size_t count) {
-  std::size_t found = 0;
-  for (const model::Node& node : graph.nodes()) {
-    const auto* op = dynamic_cast<const Op*>(node.op.get());
-    if (op == nullptr) continue;
-    ++found;
-    CHECK(op->spec().precision == wanted);
-  }
-  CHECK(found == count);
-}
-
-TEST_CASE("precision: every product gets it, forward and backward, and keeps all else") {
-  Graph graph = build_graph(
-      classifier([](Tensor x) {
-        x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
-        return linear(relu(linear(conv2d(x, "conv2", {.out_channels = 2, .kernel = 3}), "fc1", 6)), "fc2",
-                      10);
-      }),
-      images, 4, true);
-  differentiate(graph);
-  fuse(graph);
-  const std::vector<std::string> before = ops_of(graph);
-  set_matmul_precision(graph, kernels::MatmulPrecision::high);
-  CHECK(ops_of(graph) == before);
-  check_precision<model::Conv2d>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::Conv2dBackwardData>(graph, kernels::MatmulPrecision::high, 1);
-  check_precision<model::Conv2dBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::Linear>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::LinearBackwardData>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
-}
-
-TEST_CASE("precision: a plan follows the run's, in training and evaluation, and says so") {
-  const auto device = kernels::make_cpu_device(1);
-  const auto mode = GENERATE(Mode::train, Mode::evaluate);
-  const Plan plan =
-      make_plan(classifier(small_net), images, {.mode = mode, .batch_size = 4, .buckets = {}, .schedule = {}},
-                *device, {.matmul_precision = kernels::MatmulPrecision::medium});
-  check_precision<model::Linear>(plan.graph, kernels::MatmulPrecision::medium, 2);
-  CHECK_THAT(to_text(plan, {}), tests::contains("products at medium precision"));
-  CHECK(plan.warnings.empty());  // there are no tensor cores
-}
-
-TEST_CASE("precision: ranks that differ in it are told so") {
-  const auto device = kernels::make_cpu_device(1);
-  const auto signature = [&](kernels::MatmulPrecision precision) {
-    const Plan plan =
-        make_plan(classifier(small_net), images, {.batch_size = 4, .buckets = {}, .schedule = {}}, *device,
-                  {.matmul_precision = precision});
-    return exchange_signature(plan, {}, *device, {});
-  };
-  CHECK_THAT(signature(kernels::MatmulPrecision::high), tests::contains("matmul precision high\n"));
-  CHECK(signature(kernels::MatmulPrecision::high) != signature(kernels::MatmulPrecision::highest));
-}
-
-TEST_CASE(
-    "tensor cores: dimensions that they cannot read in whole words are named with the next better one") {
-  const Graph graph =
-      build_graph(classifier([](Tensor x) {
-                    x = conv2d(x, "conv1", {.out_channels = 8, .kernel = 3, .padding = 1});
-                    x = conv2d(x, "conv2", {.out_channels = 12, .kernel = 3, .padding = 1, .groups = 4});
-                    return linear(linear(x, "fc1", 16), "", 10);
-                  }),
-                  images, 4, false);
-  CHECK(tensor_core_misses(graph) ==
-        std::vector<std::string>{
-            "conv1: 3 input channels (4 is faster)", "conv2: 2 input channels of a group (4 is faster)",
-            "conv2: 3 output channels of a group (4 is faster)", "linear: 10 output features (12 is faster)"});
 }
 
 }  // namespace
