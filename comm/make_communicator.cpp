@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
-#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "comm/device_cards.h"
 #include "comm/direct/direct_communicator.h"
 #include "comm/host/host_communicator.h"
 #include "comm/mpi/library.h"
@@ -37,40 +38,15 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   return std::make_unique<DirectCommunicator>(world, options, std::move(rendezvous), deadline);
 }
 
-/// What a rank says of its GPU: which it is, then why NCCL cannot be loaded.
-struct GpuCard {
-  std::string identity;
-  std::string nccl_problem;
-
-  std::string text() const { return identity + '\n' + nccl_problem; }
-  static GpuCard parse(const std::string& text) {
-    const std::size_t end = text.find('\n');
-    return {text.substr(0, end), text.substr(end + 1)};
-  }
-};
-
-/// Why these ranks cannot meet by NCCL, the same on all of them; empty when they can.
-std::string why_not_nccl(Communicator& group, kernels::Device& device) {
-  const GpuCard mine{gpu_identity(device), nccl_problem()};
-  std::map<std::string, int> owners;
-  int rank = 0;
-  for (const std::string& text : group.all_gather(mine.text())) {
-    const GpuCard card = GpuCard::parse(text);
-    if (!card.nccl_problem.empty()) return fmt::format("rank {}: {}", rank, card.nccl_problem);
-    const auto [owner, is_new] = owners.emplace(card.identity, rank);
-    if (!is_new) return fmt::format("ranks {} and {} share a GPU", owner->second, rank);
-    ++rank;
-  }
-  return {};
+[[noreturn]] void refuse_nccl_on_cpu() {
+  throw UsageError("--backend nccl: it sums on GPUs, and this run computes on the CPU; use --backend host");
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options) {
   const bool by_mpi = options.backend == "mpi";
-  if (options.backend == "nccl") {
-    throw UsageError("--backend nccl: it sums on GPUs, and this run computes on the CPU; use --backend host");
-  }
+  if (options.backend == "nccl") refuse_nccl_on_cpu();
   if (!by_mpi && options.backend != "auto" && options.backend != "host") {
     throw UsageError(fmt::format("--backend {}: there are auto, nccl, host and mpi", options.backend));
   }
@@ -82,16 +58,25 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
 
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
                                                 kernels::Device& device) {
-  if (device.kind() == kernels::DeviceKind::cpu) return make_communicator(world, options);
+  if (device.kind() == kernels::DeviceKind::cpu && world.size == 1) return make_communicator(world, options);
   const bool wants_nccl = options.backend == "nccl";
   CommOptions on_host = options;
   if (wants_nccl) on_host.backend = "host";
   auto group = make_communicator(world, on_host);
+  const std::vector<DeviceCard> cards = exchange_cards(*group, card_of(device, options.backend));
+  require_one_kind(cards);
+  if (!cards.front().is_gpu()) {
+    if (wants_nccl) refuse_nccl_on_cpu();
+    return group;
+  }
+  if (!options.gpu_sharing) require_own_gpus(cards);
   // Alone there is nothing to sum; who asks for NCCL gets it.
   if (wants_nccl || (options.backend == "auto" && world.size > 1)) {
-    const std::string why_not = why_not_nccl(*group, device);
+    const std::string why_not = why_not_nccl(cards, wants_nccl);
     if (why_not.empty()) return make_nccl_communicator(std::move(group), device, options.timeout);
-    if (wants_nccl) throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));
+    if (wants_nccl) {
+      throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));
+    }
     if (world.rank == 0) spdlog::warn("exchange through host memory, not by NCCL: {}", why_not);
   }
   return std::make_unique<StagedCommunicator>(std::move(group), device);

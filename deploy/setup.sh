@@ -38,6 +38,20 @@ with_progress() {
   printf '    done in %d s\n' $((SECONDS - start))
 }
 
+# has_gpus [VERSION-FILE [DEV]]: a driver is loaded, and this machine or container was given device files of GPUs.
+has_gpus() {
+  [[ -e ${1:-/proc/driver/nvidia/version} ]] || command -v nvidia-smi >/dev/null || return
+  compgen -G "${2:-/dev}/nvidia[0-9]*" >/dev/null
+}
+
+# why_no_gpu TRAINER: what keeps a program built with CUDA from the GPU; fails when nothing does.
+why_no_gpu() {
+  local said
+  said=$("$1" devices 2>&1) || true
+  ! grep -q '^gpu of this rank:' <<<"$said" || return 1
+  grep -E '^(device|cuda):|error:' <<<"$said" | head -n 1 || true
+}
+
 missing_packages() {
   local package
   while read -r package; do

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,13 @@ class Device {
   /// Bytes that the device has lost since it was opened, by its driver's count: what `allocate` has handed
   /// out, libraries, code, graphs, and what other processes took meanwhile.
   virtual std::size_t used_bytes() const { return allocated_bytes(); }
+  /// What is free of a GPU's memory now, which other processes may take too; nothing on the CPU.
+  virtual std::optional<std::size_t> free_bytes() const { return std::nullopt; }
+  /// Makes host memory that is there already as good as `allocate_host`'s, until the result goes; null where
+  /// there is nothing to gain. The memory must outlive it.
+  virtual std::unique_ptr<Memory> pin(std::span<std::byte>) { return nullptr; }
+  /// A GPU's place on the PCI bus ("0000:3b:00.0"); empty on the CPU.
+  virtual std::string bus_id() const { return {}; }
   virtual std::unique_ptr<Stream> make_stream(StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 

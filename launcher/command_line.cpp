@@ -55,6 +55,8 @@ po::options_description describe() {
   add("shutdown-timeout", seconds(30, "30"), "seconds between SIGTERM and SIGKILL");
   add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
       "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)");
+  add("allow-gpu-sharing", flag(),
+      "more ranks than GPUs: local rank modulo GPUs; NCCL, if asked for, by sockets");
   add("numa-binding", text(""), "not in this version: ranks get equal slices of the cores");
   add("help,h", flag(), "this text");
   add("version", flag(), "version and commit");

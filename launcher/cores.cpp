@@ -1,7 +1,5 @@
 #include "launcher/cores.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -11,7 +9,8 @@
 
 #include <fmt/format.h>
 
-// hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask and the quota.
+// hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask and the
+// quota.
 namespace lockstep::launcher {
 namespace {
 
@@ -109,17 +108,6 @@ int Cores::usable() const {
   return quota > 0 ? std::clamp(static_cast<int>(quota), 1, in_mask) : in_mask;
 }
 
-CpuList affinity_mask() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  CpuList cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 Cores find_cores(const CpuList& mask, const fs::path& root) {
   return {.cores = group_by_core(mask, root), .quota = cgroup_quota(root)};
 }
@@ -137,30 +125,6 @@ std::vector<CpuList> slice_cores(const Cores& cores, int ranks) {
     std::ranges::sort(slice);
   }
   return slices;
-}
-
-std::string format_cpu_list(const CpuList& cpus) {
-  std::string text;
-  for (std::size_t first = 0; first < cpus.size();) {
-    std::size_t last = first;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    if (!text.empty()) text += ',';
-    text += first == last ? fmt::format("{}", cpus[first]) : fmt::format("{}-{}", cpus[first], cpus[last]);
-    first = last + 1;
-  }
-  return text;
-}
-
-CpuList parse_cpu_list(const std::string& text) {
-  CpuList cpus;
-  std::istringstream ranges(text);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    const auto dash = range.find('-');
-    const int first = to_int(range);
-    const int last = dash == std::string::npos ? first : to_int(std::string_view(range).substr(dash + 1));
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-  }
-  return cpus;
 }
 
 }  // namespace lockstep::launcher

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
-namespace lockstep::launcher {
+#include "kernels/base/cpu_list.h"
 
-using CpuList = std::vector<int>;
+namespace lockstep::launcher {
 
 /// The cores that this process may use.
 struct Cores {
@@ -17,9 +16,6 @@ struct Cores {
   int usable() const;
 };
 
-/// The calling thread's affinity mask.
-CpuList affinity_mask();
-
 /// `mask` grouped into cores, and the least CPU quota of our cgroup (v1 and v2) and its parents. System files
 /// are read below `root`.
 Cores find_cores(const CpuList& mask, const std::filesystem::path& root = "/");
@@ -28,9 +24,5 @@ Cores find_cores(const CpuList& mask, const std::filesystem::path& root = "/");
 /// rank. A quota smaller than the mask narrows the thread counts, not the slices: which CPUs it pays for is
 /// not fixed.
 std::vector<CpuList> slice_cores(const Cores& cores, int ranks);
-
-/// "0-3,8": a list as the kernel writes it, and back.
-std::string format_cpu_list(const CpuList& cpus);
-CpuList parse_cpu_list(const std::string& text);
 
 }  // namespace lockstep::launcher

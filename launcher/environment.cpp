@@ -1,14 +1,13 @@
 #include "launcher/environment.h"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
 
 #include "comm/bootstrap/launch_info.h"
+#include "launcher/gpu_variables.h"
 
 namespace lockstep::launcher {
 namespace {
-
-using Variables = std::map<std::string, std::string, std::less<>>;
 
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
@@ -48,10 +47,16 @@ Variables torchrun_variables(const Job& job, int local_rank, const std::filesyst
   };
 }
 
+std::string value_of(const std::vector<std::string>& variables, std::string_view name) {
+  const auto found = std::ranges::find(variables, name, name_of);
+  return found == variables.end() ? std::string() : found->substr(name.size() + 1);
+}
+
 /// Set unless the user's own value is inherited.
 Variables default_variables(const Job& job) {
   Variables variables{{"OMP_NUM_THREADS", std::to_string(job.threads)}};
   if (!job.token.empty()) variables["LOCKSTEP_TOKEN"] = job.token;
+  variables.merge(shared_gpu_defaults(job));
   return variables;
 }
 
@@ -60,6 +65,7 @@ Variables default_variables(const Job& job) {
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
                                             int local_rank, const std::filesystem::path& error_file) {
   Variables variables = torchrun_variables(job, local_rank, error_file);
+  variables.merge(gpu_variables(job, local_rank, value_of(inherited, "CUDA_VISIBLE_DEVICES")));
   for (const auto& [name, value] : default_variables(job)) {
     const auto is_set = [&name = name](const std::string& v) { return name_of(v) == name; };
     if (std::ranges::none_of(inherited, is_set)) variables[name] = value;

@@ -20,12 +20,15 @@ struct Job {
   std::int64_t start_ns = 0;  ///< CLOCK_BOOTTIME when launch began
   int terminal_columns = 0;   ///< 0: the output is no terminal
   std::string token;          ///< LOCKSTEP_TOKEN, unless the user set it; empty: none is made
+  int gpus = 0;               ///< that ranks of this node may have
+  bool allow_gpu_sharing = false;
 
   int first_rank() const { return node_rank * local_size; }
   int world_size() const { return node_count * local_size; }
 };
 
-/// The environment of `local_rank`: `inherited` ("NAME=value") with torchrun's variables put over it.
+/// The environment of `local_rank`: `inherited` ("NAME=value") with torchrun's variables and those about GPUs
+/// (`gpu_variables.h`) put over it.
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
                                             int local_rank, const std::filesystem::path& error_file);
 

@@ -66,7 +66,7 @@ std::string node_words(const Job& job) {
   return fmt::format("node {} of {}, {} of {}: ", job.node_rank, job.node_count, ranks, job.world_size());
 }
 
-Job describe_job(const Options& options, const Cores& cores, int ranks, std::int64_t start_ns) {
+Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus, std::int64_t start_ns) {
   return {.master_addr = options.master_addr,
           .master_port = options.master_port ? options.master_port : free_port(options.master_addr),
           .run_id = options.run_id.empty() ? random_id() : options.run_id,
@@ -78,7 +78,9 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, std::int
           .start_ns = start_ns,
           .terminal_columns = terminal_columns(),
           // Nodes cannot agree on a secret that one of them makes: theirs is the user's.
-          .token = options.nnodes == 1 ? random_id() + random_id() : ""};
+          .token = options.nnodes == 1 ? random_id() + random_id() : "",
+          .gpus = gpus,
+          .allow_gpu_sharing = options.allow_gpu_sharing};
 }
 
 std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
@@ -109,11 +111,13 @@ std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const L
 
 int launch(const Options& options, std::int64_t start_ns) {
   const Cores cores = find_cores(affinity_mask());
-  const int ranks = count_ranks(options.nproc_per_node, cores, count_devices());
+  const int gpus = count_devices();
+  const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
   const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
-  const Job job = describe_job(options, cores, ranks, start_ns);
+  const Job job = describe_job(options, cores, ranks, gpus, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
-  const std::vector<CpuList> slices = choose_slices(cores, ranks, threads);
+  const std::vector<CpuList> slices =
+      choose_slices(cores, ranks, threads, find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
   const Guard guard;
   // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no

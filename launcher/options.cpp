@@ -176,6 +176,7 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   options.nproc_per_node = values["nproc-per-node"].as<std::string>();
   options.role = values["role"].as<std::string>();
   options.module = values["module"].as<bool>();
+  options.allow_gpu_sharing = values["allow-gpu-sharing"].as<bool>();
   options.no_python = values["no-python"].as<bool>();
   options.shutdown_timeout = values["shutdown-timeout"].as<double>();
   if (!(options.shutdown_timeout >= 0)) throw UsageError("--shutdown-timeout: seconds, 0 or more");

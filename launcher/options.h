@@ -43,6 +43,8 @@ struct Options {
   std::string run_id;                ///< empty: launch makes one; of several nodes "none" unless told
   std::string role = "default";
 
+  bool allow_gpu_sharing = false;
+
   double shutdown_timeout = 30;  ///< seconds
   std::vector<int> signals;      ///< passed on to the workers
 

@@ -24,10 +24,11 @@ int count_ranks(const std::string& wanted, const Cores& cores, int devices) {
   return ranks;
 }
 
-std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads) {
-  std::vector<CpuList> slices = slice_cores(cores, ranks);
-  if (std::atoi(threads.c_str()) > cores.usable() / ranks) slices.clear();
-  return slices;
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
+                                   const NumaNodes& nodes) {
+  if (std::atoi(threads.c_str()) > cores.usable() / ranks) return {};
+  if (!nodes.matter()) return slice_cores(cores, ranks);
+  return match_to_gpus(slice_cores(group_by_node(cores, nodes), ranks), nodes);
 }
 
 }  // namespace lockstep::launcher

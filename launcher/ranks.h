@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/cores.h"
+#include "launcher/numa.h"
 
 namespace lockstep::launcher {
 
@@ -11,8 +12,10 @@ namespace lockstep::launcher {
 /// any, else per core. DeviceError for gpu without one, UsageError for anything else.
 int count_ranks(const std::string& wanted, const Cores& cores, int devices);
 
-/// The slices to bind the ranks to; none when OMP_NUM_THREADS (`threads`, may be empty) wants more than a
-/// slice has.
-std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads);
+/// The slices to bind the ranks to, near their GPUs where there are nodes to choose from; none when
+/// OMP_NUM_THREADS
+/// (`threads`, may be empty) wants more than a slice has.
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
+                                   const NumaNodes& nodes);
 
 }  // namespace lockstep::launcher

@@ -38,6 +38,16 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
   }
 }
 
+std::size_t ReplicaMemory::bytes() const {
+  std::size_t bytes = gradients_.size();
+  for (const auto* memory : {&parameters_, &activations_, &workspace_, &step_state_, &evaluation_control_}) {
+    bytes += (*memory)->bytes();
+  }
+  for (const auto& state : optimizer_states_) bytes += state->bytes();
+  for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
+  return bytes;
+}
+
 void* ReplicaMemory::address(const Plan& plan, model::ValueId id, std::size_t slot) const {
   const model::ValueId root = plan.activations.storage[static_cast<std::size_t>(id)];
   const model::Value& value = plan.graph.value(root);

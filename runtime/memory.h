@@ -37,6 +37,8 @@ class ReplicaMemory {
     return at(*optimizer_states_[index], offsets_.at(name));
   }
   std::size_t parameter_bytes() const { return parameter_bytes_; }
+  /// All that it holds of its device, the communicator's arena included.
+  std::size_t bytes() const;
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   void* workspace() const { return workspace_->data(); }

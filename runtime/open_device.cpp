@@ -33,19 +33,33 @@ int given_index(const std::string& option) {
   return *index;
 }
 
-DeviceChoice gpu_of_local_rank(const comm::World& world, int gpus) {
-  if (gpus > world.local_rank) return {.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank};
-  if (gpus == 1) {
-    return {.kind = kernels::DeviceKind::cuda,
-            .gpu = 0,
-            .warning =
-                "one GPU is visible to this rank: if it is another rank's too, both share it; show all "
-                "GPUs to all ranks of a node"};
+DeviceChoice gpu_of_local_rank(const comm::World& world, int gpus, bool may_share) {
+  DeviceChoice choice{.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank % gpus};
+  if (world.local_size <= gpus || may_share) return choice;
+  if (gpus > 1) {
+    throw UsageError(fmt::format(
+        "{} ranks of this node want a GPU each, and {} are visible: --nproc_per_node={}, or --backend "
+        "host with launch --allow-gpu-sharing",
+        world.local_size, gpus, gpus));
   }
-  throw DeviceError(
-      fmt::format("{} ranks of this node want a GPU each, and {} are visible: start {} ranks, or use "
-                  "--device cpu",
-                  world.local_size, gpus, gpus));
+  choice.warning =
+      "each rank sees one GPU alone: NCCL may miss their links; show all GPUs to all ranks of a node";
+  return choice;
+}
+
+/// As CUDA counts them. Without device files `auto` does not even load it.
+int visible_gpus(const std::string& option) {
+  const bool has_files = option != "auto" || count_devices() > 0;
+  if (option == "cpu" || !has_files) return 0;
+  const int gpus = kernels::visible_cuda_devices();
+  if (gpus == 0 && option == "auto") kernels::make_cuda_device(0);  // says what is wrong
+  return gpus;
+}
+
+/// What CUDA is told to see, for messages.
+std::string visible_words() {
+  const auto visible = comm::process_environment()("CUDA_VISIBLE_DEVICES");
+  return visible ? fmt::format("CUDA_VISIBLE_DEVICES is '{}'", *visible) : "there is no /dev/nvidia0";
 }
 
 }  // namespace
@@ -58,11 +72,18 @@ int usable_cores(const comm::World& world) {
   return std::max(1, mask_is_own ? cores : cores / world.local_size);
 }
 
-DeviceChoice choose_device(const std::string& option, const comm::World& world, int gpus) {
+bool may_share_gpus(const comm::Environment& environment) {
+  return environment("LOCKSTEP_GPU_SHARING").value_or("0") == "1";
+}
+
+DeviceChoice choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share) {
   if (option == "cpu" || (option == "auto" && gpus == 0)) return {};
   if (option == "auto" || option == "cuda") {
-    if (gpus == 0) throw DeviceError("--device cuda: no GPU is visible; use --device cpu");
-    return gpu_of_local_rank(world, gpus);
+    if (gpus == 0) {
+      throw DeviceError(fmt::format(
+          "--device cuda: this rank sees no GPU, {}; show it one, or use --device cpu", visible_words()));
+    }
+    return gpu_of_local_rank(world, gpus, may_share);
   }
   const int index = given_index(option);
   if (index >= gpus) {
@@ -76,7 +97,9 @@ std::unique_ptr<kernels::Device> open_device(const Options& options, const comm:
   const bool has_cuda = kernels::cuda_is_built_in();
   const bool wants_cuda = options.device.starts_with("cuda");
   if (wants_cuda && !has_cuda) return kernels::make_cuda_device(0);  // says how to build it in
-  const DeviceChoice choice = choose_device(options.device, world, has_cuda ? count_devices() : 0);
+  const DeviceChoice choice =
+      choose_device(options.device, world, has_cuda ? visible_gpus(options.device) : 0,
+                    may_share_gpus(comm::process_environment()));
   if (!choice.warning.empty() && world.rank == 0) spdlog::warn(choice.warning);
   if (choice.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(choice.gpu);
   if (has_cuda && options.device == "auto" && world.rank == 0) {

@@ -50,7 +50,9 @@ Session open_session(const Options& options) {
       session.launch_columns = launch->columns;
     }
   }
+  session.cores = usable_cores(session.world);
   session.device = open_device(options, session.world);
+  bind_near(session.device->bus_id());
   session.communicator = comm::make_communicator(session.world,
                                                  {.timeout = Seconds(options.timeout),
                                                   .backend = options.backend,
@@ -60,7 +62,8 @@ Session open_session(const Options& options) {
                                                   .token_file = options.token_file,
                                                   .insecure = options.insecure,
                                                   .run_dir = options.run_dir,
-                                                  .node = environment("LOCKSTEP_NODE").value_or("")},
+                                                  .node = environment("LOCKSTEP_NODE").value_or(""),
+                                                  .gpu_sharing = may_share_gpus(environment)},
                                                  *session.device);
   return session;
 }

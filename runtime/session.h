@@ -14,6 +14,7 @@ struct Session {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   std::int64_t start_boottime_ns = 0;  ///< when `launch`, or without it this process, was started
+  int cores = 1;                       ///< that this rank may use
   int launch_columns = 0;              ///< of launch's terminal; 0: none, or no launch
 
   bool speaks() const { return world.rank == 0; }

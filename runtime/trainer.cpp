@@ -12,6 +12,7 @@
 #include "kernels/base/version.h"
 #include "runtime/checkpoint/drift.h"
 #include "runtime/failure.h"
+#include "runtime/memory_check.h"
 #include "runtime/open_device.h"
 #include "runtime/output/lines.h"
 #include "runtime/plan/print.h"
@@ -23,7 +24,7 @@ namespace {
 /// With the numbers that depend on the machine filled in.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
-  if (options.num_workers < 0) options.num_workers = usable_cores(session.world);
+  if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
 }
@@ -54,6 +55,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   const std::string signature = exchange_signature(plans_.full_batch(), options_.optimizer, *session_.device,
                                                    plans_.decisions.algorithms);
   require_equal(*session_.communicator, "the exchange", signature);
+  require_memory(options_, task_, plans_, session_);
   machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
   memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all,
                                             options_.optimizer);
@@ -291,8 +293,7 @@ Summary Trainer::finish() {
                   .eval = evaluation_,
                   .startup_ms = startup_ms_,
                   .plan_bytes = static_cast<std::int64_t>(
-                      session_.device->allocated_bytes() + plans_.full_batch().arena.gradient_bytes +
-                      staged_checkpoint_bytes(options_, plans_.full_batch())),
+                      memory_->bytes() + staged_checkpoint_bytes(options_, plans_.full_batch())),
                   .device_bytes_used = static_cast<std::int64_t>(session_.device->used_bytes()),
                   .weights_sha256 = sha256_of(weights),
                   .stopped = position_.stopped};

@@ -22,7 +22,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicato
   return loaded_module().make_communicator(std::move(inner), device, timeout);
 }
 
-std::string gpu_identity(kernels::Device& device) {
+GpuIdentity gpu_identity(kernels::Device& device) {
   return loaded_module().gpu_identity(device);
 }
 
@@ -30,8 +30,8 @@ std::string nccl_problem() {
   return loaded_module().problem();
 }
 
-std::string_view nccl_in_this_build() {
-  return "built in";
+std::string nccl_version() {
+  return loaded_module().version();
 }
 
 }  // namespace lockstep::comm

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "comm/communicator.h"
 
@@ -15,13 +14,18 @@ namespace lockstep::comm {
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> inner,
                                                      kernels::Device& device, Seconds timeout);
 
-/// Which GPU `device` is and how NCCL sees its host: ranks with equal texts cannot meet by NCCL.
-std::string gpu_identity(kernels::Device& device);
+/// Which GPU a rank has.
+struct GpuIdentity {
+  std::string host;      ///< the machine
+  std::string physical;  ///< the GPU, or the part of one (MIG), on it
+  std::string to_nccl;   ///< host and GPU as NCCL sees them: ranks with equal texts cannot meet by it
+};
+GpuIdentity gpu_identity(kernels::Device& device);
 
 /// Why NCCL cannot be loaded here; empty when it can, and then it is.
 std::string nccl_problem();
 
-/// For `trainer devices`: "built in" or what to do about it. Loads nothing.
-std::string_view nccl_in_this_build();
+/// For `trainer devices`: NCCL's version, or why there is none here. NCCL is loaded.
+std::string nccl_version();
 
 }  // namespace lockstep::comm

@@ -6,22 +6,33 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "comm/nccl/functions.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/uuid.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// What NCCL tells hosts apart by; NCCL_HOSTID replaces it whole.
-std::string host_identity() {
-  if (const char* replaced = std::getenv("NCCL_HOSTID")) return replaced;
+std::string boot_id() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return boot;
+}
+
+/// A process sees one part of a divided GPU, the first that it is given; CUDA may tell the whole GPU's UUID
+/// of it.
+std::string physical_identity(int device) {
+  const char* const given = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string_view first = given == nullptr ? "" : given;
+  if (first.starts_with("MIG-")) return std::string(first.substr(0, first.find(',')));
+  cudaDeviceProp properties{};
+  kernels::check(cudaGetDeviceProperties(&properties, device), "cannot read the GPU's properties");
+  return kernels::uuid_text(properties.uuid);
 }
 
 std::unique_ptr<Communicator> make(std::unique_ptr<Communicator> inner, kernels::Device& device,
@@ -29,14 +40,19 @@ std::unique_ptr<Communicator> make(std::unique_ptr<Communicator> inner, kernels:
   return std::make_unique<NcclCommunicator>(std::move(inner), device, timeout);
 }
 
-std::string identity_of(kernels::Device& device) {
+GpuIdentity identity_of(kernels::Device& device) {
   const auto stream = device.make_stream();
   kernels::handle_of(*stream);  // makes the device current
   int index = 0;
   kernels::check(cudaGetDevice(&index), "the current device");
   char bus_id[32] = {};
   kernels::check(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), index), "a device's address");
-  return fmt::format("{} {}", host_identity(), bus_id);
+  const std::string host = boot_id();
+  // What NCCL tells hosts apart by is replaced whole by this.
+  const char* const replaced = std::getenv("NCCL_HOSTID");
+  return {.host = host,
+          .physical = physical_identity(index),
+          .to_nccl = fmt::format("{} {}", replaced == nullptr ? host : replaced, bus_id)};
 }
 
 std::string problem() {
@@ -48,6 +64,12 @@ std::string problem() {
   }
 }
 
+std::string version() {
+  if (std::string text = problem(); !text.empty()) return text;
+  const int number = nccl_functions().version;
+  return fmt::format("NCCL {}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
+
 }  // namespace
 }  // namespace lockstep::comm
 
@@ -56,6 +78,7 @@ extern "C" const lockstep::comm::NcclModule* lockstep_nccl_module() {
   static constexpr NcclModule module{.layout = nccl_module_layout,
                                      .make_communicator = make,
                                      .gpu_identity = identity_of,
-                                     .problem = problem};
+                                     .problem = problem,
+                                     .version = version};
   return &module;
 }

@@ -9,11 +9,12 @@ struct NcclModule {
   int layout;  ///< nccl_module_layout, or the file is of another Lockstep
   std::unique_ptr<Communicator> (*make_communicator)(std::unique_ptr<Communicator> inner,
                                                      kernels::Device& device, Seconds timeout);
-  std::string (*gpu_identity)(kernels::Device& device);
+  GpuIdentity (*gpu_identity)(kernels::Device& device);
   std::string (*problem)();
+  std::string (*version)();
 };
 
-inline constexpr int nccl_module_layout = 1;
+inline constexpr int nccl_module_layout = 2;
 
 /// The type of the symbol `lockstep_nccl_module`.
 using NcclModuleEntry = const NcclModule* (*)();

@@ -19,7 +19,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicato
   refuse();
 }
 
-std::string gpu_identity(kernels::Device&) {
+GpuIdentity gpu_identity(kernels::Device&) {
   refuse();
 }
 
@@ -27,8 +27,8 @@ std::string nccl_problem() {
   return "NCCL is " + std::string(mend);
 }
 
-std::string_view nccl_in_this_build() {
-  return mend;
+std::string nccl_version() {
+  return std::string(mend);
 }
 
 }  // namespace lockstep::comm

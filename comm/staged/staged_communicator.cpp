@@ -9,7 +9,10 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> inner, kern
     : DecoratedCommunicator(std::move(inner)), device_(device) {}
 
 std::span<std::byte> StagedCommunicator::allocate_arena(std::size_t bytes) {
-  if (world().size > 1) on_host_ = inner().allocate_arena(bytes);
+  if (world().size > 1) {
+    on_host_ = inner().allocate_arena(bytes);
+    pinned_ = device_.pin(on_host_);
+  }
   arena_ = device_.allocate(bytes);
   return {static_cast<std::byte*>(arena_->data()), bytes};
 }

@@ -7,8 +7,8 @@
 namespace lockstep::comm {
 
 /// `--backend host` or `mpi` on a GPU: the arena is the device's, and an all-reduce goes through the arena
-/// that the group has on the host: copied out, summed there, copied back. The call returns when the sum is on
-/// its way back in the stream's order. A group of one copies nothing.
+/// that the group has on the host, pinned: copied out, summed there, copied back. The call returns when the
+/// sum is on its way back in the stream's order. A group of one copies nothing.
 class StagedCommunicator final : public DecoratedCommunicator {
  public:
   /// `device` outlives this.
@@ -22,6 +22,7 @@ class StagedCommunicator final : public DecoratedCommunicator {
   kernels::Device& device_;
   std::unique_ptr<kernels::Memory> arena_;
   std::span<std::byte> on_host_;
+  std::unique_ptr<kernels::Memory> pinned_;  ///< the group's arena, as long as it is there
 };
 
 }  // namespace lockstep::comm

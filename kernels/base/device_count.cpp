@@ -5,21 +5,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "kernels/base/visible_devices.h"
+
 namespace lockstep {
 namespace {
-
-/// Entries of "0,2,GPU-8a1f" up to the first that is not a device: CUDA ignores the list from there on.
-int count_visible(std::string_view list) {
-  int count = 0;
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    const std::string_view entry = list.substr(0, comma);
-    if (entry.empty() || entry.front() == '-' || entry == "none" || entry == "NoDevFiles") break;
-    ++count;
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-  }
-  return count;
-}
 
 bool is_gpu_node(std::string_view name) {
   constexpr std::string_view prefix = "nvidia";
@@ -42,7 +31,7 @@ int count_nodes(const std::filesystem::path& dev) {
 int count_devices(const std::filesystem::path& dev) {
   const int nodes = count_nodes(dev);
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible ? std::min(nodes, count_visible(visible)) : nodes;
+  return visible ? count_visible(visible, nodes) : nodes;
 }
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// GPUs that a process started here would see, counted without a CUDA call: CUDA_VISIBLE_DEVICES if set, else
+/// GPUs that processes started here may have, counted without a CUDA call: CUDA_VISIBLE_DEVICES if set, else
 /// /dev/nvidia0, /dev/nvidia1, ... In a build with the CUDA machine in software: SIMGPU_DEVICES.
 int count_devices(const std::filesystem::path& dev = "/dev");
 

@@ -8,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
+#include "kernels/base/gpu_support.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/graph.h"
@@ -53,6 +54,23 @@ class PinnedMemory final : public Memory {
   PinnedBuffer buffer_;
 };
 
+/// The owner's memory, registered with CUDA.
+class RegisteredMemory final : public Memory {
+ public:
+  explicit RegisteredMemory(std::span<std::byte> bytes) : bytes_(bytes) {
+    check(cudaHostRegister(bytes.data(), bytes.size(), cudaHostRegisterDefault), "cannot pin host memory");
+  }
+  RegisteredMemory(const RegisteredMemory&) = delete;
+  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+  ~RegisteredMemory() override { cudaHostUnregister(bytes_.data()); }
+
+  void* data() const override { return bytes_.data(); }
+  std::size_t bytes() const override { return bytes_.size(); }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
 /// Every method makes the GPU the calling thread's: a device may be used from several threads, and a process
 /// may hold several devices.
 class CudaDevice final : public Backend<Cuda> {
@@ -64,6 +82,10 @@ class CudaDevice final : public Backend<Cuda> {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
     name_ = properties.name;
+    const int capability = 10 * properties.major + properties.minor;
+    if (const std::string problem = gpu_problem(capability); !problem.empty()) {
+      throw DeviceError(fmt::format("cuda: GPU {} ({}): {}; use --device cpu", index, name_, problem));
+    }
     instruction_set_ = fmt::format("sm_{}{}, CUDA {}.{}, {}, {}", properties.major, properties.minor,
                                    runtime / 1000, runtime % 1000 / 10, gemm_library(), dnn_library());
     check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
@@ -90,6 +112,16 @@ class CudaDevice final : public Backend<Cuda> {
     make_current(index_);
     return free_at_start_ - std::min(free_at_start_, read_free_memory());
   }
+  std::optional<std::size_t> free_bytes() const override {
+    make_current(index_);
+    return read_free_memory();
+  }
+  std::unique_ptr<Memory> pin(std::span<std::byte> bytes) override {
+    if (bytes.empty()) return nullptr;
+    make_current(index_);
+    return std::make_unique<RegisteredMemory>(bytes);
+  }
+  std::string bus_id() const override { return bus_id_of(index_); }
 
   std::unique_ptr<Stream> make_stream(StreamPriority priority) override {
     make_current(index_);
@@ -153,7 +185,8 @@ class CudaDevice final : public Backend<Cuda> {
 std::unique_ptr<Device> open_cuda_device(int index) {
   const int count = cuda_device_count();
   if (count == 0) {
-    throw DeviceError("cuda: no GPU: " + list_cuda_versions() + "; look at nvidia-smi, or use --device cpu");
+    throw DeviceError("cuda: no GPU: " + list_cuda_versions() +
+                      "; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
   }
   if (index < 0 || index >= count) {
     throw DeviceError(fmt::format(

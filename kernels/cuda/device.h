@@ -15,4 +15,7 @@ std::string list_cuda_versions();
 /// 0 without a GPU or driver.
 int cuda_device_count();
 
+/// Place on the PCI bus, as the system writes it: "0000:3b:00.0".
+std::string bus_id_of(int index);
+
 }  // namespace lockstep::kernels

@@ -1,9 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/base/gpu_support.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/uuid.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -16,13 +22,17 @@ CudaDeviceInfo info_of(int index) {
   make_current(index);
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cannot read the GPU's properties");
-  char bus_id[32] = {};
-  check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, index), "cannot read the GPU's bus id");
   CudaDeviceInfo info{.index = index,
                       .name = properties.name,
-                      .bus_id = bus_id,
+                      .uuid = uuid_text(properties.uuid),
+                      .bus_id = bus_id_of(index),
                       .compute_capability = 10 * properties.major + properties.minor};
   check(cudaMemGetInfo(&info.free_bytes, &info.memory_bytes), "cannot read the free memory");
+  for (int peer = 0; peer < cuda_device_count(); ++peer) {
+    int reachable = 0;
+    if (peer != index) check(cudaDeviceCanAccessPeer(&reachable, index, peer), "cannot ask for a peer");
+    if (reachable != 0) info.peers.push_back(peer);
+  }
   return info;
 }
 
@@ -40,6 +50,14 @@ int cuda_device_count() {
   return count;
 }
 
+std::string bus_id_of(int index) {
+  char bus_id[32] = {};
+  check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, index), "cannot read the GPU's bus id");
+  std::ranges::transform(std::string_view(bus_id), bus_id,
+                         [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return bus_id;
+}
+
 std::vector<CudaDeviceInfo> list_cuda_devices() {
   std::vector<CudaDeviceInfo> devices;
   const int count = cuda_device_count();
@@ -55,8 +73,13 @@ std::string list_cuda_versions() {
   int runtime = 0;
   check(cudaDriverGetVersion(&driver), "cannot read the driver's version");
   check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
-  return fmt::format("CUDA {}, {}, {}, {}", version(runtime), gemm_library(), dnn_library(),
-                     driver == 0 ? "no driver" : "driver for CUDA " + version(driver));
+  std::ifstream file("/proc/driver/nvidia/version");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string release = driver_release(text);
+  const std::string problem = driver_problem(driver, runtime);
+  return fmt::format("CUDA {}, {}, {}, driver{} {}", version(runtime), gemm_library(), dnn_library(),
+                     release.empty() ? "" : " " + release,
+                     problem.empty() ? "for CUDA " + version(driver) : "is " + problem);
 }
 
 }  // namespace lockstep::kernels

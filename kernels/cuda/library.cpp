@@ -19,6 +19,10 @@ std::unique_ptr<Device> make_cuda_device(int index) {
   return loaded_module().make_device(index);
 }
 
+int visible_cuda_devices() {
+  return loaded_module().device_count();
+}
+
 std::vector<CudaDeviceInfo> cuda_devices() {
   return loaded_module().devices();
 }

@@ -13,15 +13,21 @@ namespace lockstep::kernels {
 struct CudaDeviceInfo {
   int index = 0;
   std::string name;
-  std::string bus_id;
+  std::string uuid;            ///< "GPU-8a1f0c2d-...", as CUDA_VISIBLE_DEVICES takes it
+  std::string bus_id;          ///< "0000:3b:00.0"
   int compute_capability = 0;  ///< 90 for 9.0
   std::size_t memory_bytes = 0;
   std::size_t free_bytes = 0;
+  std::vector<int> peers;  ///< GPUs whose memory it reaches without the host
 };
 
 /// GPU `index` of `cuda_devices()`. CUDA is loaded here and not before. UsageError when this build has no
 /// CUDA, DeviceError when there is no such GPU or the driver is too old.
 std::unique_ptr<Device> make_cuda_device(int index);
+
+/// How many GPUs this process sees; 0 without a driver. CUDA is loaded, but no GPU is touched. UsageError
+/// when this build has no CUDA.
+int visible_cuda_devices();
 
 /// Empty without a GPU or driver. UsageError when this build has no CUDA.
 std::vector<CudaDeviceInfo> cuda_devices();

@@ -9,11 +9,12 @@ namespace lockstep::kernels {
 struct CudaModule {
   int layout;  ///< cuda_module_layout, or the file is of another Lockstep
   std::unique_ptr<Device> (*make_device)(int index);
+  int (*device_count)();
   std::vector<CudaDeviceInfo> (*devices)();
   std::string (*versions)();
 };
 
-inline constexpr int cuda_module_layout = 1;
+inline constexpr int cuda_module_layout = 2;
 
 /// What gives it: `const CudaModule* lockstep_cuda_module()`.
 inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";

@@ -16,6 +16,10 @@ std::unique_ptr<Device> make_cuda_device(int) {
   refuse();
 }
 
+int visible_cuda_devices() {
+  refuse();
+}
+
 std::vector<CudaDeviceInfo> cuda_devices() {
   refuse();
 }

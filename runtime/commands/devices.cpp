@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "comm/bootstrap/bootstrap.h"
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
+#include "kernels/base/error.h"
+#include "kernels/base/gpu_support.h"
 #include "kernels/cuda/library.h"
 #include "runtime/affinity.h"
 #include "runtime/commands/commands.h"
@@ -28,28 +32,52 @@ std::string describe(const comm::Finding& finding) {
   return fmt::format("{}: {}", finding.reason, describe(*finding.world));
 }
 
+std::string describe(const kernels::CudaDeviceInfo& gpu) {
+  std::string text = fmt::format("{}, {}, compute capability {}.{}, {:.1f} of {:.1f} GiB free, {}", gpu.name,
+                                 gpu.uuid, gpu.compute_capability / 10, gpu.compute_capability % 10,
+                                 static_cast<double>(gpu.free_bytes) / (1 << 30),
+                                 static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.bus_id);
+  const CpuList near = cpus_near(gpu.bus_id, affinity_mask());
+  if (!near.empty()) text += ", near CPUs " + format_cpu_list(near);
+  if (!gpu.peers.empty()) text += ", direct access to GPUs " + format_cpu_list(gpu.peers);
+  if (const std::string problem = gpu_problem(gpu.compute_capability); !problem.empty())
+    text += ", " + problem;
+  return text;
+}
+
+/// What is broken is a line of its own: the others tell why.
+void attempt(std::string_view name, const std::function<void()>& print) {
+  try {
+    print();
+  } catch (const DeviceError& error) {
+    fmt::print("{}: unusable: {}\n", name, error.what());
+  }
+}
+
 void print_gpus() {
   if (!kernels::cuda_is_built_in()) return fmt::print("cuda: {}\n", kernels::cuda_in_this_build());
   fmt::print("cuda: {}, {}\n", kernels::cuda_in_this_build(), kernels::cuda_versions());
   for (const kernels::CudaDeviceInfo& gpu : kernels::cuda_devices()) {
-    fmt::print("gpu {}: {}, compute capability {}.{}, {:.1f} of {:.1f} GiB free, {}\n", gpu.index, gpu.name,
-               gpu.compute_capability / 10, gpu.compute_capability % 10,
-               static_cast<double>(gpu.free_bytes) / (1 << 30),
-               static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.bus_id);
+    fmt::print("gpu {}: {}\n", gpu.index, describe(gpu));
   }
 }
 
 void print_machine(const Options& options, const comm::World& world) {
-  const auto device = open_device(options, world);
-  fmt::print("{}: {}, {}\n", device->kind() == kernels::DeviceKind::cpu ? "cpu" : "gpu of this rank",
-             device->name(), device->instruction_set());
-  fmt::print("cores: {} of {}, CPUs {}\n", plural(device->threads(), "thread"),
-             plural(usable_cores(world), "usable core"), affinity_list());
+  std::string threads = "no thread";
+  attempt("device", [&] {
+    const auto device = open_device(options, world);
+    const bool is_cpu = device->kind() == kernels::DeviceKind::cpu;
+    fmt::print("{}: {}, {}\n", is_cpu ? "cpu" : "gpu of this rank", device->name(),
+               device->instruction_set());
+    threads = plural(device->threads(), "thread");
+  });
+  fmt::print("cores: {} of {}, CPUs {}\n", threads, plural(usable_cores(world), "usable core"),
+             affinity_list());
   const std::string advice = binding_advice(world);
   if (!advice.empty()) fmt::print("advice: {}\n", advice);
-  print_gpus();
-  fmt::print("backend host: built in\nbackend mpi: {}\nbackend nccl: {}\n",
-             comm::mpi_in_this_build(), comm::nccl_in_this_build());
+  attempt("cuda", print_gpus);
+  fmt::print("backend host: built in\nbackend mpi: {}\n", comm::mpi_in_this_build());
+  attempt("backend nccl", [] { fmt::print("backend nccl: {}\n", comm::nccl_version()); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "comm/bootstrap/bootstrap.h"
 #include "runtime/commands/commands.h"
+#include "runtime/memory_check.h"
 #include "runtime/open_device.h"
 #include "runtime/plan/print.h"
 #include "runtime/requests.h"
@@ -19,6 +20,10 @@ int plan_command(const std::vector<std::string>& arguments) {
       make_plan(task.model, task.input, request, *device, {.matmul_precision = options.matmul_precision});
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
+  if (const auto free = device->free_bytes()) {
+    fmt::print("  free on this GPU {} bytes: {}\n", *free,
+               gpu_bytes(need) <= *free ? "it fits" : "it does not fit");
+  }
   return 0;
 }
 

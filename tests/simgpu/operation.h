@@ -46,6 +46,8 @@ bool is_device_address(const void* address);
 
 /// The calling thread's device, as cudaSetDevice left it; in Operation::run the stream's.
 int current_device();
+/// The number that a device of this process has on the machine.
+int physical_device(int device);
 
 /// Tells that [address, address + bytes) is used as a buffer of its own, so that a pointer into it reaches to
 /// its end and not to the end of the whole allocation. Forgotten when the allocation is freed.

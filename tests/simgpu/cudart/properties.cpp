@@ -6,9 +6,10 @@ namespace simgpu {
 
 cudaDeviceProp properties_of(const Settings& settings, int device) {
   cudaDeviceProp p{};
+  const int number = settings.physical_number(device);
   std::strncpy(p.name, "simulated", sizeof p.name - 1);
   p.uuid.bytes[0] = 0x51;
-  p.uuid.bytes[15] = static_cast<char>(device);
+  p.uuid.bytes[15] = static_cast<char>(number);
   p.totalGlobalMem = settings.device_bytes;
   p.sharedMemPerBlock = 48 << 10;
   p.sharedMemPerBlockOptin = 227 << 10;
@@ -40,7 +41,7 @@ cudaDeviceProp properties_of(const Settings& settings, int device) {
   p.hostRegisterSupported = 1;
   p.streamPrioritiesSupported = 1;
   p.memoryPoolsSupported = 1;
-  p.pciBusID = device + 1;
+  p.pciBusID = number + 1;
   return p;
 }
 

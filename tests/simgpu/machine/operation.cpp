@@ -34,6 +34,10 @@ int current_device() {
   return running().device;
 }
 
+int physical_device(int device) {
+  return machine().settings.physical_number(device);
+}
+
 void register_range(const void* address, std::size_t bytes) {
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);

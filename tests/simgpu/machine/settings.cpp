@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/base/visible_devices.h"
 #include "tests/simgpu/operation.h"
 
 namespace simgpu {
@@ -54,11 +55,25 @@ void set_policy(Settings& settings) {
   }
 }
 
+/// Of the machine's devices those that CUDA_VISIBLE_DEVICES lists, by number, up to the first that is none.
+void choose_visible(Settings& settings) {
+  const char* const given = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (given == nullptr) return;
+  for (const std::string& entry : lockstep::visible_devices(given)) {
+    int device = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), device);
+    if (error != std::errc{} || end != entry.data() + entry.size() || device >= settings.devices) break;
+    settings.physical.push_back(device);
+  }
+  settings.devices = static_cast<int>(settings.physical.size());
+}
+
 }  // namespace
 
 Settings settings_from_environment() {
   Settings settings;
   set_number("SIMGPU_DEVICES", settings.devices);
+  choose_visible(settings);
   set_number("SIMGPU_MEMORY_MB", settings.device_bytes, std::uint64_t{1} << 20);
   set_number("SIMGPU_FAIL_CALL", settings.fail_call);
   set_number("SIMGPU_LEAKS", settings.report_leaks);

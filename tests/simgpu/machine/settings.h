@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace simgpu {
 
@@ -11,6 +12,7 @@ enum class Policy { eager, lazy, random };
 
 struct Settings {
   int devices = 1;
+  std::vector<int> physical;  ///< their numbers on the machine; empty: their own
   Policy policy = Policy::eager;
   std::uint64_t seed = 0;                             ///< of Policy::random
   std::size_t device_bytes = std::size_t{512} << 20;  ///< capacity of each device
@@ -19,10 +21,14 @@ struct Settings {
   bool report_leaks = false;
   std::string trace;  ///< file for what becomes of every operation; empty: none
   std::string calls;  ///< file for the number of calls of each function, written at the end; empty: none
+
+  int physical_number(int device) const {
+    return physical.empty() ? device : physical[static_cast<std::size_t>(device)];
+  }
 };
 
-/// Reads the variables SIMGPU_… that the README lists. A value that cannot be read ends the process: a test
-/// that silently ran with another policy would prove nothing.
+/// Reads CUDA_VISIBLE_DEVICES and the variables SIMGPU_… that the README lists. A value that cannot be read
+/// ends the process: a test that silently ran with another policy would prove nothing.
 Settings settings_from_environment();
 
 }  // namespace simgpu

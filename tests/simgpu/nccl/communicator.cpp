@@ -38,7 +38,7 @@ Communicator::Communicator(const std::string& unique_id, int rank, int ranks, in
   segment_.emplace(unique_id, rank, ranks);
   RankLine& line = segment_->line(rank);
   line.host = host_of_this_process();
-  line.device = device;
+  line.device = physical_device(device);
   begin({.kind = Setup::Kind::join});
 }
 

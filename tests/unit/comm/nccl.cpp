@@ -9,6 +9,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/library.h"
+#include "tests/simgpu/operation.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
 #include "tests/unit/comm/reference.h"
@@ -76,6 +77,11 @@ CommOptions options(double seconds, const std::string& backend = "auto") {
   return {.timeout = Seconds(seconds), .backend = backend};
 }
 
+CommOptions sharing(CommOptions given) {
+  given.gpu_sharing = true;
+  return given;
+}
+
 void require(bool condition, const std::string& text) {
   if (!condition) throw std::runtime_error(text);
 }
@@ -121,6 +127,27 @@ TEST_CASE("sums by NCCL and through the host are the host's", "[nccl]") {
     own.group->barrier();
   });
   CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+TEST_CASE("gradients go to the host and back through pinned memory, in order", "[nccl]") {
+  const std::string policy = GENERATE("eager", "lazy", "random:1");
+  CAPTURE(policy);
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_POLICY", policy.c_str(), 1);
+    GpuRank own(rank, 2, run_id, options(30, "host"));
+    own.allocate();
+    require(simgpu::call_count("cudaHostRegister") == 1, "not pinned");
+    for (int step = 1; step <= 3; ++step) {
+      own.fill(0, std::vector<float>(count, static_cast<float>(step * (rank + 1))));
+      own.sum();
+      own.wait();
+      require(own.read(0) == std::vector<float>(count, static_cast<float>(3 * step)), "sum");
+    }
+    own.group.reset();
+    require(simgpu::call_count("cudaHostUnregister") == 1, "still registered");
+  });
+  CHECK(errors == std::vector<std::string>(2));
 }
 
 TEST_CASE("a rank that is killed is named by the others, with the bucket", "[nccl]") {
@@ -257,11 +284,21 @@ TEST_CASE("a rank that is killed is named in a graph's replay too", "[nccl]") {
   CHECK(errors[0].empty());
 }
 
-TEST_CASE("ranks that share a GPU exchange through the host, or are told so", "[nccl]") {
+TEST_CASE("ranks that share a GPU are refused, or exchange through the host where they may", "[nccl]") {
   const std::string run_id = fresh_run_id();
+  SECTION("refused") {
+    const std::string backend = GENERATE("auto", "host", "nccl");
+    const auto errors =
+        run_ranks(3, [&](int rank) { GpuRank own(rank, 3, run_id, options(30, backend), 2); });
+    for (const std::string& error : errors) {
+      CHECK(error ==
+            "ranks 0 and 2 share a GPU, 3 ranks of a node have 2: --nproc_per_node=2 and --device cuda, or "
+            "--backend host with launch --allow-gpu-sharing");
+    }
+  }
   SECTION("auto") {
     const auto errors = run_ranks(2, [&](int rank) {
-      GpuRank own(rank, 2, run_id, options(30), 1);
+      GpuRank own(rank, 2, run_id, sharing(options(30)), 1);
       require(own.group->backend() == "host", "backend");
       own.allocate();
       own.fill(0, std::vector<float>(count, static_cast<float>(rank + 1)));
@@ -272,7 +309,8 @@ TEST_CASE("ranks that share a GPU exchange through the host, or are told so", "[
     CHECK(errors == std::vector<std::string>(2));
   }
   SECTION("nccl") {
-    const auto errors = run_ranks(2, [&](int rank) { GpuRank own(rank, 2, run_id, options(30, "nccl"), 1); });
+    const auto errors =
+        run_ranks(2, [&](int rank) { GpuRank own(rank, 2, run_id, sharing(options(30, "nccl")), 1); });
     for (const std::string& error : errors) {
       CHECK(error == "--backend nccl: ranks 0 and 1 share a GPU; use --backend host");
     }
@@ -280,11 +318,41 @@ TEST_CASE("ranks that share a GPU exchange through the host, or are told so", "[
   SECTION("nccl with hosts that it takes for different ones") {
     const auto errors = run_ranks(2, [&](int rank) {
       setenv("NCCL_HOSTID", ("fake" + std::to_string(rank)).c_str(), 1);
-      GpuRank own(rank, 2, run_id, options(30, "nccl"), 1);
-      own.group->barrier();
+      GpuRank own(rank, 2, run_id, sharing(options(30, "nccl")), 1);
+      require(own.group->backend() == "nccl", "backend");
     });
     CHECK(errors == std::vector<std::string>(2));
   }
+  SECTION("auto does not do that by itself") {
+    const auto errors = run_ranks(2, [&](int rank) {
+      setenv("NCCL_HOSTID", ("fake" + std::to_string(rank)).c_str(), 1);
+      GpuRank own(rank, 2, run_id, sharing(options(30)), 1);
+      require(own.group->backend() == "host", "backend");
+    });
+    CHECK(errors == std::vector<std::string>(2));
+  }
+}
+
+TEST_CASE("ranks that each see one GPU have their own", "[nccl]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_DEVICES", "4", 1);
+    setenv("CUDA_VISIBLE_DEVICES", std::to_string(3 - rank).c_str(), 1);
+    const auto device = kernels::make_cuda_device(0);
+    const auto group = make_communicator(local_world(rank, 2, run_id), options(30), *device);
+    require(group->backend() == "nccl", "backend");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("a rank that sees no GPU while others do is named", "[nccl]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(3, [&](int rank) {
+    if (rank != 1) return static_cast<void>(GpuRank(rank, 3, run_id, options(30)));
+    const auto device = kernels::make_cpu_device(1);
+    make_communicator(local_world(rank, 3, run_id), options(30), *device);
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, contains("rank 1 sees no GPU and rank 0 does"));
 }
 
 TEST_CASE("a GPU of its own makes auto take nccl; a GPU alone exchanges nothing", "[nccl]") {

@@ -29,6 +29,7 @@ TEST_CASE("GPUs are counted by their device files, as far as they are visible") 
   };
   CHECK(visible("0,12") == 2);
   CHECK(visible("GPU-8a1f") == 1);
+  CHECK(visible("MIG-5c2b,MIG-77aa,MIG-9e01,MIG-1b44") == 4);  // parts of three GPUs
   CHECK(visible("0,-1,1") == 1);
   CHECK(visible("") == 0);
   CHECK(visible("0,1,2,3,4,5") == 3);

@@ -1,0 +1,54 @@
+#include "kernels/base/gpu_support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+constexpr int oldest_capability = 80;
+constexpr int oldest_driver = 12040;
+
+std::string version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+bool is_release(const std::string& word) {
+  return word.find('.') != std::string::npos &&
+         std::ranges::all_of(word, [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+}
+
+}  // namespace
+
+std::string gpu_problem(int compute_capability) {
+  if (compute_capability >= oldest_capability) return {};
+  return fmt::format(
+      "too old: compute capability {}.{}, and 8.0 (A100) is the oldest that has what our kernels need",
+      compute_capability / 10, compute_capability % 10);
+}
+
+/// A driver serves all programs of its own major version: https://docs.nvidia.com/deploy/cuda-compatibility/
+std::string driver_problem(int driver, int runtime) {
+  if (driver == 0) return "not there";
+  if (driver < oldest_driver) {
+    return fmt::format("too old: it is for CUDA {}, and {} is the oldest that will do; install a newer one",
+                       version(driver), version(oldest_driver));
+  }
+  if (driver / 1000 >= runtime / 1000) return {};
+  return fmt::format(
+      "too old: it is for CUDA {}, and this build uses {}; install a newer one, or build with an older "
+      "toolkit",
+      version(driver), version(runtime));
+}
+
+std::string driver_release(std::string_view text) {
+  std::istringstream words{std::string(text.substr(0, text.find('\n')))};
+  for (std::string word; words >> word;) {
+    if (is_release(word)) return word;
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,96 @@
+// More ranks than GPUs, and runs that a GPU's memory does not hold.
+#include <regex>
+#include <utility>
+
+#include "tests/cluster/gpus.h"
+
+namespace lockstep::tests {
+namespace {
+
+TEST_CASE("ranks that share GPUs where launch allows it learn what others learn") {
+  const std::string backend = GENERATE("auto", "host", "nccl");
+  CAPTURE(backend);
+  const Words options = small_images + sgd + Words{"--model=simplecnn", "--batch-size=16", "--max-steps=10"};
+  const TemporaryFolder folder;
+  train(3, options + Words{"--device=cpu"}, folder.path() / "cpu");
+  give_gpus(2);
+  Program run(Words{LAUNCH_PROGRAM, "--allow-gpu-sharing", "--nproc_per_node=3", TRAINER_PROGRAM} + options +
+              Words{"--backend=" + backend, "--run-dir", (folder.path() / "gpu").string()});
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  REQUIRE(code == 0);
+  const auto summary = nlohmann::json::parse(contents(folder.path() / "gpu" / "summary.json"));
+  CHECK(summary["backend"] == (backend == "auto" ? "host" : backend));
+  check_same_losses(folder.path() / "gpu", folder.path() / "cpu", 1e-5);
+}
+
+TEST_CASE("two ranks on the one GPU of a machine, or on one that is named, are refused") {
+  const int gpus = GENERATE(1, 2);
+  const std::string device = gpus == 1 ? "cuda" : "cuda:1";
+  give_gpus(gpus);
+  const TemporaryFolder folder;
+  Program run(trainer_words(2, small_images + Words{"--model=mlp", "--device=" + device, "--run-dir",
+                                                    (folder.path() / "run").string()}));
+  CHECK(run.wait_for_end() == 2);
+  CHECK(run.output().find("ranks 0 and 1 share a GPU") != std::string::npos);
+  CHECK(run.output().find("launch --allow-gpu-sharing") != std::string::npos);
+}
+
+TEST_CASE("a run that a GPU's memory cannot hold is refused with the largest batch that it can") {
+  const int ranks = GENERATE(1, 2);
+  const bool global = GENERATE(false, true);
+  CAPTURE(ranks, global);
+  give_gpus(ranks);
+  const Variable memory("SIMGPU_MEMORY_MB", "48");
+  const TemporaryFolder folder;
+  const auto run_with = [&](std::int64_t batch) {
+    const std::string option = global ? "--global-batch=" : "--batch-size=";
+    Program run(
+        trainer_words(ranks, Words{"--model=mlp", "--dataset=synthetic", "--samples=20000",
+                                   "--image-shape=1x28x28", "--max-steps=1", "--eval-every=0",
+                                   "--device=cuda", option + std::to_string(global ? batch * ranks : batch),
+                                   "--run-dir", (folder.path() / std::to_string(batch)).string()}));
+    return std::pair(run.wait_for_end(), run.output());
+  };
+  const auto [code, words] = run_with(10000);
+  INFO(words);
+  REQUIRE(code == 4);
+  std::smatch found;
+  REQUIRE(std::regex_search(
+      words, found, std::regex(global ? "--global-batch ([0-9]+) fits" : "--batch-size ([0-9]+) fits")));
+  const std::int64_t fitting = std::stol(found[1]) / (global ? ranks : 1);
+  CHECK(fitting > 1000);
+  CHECK(run_with(fitting).first == 0);
+  CHECK(run_with(fitting + 1).first == 4);
+}
+
+TEST_CASE("a model that no batch makes small enough is told so") {
+  give_gpus(1);
+  const Variable memory("SIMGPU_MEMORY_MB", "24");
+  const TemporaryFolder folder;
+  Program run(trainer_words(1, small_images + Words{"--model=convnet", "--max-steps=1", "--device=cuda",
+                                                    "--run-dir", (folder.path() / "run").string()}));
+  CHECK(run.wait_for_end() == 4);
+  CHECK(run.output().find("not even --batch-size 1 fits") != std::string::npos);
+}
+
+TEST_CASE("what a run holds is what its plan said, however it exchanges") {
+  const int ranks = GENERATE(1, 2);
+  const std::string backend = GENERATE("nccl", "host");
+  CAPTURE(ranks, backend);
+  give_gpus(ranks);
+  const Words options{"--dataset=synthetic", "--image-shape=3x12x12", "--model=simplecnn", "--device=cuda"};
+  const TemporaryFolder folder;
+  const auto summary =
+      train(ranks, options + Words{"--max-steps=1", "--eval-every=0", "--backend=" + backend},
+            folder.path() / "run");
+  Program plan(Words{TRAINER_PROGRAM, "plan"} + options);
+  REQUIRE(plan.wait_for_end() == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(plan.output(), found, std::regex("peak .*\\(([0-9]+) bytes\\)")));
+  constexpr std::int64_t state_and_control = 128;
+  CHECK(summary["plan_bytes"] == std::stol(found[1]) + state_and_control);
+}
+
+}  // namespace
+}  // namespace lockstep::tests
