@@ -37,7 +37,7 @@ struct WatchHooks {
   std::function<std::string()> whereabouts;
   /// The group has failed, and the program has not left within `grace`. From the watchdog's thread.
   std::function<void(const FailureReport&)> overdue;
-  Seconds grace{2};
+  Seconds grace{1.4};  ///< so that all have left within 2 s, what they say included
 };
 
 /// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its

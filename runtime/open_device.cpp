@@ -78,13 +78,11 @@ bool may_share_gpus(const comm::Environment& environment) {
 
 DeviceChoice choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share) {
   if (option == "cpu" || (option == "auto" && gpus == 0)) return {};
-  if (option == "auto" || option == "cuda") {
-    if (gpus == 0) {
-      throw DeviceError(fmt::format(
-          "--device cuda: this rank sees no GPU, {}; show it one, or use --device cpu", visible_words()));
-    }
-    return gpu_of_local_rank(world, gpus, may_share);
+  if (gpus == 0) {
+    throw DeviceError(fmt::format("--device {}: this rank sees no GPU, {}; show it one, or use --device cpu",
+                                  option, visible_words()));
   }
+  if (option == "auto" || option == "cuda") return gpu_of_local_rank(world, gpus, may_share);
   const int index = given_index(option);
   if (index >= gpus) {
     throw DeviceError(

@@ -9,17 +9,11 @@
 namespace lockstep::comm {
 
 NcclGroup::NcclGroup(const NcclFunctions& nccl, ncclUniqueId id, int rank, int ranks,
-                     std::function<bool()> peer_failed, const Deadline& deadline)
+                     std::function<bool()> peer_failed)
     : nccl_(nccl), peer_failed_(std::move(peer_failed)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  const ncclResult_t begun = nccl_.init_rank(&communicator_, ranks, id, rank, &config);
-  try {
-    finish("NCCL's meeting", deadline, begun);
-  } catch (const CommError&) {
-    abort();
-    throw;
-  }
+  begun_ = nccl_.init_rank(&communicator_, ranks, id, rank, &config);
 }
 
 NcclGroup::~NcclGroup() {

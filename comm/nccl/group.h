@@ -16,14 +16,17 @@ namespace lockstep::comm {
 /// A non-blocking NCCL communicator. One thread is inside NCCL at a time: an abort is safe only so.
 class NcclGroup {
  public:
-  /// Joins the ranks with this id, on the device that is current. `peer_failed` is asked between looks, so
-  /// that nobody waits for a rank that another way is known to be lost.
+  /// Begins to join the ranks with this id, on the device that is current. `peer_failed` is asked between
+  /// looks, so that nobody waits for a rank that another way is known to be lost.
   NcclGroup(const NcclFunctions& nccl, ncclUniqueId id, int rank, int ranks,
-            std::function<bool()> peer_failed, const Deadline& deadline);
+            std::function<bool()> peer_failed);
   /// Aborts unless closed or abandoned.
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
+
+  /// Waits until all ranks are there. CommError.
+  void meet(const Deadline& deadline) { finish("NCCL's meeting", deadline, begun_); }
 
   /// Makes `call(communicator)` and waits until it has been made, which for a collective is long before it is
   /// done. CommError that begins with `what`.
@@ -55,6 +58,7 @@ class NcclGroup {
   const NcclFunctions& nccl_;
   std::function<bool()> peer_failed_;
   std::mutex mutex_;
+  ncclResult_t begun_;
   ncclComm_t communicator_ = nullptr;  ///< null: aborted, abandoned or closed
 };
 

@@ -44,8 +44,10 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> inner_group, ke
   watch({});
   try {
     const ncclUniqueId id = agree_on_id();
-    group_.emplace(
-        nccl_, id, world().rank, world().size, [this] { return inner().failed(); }, deadline());
+    group_.emplace(nccl_, id, world().rank, world().size, [this] { return inner().failed(); });
+    progress_->meets(true);
+    group_->meet(deadline());
+    progress_->meets(false);
   } catch (const CommError& error) {
     fail(error.what());
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -16,6 +17,8 @@ namespace lockstep::comm {
 /// a bucket.
 class NcclProgress {
  public:
+  /// Whether this rank waits in NCCL's meeting for the others.
+  void meets(bool now) { meets_ = now; }
   /// Around an all-reduce on `stream`.
   void begins(ExchangeLabel label, cudaStream_t stream);
   void ends(cudaStream_t stream);
@@ -24,7 +27,7 @@ class NcclProgress {
   /// True when more are done than the last time.
   bool look();
   /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the one that the GPU is in, or else was in
-  /// last.
+  /// last; or NCCL's meeting.
   std::string current() const;
   /// Whether a rank whose watchdog said `where` has yet to begin our current one.
   bool is_ahead_of(std::string_view where) const;
@@ -44,6 +47,7 @@ class NcclProgress {
   StreamCounter begun_;
   StreamCounter done_;
   std::uint32_t done_before_ = 0;
+  std::atomic<bool> meets_ = false;
   mutable std::mutex mutex_;
   std::vector<Bucket> buckets_;  ///< of a step
   bool has_captured_ = false;
