@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/simgpu/nccl/faults.h"
 #include "tests/simgpu/nccl/group.h"
 #include "tests/simgpu/nccl/library.h"
 #include "tests/simgpu/operation.h"
@@ -83,6 +84,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     require(ranks >= 1 && rank >= 0 && rank < ranks, ncclInvalidArgument,
             fmt::format("rank {} of {} ranks", rank, ranks));
     const bool blocking = is_blocking(config);
+    while (is_absent(rank)) pause();
     const auto joined =
         std::make_shared<Communicator>(name_in(id), rank, ranks, simgpu::current_device(), blocking);
     *comm = Library::instance().add(joined);

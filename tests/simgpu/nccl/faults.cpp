@@ -37,6 +37,11 @@ bool fails_at(std::uint64_t collective, int rank) {
   return at == std::string_view::npos || number(wish.substr(at + 1), 0) == static_cast<std::uint64_t>(rank);
 }
 
+bool is_absent(int rank) {
+  const std::string_view wish = variable("SIMGPU_NCCL_ABSENT");
+  return !wish.empty() && number(wish, 0) == static_cast<std::uint64_t>(rank);
+}
+
 bool dead_peer_is_error() {
   return variable("SIMGPU_NCCL_DEAD_PEER") == "error";
 }

@@ -19,6 +19,9 @@ class Polls {
 /// or on that one.
 bool fails_at(std::uint64_t collective, int rank);
 
+/// SIMGPU_NCCL_ABSENT=rank: that rank never comes to the meeting, its ncclCommInitRank does not return.
+bool is_absent(int rank);
+
 /// SIMGPU_NCCL_DEAD_PEER=error: a lost peer is an asynchronous error. Without it ranks wait for ever, as NCCL
 /// mostly does for peers of its own node.
 bool dead_peer_is_error();

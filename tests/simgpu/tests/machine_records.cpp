@@ -77,6 +77,7 @@ TEST_CASE("the trace tells when operations start and end, and what they wait for
   CHECK(trace["before"].enqueued["kind"] == "kernel");
   CHECK(trace["before"].enqueued["stream"] == "stream 1");
   CHECK(trace["before"].enqueued["device"] == 0);
+  CHECK_THAT(trace["before"].enqueued["from"].get<std::string>(), contains("test_simgpu_machine+0x"));
   CHECK(trace["cudaEventRecord"].enqueued["kind"] == "mark");
   CHECK(trace["behind"].enqueued["stream"] == "stream 2");
   for (const auto& [name, entry] : trace) {
