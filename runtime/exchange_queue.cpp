@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/short_turns.h"
+
 namespace lockstep::runtime {
 
 ExchangeQueue::ExchangeQueue(std::function<void(std::size_t)> exchange)
@@ -30,6 +32,7 @@ void ExchangeQueue::wait_all() {
 }
 
 void ExchangeQueue::run() {
+  take_short_turns();
   for (std::uint32_t next = 0;; ++next) {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;

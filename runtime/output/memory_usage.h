@@ -8,7 +8,8 @@
 
 namespace lockstep::runtime {
 
-/// Follows this process's proportional set size (shared pages divided among those who map them) every 100 ms.
+/// Follows this process's proportional set size (shared pages divided among those who map them), ever less
+/// often.
 class MemoryWatch {
  public:
   MemoryWatch();
