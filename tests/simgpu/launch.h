@@ -68,7 +68,7 @@ cudaError_t launch(void (*kernel)(Parameters...), LaunchExtent grid, dim3 block,
   operation.run = [kernel, shape = std::move(shape), copies] {
     // The loader makes a thread's copy of a library's thread-local variables, shared memory among them, when
     // the first one is used: here, before the grid's threads run, not by one of them.
-    static thread_local volatile bool made;
+    [[maybe_unused]] static thread_local volatile bool made;
     made = true;
     run_grid(shape, [&] { std::apply(kernel, copies); });
     return true;

@@ -13,7 +13,7 @@
 
 namespace lockstep::comm::testing {
 
-inline constexpr std::size_t count = 5000;
+inline constexpr std::size_t elements = 5000;
 inline constexpr ExchangeLabel fc1{.bucket = 3, .first_parameter = "fc1.weight"};
 
 inline void require(bool condition, const std::string& text) {
@@ -39,18 +39,18 @@ struct GpuRank {
     stream->synchronize();
   }
   std::vector<float> read(std::size_t offset) {
-    std::vector<float> values(count);
-    device->copy_to_host(values.data(), arena.data() + offset, count * sizeof(float), *stream);
+    std::vector<float> values(elements);
+    device->copy_to_host(values.data(), arena.data() + offset, elements * sizeof(float), *stream);
     stream->synchronize();
     return values;
   }
-  void sum(ExchangeLabel label = fc1) { group->all_reduce(0, count, DType::f32, label, *stream); }
+  void sum(ExchangeLabel label = fc1) { group->all_reduce(0, elements, DType::f32, label, *stream); }
   void wait() {
     const auto event = device->make_event();
     stream->record(*event);
     group->wait(*event);
   }
-  void allocate() { arena = group->allocate_arena(count * sizeof(float)); }
+  void allocate() { arena = group->allocate_arena(elements * sizeof(float)); }
 };
 
 /// From one process to another.

@@ -16,8 +16,8 @@ using tests::contains;
 namespace {
 
 std::vector<float> inputs(int rank, std::size_t shift) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = element<float>(rank, i + shift);
+  std::vector<float> values(elements);
+  for (std::size_t i = 0; i < elements; ++i) values[i] = element<float>(rank, i + shift);
   return values;
 }
 
@@ -33,19 +33,19 @@ TEST_CASE("sums by NCCL and through the host are the host's", "[nccl]") {
     const bool solo = size == 1 && backend == "host";
     require(own.group->backend() == (solo ? "solo" : backend), "backend");
     constexpr std::size_t buckets = 3;
-    constexpr std::size_t room = (count * sizeof(float) + 63) / 64 * 64;
+    constexpr std::size_t room = (elements * sizeof(float) + 63) / 64 * 64;
     own.arena = own.group->allocate_arena(buckets * room);
     require(own.arena.size() == buckets * room, "size");
     for (const float value : own.read(room)) require(value == 0, "not zeroed");
     for (int step = 0; step < 3; ++step) {
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) own.fill(bucket * room, inputs(rank, bucket));
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-        own.group->all_reduce(bucket * room, count, DType::f32, fc1, *own.stream);
+        own.group->all_reduce(bucket * room, elements, DType::f32, fc1, *own.stream);
       }
       own.wait();
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
         const auto sums = own.read(bucket * room);
-        for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t i = 0; i < elements; ++i) {
           double magnitude = 0;
           for (int peer = 0; peer < size; ++peer) magnitude += std::fabs(element<float>(peer, i + bucket));
           const float expected = reference<float>(0, size, i + bucket);
@@ -68,10 +68,10 @@ TEST_CASE("gradients go to the host and back through pinned memory, in order", "
     own.allocate();
     require(simgpu::call_count("cudaHostRegister") == 1, "not pinned");
     for (int step = 1; step <= 3; ++step) {
-      own.fill(0, std::vector<float>(count, static_cast<float>(step * (rank + 1))));
+      own.fill(0, std::vector<float>(elements, static_cast<float>(step * (rank + 1))));
       own.sum();
       own.wait();
-      require(own.read(0) == std::vector<float>(count, static_cast<float>(3 * step)), "sum");
+      require(own.read(0) == std::vector<float>(elements, static_cast<float>(3 * step)), "sum");
     }
     own.group.reset();
     require(simgpu::call_count("cudaHostUnregister") == 1, "still registered");
@@ -84,7 +84,7 @@ TEST_CASE("ranges outside of the GPU's arena are refused", "[nccl]") {
   const auto errors = run_ranks(2, [&](int rank) {
     GpuRank own(rank, 2, run_id, options(30, "nccl"));
     own.allocate();
-    own.group->all_reduce(64, count, DType::f32, fc1, *own.stream);
+    own.group->all_reduce(64, elements, DType::f32, fc1, *own.stream);
   });
   for (const std::string& error : errors) CHECK_THAT(error, contains("not in the arena"));
 }

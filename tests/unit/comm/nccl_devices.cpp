@@ -26,10 +26,10 @@ TEST_CASE("ranks that share a GPU are refused, or exchange through the host wher
       GpuRank own(rank, 2, run_id, sharing(options(30)), 1);
       require(own.group->backend() == "host", "backend");
       own.allocate();
-      own.fill(0, std::vector<float>(count, static_cast<float>(rank + 1)));
+      own.fill(0, std::vector<float>(elements, static_cast<float>(rank + 1)));
       own.sum();
       own.wait();
-      require(own.read(0) == std::vector<float>(count, 3.0F), "sum");
+      require(own.read(0) == std::vector<float>(elements, 3.0F), "sum");
     });
     CHECK(errors == std::vector<std::string>(2));
   }
