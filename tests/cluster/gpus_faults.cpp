@@ -33,6 +33,15 @@ struct EndlessRun {
     for (int rank = 0; rank < ranks; ++rank) program.wait_for("pid" + std::to_string(rank) + "=");
   }
 
+  void check_ends_in_time() {
+    const auto start = Clock::now();
+    const int code = program.wait_for_end();
+    const Seconds took = Clock::now() - start;
+    INFO(program.output());
+    CHECK(code == 5);
+    CHECK(took < Seconds(timeout_s + 2));
+  }
+
   void check_nothing_is_left() const {
     for (int rank = 0; rank < ranks; ++rank) {
       CHECK(wait_until_gone(program.number_after("pid" + std::to_string(rank)), Seconds(2)));
@@ -49,12 +58,8 @@ TEST_CASE("a rank that never comes to NCCL's meeting is named after --timeout, a
   give_gpus(ranks);
   const Variable fault("SIMGPU_NCCL_ABSENT", std::to_string(absent));
   EndlessRun run("off");
-  const auto start = Clock::now();
-  const int code = run.program.wait_for_end();
-  const Seconds took = Clock::now() - start;
+  run.check_ends_in_time();
   INFO(run.program.output());
-  CHECK(code == 5);
-  CHECK(took < Seconds(timeout_s + 2));
   CHECK_THAT(run.program.output(),
              contains("NCCL's meeting was not ready within --timeout") &&
                  contains("rank " + std::to_string(absent) + " has not begun NCCL's meeting"));
@@ -69,12 +74,8 @@ TEST_CASE("an error that NCCL finds later ends all ranks with its words, walked 
   const Variable fault("SIMGPU_NCCL_FAIL_AT", "40@1");
   EndlessRun run(graphs);
   run.program.wait_for("step ");
-  const auto start = Clock::now();
-  const int code = run.program.wait_for_end();
-  const Seconds took = Clock::now() - start;
+  run.check_ends_in_time();
   INFO(run.program.output());
-  CHECK(code == 5);
-  CHECK(took < Seconds(timeout_s + 2));
   CHECK_THAT(run.program.output(), contains("rank 1: NCCL all-reduce ") &&
                                        contains("NCCL: unhandled system error: collective 40 failed"));
   run.check_nothing_is_left();
@@ -86,13 +87,9 @@ TEST_CASE("a rank on a GPU that is stopped is found after --timeout and named, a
   give_gpus(ranks);
   EndlessRun run(graphs);
   run.program.wait_for("step ", 2);
-  const auto start = Clock::now();
   stop(run.program.number_after("pid1"));
-  const int code = run.program.wait_for_end();
-  const Seconds took = Clock::now() - start;
+  run.check_ends_in_time();
   INFO(run.program.output());
-  CHECK(code == 5);
-  CHECK(took < Seconds(timeout_s + 2));
   CHECK_THAT(run.program.output(), contains("rank 1 does not answer"));
   run.check_nothing_is_left();
 }

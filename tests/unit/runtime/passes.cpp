@@ -9,18 +9,15 @@
 #include "runtime/plan/plan.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/unit/runtime/classifier.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using model::Graph;
 using model::Tensor;
-
-const model::InputSpec images{.shape = {3, 8, 8}, .num_classes = 10};
-
-model::Model classifier(std::function<Tensor(Tensor)> forward) {
-  return {.name = "test", .forward = std::move(forward)};
-}
+using testing::classifier;
+using testing::images;
 
 Tensor small_net(Tensor x) {
   x = max_pool2d(relu(conv2d(x, "conv", {.out_channels = 4, .kernel = 3, .padding = 1})));

@@ -10,18 +10,15 @@
 #include "runtime/plan/tensor_cores.h"
 #include "runtime/signature.h"
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/classifier.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using model::Graph;
 using model::Tensor;
-
-const model::InputSpec images{.shape = {3, 8, 8}, .num_classes = 10};
-
-model::Model classifier(std::function<Tensor(Tensor)> forward) {
-  return {.name = "test", .forward = std::move(forward)};
-}
+using testing::classifier;
+using testing::images;
 
 Tensor small_net(Tensor x) {
   return linear(relu(linear(x, "fc1", 6)), "fc2", 10);
