@@ -51,6 +51,12 @@ std::int64_t check_update(std::string_view kernel, const KernelIo& io, std::size
   return static_cast<std::int64_t>(gradient.bytes() / sizeof(float));
 }
 
+std::int64_t check_gradient_norm(const KernelIo& io) {
+  check_count("gradient_norm", io, 1, 2);
+  check_type("gradient_norm", "gradients", io.inputs[0], DType::f32);
+  return static_cast<std::int64_t>(io.inputs[0].bytes() / sizeof(float));
+}
+
 void check_cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient) {
   check_predictions(kernel, io, gradient);
   check_shape(kernel, "targets", io.inputs[1], {io.inputs[0].shape[0]});

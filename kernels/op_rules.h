@@ -14,6 +14,9 @@ std::int64_t check_elementwise(std::string_view kernel, const KernelIo& io, std:
 /// A gradient, and a parameter with its state, of one size; returns its elements.
 std::int64_t check_update(std::string_view kernel, const KernelIo& io, std::size_t outputs);
 
+/// Flat f32 gradients, StepState and ControlBlock; returns the gradients' elements.
+std::int64_t check_gradient_norm(const KernelIo& io);
+
 void check_cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient);
 void check_squared_error(std::string_view kernel, const KernelIo& io, bool gradient);
 

@@ -7,7 +7,8 @@
 namespace lockstep::kernels {
 
 /// Updates of a flat slice, whatever tensors lie in it. PyTorch's formulas and order of operations. Zero
-/// padding stays zero. The learning rate and bias corrections come from StepState.
+/// padding stays zero. The learning rate, bias corrections and gradient_scale, by which each gradient is
+/// multiplied first, come from StepState.
 
 /// inputs gradient, StepState; outputs parameter, [momentum buffer if momentum != 0].
 /// The buffer starts as a copy of the first gradient (StepState::step == 1).

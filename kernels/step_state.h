@@ -12,6 +12,7 @@ struct alignas(64) StepState {
   float loss_scale = 1;        ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
   float bias_correction1 = 1;  ///< Adam: 1 - beta1^step
   float bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
+  float gradient_scale = 1;         ///< the update multiplies gradients by it: GradientNorm clips so
   std::int32_t valid_samples = 0;   ///< rows of the batch that are no padding (they come first)
   std::uint32_t skip_update = 0;    ///< not 0: the optimizer leaves everything as it is
   std::uint64_t seed = 0;
@@ -24,9 +25,10 @@ struct alignas(64) ControlBlock {
   float correct = 0;        ///< samples whose arg max is the target
   float targets = 0;        ///< valid targets of this step
   float next_targets = 0;   ///< valid targets of the next step's batch
-  float not_finite = 0;     ///< ranks whose loss is not finite
+  float not_finite = 0;     ///< ranks whose loss is not finite; with clipping also a norm that is not
   float stop_requests = 0;  ///< ranks that were asked to stop
-  float reserved[10] = {};
+  float gradient_norm = 0;  ///< of the summed gradients before clipping; no sum, the same on all ranks
+  float reserved[9] = {};
 };
 static_assert(sizeof(ControlBlock) == 64);
 

@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,8 @@ std::string label_of(const Plan& plan, const Step& step) {
     case Step::Kind::exchange:
     case Step::Kind::exchange_now:
       return "exchange of " + bucket();
+    case Step::Kind::clip:
+      return "clipping of gradients";
     case Step::Kind::update:
       return "update of " + bucket();
   }
@@ -54,6 +57,7 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
       arena_(plans.front().arena),
       stream_(device.make_stream()),
       exchange_stream_(device.make_stream(kernels::StreamPriority::high)),
+      backward_done_(device.make_event()),
       step_exchanged_(device.make_event()),
       run_done_(device.make_event()),
       whereabouts_(std::make_shared<Whereabouts>(labels_of(plans))) {
@@ -73,6 +77,10 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     overlaps |= has(plan.steps, Step::Kind::exchange);
   }
   bind_updates(device, memory, optimizer);
+  if (const auto& norm = plans.front().gradient_norm) {
+    const std::array<void*, 3> args{memory.gradients(), memory.step_state(), memory.training_control()};
+    gradient_norm_ = norm->bind(args, memory.workspace());
+  }
   if (overlaps && !communicator_.on_streams()) {
     queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket); });
   }
@@ -151,6 +159,9 @@ void Executor::walk(std::size_t plan, const BoundNodes& nodes) {
       case Step::Kind::exchange_now:
         exchange_on_this_thread(step.index);
         break;
+      case Step::Kind::clip:
+        clip(plans_[plan]);
+        break;
       case Step::Kind::update:
         update(plans_[plan], step.index);
         break;
@@ -169,6 +180,21 @@ void Executor::start_exchange(std::size_t bucket) {
   } else {
     exchange(bucket);
   }
+}
+
+/// It writes StepState and the workspace, which backward uses, too.
+void Executor::clip(const BoundPlan& plan) {
+  if (plan.uses_exchange_stream) {
+    stream_->record(*backward_done_);
+    exchange_stream_->wait(*backward_done_);
+    gradient_norm_->launch(*exchange_stream_);
+    return;
+  }
+  if (plan.exchanges) {
+    wait_for_exchanges();
+    for (const BucketEvents& events : events_) stream_->wait(*events.summed);
+  }
+  gradient_norm_->launch(*stream_);
 }
 
 void Executor::update(const BoundPlan& plan, std::size_t bucket) {

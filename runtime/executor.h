@@ -74,6 +74,7 @@ class Executor {
   void exchange(std::size_t bucket);
   void exchange_on_this_thread(std::size_t bucket);
   void wait_for_exchanges();
+  void clip(const BoundPlan& plan);
   void update(const BoundPlan& plan, std::size_t bucket);
 
   kernels::Device& device_;
@@ -82,10 +83,12 @@ class Executor {
   std::unique_ptr<kernels::Stream> stream_;
   std::unique_ptr<kernels::Stream> exchange_stream_;
   std::vector<BucketEvents> events_;
+  std::unique_ptr<kernels::Event> backward_done_;
   std::unique_ptr<kernels::Event> step_exchanged_;
   std::unique_ptr<kernels::Event> run_done_;
   std::vector<BoundPlan> plans_;
   BoundNodes updates_;
+  std::unique_ptr<kernels::BoundKernel> gradient_norm_;  ///< null if gradients are not clipped
   std::vector<kernels::KernelPtr> update_kernels_;
   bool uses_graphs_ = false;
   StepTiming timing_;

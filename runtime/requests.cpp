@@ -22,7 +22,8 @@ PlanRequest training_request(const Options& options, std::int64_t batch_size, Sc
           .batch_size = batch_size,
           .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
                       .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)},
-          .schedule = exchange};
+          .schedule = exchange,
+          .clip_grad_norm = options.clip_grad_norm};
 }
 
 }  // namespace lockstep::runtime

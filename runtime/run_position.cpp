@@ -32,6 +32,7 @@ void RunPosition::advance(const DeviceBatch& batch, std::int64_t global_samples,
   next_batch = batch.last_of_epoch ? 0 : batch.index + 1;
   samples += global_samples;
   loss = control.loss;
+  gradient_norm = control.gradient_norm;
   not_finite = control.not_finite > 0;
   stopped |= control.stop_requests > 0;
 }

@@ -16,6 +16,7 @@ struct RunPosition {
   std::int64_t next_batch = 0;  ///< its index there
   std::int64_t samples = 0;     ///< over all ranks
   double loss = 0;              ///< of the last step, over all ranks
+  double gradient_norm = 0;     ///< of the last step, before clipping; 0 without
   bool not_finite = false;
   bool stopped = false;
   std::int64_t evaluated_at_step = -1;

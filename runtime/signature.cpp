@@ -43,6 +43,9 @@ std::string exchange_signature(const Plan& plan, const model::OptimizerOptions& 
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
                                  model::describe(optimizer));
+  if (plan.request.clip_grad_norm > 0) {
+    text += fmt::format("gradients clipped to norm {}\n", plan.request.clip_grad_norm);
+  }
   for (const ArenaSlice& slice : plan.arena.slices) {
     const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
     text += fmt::format("parameter {} {} {} at {} layout {}\n", slice.name, name_of(value.type.dtype),

@@ -9,7 +9,7 @@
 namespace lockstep::runtime {
 
 /// Everything that ranks must agree on to exchange gradients and stay equal, an entry a line: parameters with
-/// places and layouts, bucket bounds, optimizer, instruction set, threads, algorithm choices.
+/// places and layouts, bucket bounds, optimizer, clipping, instruction set, threads, algorithm choices.
 std::string exchange_signature(const Plan& plan, const model::OptimizerOptions& optimizer,
                                const kernels::Device& device, const AlgorithmChoices& choices);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -124,6 +125,7 @@ void Trainer::report(const DeviceBatch& batch) {
   progress.epoch = batch.epoch;
   progress.epochs = options_.epochs;
   progress.loss = position_.loss;
+  if (options_.clip_grad_norm > 0) progress.gradient_norm = position_.gradient_norm;
   progress.seconds_left = static_cast<double>(total - position_.step) * progress.step_ms / 1e3;
   if (logs) folder_->log_step(progress);
   if (screen_.due() || position_.step == total) screen_.show(progress);
@@ -162,10 +164,11 @@ void Trainer::evaluate_now(std::size_t slot) {
 
 void Trainer::require_finite() const {
   if (!position_.not_finite) return;
+  const std::string_view what = std::isfinite(position_.loss) ? "gradients' norm" : "loss";
   throw NonFiniteError(
-      fmt::format("the loss is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
+      fmt::format("the {} is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
                   "bad samples",
-                  position_.step, position_.epoch + 1, options_.optimizer.learning_rate));
+                  what, position_.step, position_.epoch + 1, options_.optimizer.learning_rate));
 }
 
 Summary Trainer::finish() {

@@ -22,8 +22,13 @@ struct SgdRule {
         of_buffer(spec.nesterov ? momentum : 1.0F) {}
 };
 
+/// A product by itself, never part of a fused multiply-add: without clipping, by 1, it changes no bit.
+__device__ inline float scaled(float gradient, float scale) {
+  return __fmul_rn(gradient, scale);
+}
+
 struct SgdStep {
-  float keep, take, decay, of_gradient, of_buffer, rate;
+  float keep, take, decay, of_gradient, of_buffer, rate, scale;
 
   __device__ SgdStep(const SgdRule& rule, const StepState& state)
       : keep(state.step == 1 ? 0 : rule.momentum),
@@ -31,13 +36,14 @@ struct SgdStep {
         decay(rule.decay),
         of_gradient(rule.of_gradient),
         of_buffer(rule.of_buffer),
-        rate(-state.learning_rate) {}
+        rate(-state.learning_rate),
+        scale(state.gradient_scale) {}
 
   __device__ void operator()(float gradient, float& parameter) const {
-    parameter += rate * (gradient + decay * parameter);
+    parameter += rate * (scaled(gradient, scale) + decay * parameter);
   }
   __device__ void operator()(float gradient, float& parameter, float& buffer) const {
-    const float g = gradient + decay * parameter;
+    const float g = scaled(gradient, scale) + decay * parameter;
     buffer = keep * buffer + take * g;
     parameter += rate * (of_gradient * g + of_buffer * buffer);
   }
@@ -57,7 +63,7 @@ struct AdamRule {
 };
 
 struct AdamStep {
-  float lerp, beta2, square, epsilon, step, correction, shrink, decay;
+  float lerp, beta2, square, epsilon, step, correction, shrink, decay, scale;
 
   __device__ AdamStep(const AdamRule& rule, const StepState& state)
       : lerp(rule.lerp),
@@ -67,11 +73,12 @@ struct AdamStep {
         step(static_cast<float>(-static_cast<double>(state.learning_rate) / state.bias_correction1)),
         correction(state.bias_correction2_sqrt),
         shrink(static_cast<float>(1 - state.learning_rate * rule.decoupled_decay)),
-        decay(static_cast<float>(rule.decay)) {}
+        decay(static_cast<float>(rule.decay)),
+        scale(state.gradient_scale) {}
 
   __device__ void operator()(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq) const {
     const float p = parameter * shrink;
-    const float g = gradient + decay * p;
+    const float g = scaled(gradient, scale) + decay * p;
     exp_avg += lerp * (g - exp_avg);
     exp_avg_sq = exp_avg_sq * beta2 + square * g * g;
     const float denominator = sqrtf(exp_avg_sq) / correction + epsilon;

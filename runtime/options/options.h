@@ -36,6 +36,7 @@ struct Options {
   model::OptimizerOptions optimizer;
   bool weight_decay_given = false;
   double label_smoothing = 0;
+  double clip_grad_norm = 0;  ///< 0: not clipped
   std::uint64_t seed = 0;
 
   std::string device = "auto";

@@ -137,6 +137,17 @@ OptionEntry nesterov() {
           [](const Options& o) { return std::string(o.optimizer.nesterov ? "true" : "false"); }};
 }
 
+/// 0 shows as not given, which is what checkpoints from before it say.
+OptionEntry clip_grad_norm() {
+  return {
+      "training",
+      "clip-grad-norm",
+      "MAX",
+      "scale gradients down to this 2-norm of all of them; 0: never",
+      [](Options& o, const std::string& given) { o.clip_grad_norm = parse_real(given, 0); },
+      [](const Options& o) { return o.clip_grad_norm > 0 ? show_real(o.clip_grad_norm) : std::string(); }};
+}
+
 OptionEntry model_args() {
   return {"model",
           "model-args",
@@ -200,6 +211,7 @@ std::vector<OptionEntry> make_table() {
       nesterov(),
       weight_decay(),
       betas(),
+      clip_grad_norm(),
       real("training", "label-smoothing", "X", "of the cross-entropy", &O::label_smoothing, 0),
       integer("training", "seed", "N", "of weights, data order and everything random", &O::seed, 0),
 
@@ -258,7 +270,6 @@ const std::vector<FutureOption>& future_options() {
       {"augment", "false", true},
       {"lr-schedule", "constant"},
       {"warmup-steps", "0"},
-      {"clip-grad-norm", "0"},
       {"accumulate-steps", "1"},
       {"loss-average", "global"},
       {"amp", "off"},

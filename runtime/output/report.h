@@ -20,6 +20,7 @@ struct Progress {
   std::int64_t epoch = 0;        ///< counted from 0
   std::int64_t epochs = 0;       ///< 0: no limit
   double loss = 0;
+  std::optional<double> gradient_norm;  ///< before clipping
   double samples_per_s = 0;
   double step_ms = 0;
   double exposed_comm_ms = 0;

@@ -54,15 +54,16 @@ void RunFolder::write_config(const std::string& ini) const {
 }
 
 void RunFolder::log_step(const Progress& p) const {
-  append(nlohmann::ordered_json{{"time", seconds_since_1970()},
-                                {"step", p.step},
-                                {"epoch", p.epoch},
-                                {"loss", p.loss},
-                                {"samples_per_s", p.samples_per_s},
-                                {"step_ms", p.step_ms},
-                                {"exposed_comm_ms", p.exposed_comm_ms},
-                                {"data_wait_ms", p.data_wait_ms}}
-             .dump());
+  nlohmann::ordered_json json{{"time", seconds_since_1970()},
+                              {"step", p.step},
+                              {"epoch", p.epoch},
+                              {"loss", p.loss},
+                              {"samples_per_s", p.samples_per_s},
+                              {"step_ms", p.step_ms},
+                              {"exposed_comm_ms", p.exposed_comm_ms},
+                              {"data_wait_ms", p.data_wait_ms}};
+  if (p.gradient_norm) json["grad_norm"] = *p.gradient_norm;
+  append(json.dump());
 }
 
 void RunFolder::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {

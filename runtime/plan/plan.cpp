@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/dispatch.h"
+#include "model/ops/losses.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/precision.h"
@@ -26,6 +28,19 @@ void prepare_kernels(Plan& plan, const kernels::Device& device) {
     if (plan.kernels.back() == nullptr) continue;
     plan.workspace_bytes = std::max(plan.workspace_bytes, plan.kernels.back()->workspace_bytes());
   }
+}
+
+/// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
+void prepare_clipping(Plan& plan, const kernels::Device& device) {
+  const auto elements = static_cast<std::int64_t>(plan.arena.parameter_bytes / sizeof(float));
+  const auto desc = [](const model::ValueType& type) {
+    return kernels::TensorDesc{type.dtype, type.shape, {}};
+  };
+  const kernels::KernelIo io{.inputs = {{DType::f32, {elements}, {}}},
+                             .outputs = {desc(model::step_state_type()), desc(model::control_type())}};
+  plan.gradient_norm =
+      kernels::prepare(device, kernels::GradientNorm{.max_norm = plan.request.clip_grad_norm}, io);
+  plan.workspace_bytes = std::max(plan.workspace_bytes, plan.gradient_norm->workspace_bytes());
 }
 
 std::size_t bytes_of(const model::Graph& graph, model::Role role) {
@@ -57,8 +72,10 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   prepare_kernels(plan, device);
-  plan.steps =
-      training ? schedule_training(plan.graph, plan.arena, request.schedule) : schedule_forward(plan.graph);
+  ScheduleOptions schedule = request.schedule;
+  schedule.clips = training && request.clip_grad_norm > 0;
+  if (schedule.clips) prepare_clipping(plan, device);
+  plan.steps = training ? schedule_training(plan.graph, plan.arena, schedule) : schedule_forward(plan.graph);
   const bool rounds = plan.matmul_precision != kernels::MatmulPrecision::highest;
   if (rounds && device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
   return plan;

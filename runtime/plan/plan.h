@@ -35,6 +35,7 @@ struct PlanRequest {
   std::int64_t batch_size = 1;
   BucketLimits buckets;
   ScheduleOptions schedule;
+  double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
@@ -44,6 +45,7 @@ struct Plan {
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   model::Graph graph;
   std::vector<kernels::KernelPtr> kernels;  ///< by node; null where there is nothing to launch
+  kernels::KernelPtr gradient_norm;         ///< null if gradients are not clipped
   ArenaPlan arena;
   ActivationPlan activations;
   std::size_t workspace_bytes = 0;

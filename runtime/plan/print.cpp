@@ -46,6 +46,8 @@ std::string step_line(const Plan& plan, const Step& step) {
       return fmt::format("      all-reduce bucket {}, hidden behind what follows\n", step.index);
     case Step::Kind::exchange_now:
       return fmt::format("      all-reduce bucket {}\n", step.index);
+    case Step::Kind::clip:
+      return fmt::format("      clip gradients: their norm to at most {}\n", plan.request.clip_grad_norm);
     case Step::Kind::update:
       return fmt::format("      update bucket {}\n", step.index);
   }

@@ -21,6 +21,7 @@ void avg_pool_backward(const PoolPlane& plane, const float* dy, float* dx);
 void cross_entropy(const Rows& rows, float smoothing, const float* logits, const std::int64_t* targets,
                    float* gradient, RowLoss* losses);
 void squared_error(const Rows& rows, const float* y, const float* targets, float* gradient, RowLoss* losses);
+double sum_of_squares(const float* x, std::int64_t n);
 void sgd(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
          float* buffer, std::int64_t n);
 void adam(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,

@@ -56,6 +56,8 @@ struct Loops {
   void (*squared_error)(const Rows& rows, const float* y, const float* targets, float* gradient,
                         RowLoss* losses);
 
+  double (*sum_of_squares)(const float* x, std::int64_t n);
+
   /// `buffer` is null without momentum.
   void (*sgd)(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
               float* buffer, std::int64_t n);

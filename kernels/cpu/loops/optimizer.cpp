@@ -15,9 +15,10 @@ void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradi
   const float of_gradient = spec.nesterov ? 1.0F : 0.0F;
   const float of_buffer = spec.nesterov ? momentum : 1.0F;
   const float rate = -state.learning_rate;
+  const float scale = state.gradient_scale;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    float g = gradient[i] + decay * parameter[i];
+    float g = scale * gradient[i] + decay * parameter[i];
     if constexpr (has_momentum) {
       buffer[i] = keep * buffer[i] + take * g;
       g = of_gradient * g + of_buffer * buffer[i];
@@ -45,13 +46,14 @@ void adam(const AdamUpdate& spec, const StepState& state, const float* gradient,
   const auto square = static_cast<float>(1 - spec.beta2);
   const auto epsilon = static_cast<float>(spec.epsilon);
   const auto step = static_cast<float>(-rate / state.bias_correction1);
+  const float scale = state.gradient_scale;
   const float correction = state.bias_correction2_sqrt;
   const auto shrink = static_cast<float>(spec.decoupled ? 1 - rate * spec.weight_decay : 1.0);
   const auto decay = static_cast<float>(spec.decoupled ? 0.0 : spec.weight_decay);
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     const float p = parameter[i] * shrink;
-    const float g = gradient[i] + decay * p;
+    const float g = scale * gradient[i] + decay * p;
     exp_avg[i] += lerp * (g - exp_avg[i]);
     exp_avg_sq[i] = exp_avg_sq[i] * beta2 + square * g * g;
     const float denominator = __builtin_sqrtf(exp_avg_sq[i]) / correction + epsilon;

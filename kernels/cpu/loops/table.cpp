@@ -17,6 +17,7 @@ const Loops table{
     .avg_pool_backward = avg_pool_backward,
     .cross_entropy = cross_entropy,
     .squared_error = squared_error,
+    .sum_of_squares = sum_of_squares,
     .sgd = sgd,
     .adam = adam,
     .linear = linear,

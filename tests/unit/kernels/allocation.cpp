@@ -1,4 +1,5 @@
 #include "kernels/conv2d.h"
+#include "kernels/gradient_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
@@ -65,6 +66,8 @@ TEST_CASE("a launch allocates nothing of ours") {
   CHECK(allocations(MaxPool2dForward{}, {{f32({8, 32, 28, 28})}, {f32({8, 32, 14, 14})}}) == 0);
   CHECK(allocations(SoftmaxCrossEntropy{}, {{f32({64, 10}), {DType::i64, {64}, {}}, bytes(sizeof(StepState))},
                                             {f32({64, 10}), bytes(sizeof(ControlBlock))}}) == 0);
+  CHECK(allocations(GradientNorm{.max_norm = 1},
+                    {{f32({100000})}, {bytes(sizeof(StepState)), bytes(sizeof(ControlBlock))}}) == 0);
   CHECK(allocations(AdamUpdate{}, {{f32({100000}), bytes(sizeof(StepState))},
                                    {f32({100000}), f32({100000}), f32({100000})}}) == 0);
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/cpu/loops/loops.h"
 #include "tests/support/catch.h"
@@ -35,6 +36,14 @@ std::vector<float> exact_results(const Loops& table) {
   keep();
   table.add(a.data(), b.data(), out.data(), count);
   keep();
+
+  for (const std::int64_t n : {std::int64_t{5}, count}) {
+    const double sum = table.sum_of_squares(a.data(), n);
+    float halves[2];  // all of the double's bits
+    static_assert(sizeof(halves) == sizeof(sum));
+    std::memcpy(halves, &sum, sizeof(sum));
+    all.insert(all.end(), std::begin(halves), std::end(halves));
+  }
 
   StepState state;
   state.step = 3;

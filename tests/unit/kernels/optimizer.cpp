@@ -42,7 +42,7 @@ StepState state_at(int step) {
 }
 
 template <class Spec>
-Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0) {
+Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0, float scale = 1) {
   const TensorDesc slice{DType::f32, {static_cast<std::int64_t>(count)}, {}};
   KernelIo io{{slice, {DType::u8, {sizeof(StepState)}, {}}}, std::vector<TensorDesc>(1 + states, slice)};
   const auto kernel = prepare(device(), spec, io);
@@ -57,8 +57,10 @@ Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0) {
   const auto bound = kernel->bind(addresses, nullptr);
   const auto stream = device().make_stream();
   for (int step = 1; step <= steps; ++step) {
-    const std::vector<float> new_gradient = gradients_at(step);
+    std::vector<float> new_gradient = gradients_at(step);
+    for (float& g : new_gradient) g /= scale;
     StepState new_state = state_at(step);
+    new_state.gradient_scale = scale;
     new_state.skip_update = skip;
     device().copy_to_device(gradient->data(), new_gradient.data(), gradient->bytes(), *stream);
     device().copy_to_device(state->data(), &new_state, sizeof(new_state), *stream);
@@ -129,6 +131,18 @@ TEST_CASE("adam and adamw follow PyTorch's formula over 20 steps") {
       REQUIRE(static_cast<double>(got.parameter[i]) == Approx(adam_reference(spec, i)).margin(tolerance));
     }
   }
+}
+
+TEST_CASE("gradients are multiplied by StepState's scale before anything else") {
+  constexpr float scale = 0.25F;  // a power of two: the same bits
+  const SgdUpdate decay{.momentum = 0.9, .weight_decay = 0.01};
+  CHECK(run_steps(decay, 1, 0, scale).parameter == run_steps(decay, 1).parameter);
+  CHECK(run_steps(SgdUpdate{}, 0, 0, scale).parameter == run_steps(SgdUpdate{}, 0).parameter);
+  const AdamUpdate adam{.weight_decay = 0.1};
+  const Slices scaled = run_steps(adam, 2, 0, scale);
+  const Slices plain = run_steps(adam, 2);
+  CHECK(scaled.parameter == plain.parameter);
+  CHECK(scaled.second == plain.second);
 }
 
 TEST_CASE("a skipped update changes nothing") {
