@@ -82,6 +82,34 @@ TEST_CASE("the same bits from run to run, and with and without overlap") {
   CHECK(first["final_loss"] == serial["final_loss"]);
 }
 
+TEST_CASE(
+    "clipped gradients: ranks learn what one learns, overlap changes no bit, and a run goes on to the bit") {
+  const Words options =
+      small_images +
+      Words{"--model=simplecnn",      "--samples=480",        "--optimizer=sgd",      "--lr=0.05",
+            "--momentum=0.9",         "--global-batch=32",    "--clip-grad-norm=0.5", "--eval-every=0",
+            "--first-bucket-mb=0.01", "--bucket-cap-mb=0.01", "--checkpoint-every=6"};
+  const Words whole = options + Words{"--max-steps=12"};
+  const TemporaryFolder folder;
+  const auto one = train(1, whole, folder.path() / "1");
+  const auto two = train(2, whole, folder.path() / "2");
+  CHECK(two["final_loss"].get<double>() == Approx(one["final_loss"].get<double>()).epsilon(1e-4));
+  CHECK(largest_difference(folder.path() / "1", folder.path() / "2") < 1e-4);
+  const auto serial = train(2, whole + Words{"--no-overlap"}, folder.path() / "serial");
+  CHECK(two["weights_sha256"] == serial["weights_sha256"]);
+  train(2, options + Words{"--max-steps=6"}, folder.path() / "halves");
+  const auto halves = train(2, whole + Words{"--resume=auto"}, folder.path() / "halves");
+  CHECK(two["weights_sha256"] == halves["weights_sha256"]);
+
+  // The norm in the log is that before clipping, and there is one only then.
+  const auto log = contents(folder.path() / "2" / "log.jsonl");
+  const auto first = nlohmann::json::parse(log.substr(0, log.find('\n')));
+  CHECK(first.at("grad_norm").get<double>() > 0.5);
+  const auto free = train(2, options + Words{"--max-steps=12", "--clip-grad-norm=0"}, folder.path() / "free");
+  CHECK(free["weights_sha256"] != two["weights_sha256"]);
+  CHECK(contents(folder.path() / "free" / "log.jsonl").find("grad_norm") == std::string::npos);
+}
+
 TEST_CASE("several compute threads give the same bits from run to run") {
   const Words options{"--model=convnet", "--dataset=synthetic", "--samples=256", "--threads=2",
                       "--max-steps=8"};

@@ -4,6 +4,7 @@ import torch
 from golden_record import record_all, tensor
 
 STEPS = 20
+CLIP_AT = {"sgd/clipped": 4.0, "adam/clipped": 4.0}  # of a norm about 9
 RECORDED = (1, 2, 20)
 ELEMENTS = 1003
 PARAMETER = {"shape": [ELEMENTS], "scale": 1.0}
@@ -17,11 +18,13 @@ CASES = {
     "sgd/weight_decay": dict(lr=0.1, weight_decay=0.01),
     "sgd/momentum_dampening_decay": dict(lr=0.02, momentum=0.7, dampening=0.1, weight_decay=0.05),
     "sgd/nesterov_decay": dict(lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
+    "sgd/clipped": dict(lr=0.05, momentum=0.9, weight_decay=0.01),
     "adam/default": dict(lr=1e-3),
     "adam/betas": dict(lr=0.01, betas=(0.8, 0.95)),
     "adam/epsilon": dict(lr=0.01, eps=0.1),
     "adam/weight_decay": dict(lr=0.01, weight_decay=0.05),
     "adam/everything": dict(lr=0.02, betas=(0.7, 0.9), eps=1e-4, weight_decay=0.1),
+    "adam/clipped": dict(lr=0.01, weight_decay=0.05, eps=1e-2),
     "adamw/default": dict(lr=1e-3),
     "adamw/weight_decay": dict(lr=0.05, weight_decay=0.3),
     "adamw/no_decay": dict(lr=0.01, weight_decay=0.0),
@@ -40,6 +43,8 @@ def compute(case, dtype):
     results = {}
     for step in range(1, STEPS + 1):
         parameter.grad = tensor(f"{case}/gradient/{step}", GRADIENT).to(dtype)
+        if case in CLIP_AT:
+            torch.nn.utils.clip_grad_norm_([parameter], CLIP_AT[case], norm_type=2)
         optimizer.step()
         if step in RECORDED:
             results[f"parameter/{step}"] = parameter.detach().clone()
@@ -58,5 +63,6 @@ def options_in_force(case):
 def make():
     return [{"name": case, "optimizer": case.split("/")[0], "options": options_in_force(case), "steps": STEPS,
              "parameter": PARAMETER, "gradient": GRADIENT,
+             **({"clip_grad_norm": CLIP_AT[case]} if case in CLIP_AT else {}),
              "outputs": record_all(lambda dtype: compute(case, dtype))}
             for case in CASES]

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "kernels/gradient_norm.h"
 #include "kernels/optimizer.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/kernel_machine.h"
@@ -21,6 +22,7 @@ class OptimizerCase {
         options_(golden.at("options")),
         steps_(golden.at("steps")),
         gradient_(golden.at("gradient").get<InputSpec>()) {
+    clip_grad_norm_ = golden.value("clip_grad_norm", 0.0);
     golden.at("outputs").get_to(wanted_);
     const auto spec = golden.at("parameter").get<InputSpec>();
     add_tensor("parameter", tensor_of(name_ + "/parameter", spec));
@@ -36,9 +38,13 @@ class OptimizerCase {
   void check(const Spec& spec, StateAt state_at) {
     KernelMachine machine(LayoutChoice::plain);
     for (std::int64_t step = 1; step <= steps_; ++step) {
-      const std::vector<HostTensor> inputs{tensor_of(name_ + "/gradient/" + std::to_string(step), gradient_),
-                                           HostTensor::of_struct(state_at(step))};
-      machine.run(spec, inputs, tensors_);
+      const HostTensor gradient = tensor_of(name_ + "/gradient/" + std::to_string(step), gradient_);
+      std::vector<HostTensor> outcome{HostTensor::of_struct(state_at(step)),
+                                      HostTensor::of_struct(kernels::ControlBlock{})};
+      if (clip_grad_norm_ > 0) {
+        machine.run(kernels::GradientNorm{.max_norm = clip_grad_norm_}, std::span(&gradient, 1), outcome);
+      }
+      machine.run(spec, std::vector{gradient, outcome[0]}, tensors_);
       for (std::size_t i = 0; i < names_.size(); ++i) {
         const auto wanted = wanted_.find(key(names_[i], step));
         if (wanted == wanted_.end()) continue;
@@ -67,6 +73,7 @@ class OptimizerCase {
   std::string name_;
   json options_;
   std::int64_t steps_;
+  double clip_grad_norm_ = 0;  ///< 0: not clipped
   InputSpec gradient_;
   std::map<std::string, GoldenTensor> wanted_;
   std::vector<std::string> names_;

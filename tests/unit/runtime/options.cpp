@@ -66,6 +66,7 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
   CHECK(refusal({"--backend", "gloo"}).starts_with("--backend gloo"));
   CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is too small, at least 1");
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
+  CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is too small, at least 0");
   CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");
 }
 
@@ -84,10 +85,11 @@ TEST_CASE("a config file gives the same options; the command line wins") {
   const Options original =
       parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd", "--lr=0.05",
                      "--momentum=0.9", "--nesterov", "--betas=0.8,0.99", "--epochs=3", "--image-shape=3x8x8",
-                     "--drop-last", "--matmul-precision=medium"});
+                     "--drop-last", "--matmul-precision=medium", "--clip-grad-norm=0.5"});
   tests::write_file(file, to_ini(original));
   CHECK(to_ini(parse_options({"--config", file.string()})) == to_ini(original));
   CHECK(parse_options({"--config", file.string(), "--lr", "1"}).optimizer.learning_rate == 1);
+  CHECK(parse_options({"--config", file.string()}).clip_grad_norm == 0.5);
   CHECK(parse_options({"--config", file.string()}).matmul_precision == kernels::MatmulPrecision::medium);
 
   tests::write_file(file, "model = mlp\nepcohs = 3\n");

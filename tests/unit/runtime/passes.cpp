@@ -213,6 +213,9 @@ TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come la
         CHECK(launched == plan.graph.nodes().size());
         CHECK(exchanged == plan.arena.buckets.size());
         break;
+      case Step::Kind::clip:
+        FAIL("nobody has asked for it");
+        break;
     }
   }
   CHECK(updated == plan.arena.buckets.size());
@@ -242,7 +245,8 @@ TEST_CASE("schedule: on streams an update follows its exchange and the last read
         CHECK(ready[step.index] < launched);
         break;
       case Step::Kind::exchange_now:
-        FAIL("nothing occupies the compute stream");
+      case Step::Kind::clip:
+        FAIL("nothing occupies the compute stream, and nobody has asked to clip");
         break;
       case Step::Kind::update:
         CHECK(step.index == updated++);
@@ -254,6 +258,25 @@ TEST_CASE("schedule: on streams an update follows its exchange and the last read
   }
   CHECK(updated == plan.arena.buckets.size());
   CHECK(updated_during_backward > 0);
+}
+
+TEST_CASE("schedule: with clipping the norm follows all exchanges, and all updates follow the norm") {
+  const auto device = kernels::make_cpu_device(1);
+  const ScheduleOptions schedule =
+      GENERATE(ScheduleOptions{}, ScheduleOptions{.overlap = false}, ScheduleOptions{.on_streams = true},
+               ScheduleOptions{.overlap = false, .on_streams = true});
+  PlanRequest request{.buckets = {.first_bytes = 1, .bytes = 1}, .schedule = schedule, .clip_grad_norm = 2};
+  const Plan plan = plan_of(classifier(small_net), *device, request);
+  REQUIRE(plan.gradient_norm != nullptr);
+  CHECK(plan.workspace_bytes >= plan.gradient_norm->workspace_bytes());
+  const auto buckets = static_cast<std::ptrdiff_t>(plan.arena.buckets.size());
+  const auto clip = std::ranges::find(plan.steps, Step::Kind::clip, &Step::kind);
+  REQUIRE(plan.steps.end() - clip == 1 + buckets);
+  CHECK(std::all_of(clip + 1, plan.steps.end(), [](const Step& s) { return s.kind == Step::Kind::update; }));
+  const auto exchanges = [](const Step& s) {
+    return s.kind == Step::Kind::exchange || s.kind == Step::Kind::exchange_now;
+  };
+  CHECK(std::count_if(plan.steps.begin(), clip, exchanges) == buckets);
 }
 
 TEST_CASE("benchmark: choices survive the way to the other ranks") {

@@ -10,13 +10,15 @@ namespace {
 
 TEST_CASE("a training step allocates nothing of ours, and the heap does not grow over 1,000 steps") {
   const std::string name = GENERATE("linear", "mlp", "simplecnn");
+  const double clip_grad_norm = GENERATE(0.0, 1.0);
   const auto device = kernels::make_cpu_device(1);
   const auto communicator = comm::make_communicator({}, {});
   const model::ZooEntry& entry = model::find_model(name, {});
   const model::InputSpec input = entry.wants({});
   const model::OptimizerOptions optimizer;
   std::vector<Plan> plans;
-  plans.push_back(make_plan(entry.make({}, input), input, {.batch_size = 16}, *device, {}));
+  plans.push_back(make_plan(entry.make({}, input), input,
+                            {.batch_size = 16, .clip_grad_norm = clip_grad_norm}, *device, {}));
   ReplicaMemory memory(*device, *communicator, plans, optimizer);
   Executor executor(*device, *communicator, memory, plans, optimizer);
   model::set_step(optimizer, 1, *memory.step_state());
