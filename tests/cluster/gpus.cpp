@@ -37,6 +37,28 @@ TEST_CASE("graphs, overlap and their absence give the same bits on GPUs") {
   CHECK(walked["weights_sha256"] == serial["weights_sha256"]);
 }
 
+TEST_CASE(
+    "clipped gradients: GPUs learn what CPUs learn; graphs, overlap and their absence give the same bits") {
+  const int ranks = GENERATE(1, 2);
+  CAPTURE(ranks);
+  give_gpus(ranks);
+  const Words options =
+      small_images + sgd +
+      Words{"--model=simplecnn", "--batch-size=16", "--max-steps=12", "--clip-grad-norm=0.5"};
+  const TemporaryFolder folder;
+  train(ranks, options + Words{"--device=cpu"}, folder.path() / "cpu");
+  const Words gpu = options + Words{"--device=cuda"};
+  const auto walked = train(ranks, gpu + Words{"--cuda-graph=off"}, folder.path() / "off");
+  check_same_losses(folder.path() / "off", folder.path() / "cpu", 1e-5);
+  const auto replayed = train(ranks, gpu + Words{"--cuda-graph=on"}, folder.path() / "on");
+  const auto serial = train(ranks, gpu + Words{"--cuda-graph=off", "--no-overlap"}, folder.path() / "serial");
+  CHECK(walked["weights_sha256"] == replayed["weights_sha256"]);
+  CHECK(walked["weights_sha256"] == serial["weights_sha256"]);
+  if (ranks == 1) return;
+  train(ranks, gpu + Words{"--backend=host"}, folder.path() / "host");
+  check_same_losses(folder.path() / "host", folder.path() / "cpu", 1e-5);
+}
+
 TEST_CASE("gradients of GPUs that are summed on the host") {
   give_gpus(2);
   const Words options = small_images + sgd + Words{"--model=simplecnn", "--batch-size=16", "--max-steps=10"};
