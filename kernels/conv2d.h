@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.h"
@@ -9,8 +11,18 @@
 
 namespace lockstep::kernels {
 
-/// `automatic` leaves it to the library; the others are what `--benchmark` times.
-enum class ConvAlgorithm { automatic, direct, winograd };
+/// `automatic` leaves it to the library; the others are what `--benchmark` times. On a GPU those are plans,
+/// by the name that the library gives them: it stays where a place in a list moves with the batch.
+struct ConvAlgorithm {
+  enum Kind { automatic, direct, winograd, library_plan };
+
+  ConvAlgorithm(Kind k = automatic) : kind(k) {}
+  explicit ConvAlgorithm(std::string name) : kind(library_plan), plan(std::move(name)) {}
+  bool operator==(const ConvAlgorithm&) const = default;
+
+  Kind kind;
+  std::string plan;  ///< empty but for library_plan
+};
 
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};

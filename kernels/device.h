@@ -13,7 +13,7 @@
 namespace lockstep::kernels {
 
 struct KernelSpec;
-enum class ConvAlgorithm;
+struct ConvAlgorithm;
 
 enum class DeviceKind { cpu, cuda };
 

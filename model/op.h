@@ -49,6 +49,9 @@ class Op {
   virtual std::vector<std::shared_ptr<const Op>> variants(const kernels::Device& device,
                                                           const kernels::KernelIo& io) const;
 
+  /// What it is computed with, without spaces: for a choice among `variants` to name one.
+  virtual std::string algorithm() const { return "automatic"; }
+
   /// The input whose memory output 0 simply is (a view).
   virtual std::optional<std::size_t> view_of() const { return std::nullopt; }
   /// The input that output 0 may overwrite, if nobody reads it later.

@@ -111,6 +111,7 @@ void Trainer::tell_of_resumption() {
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }
+  if (const std::string text = fallback_warning_of(plans_.full_batch()); !text.empty()) spdlog::warn(text);
 }
 
 }  // namespace lockstep::runtime

@@ -37,11 +37,11 @@ struct Operands {
 /// `medium` precision lets the library round factors to bf16 where the processor multiplies them faster;
 /// `high` is `highest`.
 dnnl::primitive_desc_base conv_forward(const Operands& operands, const Conv2dGeometry& geometry,
-                                       ConvAlgorithm algorithm, bool relu, MatmulPrecision precision);
+                                       const ConvAlgorithm& algorithm, bool relu, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_data(const Operands& operands, const Conv2dGeometry& geometry,
-                                             ConvAlgorithm algorithm, MatmulPrecision precision);
+                                             const ConvAlgorithm& algorithm, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_weights(const Operands& operands, const Conv2dGeometry& geometry,
-                                                ConvAlgorithm algorithm, MatmulPrecision precision);
+                                                const ConvAlgorithm& algorithm, MatmulPrecision precision);
 dnnl::primitive_desc_base linear_forward(const Operands& operands, bool relu, MatmulPrecision precision);
 dnnl::primitive_desc_base linear_backward_data(const Operands& operands, MatmulPrecision precision);
 dnnl::primitive_desc_base linear_backward_weights(const Operands& operands, MatmulPrecision precision);

@@ -45,13 +45,14 @@ typename Op::primitive_desc make_backward(const Hint& hint, const dnnl::primitiv
 }
 #endif
 
-dnnl::algorithm algorithm_of(ConvAlgorithm algorithm) {
-  switch (algorithm) {
+dnnl::algorithm algorithm_of(const ConvAlgorithm& algorithm) {
+  switch (algorithm.kind) {
     case ConvAlgorithm::direct:
       return dnnl::algorithm::convolution_direct;
     case ConvAlgorithm::winograd:
       return dnnl::algorithm::convolution_winograd;
     case ConvAlgorithm::automatic:
+    case ConvAlgorithm::library_plan:
       break;
   }
   return dnnl::algorithm::convolution_auto;
@@ -69,7 +70,7 @@ using ConvForward = dnnl::convolution_forward;
 using LinearForward = dnnl::inner_product_forward;
 
 ConvForward::primitive_desc forward(const Operands& t, const Conv2dGeometry& geometry,
-                                    ConvAlgorithm algorithm, const dnnl::primitive_attr& attr) {
+                                    const ConvAlgorithm& algorithm, const dnnl::primitive_attr& attr) {
   const Window w(geometry);
   return make<ConvForward>(attr, prop_kind::forward_training, algorithm_of(algorithm), t.x, t.weights, t.bias,
                            t.y, w.strides, w.dilates, w.padding, w.padding);
@@ -82,12 +83,12 @@ LinearForward::primitive_desc forward(const Operands& t, const dnnl::primitive_a
 }  // namespace
 
 dnnl::primitive_desc_base conv_forward(const Operands& t, const Conv2dGeometry& geometry,
-                                       ConvAlgorithm algorithm, bool relu, MatmulPrecision precision) {
+                                       const ConvAlgorithm& algorithm, bool relu, MatmulPrecision precision) {
   return forward(t, geometry, algorithm, attributes(relu, precision));
 }
 
 dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeometry& geometry,
-                                             ConvAlgorithm algorithm, MatmulPrecision precision) {
+                                             const ConvAlgorithm& algorithm, MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(false, precision);
   return make_backward<dnnl::convolution_backward_data>(forward(t, geometry, ConvAlgorithm::direct, attr),
@@ -96,7 +97,7 @@ dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeom
 }
 
 dnnl::primitive_desc_base conv_backward_weights(const Operands& t, const Conv2dGeometry& geometry,
-                                                ConvAlgorithm algorithm, MatmulPrecision precision) {
+                                                const ConvAlgorithm& algorithm, MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(false, precision);
   return make_backward<dnnl::convolution_backward_weights>(

@@ -42,7 +42,7 @@ void lie_plain(TensorDesc& vector) {
 }
 
 /// What `tensors_of` has not asked: types, layouts, and the algorithm.
-void check_convolution(std::string_view kernel, const ProductTensors& t, ConvAlgorithm algorithm) {
+void check_convolution(std::string_view kernel, const ProductTensors& t, const ConvAlgorithm& algorithm) {
   bool all_plain = true;
   bool all_channels_last = true;
   for (const auto& [name, desc] : {std::pair{"x", &t.x}, {"w", &t.w}, {"y", &t.y}}) {
@@ -55,8 +55,8 @@ void check_convolution(std::string_view kernel, const ProductTensors& t, ConvAlg
         fmt::format("{}: x lies in {}, w in {}, y in {}: all must be channels-last, or all plain", kernel,
                     t.x.layout_or_plain().str(), t.w.layout_or_plain().str(), t.y.layout_or_plain().str()));
   }
-  if (algorithm != ConvAlgorithm::automatic) {
-    throw UsageError(fmt::format("{}: on a GPU the library chooses the algorithm", kernel));
+  if (algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::winograd) {
+    throw UsageError(fmt::format("{}: on a GPU an algorithm is one of the library's plans", kernel));
   }
 }
 
@@ -73,7 +73,22 @@ ConvolutionSpec convolution(Pass pass, const Spec& spec, const ProductTensors& t
           .x = in_one_form(t.x),
           .w = in_one_form(t.w),
           .y = in_one_form(t.y),
-          .precision = gpu_precision(spec.precision)};
+          .precision = gpu_precision(spec.precision),
+          .plan = spec.algorithm.plan};
+}
+
+ConvolutionSpec fused_convolution(const Conv2dForward& spec, const ProductTensors& t) {
+  ConvolutionSpec fused = convolution(Pass::forward, spec, t);
+  fused.bias = spec.bias;
+  fused.relu = spec.relu;
+  return fused;
+}
+
+std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) {
+  std::vector<ConvAlgorithm> found;
+  for (const std::string& plan : plans) found.emplace_back(plan);
+  if (found.empty()) found.push_back(ConvAlgorithm::automatic);
+  return found;
 }
 
 }  // namespace
@@ -98,10 +113,7 @@ void choose_layouts(Cuda, const Conv2dBackwardWeights& spec, KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dForward& spec, const KernelIo& io) {
   const ProductTensors t = tensors_of(spec, io);
   check_convolution("conv2d_forward", t, spec.algorithm);
-  ConvolutionSpec fused = convolution(Pass::forward, spec, t);
-  fused.bias = spec.bias;
-  fused.relu = spec.relu;
-  if (const auto call = prepare_convolution(fused)) {
+  if (const auto call = prepare_convolution(fused_convolution(spec, t))) {
     const auto run = [call, operands = spec.bias ? 4U : 3U](const Addresses& a, cudaStream_t stream) {
       const std::array<void*, 4> all{a.at<void>(0), a.at<void>(1), a.at<void>(2), a.at<void>(3)};
       call->launch(std::span(all).first(operands), a.workspace<void>(), stream);
@@ -142,14 +154,17 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& spec, const KernelIo& io) {
   return cuda_kernel(run, std::max(call->workspace_bytes(), spec.bias ? bias_gradient.workspace_bytes() : 0));
 }
 
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dForward&, const KernelIo&) {
-  return {ConvAlgorithm::automatic};
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dForward& spec, const KernelIo& io) {
+  const ProductTensors t = tensors_of(spec, io);
+  auto plans = convolution_plans(fused_convolution(spec, t));
+  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, spec, t));
+  return as_algorithms(plans);
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData&, const KernelIo&) {
-  return {ConvAlgorithm::automatic};
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& spec, const KernelIo& io) {
+  return as_algorithms(convolution_plans(convolution(Pass::backward_data, spec, tensors_of(spec, io))));
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights&, const KernelIo&) {
-  return {ConvAlgorithm::automatic};
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& spec, const KernelIo& io) {
+  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, spec, tensors_of(spec, io))));
 }
 
 }  // namespace lockstep::kernels

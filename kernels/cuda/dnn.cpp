@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/per_device.h"
@@ -74,9 +75,8 @@ class DnnGraph : public DnnCall {
     tensor->set_output(true);
   }
 
-  /// The first plan of those that the library's heuristic offers which can be built. Empty, or why there is
-  /// none.
-  std::string build(Precision precision) {
+  /// Asks the library's heuristic for plans. Empty, or why there are none.
+  std::string list_plans(Precision precision) {
     using cudnn_frontend::NumericalNote_t;
     // Factors in half types and sums in less than f32 are more than either precision allows.
     std::vector<NumericalNote_t> shunned{NumericalNote_t::NONDETERMINISTIC,
@@ -92,8 +92,31 @@ class DnnGraph : public DnnCall {
     }
     graph_.deselect_numeric_notes(shunned);
     if (auto error = graph_.check_support(handle_->get()); error.is_bad()) return error.get_message();
-    if (auto error = graph_.build_plans(handle_->get()); error.is_bad()) return error.get_message();
     return {};
+  }
+
+  /// The first that can be built. Empty, or why none can.
+  std::string build_first() { return graph_.build_plans(handle_->get()).get_message(); }
+
+  /// The one of that name. Empty, or why it cannot be built.
+  std::string build(const std::string& plan) {
+    for (std::int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
+      if (name_of(i) == plan) return graph_.build_plan_at_index(handle_->get(), i).get_message();
+    }
+    return fmt::format("its heuristic does not offer the plan {}", plan);
+  }
+
+  /// Of those that can be built, with no more workspace than is given.
+  std::vector<std::string> plans(std::size_t count, std::size_t workspace_bytes) {
+    graph_.deselect_workspace_greater_than(static_cast<std::int64_t>(workspace_bytes));
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < graph_.get_execution_plan_count() && names.size() < count; ++i) {
+      std::string name = name_of(i);
+      // The heuristic's two modes may offer the same.
+      if (std::ranges::find(names, name) != names.end()) continue;
+      if (graph_.build_plan_at_index(handle_->get(), i).is_good()) names.push_back(std::move(name));
+    }
+    return names;
   }
 
   std::size_t workspace_bytes() const override {
@@ -111,6 +134,15 @@ class DnnGraph : public DnnCall {
   }
 
  private:
+  /// Engine and settings: the same wherever the library offers it.
+  std::string name_of(std::int64_t plan) const {
+    std::string name;
+    if (auto error = graph_.get_plan_name_at_index(plan, name); error.is_bad()) {
+      throw DeviceError(fmt::format("cuDNN: cannot name a plan: {}", error.get_message()));
+    }
+    return name;
+  }
+
   void describe(const TensorPtr& tensor, const TensorDesc& desc) {
     tensor->set_uid(++operands_)
         .set_dim(vector_of(desc.shape))
@@ -165,10 +197,8 @@ void add_backward_weights(DnnGraph& call, const ConvolutionSpec& spec) {
   call.output(call.pattern().conv_wgrad(dy, x, window<Attributes>(spec.geometry)), spec.w);
 }
 
-}  // namespace
-
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
-  const auto call = std::make_shared<DnnGraph>(spec.x.dtype);
+std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
+  auto call = std::make_shared<DnnGraph>(spec.x.dtype);
   switch (spec.pass) {
     case Pass::forward:
       add_forward(*call, spec);
@@ -180,7 +210,21 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
       add_backward_weights(*call, spec);
       break;
   }
-  std::string obstacle = call->build(spec.precision);
+  return call;
+}
+
+}  // namespace
+
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
+  const auto call = graph_of(spec);
+  if (!call->list_plans(spec.precision).empty()) return {};
+  return call->plans(offered_plans, offered_workspace_bytes);
+}
+
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
+  const auto call = graph_of(spec);
+  std::string obstacle = call->list_plans(spec.precision);
+  if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);
   if (obstacle.empty()) return call;
   if (spec.bias || spec.relu) return nullptr;
   obstacle.resize(std::min(obstacle.find('\n'), obstacle.size()));  // then follows a word on each engine

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/conv2d.h"
 #include "kernels/cuda/precision.h"
@@ -34,11 +35,22 @@ struct ConvolutionSpec {
   bool bias = false;
   bool relu = false;
   Precision precision = Precision::ieee;
+  std::string plan;  ///< by the library's name for it; empty: the first that its heuristic offers
 };
 
 /// For the current device. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan
-/// for this with bias or relu; DeviceError if it has none for the bare convolution.
+/// (none of that name) for this with bias or relu; DeviceError if it has none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec);
+
+/// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: at most
+/// `offered_plans`, all deterministic, with no more workspace than `offered_workspace_bytes`. Empty where
+/// `prepare_convolution` gives null.
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec);
+
+/// Few enough to be timed in a moment. The workspace, which all kernels of a step share, is what cuDNN's
+/// heuristic seldom exceeds and every GPU has.
+inline constexpr std::size_t offered_plans = 8;
+inline constexpr std::size_t offered_workspace_bytes = std::size_t{256} << 20;
 
 /// The library behind it with its version, which its bits depend on.
 std::string dnn_library();

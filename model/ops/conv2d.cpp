@@ -18,16 +18,23 @@ double multiply_adds(const Shape& y, const Shape& w) {
   return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements(1));
 }
 
-std::string algorithm_suffix(kernels::ConvAlgorithm algorithm) {
-  switch (algorithm) {
+std::string name_of(const kernels::ConvAlgorithm& algorithm) {
+  switch (algorithm.kind) {
     case kernels::ConvAlgorithm::direct:
-      return " direct";
+      return "direct";
     case kernels::ConvAlgorithm::winograd:
-      return " winograd";
+      return "winograd";
+    case kernels::ConvAlgorithm::library_plan:
+      return algorithm.plan;
     case kernels::ConvAlgorithm::automatic:
       break;
   }
-  return {};
+  return "automatic";
+}
+
+/// For the printed plan.
+std::string attribute_of(const kernels::ConvAlgorithm& algorithm) {
+  return algorithm == kernels::ConvAlgorithm::automatic ? std::string() : name_of(algorithm);
 }
 
 /// `make(spec)` for each algorithm of the device but the one in use.
@@ -35,7 +42,7 @@ template <class Spec, class Make>
 std::vector<OpPtr> other_algorithms(const kernels::Device& device, const Spec& spec,
                                     const kernels::KernelIo& io, Make make) {
   std::vector<OpPtr> ops;
-  for (const kernels::ConvAlgorithm algorithm : kernels::algorithms(device, spec, io)) {
+  for (const kernels::ConvAlgorithm& algorithm : kernels::algorithms(device, spec, io)) {
     if (algorithm == spec.algorithm) continue;
     Spec other = spec;
     other.algorithm = algorithm;
@@ -53,7 +60,7 @@ std::string Conv2d::attributes() const {
   if (g.padding[0] != 0 || g.padding[1] != 0) text += fmt::format(" pad {}x{}", g.padding[0], g.padding[1]);
   if (g.groups != 1) text += fmt::format(" groups {}", g.groups);
   if (spec().relu) text += " +relu";
-  text += algorithm_suffix(spec().algorithm);
+  if (const std::string chosen = attribute_of(spec().algorithm); !chosen.empty()) text += " " + chosen;
   return text.empty() ? text : text.substr(1);
 }
 
@@ -98,9 +105,12 @@ std::vector<OpPtr> Conv2d::variants(const kernels::Device& device, const kernels
   return other_algorithms(device, spec(), io, [](const auto& s) { return std::make_shared<Conv2d>(s); });
 }
 
+std::string Conv2d::algorithm() const {
+  return name_of(spec().algorithm);
+}
+
 std::string Conv2dBackwardData::attributes() const {
-  const std::string suffix = algorithm_suffix(spec().algorithm);
-  return suffix.empty() ? suffix : suffix.substr(1);
+  return attribute_of(spec().algorithm);
 }
 
 std::vector<ValueType> Conv2dBackwardData::infer(std::span<const ValueType> inputs) const {
@@ -117,9 +127,12 @@ std::vector<OpPtr> Conv2dBackwardData::variants(const kernels::Device& device,
                           [this](const auto& s) { return std::make_shared<Conv2dBackwardData>(s, dx_); });
 }
 
+std::string Conv2dBackwardData::algorithm() const {
+  return name_of(spec().algorithm);
+}
+
 std::string Conv2dBackwardWeights::attributes() const {
-  const std::string suffix = algorithm_suffix(spec().algorithm);
-  return suffix.empty() ? suffix : suffix.substr(1);
+  return attribute_of(spec().algorithm);
 }
 
 std::vector<ValueType> Conv2dBackwardWeights::infer(std::span<const ValueType> inputs) const {
@@ -136,6 +149,10 @@ std::vector<OpPtr> Conv2dBackwardWeights::variants(const kernels::Device& device
                                                    const kernels::KernelIo& io) const {
   return other_algorithms(device, spec(), io,
                           [this](const auto& s) { return std::make_shared<Conv2dBackwardWeights>(s, dw_); });
+}
+
+std::string Conv2dBackwardWeights::algorithm() const {
+  return name_of(spec().algorithm);
 }
 
 }  // namespace lockstep::model

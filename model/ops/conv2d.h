@@ -15,6 +15,7 @@ class Conv2d : public LayoutKernelOp<kernels::Conv2dForward> {
   void differentiate(Backward& backward) const override;
   double flops(std::span<const ValueType> inputs, std::span<const ValueType> outputs) const override;
   std::vector<OpPtr> variants(const kernels::Device& device, const kernels::KernelIo& io) const override;
+  std::string algorithm() const override;
 };
 
 /// inputs dy, w; the op knows the shape of dx.
@@ -26,6 +27,7 @@ class Conv2dBackwardData : public LayoutKernelOp<kernels::Conv2dBackwardData> {
   std::vector<ValueType> infer(std::span<const ValueType> inputs) const override;
   double flops(std::span<const ValueType> inputs, std::span<const ValueType> outputs) const override;
   std::vector<OpPtr> variants(const kernels::Device& device, const kernels::KernelIo& io) const override;
+  std::string algorithm() const override;
 
  private:
   Shape dx_;
@@ -41,6 +43,7 @@ class Conv2dBackwardWeights : public LayoutKernelOp<kernels::Conv2dBackwardWeigh
   std::vector<ValueType> infer(std::span<const ValueType> inputs) const override;
   double flops(std::span<const ValueType> inputs, std::span<const ValueType> outputs) const override;
   std::vector<OpPtr> variants(const kernels::Device& device, const kernels::KernelIo& io) const override;
+  std::string algorithm() const override;
 
  private:
   Shape dw_;

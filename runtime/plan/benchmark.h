@@ -5,8 +5,7 @@
 namespace lockstep::runtime {
 
 /// `--benchmark`: times every op of the plan that the device can compute in several ways, on scratch memory,
-/// and returns the fastest of each (best of a few launches). The counterpart of cudnn.benchmark, on the CPU
-/// too.
+/// and returns the fastest of each (best of a few tries). The counterpart of cudnn.benchmark, on the CPU too.
 AlgorithmChoices benchmark_algorithms(const Plan& plan, kernels::Device& device);
 
 /// As text, to be sent to the other ranks.

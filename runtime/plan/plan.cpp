@@ -13,13 +13,22 @@
 namespace lockstep::runtime {
 namespace {
 
-void apply_choices(model::Graph& graph, const kernels::Device& device, const AlgorithmChoices& choices) {
+/// Those that the device does not offer.
+std::vector<std::string> apply_choices(model::Graph& graph, const kernels::Device& device,
+                                       const AlgorithmChoices& choices) {
+  std::vector<std::string> not_offered;
   for (model::Node& node : graph.nodes()) {
     const auto choice = choices.find(node.layer + " " + node.op->name());
-    if (choice == choices.end() || choice->second == 0) continue;
+    if (choice == choices.end() || choice->second == node.op->algorithm()) continue;
     const std::vector<model::OpPtr> variants = node.op->variants(device, graph.io(node));
-    if (choice->second <= variants.size()) node.op = variants[choice->second - 1];
+    const auto chosen =
+        std::ranges::find(variants, choice->second, [](const auto& v) { return v->algorithm(); });
+    if (chosen == variants.end())
+      not_offered.push_back(choice->first + ": " + choice->second);
+    else
+      node.op = *chosen;
   }
+  return not_offered;
 }
 
 void prepare_kernels(Plan& plan, const kernels::Device& device) {
@@ -68,7 +77,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   fuse(plan.graph);
   set_matmul_precision(plan.graph, decisions.matmul_precision);
   settle_layouts(plan.graph, device, decisions.parameter_layouts);
-  apply_choices(plan.graph, device, decisions.algorithms);
+  plan.choices_not_offered = apply_choices(plan.graph, device, decisions.algorithms);
   if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   prepare_kernels(plan, device);

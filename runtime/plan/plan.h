@@ -19,9 +19,8 @@ namespace lockstep::runtime {
 
 enum class Mode { train, evaluate };
 
-/// What `--benchmark` chose, by "layer op": the position among the op itself (0) and its variants. Rank 0
-/// measures, all ranks apply.
-using AlgorithmChoices = std::map<std::string, std::size_t>;
+/// What `--benchmark` chose, by "layer op": the name of its algorithm. Rank 0 measures, all ranks apply.
+using AlgorithmChoices = std::map<std::string, std::string>;
 
 /// What a run decides once, and every plan of it follows.
 struct RunDecisions {
@@ -50,6 +49,8 @@ struct Plan {
   ActivationPlan activations;
   std::size_t workspace_bytes = 0;
   std::vector<Step> steps;
+  /// "layer op: algorithm" of choices that the device does not offer, so that the library's own is taken.
+  std::vector<std::string> choices_not_offered;
   std::vector<std::string> warnings;  ///< what makes the model slower on this device than it need be
 
   std::size_t input_bytes() const;

@@ -62,6 +62,13 @@ std::string warning_of(const Plan& plan) {
                      fmt::join(plan.warnings, ", "));
 }
 
+std::string fallback_warning_of(const Plan& plan) {
+  if (plan.choices_not_offered.empty()) return {};
+  return fmt::format(
+      "the library does not offer here what an earlier --benchmark chose; it takes its own choice for {}",
+      fmt::join(plan.choices_not_offered, ", "));
+}
+
 std::string to_text(const Plan& plan, const MemoryNeed& need) {
   double flops = 0;
   for (const model::Node& node : plan.graph.nodes()) flops += flops_of(plan.graph, node);

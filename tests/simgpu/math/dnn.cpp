@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -55,7 +57,16 @@ struct Plan {
   std::vector<Operand> operands;
 };
 
-Plan plan_for_any_layout(const ConvolutionSpec& spec) {
+/// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess.
+struct NamedPlan {
+  std::string_view name;
+  ConvAlgorithm::Kind algorithm;
+};
+constexpr std::array named_plans{NamedPlan{"eng0_automatic", ConvAlgorithm::automatic},
+                                 NamedPlan{"eng1_direct", ConvAlgorithm::direct},
+                                 NamedPlan{"eng2_winograd", ConvAlgorithm::winograd}};
+
+Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
   const TensorDesc bias{spec.y.dtype, {spec.y.shape[1]}, {}};
   const dnnl::memory::desc x = strided(spec.x);
@@ -67,26 +78,23 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec) {
       spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
   switch (spec.pass) {
     case Pass::backward_data:
-      return {
-          onednn::conv_backward_data(any, spec.geometry, ConvAlgorithm::automatic, MatmulPrecision::highest),
-          {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
+      return {onednn::conv_backward_data(any, spec.geometry, algorithm, MatmulPrecision::highest),
+              {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
     case Pass::backward_weights:
-      return {onednn::conv_backward_weights(any, spec.geometry, ConvAlgorithm::automatic,
-                                            MatmulPrecision::highest),
+      return {onednn::conv_backward_weights(any, spec.geometry, algorithm, MatmulPrecision::highest),
               {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, weights, true}}};
     case Pass::forward:
       break;
   }
-  Plan plan{
-      onednn::conv_forward(any, spec.geometry, ConvAlgorithm::automatic, spec.relu, MatmulPrecision::highest),
-      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
+  Plan plan{onednn::conv_forward(any, spec.geometry, algorithm, spec.relu, MatmulPrecision::highest),
+            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
   plan.operands.push_back({DNNL_ARG_DST, y, true});
   return plan;
 }
 
-Plan plan_of(const ConvolutionSpec& spec) {
-  Plan plan = plan_for_any_layout(spec);
+Plan plan_of(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
+  Plan plan = plan_for_any_layout(spec, algorithm);
   for (Operand& operand : plan.operands) {
     operand.wanted = plan.primitive.query_md(dnnl::query::exec_arg_md, operand.argument);
     operand.rounded =
@@ -172,15 +180,45 @@ class SimulatedConvolution : public DnnCall {
   dnnl::memory::desc scratchpad_;
 };
 
+/// As of a real library, it lacks fused plans for some shapes.
+bool lacks_plans(const ConvolutionSpec& spec) {
+  return (spec.bias || spec.relu) && spec.geometry.groups > 1;
+}
+
+bool offers(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
+  try {
+    plan_of(spec, algorithm);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
-  // As a real library would, it lacks fused plans for some shapes.
-  if ((spec.bias || spec.relu) && spec.geometry.groups > 1) return nullptr;
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
+  if (lacks_plans(spec)) return {};
   require_one_form(spec);
   const simgpu::OneThread guard;
+  std::vector<std::string> names;
+  for (const NamedPlan& plan : named_plans) {
+    if (offers(spec, plan.algorithm)) names.emplace_back(plan.name);
+  }
+  return names;
+}
+
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
+  if (lacks_plans(spec)) return nullptr;
+  require_one_form(spec);
+  const auto named =
+      spec.plan.empty() ? named_plans.begin() : std::ranges::find(named_plans, spec.plan, &NamedPlan::name);
+  if (named == named_plans.end()) {
+    if (spec.bias || spec.relu) return nullptr;
+    throw DeviceError(fmt::format("oneDNN for cuDNN has no plan {}", spec.plan));
+  }
+  const simgpu::OneThread guard;
   try {
-    return std::make_shared<SimulatedConvolution>(plan_of(spec));
+    return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm));
   } catch (const dnnl::error& error) {
     throw DeviceError(fmt::format("oneDNN cannot compute a convolution of x {} and w {}: {}",
                                   spec.x.shape.str(), spec.w.shape.str(), error.what()));

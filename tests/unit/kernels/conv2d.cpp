@@ -91,15 +91,39 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
   }
 }
 
-TEST_CASE("every algorithm that is offered computes the same") {
-  const Case c{{3, 16, 12, 12}, {32, 16, 3, 3}, {.padding = {1, 1}}};
+TEST_CASE("every algorithm that is offered computes what the library's own choice does") {
+  const Case c = GENERATE(Case{{3, 16, 12, 12}, {32, 16, 3, 3}, {.padding = {1, 1}}},
+                          Case{{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}});
   const Problem p = make_problem(c);
-  const KernelIo io = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
-  const auto offered = algorithms(device(), Conv2dForward{c.geometry}, io);
-  CHECK(!offered.empty());
-  for (const ConvAlgorithm algorithm : offered) {
-    const Conv2dForward spec{c.geometry, true, false, algorithm};
-    require_close(run(spec, {p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen)[0], p.y,
-                  tolerance(static_cast<double>(c.w.elements(1)), algorithm));
+  const auto check = [](auto spec, const std::vector<Values>& inputs, const std::vector<Shape>& outputs,
+                        double terms) {
+    KernelIo io = make_io(inputs, outputs, Layouts::chosen);
+    choose_layouts(device(), spec, io);
+    const auto offered = algorithms(device(), spec, io);
+    CHECK(offered.size() >= (device().kind() == DeviceKind::cuda ? 2U : 1U));
+    const auto wanted = run_prepared(prepare(device(), spec, io), io, inputs);
+    for (const ConvAlgorithm& algorithm : offered) {
+      CAPTURE(algorithm.kind, algorithm.plan);
+      spec.algorithm = algorithm;
+      const auto got = run_prepared(prepare(device(), spec, io), io, inputs);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        require_close(got[i], wanted[i], tolerance(terms, ConvAlgorithm::automatic));
+    }
+  };
+  const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
+  for (const bool with_relu : {false, true}) {
+    check(Conv2dForward{c.geometry, true, with_relu}, {p.x, p.w, p.b}, {p.y.shape},
+          static_cast<double>(c.w.elements(1)));
   }
+  check(Conv2dBackwardData{c.geometry}, {p.dy, p.w}, {c.x}, static_cast<double>(c.w.elements()));
+  check(Conv2dBackwardWeights{c.geometry}, {p.x, p.dy}, {c.w, {c.w[0]}}, pixels);
+}
+
+TEST_CASE("a plan that the library does not have is refused by its name") {
+  if (device().kind() != DeviceKind::cuda) return;
+  KernelIo io =
+      make_io(std::vector<Values>(2, random_values({2, 4, 3, 3}, 1)), {{2, 2, 1, 1}}, Layouts::chosen);
+  const Conv2dForward spec{.bias = false, .algorithm = ConvAlgorithm("eng99")};
+  choose_layouts(device(), spec, io);
+  CHECK_THROWS_WITH(prepare(device(), spec, io), lockstep::tests::contains("eng99"));
 }

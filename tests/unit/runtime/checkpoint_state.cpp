@@ -28,7 +28,7 @@ RunState state_at(std::int64_t step) {
           .time = 1700000000.125,
           .settings = {{"ranks", "2"}, {"--lr", "0.1"}},
           .machine = {{"threads", "4"}},
-          .algorithms = {{"conv1 conv2d", 1}}};
+          .algorithms = {{"conv1 conv2d", "winograd"}}};
 }
 
 void add(const CheckpointShelf& shelf, std::int64_t step) {

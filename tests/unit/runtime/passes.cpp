@@ -3,7 +3,6 @@
 #include "kernels/base/error.h"
 #include "model/model.h"
 #include "model/zoo/zoo.h"
-#include "runtime/plan/benchmark.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
@@ -277,22 +276,6 @@ TEST_CASE("schedule: with clipping the norm follows all exchanges, and all updat
     return s.kind == Step::Kind::exchange || s.kind == Step::Kind::exchange_now;
   };
   CHECK(std::count_if(plan.steps.begin(), clip, exchanges) == buckets);
-}
-
-TEST_CASE("benchmark: choices survive the way to the other ranks") {
-  const AlgorithmChoices choices{{"conv1 conv2d", 1}, {"conv1 conv2d_backward_weights", 0}};
-  CHECK(choices_from_text(to_text(choices)) == choices);
-  CHECK(choices_from_text("").empty());
-}
-
-TEST_CASE("benchmark: gives each op with a choice one of its algorithms, and the plan uses it") {
-  const auto device = kernels::make_cpu_device(1);
-  const Plan plan = plan_of(classifier(small_net), *device);
-  const AlgorithmChoices choices = benchmark_algorithms(plan, *device);
-  for (const auto& [key, choice] : choices) CHECK(key.find("conv") != std::string::npos);
-  const Plan chosen = make_plan(classifier(small_net), images, plan.request, *device,
-                                {.parameter_layouts = parameter_layouts(plan.graph), .algorithms = choices});
-  CHECK(chosen.graph.nodes().size() == plan.graph.nodes().size());
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+#include "runtime/plan/benchmark.h"
+
+#include <algorithm>
+
+#include "model/zoo/zoo.h"
+#include "runtime/plan/print.h"
+#include "tests/support/catch.h"
+#include "tests/support/device_under_test.h"
+
+namespace lockstep::runtime {
+namespace {
+
+const model::InputSpec images{.shape = {3, 8, 8}, .num_classes = 10};
+
+model::Model two_convolutions() {
+  const auto forward = [](model::Tensor x) {
+    x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
+    return linear(conv2d(x, "conv2", {.out_channels = 4, .kernel = 3}), "fc", 10);
+  };
+  return {.name = "test", .forward = forward};
+}
+
+Plan plan_with(const AlgorithmChoices& choices, const kernels::Device& device) {
+  PlanRequest request{.batch_size = 4, .buckets = {}, .schedule = {}};
+  request.schedule.exchange = true;
+  return make_plan(two_convolutions(), images, request, device,
+                   {.parameter_layouts = {}, .algorithms = choices});
+}
+
+const std::vector<std::string> timed{"conv1 conv2d", "conv1 conv2d_backward_weights", "conv2 conv2d",
+                                     "conv2 conv2d_backward_data", "conv2 conv2d_backward_weights"};
+
+const model::Node& node_of(const Plan& plan, const std::string& key) {
+  const auto& nodes = plan.graph.nodes();
+  return *std::ranges::find(nodes, key, [](const model::Node& n) { return n.layer + " " + n.op->name(); });
+}
+
+std::string algorithm_in(const Plan& plan, const std::string& key) {
+  return node_of(plan, key).op->algorithm();
+}
+
+TEST_CASE("benchmark: choices survive the way to the other ranks") {
+  const AlgorithmChoices choices{{"conv1 conv2d", "winograd"},
+                                 {"conv1 conv2d_backward_weights", "eng1_k2=3"}};
+  CHECK(choices_from_text(to_text(choices)) == choices);
+  CHECK(choices_from_text("").empty());
+}
+
+TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan uses it") {
+  const auto device = tests::make_device_under_test(1);
+  const AlgorithmChoices choices = benchmark_algorithms(plan_with({}, *device), *device);
+  REQUIRE(choices.size() == timed.size());
+  const Plan chosen = plan_with(choices, *device);
+  CHECK(chosen.choices_not_offered.empty());
+  for (const std::string& key : timed) {
+    INFO(key);
+    CHECK(algorithm_in(chosen, key) == choices.at(key));
+  }
+}
+
+TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name") {
+  const auto device = tests::make_device_under_test(1);
+  const Plan plan = plan_with({}, *device);
+  for (const std::string& key : timed) {
+    INFO(key);
+    CHECK(algorithm_in(plan, key) == "automatic");
+    const model::Node& node = node_of(plan, key);
+    const auto offered = node.op->variants(*device, plan.graph.io(node));
+    CHECK(offered.size() >= (device->kind() == kernels::DeviceKind::cuda ? 2U : 1U));
+    for (const model::OpPtr& op : offered) {
+      const Plan other = plan_with({{key, op->algorithm()}}, *device);
+      CHECK(algorithm_in(other, key) == op->algorithm());
+      CHECK(other.choices_not_offered.empty());
+    }
+  }
+}
+
+TEST_CASE("benchmark: in place of what is not offered the library chooses, and one warning says so") {
+  const auto device = tests::make_device_under_test(1);
+  const Plan plan =
+      plan_with({{"conv1 conv2d", "eng99_k1=0"}, {"conv2 conv2d_backward_data", "eng98"}}, *device);
+  CHECK(algorithm_in(plan, "conv1 conv2d") == "automatic");
+  CHECK(algorithm_in(plan, "conv2 conv2d_backward_data") == "automatic");
+  const std::string wanted = "conv1 conv2d: eng99_k1=0, conv2 conv2d_backward_data: eng98";
+  CHECK(fallback_warning_of(plan).find(wanted) != std::string::npos);
+  CHECK(fallback_warning_of(plan).find('\n') == std::string::npos);
+  CHECK(fallback_warning_of(plan_with({}, *device)).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
