@@ -1,0 +1,69 @@
+#include "kernels/base/sha256.h"
+#include "tests/cluster/gpus.h"
+
+namespace lockstep::tests {
+namespace {
+
+const Words options =
+    small_images + sgd + Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--checkpoint-every=6"};
+
+nlohmann::json state_in(const std::filesystem::path& run_dir) {
+  return nlohmann::json::parse(contents(run_dir / "checkpoints/latest/state.json"));
+}
+
+/// As if the run had been made with `algorithm` for every op.
+void replace_choices(const std::filesystem::path& run_dir, const std::string& algorithm) {
+  const auto checkpoint = run_dir / "checkpoints/latest";
+  auto state = state_in(run_dir);
+  for (auto& choice : state["algorithms"]) choice = algorithm;
+  const std::string text = state.dump(2);
+  write_file(checkpoint / "state.json", text);
+  auto manifest = nlohmann::json::parse(contents(checkpoint / "manifest.json"));
+  manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", Sha256().update(text).hex()}};
+  write_file(checkpoint / "manifest.json", manifest.dump(2));
+}
+
+}  // namespace
+
+TEST_CASE("plans that were timed on one GPU are those of all, and of what goes on after a checkpoint") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const auto timed = folder.path() / "timed";
+  train(2, options + Words{"--max-steps=6", "--benchmark"}, timed);
+  const auto choices = state_in(timed)["algorithms"];
+  CHECK(choices.size() == 5);
+  for (const auto& [op, algorithm] : choices.items()) CHECK(op.find("conv2d") != std::string::npos);
+
+  const auto again = folder.path() / "again";
+  std::filesystem::copy(
+      timed, again, std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  const Words further{"--max-steps=12", "--resume=auto"};
+  const auto a = train(2, options + further, timed);
+  const auto b = train(2, options + further + Words{"--benchmark"}, again);
+  CHECK(a["weights_sha256"] == b["weights_sha256"]);
+  CHECK(state_in(timed)["algorithms"] == choices);
+  CHECK(state_in(again)["algorithms"] == choices);
+  train(2, options + Words{"--max-steps=12"}, folder.path() / "untimed");
+  check_same_losses(timed, folder.path() / "untimed", 1e-4);
+}
+
+TEST_CASE("a plan that is named by a checkpoint is taken if it is offered; else one warning tells") {
+  const bool offered = GENERATE(true, false);
+  const std::string plan = offered ? "eng1_direct" : "eng99_gone";
+  CAPTURE(plan);
+  give_gpus(2);
+  const TemporaryFolder folder;
+  train(2, options + Words{"--max-steps=6", "--benchmark"}, folder.path());
+  replace_choices(folder.path(), plan);
+  Program run(trainer_words(
+      2, options + Words{"--max-steps=12", "--resume=auto", "--run-dir", folder.path().string()}));
+  REQUIRE(run.wait_for_end() == 0);
+  CAPTURE(run.output());
+  const std::string warning = "does not offer here";
+  const std::size_t first = run.output().find(warning);
+  CHECK((first == std::string::npos) == offered);
+  if (!offered) CHECK(run.output().find(warning, first + 1) == std::string::npos);
+  for (const auto& choice : state_in(folder.path())["algorithms"]) CHECK(choice == plan);
+}
+
+}  // namespace lockstep::tests
