@@ -37,7 +37,8 @@ void check_plain(std::string_view kernel, std::string_view name, const TensorDes
 
 void check_strided(std::string_view kernel, std::string_view name, const TensorDesc& desc) {
   if (!desc.layout || desc.layout->blocks.empty()) return;
-  throw UsageError(fmt::format("{}: {} lies in {}, must not lie in blocks", kernel, name, desc.layout->str()));
+  throw UsageError(
+      fmt::format("{}: {} lies in {}, must not lie in blocks", kernel, name, desc.layout->str()));
 }
 
 }  // namespace lockstep::kernels

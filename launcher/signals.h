@@ -8,8 +8,8 @@
 namespace lockstep::launcher {
 
 /// The signals that launch acts on, blocked and read from a descriptor. One that was ignored when launch
-/// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the last
-/// rank's ending must not replace its exit code.
+/// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the
+/// last rank's ending must not replace its exit code.
 class Signals {
  public:
   /// `passed_on` and SIGCHLD.

@@ -21,8 +21,9 @@ std::string describe(const OptimizerOptions& o) {
     return fmt::format("sgd lr={} momentum={} dampening={} nesterov={} weight_decay={}", o.learning_rate,
                        o.momentum, o.dampening, o.nesterov, o.weight_decay);
   }
-  return fmt::format("{} lr={} betas={},{} eps={} weight_decay={}", o.kind == OptimizerKind::adam ? "adam" : "adamw",
-                     o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay);
+  return fmt::format("{} lr={} betas={},{} eps={} weight_decay={}",
+                     o.kind == OptimizerKind::adam ? "adam" : "adamw", o.learning_rate, o.beta1, o.beta2,
+                     o.epsilon, o.weight_decay);
 }
 
 kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,

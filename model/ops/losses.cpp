@@ -37,14 +37,18 @@ std::vector<ValueType> SoftmaxCrossEntropy::infer(std::span<const ValueType> inp
   return {inputs[0], control_type()};
 }
 
-void SoftmaxCrossEntropy::differentiate(Backward& backward) const { backward.contribute(0, backward.output()); }
+void SoftmaxCrossEntropy::differentiate(Backward& backward) const {
+  backward.contribute(0, backward.output());
+}
 
 std::vector<ValueType> MeanSquaredError::infer(std::span<const ValueType> inputs) const {
   check_value_targets(inputs[0], inputs[1]);
   return {inputs[0], control_type()};
 }
 
-void MeanSquaredError::differentiate(Backward& backward) const { backward.contribute(0, backward.output()); }
+void MeanSquaredError::differentiate(Backward& backward) const {
+  backward.contribute(0, backward.output());
+}
 
 std::vector<ValueType> SoftmaxCrossEntropyEval::infer(std::span<const ValueType> inputs) const {
   check_class_targets(inputs[0].shape, inputs[1]);

@@ -150,8 +150,8 @@ TEST_CASE("what is left behind is told when the process ends") {
              contains("12 bytes of pinned memory"));
 }
 
-// The next two are programs for the test after them, which starts each in a process of its own and expects their exit
-// codes: the first of them fails by design, so neither runs by itself.
+// The next two are programs for the test after them, which starts each in a process of its own and expects
+// their exit codes: the first of them fails by design, so neither runs by itself.
 TEST_CASE("leaves a stream behind", "[.]") {
   make_stream();
 }
