@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cudnn_frontend.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/dnn.h"
+
+namespace lockstep::kernels {
+
+class DnnHandle;
+
+/// A pattern of operations and the plan of cuDNN's that computes it as a whole. Operands are numbered in the
+/// order in which they are added.
+class DnnGraph : public DnnCall {
+ public:
+  using TensorPtr = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
+
+  /// All operands are of this type; what lies between operations is f32.
+  explicit DnnGraph(DType dtype);
+
+  cudnn_frontend::graph::Graph& pattern() { return graph_; }
+  TensorPtr input(const TensorDesc& desc);
+  void output(const TensorPtr& tensor, const TensorDesc& desc);
+
+  /// Asks the library's heuristic for plans. Empty, or why there are none.
+  std::string list_plans(Precision precision);
+  /// The first that can be built. Empty, or why none can.
+  std::string build_first();
+  /// The one of that name. Empty, or why it cannot be built.
+  std::string build(const std::string& plan);
+  /// Names of those that can be built, with no more workspace than is given.
+  std::vector<std::string> plans(std::size_t count, std::size_t workspace_bytes);
+
+  std::size_t workspace_bytes() const override;
+  void launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const override;
+
+ private:
+  std::string name_of(std::int64_t plan) const;
+  void describe(const TensorPtr& tensor, const TensorDesc& desc);
+
+  std::shared_ptr<DnnHandle> handle_;
+  cudnn_frontend::graph::Graph graph_;
+  std::int64_t operands_ = 0;
+};
+
+}  // namespace lockstep::kernels
