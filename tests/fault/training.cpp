@@ -1,7 +1,9 @@
 #include "tests/support/training.h"
 
+#include <array>
 #include <csignal>
 
+#include "kernels/base/safetensors.h"
 #include "tests/support/full_disk.h"
 
 namespace lockstep::tests {
@@ -120,6 +122,28 @@ TEST_CASE("a loss that is no number: 6, with the step") {
                        "--max-steps=50", "--eval-every=0", "--run-dir", (folder.path() / "run").string()},
                       6),
              contains("not finite at step"));
+}
+
+SafetensorsFile::Tensor filled(const std::string& name, std::span<const float> values, Shape shape) {
+  return {.name = name, .dtype = DType::f32, .shape = std::move(shape), .bytes = std::as_bytes(values)};
+}
+
+TEST_CASE("with clipping, gradients that are no numbers: 6, though the loss is one") {
+  const TemporaryFolder folder;
+  const std::filesystem::path data = folder.path() / "data.safetensors";
+  const std::filesystem::path weights = folder.path() / "weights.safetensors";
+  std::array<float, 40> inputs;
+  inputs.fill(1e38F);
+  const std::array<float, 4> targets{1e10F, 1e10F, 1e10F, 1e10F};
+  const std::array<float, 10> zeros{};
+  write_safetensors(data, std::array{filled("inputs", inputs, {4, 10}), filled("targets", targets, {4, 1})});
+  write_safetensors(
+      weights, std::array{filled("weight", zeros, {1, 10}), filled("bias", std::span(zeros).first(1), {1})});
+  CHECK_THAT(error_of({"--model=linear", "--dataset=tensors", "--data-dir", data.string(), "--init-from",
+                       weights.string(), "--optimizer=sgd", "--batch-size=4", "--clip-grad-norm=1",
+                       "--max-steps=5", "--eval-every=0", "--run-dir", (folder.path() / "run").string()},
+                      6),
+             contains("the gradients' norm is not finite at step 1 "));
 }
 
 TEST_CASE("a full disk: 4, the file is named") {
