@@ -26,7 +26,8 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
   }
 }
 
-void StepPipeline::start(std::size_t plan, const DeviceBatch& batch, kernels::StepInput input) {
+void StepPipeline::start(std::size_t plan, const DeviceBatch& batch, const kernels::StepInput& common) {
+  kernels::StepInput input = common;
   input.state.valid_samples = static_cast<std::int32_t>(batch.samples);
   input.state.loss_scale = started_ == 0 ? static_cast<float>(1.0 / targets_) : 0;
   Step& step = steps_[batch.slot];

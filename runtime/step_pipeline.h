@@ -28,7 +28,7 @@ class StepPipeline {
                Executor& executor, double targets);
 
   /// Launches a step of `plan` on `batch`. At most `most_ahead` are under way before.
-  void start(std::size_t plan, const DeviceBatch& batch, kernels::StepInput input);
+  void start(std::size_t plan, const DeviceBatch& batch, const kernels::StepInput& common);
   /// The oldest, to its end. CommError as the communicator's.
   FinishedStep finish();
 

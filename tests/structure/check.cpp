@@ -1,10 +1,10 @@
 #include "tests/structure/check.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -80,14 +80,38 @@ std::optional<std::string> system_include_fault(const std::string& from, const s
   return std::nullopt;
 }
 
+/// A line of the preprocessor: `name` and what follows it, without the spaces around.
+struct Directive {
+  std::string name;
+  std::string argument;
+};
+
+std::optional<Directive> directive_of(const std::string& line) {
+  std::istringstream stream(line);
+  char hash = 0;
+  Directive directive;
+  if (!(stream >> hash) || hash != '#') return std::nullopt;
+  stream >> std::ws;
+  while (std::isalpha(stream.peek())) directive.name += static_cast<char>(stream.get());
+  std::getline(stream >> std::ws, directive.argument);
+  return directive;
+}
+
+std::optional<std::string> include_fault(const std::string& path, const std::string& argument) {
+  if (argument.empty()) return "#include of nothing";
+  const bool quoted = argument.front() == '"';
+  const auto end = argument.find(quoted ? '"' : '>', 1);
+  if ((!quoted && argument.front() != '<') || end == std::string::npos) return "#include of a macro";
+  const std::string included = argument.substr(1, end - 1);
+  return quoted ? quoted_include_fault(path, included) : system_include_fault(path, included);
+}
+
 std::optional<std::string> line_fault(const std::string& path, const std::string& line) {
-  static const std::regex include(R"re(^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>).*)re");
-  static const std::regex conditional(R"(^\s*#\s*(if|ifdef|ifndef|elif)\b.*)");
-  std::smatch match;
-  if (std::regex_match(line, match, include)) {
-    return match[1].matched ? quoted_include_fault(path, match[1]) : system_include_fault(path, match[2]);
-  }
-  if (std::regex_match(line, conditional) && !belongs_to_any(path, conditional_folders)) {
+  static const std::set<std::string> conditionals{"if", "ifdef", "ifndef", "elif"};
+  const auto directive = directive_of(line);
+  if (!directive) return std::nullopt;
+  if (directive->name == "include") return include_fault(path, directive->argument);
+  if (conditionals.count(directive->name) > 0 && !belongs_to_any(path, conditional_folders)) {
     return "#if outside the folders that may differ between machines (" + std::string(conditional_folders) +
            ")";
   }

@@ -43,6 +43,7 @@ TEST_CASE("our headers are included with quotes, from the repository root") {
   CHECK(faults("data/loader.cpp", "#include \"../data/loader.h\"\n") == 1);
   CHECK(faults("data/loader.cpp", "#include <data/loader.h>\n") == 1);
   CHECK(faults("data/loader.cpp", "#include <thread>\n") == 0);
+  CHECK(faults("data/loader.cpp", "#include LOADER\n") == 1);
 }
 
 TEST_CASE("vendors' headers stay in their folders") {
