@@ -28,11 +28,12 @@ std::optional<Ending> decisive_ending(const std::vector<Ending>& endings) {
   return decisive ? std::optional(*decisive) : std::nullopt;
 }
 
-std::string describe(const Ending& ending) {
+std::string describe(const Ending& ending, std::size_t ranks) {
   if (ending.signal == 0) return fmt::format("left with exit code {}", ending.code);
+  const char* verb = ranks == 1 ? "was" : "were";
   const char* name = sigabbrev_np(ending.signal);
-  return name ? fmt::format("was killed by SIG{}", name)
-              : fmt::format("was killed by signal {}", ending.signal);
+  return name ? fmt::format("{} killed by SIG{}", verb, name)
+              : fmt::format("{} killed by signal {}", verb, ending.signal);
 }
 
 }  // namespace lockstep::launcher

@@ -31,7 +31,7 @@ struct Ending {
 /// did not.
 std::optional<Ending> decisive_ending(const std::vector<Ending>& endings);
 
-/// "was killed by SIGKILL", "left with exit code 3".
-std::string describe(const Ending& ending);
+/// "was killed by SIGKILL", "left with exit code 3"; of several ranks "were killed ...".
+std::string describe(const Ending& ending, std::size_t ranks = 1);
 
 }  // namespace lockstep::launcher

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,18 +37,24 @@ std::string cause_lines(const Ending& cause, const RankFacts& facts, const std::
   return lines;
 }
 
-/// "ranks 1, 2 were killed ..." grouped, as a hundred ranks usually end alike.
+/// Grouped, as a hundred ranks usually end alike.
 std::string others_line(const Ending& cause, const std::vector<Ending>& endings,
                         const std::vector<RankFacts>& facts) {
-  std::map<std::string, std::string> by_ending;
+  struct Group {
+    Ending ending;
+    std::vector<int> ranks;
+  };
+  std::map<std::pair<int, int>, Group> groups;
   for (const Ending& ending : endings) {
     if (ending.rank == cause.rank) continue;
-    std::string& ranks = by_ending[describe(ending)];
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", facts_of(ending, facts).rank);
+    Group& group = groups[{ending.code, ending.signal}];
+    group.ending = ending;
+    group.ranks.push_back(facts_of(ending, facts).rank);
   }
   std::string line;
-  for (const auto& [ending, ranks] : by_ending) {
-    line += fmt::format("{}rank {} {}", line.empty() ? "" : "; ", ranks, ending);
+  for (const auto& [key, group] : groups) {
+    line += fmt::format("{}{} {} {}", line.empty() ? "" : "; ", group.ranks.size() == 1 ? "rank" : "ranks",
+                        fmt::join(group.ranks, ", "), describe(group.ending, group.ranks.size()));
   }
   return line.empty() ? line : fmt::format("launch:   then {}\n", line);
 }

@@ -25,7 +25,7 @@ TEST_CASE("the first failure stops the other ranks and gives the exit code") {
   CHECK_THAT(launch.output(), contains("launch: rank 1 (pid "));
   CHECK_THAT(launch.output(), contains("left with exit code 42 after"));
   CHECK_THAT(launch.output(),
-             contains("rank 0, 2 was killed by SIGTERM") || contains("rank 2, 0 was killed by SIGTERM"));
+             contains("ranks 0, 2 were killed by SIGTERM") || contains("ranks 2, 0 were killed by SIGTERM"));
 }
 
 TEST_CASE("a rank killed by a signal is named, its code is 128 + n, and nobody is left") {

@@ -35,6 +35,19 @@ TEST_CASE("the report names the first cause, its message, and the others") {
         "launch:   then rank 4 left with exit code 5\n");
 }
 
+TEST_CASE("ranks that ended alike share a line") {
+  std::vector<Ending> endings;
+  std::vector<RankFacts> ranks;
+  for (const int signal : {SIGSEGV, SIGTERM, SIGTERM, SIGKILL}) {
+    const int rank = static_cast<int>(ranks.size());
+    endings.push_back({.rank = rank, .code = 0, .signal = signal, .when = {}});
+    ranks.push_back({.rank = rank, .pid = 100 + rank, .started = {}, .message = ""});
+  }
+  CHECK_THAT(failure_report(endings.front(), endings, ranks, "hostA", std::nullopt),
+             Catch::Matchers::EndsWith(
+                 "launch:   then rank 3 was killed by SIGKILL; ranks 1, 2 were killed by SIGTERM\n"));
+}
+
 TEST_CASE("a stop after saving is no failure") {
   const Ending saved = {.rank = 0, .code = 75, .signal = 0, .when = {}};
   CHECK(failure_report(saved, {saved}, {RankFacts{}}, "hostA", SIGTERM) ==
