@@ -34,17 +34,10 @@ struct Segment::Control {
   std::array<char, 508> abort_reason;
 };
 
-/// Two texts, so that the one that readers look at is never being written.
-struct alignas(64) Segment::Note {
-  std::atomic<std::uint32_t> version;  ///< text version % 2 is whole
-  std::array<std::array<char, note_bytes + 12>, 2> texts;
-};
-
 namespace {
 
 // Offsets in the file, in order: control, a line, an affinity mask and a note per rank, mailboxes, arenas.
 constexpr std::size_t lines_offset = 1024;
-constexpr std::size_t bytes_per_note = 1088;
 
 std::size_t affinity_offset(int ranks) {
   return lines_offset + static_cast<std::size_t>(ranks) * sizeof(RankLine);
@@ -55,7 +48,7 @@ std::size_t notes_offset(int ranks) {
 }
 
 std::size_t mailbox_offset(int ranks) {
-  return round_to_pages(notes_offset(ranks) + static_cast<std::size_t>(ranks) * bytes_per_note);
+  return round_to_pages(notes_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Note));
 }
 
 std::size_t control_bytes(int ranks) {
@@ -65,7 +58,7 @@ std::size_t control_bytes(int ranks) {
 }  // namespace
 
 Segment Segment::create(int ranks, std::uint64_t nonce) {
-  static_assert(sizeof(Control) <= lines_offset && sizeof(Note) == bytes_per_note);
+  static_assert(sizeof(Control) <= lines_offset);
   UniqueFd memfd(memfd_create("lockstep", MFD_CLOEXEC));
   if (!memfd) throw DeviceError(fmt::format("cannot create shared memory: {}", std::strerror(errno)));
   resize(memfd.get(), control_bytes(ranks));
@@ -140,26 +133,8 @@ int Segment::usable_cores() const {
   return CPU_COUNT(&all);
 }
 
-Segment::Note& Segment::note(int rank) const {
+Note& Segment::note(int rank) const {
   return reinterpret_cast<Note*>(control_.data() + notes_offset(ranks_))[rank];
-}
-
-void Segment::write_note(int rank, std::string_view text) const noexcept {
-  Note& note = this->note(rank);
-  const std::uint32_t next = note.version.load(std::memory_order_relaxed) + 1;
-  auto& to = note.texts[next % 2];
-  to[text.copy(to.data(), note_bytes)] = '\0';
-  note.version.store(next, std::memory_order_release);
-}
-
-std::string Segment::read_note(int rank) const {
-  const Note& note = this->note(rank);
-  while (true) {
-    const std::uint32_t version = note.version.load(std::memory_order_acquire);
-    std::string text = note.texts[version % 2].data();
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (note.version.load(std::memory_order_relaxed) - version < 2) return text;
-  }
 }
 
 void Segment::abort(std::string_view reason) noexcept {

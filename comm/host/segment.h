@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "comm/host/mapping.h"
+#include "comm/host/note.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
@@ -56,11 +57,8 @@ class Segment {
   /// Cores that at least one rank may use.
   int usable_cores() const;
 
-  /// A line of text of each rank for the others: what it does. Written by one thread at a time; a reader gets
-  /// the last whole one, or "".
-  static constexpr std::size_t note_bytes = 500;
-  void write_note(int rank, std::string_view text) const noexcept;
-  std::string read_note(int rank) const;
+  /// What a rank does, in its words, for the others.
+  Note& note(int rank) const;
 
   /// The first caller's reason stays; every wait of every rank ends.
   void abort(std::string_view reason) noexcept;
@@ -69,10 +67,8 @@ class Segment {
 
  private:
   struct Control;
-  struct Note;
   Segment(UniqueFd memfd, int ranks);
   Control& control() const;
-  Note& note(int rank) const;
 
   UniqueFd memfd_;
   int ranks_;

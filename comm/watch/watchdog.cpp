@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/host/note.h"
 #include "kernels/base/host_name.h"
 #include "kernels/base/signals_blocked.h"
 
@@ -84,7 +85,7 @@ void Watchdog::beat(bool last) {
     status.beat = ++beats_;
     status.where = describe();
   }
-  node_.shared().write_note(node_.index(), to_text(status, Segment::note_bytes));
+  node_.shared().note(node_.index()).write(to_text(status, Note::most_bytes));
   if (outside_ == nullptr) return;
   const std::lock_guard lock(outside_mutex_);
   if (last) {
@@ -92,7 +93,7 @@ void Watchdog::beat(bool last) {
     const std::lock_guard cause_lock(mutex_);
     cause_ = std::move(cause);
   }
-  outside_->publish_status(to_text(status, Segment::note_bytes));
+  outside_->publish_status(to_text(status, Note::most_bytes));
 }
 
 std::string Watchdog::describe() const {
@@ -106,7 +107,7 @@ std::optional<RankStatus> Watchdog::read(int rank) {
   const auto member = std::ranges::find(here, rank);
   std::string text;
   if (member != here.end()) {
-    text = node_.shared().read_note(static_cast<int>(member - here.begin()));
+    text = node_.shared().note(static_cast<int>(member - here.begin())).read();
   } else if (outside_ != nullptr) {
     const std::lock_guard lock(outside_mutex_);
     text = outside_->read_status(rank);
