@@ -279,8 +279,9 @@ void DirectExchange::wait_for_links() {
   if (node_.shared().aborted()) throw CommError(node_.shared().abort_reason());
   if (Clock::now() >= node_.deadline()) throw PeerTrouble{PeerTrouble::Kind::silent, silent_ranks()};
   events_.clear();
-  for (const Link& link : links_) {
+  for (Link& link : links_) {
     const int input = link.holds_early_chunk() ? 0 : POLLIN;
+    link.gather_before_waking();
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
   poll(events_.data(), events_.size(), longest_nap_ms);

@@ -16,6 +16,9 @@ static_assert(std::endian::native == std::endian::little, "chunk headers travel 
 
 constexpr std::size_t header_bytes = sizeof(ChunkHeader);
 
+/// A millisecond of 1 Gbit/s.
+constexpr std::size_t most_gathered = std::size_t{128} << 10;
+
 bool try_again_later() {
   return errno == EAGAIN || errno == EINTR;
 }
@@ -63,13 +66,23 @@ bool Link::receive_some(const std::function<std::byte*(const ChunkHeader&)>& pla
     const bool in_header = received_ < header_bytes;
     std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&incoming_) + received_
                                     : place_ + (received_ - header_bytes);
-    const std::size_t room = (in_header ? 0 : incoming_.bytes) + header_bytes - received_;
-    const ssize_t got = recv(socket_.get(), to, room, MSG_DONTWAIT);
+    const ssize_t got = recv(socket_.get(), to, bytes_missing(), MSG_DONTWAIT);
     if (got < 0) return try_again_later();
     if (got == 0) return false;
     received_bytes_ += static_cast<std::uint64_t>(got);
     received_ += static_cast<std::size_t>(got);
   }
+}
+
+std::size_t Link::bytes_missing() const {
+  return (received_ < header_bytes ? 0 : incoming_.bytes) + header_bytes - received_;
+}
+
+void Link::gather_before_waking() noexcept {
+  const int bytes = static_cast<int>(std::min(bytes_missing(), most_gathered));
+  if (bytes == gathered_bytes_) return;
+  gathered_bytes_ = bytes;
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 void Link::say_goodbye() noexcept {

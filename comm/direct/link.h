@@ -53,6 +53,10 @@ class Link {
   /// A chunk was too early: nothing is received before `place` takes it.
   bool holds_early_chunk() const { return received_ == sizeof(ChunkHeader) && place_ == nullptr; }
 
+  /// Before a wait: the kernel wakes the waiter for the rest of a header or chunk, or for so much of it that
+  /// the copy is worth a turn, and not for each packet.
+  void gather_before_waking() noexcept;
+
   /// Says that nothing follows; never waits.
   void say_goodbye() noexcept;
   /// Looks without taking anything: is the next thing the peer said that it leaves in order?
@@ -68,6 +72,9 @@ class Link {
     std::size_t sent = 0;  ///< of header and bytes together
   };
 
+  /// Of the incoming header, or of header and bytes once these are known.
+  std::size_t bytes_missing() const;
+
   int rank_;
   UniqueFd socket_;
   std::deque<Outgoing> outgoing_;
@@ -75,6 +82,7 @@ class Link {
   ChunkHeader incoming_;
   std::size_t received_ = 0;  ///< of the incoming header and bytes together
   std::byte* place_ = nullptr;
+  int gathered_bytes_ = 1;  ///< what the kernel was told
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
 };
