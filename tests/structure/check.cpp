@@ -98,12 +98,11 @@ std::optional<Directive> directive_of(const std::string& line) {
 }
 
 std::optional<std::string> include_fault(const std::string& path, const std::string& argument) {
-  if (argument.empty()) return "#include of nothing";
-  const bool quoted = argument.front() == '"';
-  const auto end = argument.find(quoted ? '"' : '>', 1);
-  if ((!quoted && argument.front() != '<') || end == std::string::npos) return "#include of a macro";
+  const auto end = argument.find_first_of("\">", 1);
+  if (end == std::string::npos) return "#include that names no file";
   const std::string included = argument.substr(1, end - 1);
-  return quoted ? quoted_include_fault(path, included) : system_include_fault(path, included);
+  return argument.front() == '"' ? quoted_include_fault(path, included)
+                                 : system_include_fault(path, included);
 }
 
 std::optional<std::string> line_fault(const std::string& path, const std::string& line) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "tests/simgpu/machine/machine.h"
 #include "tests/simgpu/tests/machine_support.h"
@@ -150,24 +149,13 @@ TEST_CASE("what is left behind is told when the process ends") {
              contains("12 bytes of pinned memory"));
 }
 
-// The next two are programs for the test after them, which starts each in a process of its own and expects
-// their exit codes: the first of them fails by design, so neither runs by itself.
-TEST_CASE("leaves a stream behind", "[.]") {
-  make_stream();
-}
-
-TEST_CASE("leaves nothing behind", "[.]") {
-  cudaStreamDestroy(make_stream());
-}
-
 TEST_CASE("a program that ends with SIMGPU_LEAKS=1 is looked at") {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const auto code = [&](const std::string& test) {
-    const int status = std::system(("SIMGPU_LEAKS=1 '" + self + "' '" + test + "' >/dev/null 2>&1").c_str());
+  const auto code_when = [](const std::string& deed) {
+    const int status = std::system(("SIMGPU_LEAKS=1 " LEAK_PROGRAM " " + deed + " 2>/dev/null").c_str());
     return WEXITSTATUS(status);
   };
-  CHECK(code("leaves nothing behind") == 0);
-  CHECK(code("leaves a stream behind") == 86);
+  CHECK(code_when("gives-back") == 0);
+  CHECK(code_when("leaves") == 86);
 }
 
 }  // namespace simgpu::test
