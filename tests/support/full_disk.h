@@ -21,7 +21,7 @@ inline void check_on_full_disk(const std::filesystem::path& folder, const std::v
     return is_right(run.output()) ? left_with : wrong_words;
   });
   if (code == kNotAllowed) {
-    WARN("not run: this machine lets a test mount nothing of its own");
+    WARN("skipped: this machine lets a test mount nothing of its own");
     return;
   }
   CHECK(code == 4);
