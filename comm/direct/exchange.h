@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "comm/direct/chunks.h"
+#include "comm/direct/duties.h"
 #include "comm/direct/link.h"
-#include "comm/direct/placement.h"
 #include "comm/host/node_ranks.h"
 
 namespace lockstep::comm {
@@ -32,40 +33,23 @@ class DirectExchange {
   Clock::time_point all_here() const { return all_here_; }
 
  private:
-  /// A part of the sum that another node makes of this rank's slice.
-  struct RemotePart {
-    int agent;            ///< the rank that sends it
-    std::uint16_t index;  ///< among its node's subtrees
-    std::size_t leaf;     ///< of the owner's tree
-  };
   /// What this rank sends to, and gets from, an owner whose agent it is.
   struct Agency {
     int owner;
     std::size_t link;
+    ChunkRing ring;  ///< partial sums that wait to be sent
     std::size_t next_chunk = 0;
     std::size_t next_part = 0;
     std::size_t sums_missing = 0;
   };
-  /// Bytes of the arena.
-  struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
 
-    std::size_t size() const { return end - begin; }
-  };
-
-  void find_remote_parts();
-  void find_agencies();
   std::size_t link_to(int rank) const;
-
-  void start(std::size_t offset, std::size_t bytes, DType dtype);
-  Range slice_of(int owner) const;
-  Range chunk_of(int owner, std::size_t chunk) const;
-  std::size_t chunks_of(int owner) const;
   std::byte* at(int member, std::size_t offset) const;
 
+  void start(std::size_t offset, std::size_t bytes, DType dtype);
+  void make_room();
   void post_partials();
-  void post_partial(std::size_t agency);
+  void post_partial(Agency& agency);
   std::byte* place(const Link& from, const ChunkHeader& header);
   void arrived(const Link& from, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
@@ -75,34 +59,27 @@ class DirectExchange {
   Agency& agency_for(const Link& from);
   std::size_t remote_part(const Link& from, std::uint16_t index) const;
   void move_bytes();
-  void grow_rings();
   bool done() const;
   void wait_for_links();
   /// Does it still have to send something, or to take something?
   bool owes(const Link& link) const;
   std::vector<int> silent_ranks() const;
 
-  const Placement& placement_;
   NodeRanks& node_;
   std::vector<Link>& links_;
   const int rank_;
-  SumTree tree_;  ///< over this node's single ranks and the other nodes' parts
-  std::vector<std::size_t> local_leaves_;
-  std::vector<RemotePart> remote_parts_;
+  const int ranks_;
+  const Duties duties_;
   std::vector<Agency> agencies_;
-  std::vector<SumTree> subtree_trees_;  ///< by this node's subtrees
+  std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's slice
 
-  std::size_t offset_ = 0;
-  std::size_t bytes_ = 0;
   DType dtype_ = DType::f32;
+  Chunks chunks_;
   std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's slice
   std::size_t chunks_to_sum_ = 0;
   std::vector<char> heard_;  ///< by link: something came in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
-  std::vector<std::vector<std::byte>> incoming_;  ///< by remote part: chunks of this rank's slice, a ring
-  std::vector<std::vector<std::byte>> outgoing_;  ///< by agency: chunks that wait to be sent, a ring
-
   std::vector<const std::byte*> inputs_;  ///< of the sum being taken
   std::vector<std::byte*> outputs_;
   std::vector<pollfd> events_;

@@ -1,6 +1,6 @@
 // How long the host communicator's all-reduce takes, beside its floor: a copy of as many bytes by every rank
 // at once. Both read and write each byte of a rank's bucket once.
-//   bench_allreduce [--json] [--nodes N] [--ranks R]...
+//   bench_allreduce [--json] [--nodes N] [--ranks R]... [--bytes B]...
 // With --nodes the ranks count as on N nodes and exchange over TCP on the loopback interface. Under launch,
 // mpirun or srun each process is one rank, and LOCKSTEP_TOKEN their secret.
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ struct Row {
 
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
-const std::vector<std::size_t> sizes{64, 4 * kib, 400'000, 1'600'000, 4 * mib, 25 * mib, 64 * mib};
+const std::vector<std::size_t> usual_sizes{64, 4 * kib, 400'000, 1'600'000, 4 * mib, 25 * mib, 64 * mib};
 
 /// Milliseconds a call on this rank, median. As the peers are measured (gloo_allreduce.py,
 /// mpi_allreduce.cpp): every call begins at a barrier after `prepare`, whose time a rate-limited wire uses to
@@ -72,11 +72,12 @@ void copy_bytes(const std::byte* from, std::byte* to, std::size_t bytes) {
   asm volatile("" : : "r"(to) : "memory");  // the compiler must believe that the copy is read
 }
 
-std::vector<Row> run_rank(const World& world, const std::string& node, Clock::time_point start) {
+std::vector<Row> run_rank(const World& world, const std::string& node, const std::vector<std::size_t>& sizes,
+                          Clock::time_point start) {
   const int ranks = world.size;
   const auto group = make_communicator(world, {.timeout = Seconds(60), .node = node});
   const double meeting_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  const std::size_t largest = sizes.back();
+  const std::size_t largest = std::ranges::max(sizes);
   const std::span<std::byte> arena = group->allocate_arena(largest);
   const std::span values(reinterpret_cast<float*>(arena.data()), largest / sizeof(float));
   std::vector<std::byte> one(largest / 2, std::byte{1});
@@ -102,7 +103,7 @@ std::vector<Row> run_rank(const World& world, const std::string& node, Clock::ti
 }
 
 /// Runs all ranks but the first in children.
-std::vector<Row> run_ranks(int ranks, int nodes) {
+std::vector<Row> run_ranks(int ranks, int nodes, const std::vector<std::size_t>& sizes) {
   const auto start = Clock::now();
   World world;
   world.size = world.local_size = ranks;
@@ -114,7 +115,8 @@ std::vector<Row> run_ranks(int ranks, int nodes) {
   }
   const auto run = [&](int rank) {
     world.rank = world.local_rank = rank;
-    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), start);
+    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), sizes,
+                    start);
   };
   std::vector<pid_t> children;
   for (int rank = 1; rank < ranks; ++rank) {
@@ -157,30 +159,33 @@ int main(int argc, char** argv) {
   bool json = false;
   int nodes = 1;
   std::vector<int> rank_counts;
+  std::vector<std::size_t> sizes;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    const bool takes_number = argument == "--ranks" || argument == "--nodes";
+    const bool takes_number = argument == "--ranks" || argument == "--nodes" || argument == "--bytes";
     const auto number = takes_number && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
     if (argument == "--json") {
       json = true;
     } else if (number && *number > 0) {
       if (argument == "--nodes") nodes = *number;
       if (argument == "--ranks") rank_counts.push_back(*number);
+      if (argument == "--bytes") sizes.push_back(static_cast<std::size_t>(*number));
     } else {
-      fmt::print(stderr, "usage: bench_allreduce [--json] [--nodes N] [--ranks R]...\n");
+      fmt::print(stderr, "usage: bench_allreduce [--json] [--nodes N] [--ranks R]... [--bytes B]...\n");
       return 2;
     }
   }
+  if (sizes.empty()) sizes = usual_sizes;
   if (const World world = find_world(process_environment()); world.source != "alone") {
     const std::vector<Row> rows =
-        run_rank(world, process_environment()("LOCKSTEP_NODE").value_or(""), Clock::now());
+        run_rank(world, process_environment()("LOCKSTEP_NODE").value_or(""), sizes, Clock::now());
     if (world.rank == 0) json ? print_json(rows) : print_table(rows);
     return 0;
   }
   if (rank_counts.empty()) rank_counts = {2, 4};
   std::vector<Row> rows;
   for (const int ranks : rank_counts) {
-    const auto more = run_ranks(ranks, nodes);
+    const auto more = run_ranks(ranks, nodes, sizes);
     rows.insert(rows.end(), more.begin(), more.end());
   }
   json ? print_json(rows) : print_table(rows);

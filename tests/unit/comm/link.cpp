@@ -1,0 +1,124 @@
+#include "comm/direct/link.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "comm/store/tcp.h"
+#include "kernels/base/deadline.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kib = 1024;
+const Seconds patience(10);
+
+/// A link over TCP, and the bare socket at its other end.
+struct Pair {
+  Pair() {
+    const UniqueFd listener = listen_tcp("127.0.0.1", 0);
+    std::string obstacle;
+    link.emplace(1, connect_tcp("127.0.0.1", local_port(listener.get()), Deadline::in(patience), obstacle));
+    REQUIRE(wait_for_socket(listener.get(), POLLIN, Deadline::in(patience)));
+    peer = accept_tcp(listener.get());
+  }
+
+  /// Sends, and returns when all of it, and nothing else, lies unread on the link's side.
+  void send(std::string_view bytes) {
+    const int unread_before = unread();
+    const Deadline deadline = Deadline::in(patience);
+    for (std::string_view rest = bytes; !rest.empty();) {
+      REQUIRE(wait_for_socket(peer.get(), POLLOUT, deadline));
+      REQUIRE(send_some(peer.get(), rest) != Transfer::closed);
+    }
+    while (unread() < unread_before + static_cast<int>(bytes.size()) && !deadline.passed())
+      std::this_thread::yield();
+    REQUIRE(unread() == unread_before + static_cast<int>(bytes.size()));
+  }
+
+  void send_header(std::size_t chunk_bytes) {
+    const ChunkHeader header{.kind = ChunkHeader::Kind::sum,
+                             .bytes = static_cast<std::uint32_t>(chunk_bytes)};
+    send({reinterpret_cast<const char*>(&header), sizeof(header)});
+  }
+
+  void receive() {
+    REQUIRE(link->receive_some([&](const ChunkHeader&) { return chunk.data(); },
+                               [&](const ChunkHeader&) { ++chunks_here; }));
+  }
+
+  int unread() const {
+    int bytes = 0;
+    REQUIRE(ioctl(link->fd(), FIONREAD, &bytes) == 0);
+    return bytes;
+  }
+
+  bool wakes() const {
+    pollfd event{link->fd(), POLLIN, 0};
+    return poll(&event, 1, 0) == 1;
+  }
+
+  std::optional<Link> link;
+  UniqueFd peer;
+  std::vector<std::byte> chunk = std::vector<std::byte>(512 * kib);
+  int chunks_here = 0;
+};
+
+TEST_CASE("a waiter wakes when the rest of a chunk is there, not for each packet", "[comm]") {
+  Pair pair;
+  pair.send_header(64 * kib);
+  pair.receive();
+  pair.link->gather_before_waking();
+  pair.send(std::string(64 * kib - 1, 'x'));
+  CHECK_FALSE(pair.wakes());
+  pair.send("x");
+  CHECK(pair.wakes());
+  pair.receive();
+  CHECK(pair.chunks_here == 1);
+}
+
+TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and then for the rest", "[comm]") {
+  Pair pair;
+  pair.send_header(200 * kib);
+  pair.receive();
+  pair.link->gather_before_waking();
+  pair.send(std::string(128 * kib - 1, 'x'));
+  CHECK_FALSE(pair.wakes());
+  pair.send("x");
+  CHECK(pair.wakes());
+  pair.receive();
+  pair.link->gather_before_waking();
+  pair.send(std::string(72 * kib, 'x'));
+  CHECK(pair.wakes());
+  pair.receive();
+  CHECK(pair.chunks_here == 1);
+}
+
+TEST_CASE("a waiter wakes for the next header after a long chunk, and for a peer that is gone", "[comm]") {
+  Pair pair;
+  pair.send_header(512 * kib);
+  pair.receive();
+  pair.link->gather_before_waking();
+  for (int part = 0; part < 4; ++part) {
+    pair.send(std::string(128 * kib, 'x'));
+    pair.receive();
+  }
+  CHECK(pair.chunks_here == 1);
+  pair.link->gather_before_waking();
+  pair.send_header(64 * kib);
+  CHECK(pair.wakes());
+  pair.receive();
+  pair.link->gather_before_waking();
+  pair.peer.reset();
+  CHECK(wait_for_socket(pair.link->fd(), POLLIN, Deadline::in(patience)));
+}
+
+}  // namespace
+}  // namespace lockstep::comm
