@@ -55,7 +55,8 @@ class Communicator {
 
   /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in
   /// the stream's order. The same bits on every rank and in every run; on the host in one fixed binary tree
-  /// over the ranks. f32 and f64. May return before it is done, with a timing of zeros: see `wait`.
+  /// over the ranks. f32, f64, bf16 and f16; on the host halves are added in f32 and rounded once. May return
+  /// before it is done, with a timing of zeros: see `wait`.
   virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 

@@ -155,15 +155,14 @@ void DirectCommunicator::all_reduce_sum(std::span<double> values) {
   const std::vector<std::string> texts = guarded([&] { return (*gather_)(mine); });
   // Sums need aligned numbers, which a text's bytes may not be.
   std::vector<std::vector<double>> all(texts.size(), std::vector<double>(values.size()));
-  std::vector<const std::byte*> inputs;
+  std::vector<Term> terms;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].size() != values.size_bytes()) fail(fmt::format("rank {} sums other values", rank));
     std::memcpy(all[rank].data(), texts[rank].data(), values.size_bytes());
-    inputs.push_back(std::as_bytes(std::span(all[rank])).data());
+    terms.push_back({std::as_bytes(std::span(all[rank])).data(), DType::f64});
   }
-  const std::span<std::byte> sum = std::as_writable_bytes(values);
-  std::byte* const output = sum.data();
-  tree_sum(DType::f64, tree_, inputs, std::span(&output, 1), sum.size());
+  std::byte* const output = std::as_writable_bytes(values).data();
+  tree_sum(DType::f64, tree_, terms, std::span(&output, 1), values.size());
 }
 
 void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {

@@ -32,8 +32,10 @@ Duties::Duties(const Placement& placement, int rank)
     }
     const auto& parts = placement.subtrees(node);
     const auto index = std::ranges::find(parts, leaves[leaf]) - parts.begin();
-    remote_parts.push_back(
-        {.agent = placement.agent(rank, node), .index = static_cast<std::uint16_t>(index), .leaf = leaf});
+    remote_parts.push_back({.agent = placement.agent(rank, node),
+                            .index = static_cast<std::uint16_t>(index),
+                            .ranks = leaves[leaf].size(),
+                            .leaf = leaf});
   }
   for (int node = 0; node < placement.nodes(); ++node) {
     if (node != here) takers.push_back(placement.agent(rank, node));

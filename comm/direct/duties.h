@@ -15,6 +15,7 @@ struct Duties {
   struct RemotePart {
     int agent;            ///< the rank that sends it
     std::uint16_t index;  ///< among its node's subtrees
+    int ranks;            ///< whose sum it is
     std::size_t leaf;     ///< of `tree`
   };
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/host/tree_sum.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -60,7 +59,7 @@ void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dty
 }
 
 void DirectExchange::start(std::size_t offset, std::size_t bytes, DType dtype) {
-  chunks_ = Chunks(offset, bytes, ranks_);
+  chunks_ = Chunks(offset, bytes, dtype, ranks_);
   dtype_ = dtype;
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
@@ -103,20 +102,22 @@ void DirectExchange::post_partial(Agency& agency) {
   const RankRange subtree = duties_.subtrees[agency.next_part];
   const auto& ranks = node_.members().ranks;
   const int first = static_cast<int>(std::ranges::lower_bound(ranks, subtree.first) - ranks.begin());
+  const std::size_t count = chunk.size() / size_of(dtype_);
+  const DType travels_as = travel_type(dtype_, subtree.size());
   const std::byte* partial = at(first, chunk.begin);
   if (subtree.size() > 1) {
     std::byte* const sum = agency.ring.at(agency.next_chunk * duties_.subtrees.size() + agency.next_part);
-    inputs_.clear();
+    terms_.clear();
     for (int member = 0; member < subtree.size(); ++member)
-      inputs_.push_back(at(first + member, chunk.begin));
-    tree_sum(dtype_, duties_.subtree_trees[agency.next_part], inputs_, std::span(&sum, 1), chunk.size());
+      terms_.push_back({at(first + member, chunk.begin), dtype_});
+    tree_sum(travels_as, duties_.subtree_trees[agency.next_part], terms_, std::span(&sum, 1), count);
     partial = sum;
   }
   links_[agency.link].post({.kind = ChunkHeader::Kind::partial,
                             .call = node_.call().number,
                             .part = static_cast<std::uint16_t>(agency.next_part),
                             .chunk = static_cast<std::uint16_t>(agency.next_chunk)},
-                           {partial, chunk.size()});
+                           {partial, count * size_of(travels_as)});
 }
 
 void DirectExchange::move_bytes() {
@@ -140,19 +141,25 @@ std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
     return nullptr;
   }
   if (header.call == node_.call().number + 1) return nullptr;
-  const bool is_sum = header.kind == ChunkHeader::Kind::sum;
-  const int owner = is_sum ? from.rank() : rank_;
-  const bool expected = header.call == node_.call().number && header.chunk < chunks_.count(owner) &&
-                        header.bytes == chunks_.at(owner, header.chunk).size();
-  if (!expected) {
+  if (!fits(from, header)) {
     throw CommError(
         fmt::format("rank {} sends what does not belong to {}: all ranks must make the same calls",
                     from.rank(), node_.call().describe()));
   }
-  if (is_sum) return at(node_.index(), chunks_.at(owner, header.chunk).begin);
+  if (header.kind == ChunkHeader::Kind::sum)
+    return at(node_.index(), chunks_.at(from.rank(), header.chunk).begin);
   const std::size_t first_kept = chunks_.count(rank_) - chunks_to_sum_;
   if (header.chunk >= first_kept + chunks_kept) return nullptr;
   return incoming_[remote_part(from, header.part)].at(header.chunk);
+}
+
+bool DirectExchange::fits(const Link& from, const ChunkHeader& header) const {
+  const bool is_sum = header.kind == ChunkHeader::Kind::sum;
+  const int owner = is_sum ? from.rank() : rank_;
+  if (header.call != node_.call().number || header.chunk >= chunks_.count(owner)) return false;
+  const int ranks = is_sum ? 1 : duties_.remote_parts[remote_part(from, header.part)].ranks;
+  const std::size_t count = chunks_.at(owner, header.chunk).size() / size_of(dtype_);
+  return header.bytes == count * size_of(travel_type(dtype_, ranks));
 }
 
 void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
@@ -167,16 +174,17 @@ void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
 
 void DirectExchange::sum_chunk(std::size_t chunk) {
   const Chunks::Range range = chunks_.at(rank_, chunk);
-  inputs_.resize(duties_.tree.leaves());
+  terms_.resize(duties_.tree.leaves());
   outputs_.clear();
   for (std::size_t member = 0; member < duties_.local_leaves.size(); ++member) {
     outputs_.push_back(at(static_cast<int>(member), range.begin));
-    inputs_[duties_.local_leaves[member]] = outputs_.back();
+    terms_[duties_.local_leaves[member]] = {outputs_.back(), dtype_};
   }
   for (std::size_t part = 0; part < incoming_.size(); ++part) {
-    inputs_[duties_.remote_parts[part].leaf] = incoming_[part].at(chunk);
+    const auto& [agent, index, ranks, leaf] = duties_.remote_parts[part];
+    terms_[leaf] = {incoming_[part].at(chunk), travel_type(dtype_, ranks)};
   }
-  tree_sum(dtype_, duties_.tree, inputs_, outputs_, range.size());
+  tree_sum(dtype_, duties_.tree, terms_, outputs_, range.size() / size_of(dtype_));
   for (const int taker : duties_.takers) {
     links_[link_to(taker)].post({.kind = ChunkHeader::Kind::sum,
                                  .call = node_.call().number,

@@ -9,6 +9,7 @@
 #include "comm/direct/duties.h"
 #include "comm/direct/link.h"
 #include "comm/host/node_ranks.h"
+#include "comm/host/tree_sum.h"
 
 namespace lockstep::comm {
 
@@ -51,6 +52,8 @@ class DirectExchange {
   void post_partials();
   void post_partial(Agency& agency);
   std::byte* place(const Link& from, const ChunkHeader& header);
+  /// Does it belong to this call, with as many bytes as its kind has?
+  bool fits(const Link& from, const ChunkHeader& header) const;
   void arrived(const Link& from, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
   void sum_alone();
@@ -80,7 +83,7 @@ class DirectExchange {
   std::vector<char> heard_;  ///< by link: something came in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
-  std::vector<const std::byte*> inputs_;  ///< of the sum being taken
+  std::vector<Term> terms_;  ///< of the sum being taken
   std::vector<std::byte*> outputs_;
   std::vector<pollfd> events_;
 };

@@ -57,27 +57,30 @@ void HostCommunicator::sum_slice_in_place(DType dtype, std::size_t offset, std::
   const auto ranks = static_cast<std::size_t>(world_.size);
   const std::size_t begin = slice_begin(bytes, world_.rank, world_.size);
   const std::size_t end = slice_begin(bytes, world_.rank + 1, world_.size);
-  std::array<std::byte*, max_local_ranks> slices;
+  std::array<Term, max_local_ranks> terms;
+  std::array<std::byte*, max_local_ranks> outputs;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    slices[rank] = node_.shared().arena(static_cast<int>(rank)).data() + offset + begin;
+    outputs[rank] = node_.shared().arena(static_cast<int>(rank)).data() + offset + begin;
+    terms[rank] = {outputs[rank], dtype};
   }
-  tree_sum(dtype, tree_, std::span<const std::byte* const>(slices.data(), ranks),
-           std::span<std::byte* const>(slices.data(), ranks), end - begin);
+  tree_sum(dtype, tree_, std::span(terms.data(), ranks), std::span(outputs.data(), ranks),
+           (end - begin) / size_of(dtype));
 }
 
 void HostCommunicator::sum_through_mailboxes(DType dtype, std::span<std::byte> values) {
   const auto ranks = static_cast<std::size_t>(world_.size);
-  std::array<const std::byte*, max_local_ranks> inputs;
+  std::array<Term, max_local_ranks> terms;
   do {
     const auto piece = values.first(std::min(values.size(), Segment::mailbox_bytes));
     const std::uint32_t round = node_.next_round();
     std::ranges::copy(piece, node_.shared().mailbox(world_.rank, round).begin());
     node_.arrive();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      inputs[rank] = node_.shared().mailbox(static_cast<int>(rank), round).data();
+      terms[rank] = {node_.shared().mailbox(static_cast<int>(rank), round).data(), dtype};
     }
     std::byte* const output = piece.data();
-    tree_sum(dtype, tree_, std::span(inputs.data(), ranks), std::span(&output, 1), piece.size());
+    tree_sum(dtype, tree_, std::span(terms.data(), ranks), std::span(&output, 1),
+             piece.size() / size_of(dtype));
     values = values.subspan(piece.size());
   } while (!values.empty());
 }

@@ -51,8 +51,8 @@ NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::u
 
 NodeRanks::CallScope NodeRanks::begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
                                                  ExchangeLabel label) {
-  if (dtype != DType::f32 && dtype != DType::f64) {
-    throw std::invalid_argument("all_reduce: f32 or f64 only");
+  if (dtype != DType::f32 && dtype != DType::f64 && !is_half(dtype)) {
+    throw std::invalid_argument("all_reduce: floating-point numbers only");
   }
   const std::size_t bytes = count * size_of(dtype);
   if (offset % cache_line != 0 || offset + bytes > arena().size()) {

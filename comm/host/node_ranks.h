@@ -47,7 +47,7 @@ class NodeRanks {
   [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
                                 ExchangeLabel label = {});
   /// The same for an all-reduce in the arena. std::invalid_argument when the range is not aligned or not in
-  /// it, or the elements are no f32 or f64.
+  /// it, or the elements are no floating-point numbers.
   [[nodiscard]] CallScope begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
                                            ExchangeLabel label);
   const Call& call() const { return call_; }

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
+
+#include "kernels/base/half.h"
 
 namespace lockstep::comm {
 namespace {
@@ -43,21 +46,44 @@ Add<T> best_add() {
   return add_baseline<T>;
 }
 
+template <class Half>
+void widen_all(const std::byte* halves, float* to, std::size_t count) {
+  const auto* from = reinterpret_cast<const Half*>(halves);
+  for (std::size_t i = 0; i < count; ++i) to[i] = widen(from[i]);
+}
+
+template <class Half>
+void narrow_all(const float* from, std::byte* halves, std::size_t count) {
+  auto* to = reinterpret_cast<Half*>(halves);
+  for (std::size_t i = 0; i < count; ++i) narrow(from[i], to[i]);
+}
+
 /// Walks the leaves in order; neighbours merge as soon as both are there, so that few partial sums are kept.
 template <class T>
 class BlockSum {
  public:
-  const T* operator()(const SumTree& tree, std::span<const T* const> inputs, std::size_t offset,
+  const T* operator()(const SumTree& tree, std::span<const Term> terms, std::size_t first,
                       std::size_t count) {
     depth_ = 0;
-    for (std::size_t leaf = 0; leaf < inputs.size(); ++leaf) {
-      partial_[depth_++] = inputs[leaf] + offset;
+    for (std::size_t leaf = 0; leaf < terms.size(); ++leaf) {
+      partial_[depth_] = load(terms[leaf], first, count);
+      ++depth_;
       for (int merges = tree.merges_after(leaf); merges > 0; --merges) merge(count);
     }
     return partial_[0];
   }
 
  private:
+  const T* load(const Term& term, std::size_t first, std::size_t count) {
+    const std::byte* const from = term.values + first * size_of(term.dtype);
+    if constexpr (std::is_same_v<T, float>) {
+      T* const widened = scratch_[depth_].data();
+      if (term.dtype == DType::bf16) return widen_all<BFloat16>(from, widened, count), widened;
+      if (term.dtype == DType::f16) return widen_all<Float16>(from, widened, count), widened;
+    }
+    return reinterpret_cast<const T*>(from);
+  }
+
   void merge(std::size_t count) {
     static const Add<T> add_best = best_add<T>();
     --depth_;
@@ -73,29 +99,35 @@ class BlockSum {
 };
 
 template <class T>
-void sum_blocks(const SumTree& tree, std::span<const T* const> inputs, std::span<T* const> outputs,
-                std::size_t count) {
+void store(const T* sum, DType dtype, std::byte* to, std::size_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::bf16) return narrow_all<BFloat16>(sum, to, count);
+    if (dtype == DType::f16) return narrow_all<Float16>(sum, to, count);
+  }
+  std::memmove(to, sum, count * sizeof(T));
+}
+
+template <class T>
+void sum_blocks(DType dtype, const SumTree& tree, std::span<const Term> terms,
+                std::span<std::byte* const> outputs, std::size_t count) {
   constexpr std::size_t block = block_bytes / sizeof(T);
   BlockSum<T> sum_block;
-  for (std::size_t offset = 0; offset < count; offset += block) {
-    const std::size_t size = std::min(block, count - offset);
-    const T* sum = sum_block(tree, inputs, offset, size);
-    for (T* output : outputs) std::memmove(output + offset, sum, size * sizeof(T));
+  for (std::size_t first = 0; first < count; first += block) {
+    const std::size_t size = std::min(block, count - first);
+    const std::size_t begin = first * size_of(dtype);
+    std::byte* const stored = outputs.front() + begin;
+    store(sum_block(tree, terms, first, size), dtype, stored, size);
+    for (std::byte* output : outputs.subspan(1)) std::memcpy(output + begin, stored, size * size_of(dtype));
   }
 }
 
 }  // namespace
 
-void tree_sum(DType dtype, const SumTree& tree, std::span<const std::byte* const> inputs,
-              std::span<std::byte* const> outputs, std::size_t bytes) {
-  const auto sum = [&]<class T>(T) {
-    const auto* from = reinterpret_cast<const T* const*>(inputs.data());
-    auto* to = reinterpret_cast<T* const*>(outputs.data());
-    sum_blocks<T>(tree, {from, inputs.size()}, {to, outputs.size()}, bytes / sizeof(T));
-  };
-  if (dtype == DType::f32) return sum(float{});
-  if (dtype == DType::f64) return sum(double{});
-  throw std::invalid_argument("tree_sum: f32 or f64 only");
+void tree_sum(DType dtype, const SumTree& tree, std::span<const Term> terms,
+              std::span<std::byte* const> outputs, std::size_t count) {
+  if (dtype == DType::f64) return sum_blocks<double>(dtype, tree, terms, outputs, count);
+  if (dtype == DType::f32 || is_half(dtype)) return sum_blocks<float>(dtype, tree, terms, outputs, count);
+  throw std::invalid_argument("tree_sum: floating-point numbers only");
 }
 
 }  // namespace lockstep::comm

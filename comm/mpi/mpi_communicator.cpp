@@ -9,8 +9,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "comm/mpi/half.h"
 #include "kernels/base/error.h"
+#include "kernels/base/half.h"
 #include "kernels/base/log.h"
 
 namespace lockstep::comm {

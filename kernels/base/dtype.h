@@ -26,6 +26,11 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
+/// Numbers of 16 bits, which are added in f32.
+constexpr bool is_half(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
+
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::f32:

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "comm/bootstrap/bootstrap.h"
-#include "comm/mpi/half.h"
 #include "comm/mpi/library.h"
 #include "kernels/base/error.h"
+#include "kernels/base/half.h"
 #include "tests/support/no_stream.h"
 
 namespace lockstep::comm {

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
@@ -13,7 +14,9 @@ namespace {
 
 template <class T>
 DType dtype_of() {
-  return sizeof(T) == 4 ? DType::f32 : DType::f64;
+  if (std::is_same_v<T, BFloat16>) return DType::bf16;
+  if (std::is_same_v<T, Float16>) return DType::f16;
+  return std::is_same_v<T, float> ? DType::f32 : DType::f64;
 }
 
 /// Every rank reduces `count` elements at `offset` and compares all bits with the reference.
@@ -61,6 +64,15 @@ TEST_CASE("f64 sums too", "[comm]") {
   CAPTURE(size, count);
   CHECK(run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
           check_sum<double>(group, 0, count);
+        }) == no_errors(size));
+}
+
+TEMPLATE_TEST_CASE("halves are added in f32 and rounded once", "[comm]", BFloat16, Float16) {
+  const int size = GENERATE(1, 2, 3, 5);
+  const std::size_t count = GENERATE(1, 7, 8192, 8193, 60001);
+  CAPTURE(size, count);
+  CHECK(run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
+          check_sum<TestType>(group, 64, count);
         }) == no_errors(size));
 }
 

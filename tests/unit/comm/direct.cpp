@@ -146,6 +146,20 @@ TEST_CASE("f64 sums between nodes too", "[comm]") {
         }) == std::vector<std::string>(3));
 }
 
+TEST_CASE("halves between nodes are rounded once, at the end, wherever the ranks are", "[comm]") {
+  const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 0, 1, 1},
+                              std::vector{0, 1, 2, 2, 0, 1, 1});
+  const std::size_t count = GENERATE(1, 33, 1'000'003);
+  CAPTURE(nodes, count);
+  const int size = static_cast<int>(nodes.size());
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<BFloat16>(node, exchange, size, count, DType::bf16);
+        }) == std::vector<std::string>(nodes.size()));
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<Float16>(node, exchange, size, count, DType::f16);
+        }) == std::vector<std::string>(nodes.size()));
+}
+
 TEST_CASE("the rank that was waited for counts as absent even when it comes just then", "[comm]") {
   const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
   StoreServer server("127.0.0.1", {0}, credentials);

@@ -3,7 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/base/half.h"
+
 namespace lockstep::comm::testing {
+
+template <class T>
+constexpr bool is_half_type = sizeof(T) == 2;
 
 /// Values of many magnitudes, so that another order of additions gives other bits.
 template <class T>
@@ -12,16 +17,43 @@ T element(int rank, std::size_t index) {
   mixed ^= mixed >> 29;
   const auto mantissa = static_cast<double>(mixed % 1000003) - 500000.0;
   const double scales[] = {1e-6, 1.0, 3e5, 7e-2};
-  return static_cast<T>(mantissa * scales[(index + static_cast<std::size_t>(rank)) % 4]);
+  const double value = mantissa * scales[(index + static_cast<std::size_t>(rank)) % 4];
+  if constexpr (is_half_type<T>) {
+    constexpr double within_f16 = 5e-8;
+    T half;
+    narrow(static_cast<float>(value * within_f16), half);
+    return half;
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// In f32 for halves.
+template <class T>
+auto tree_sum_of_elements(int first, int count, std::size_t index) {
+  const auto widened = [](auto value) {
+    if constexpr (is_half_type<T>)
+      return widen(value);
+    else
+      return value;
+  };
+  if (count == 1) return widened(element<T>(first, index));
+  int left = 1;
+  while (left * 2 < count) left *= 2;
+  return tree_sum_of_elements<T>(first, left, index) +
+         tree_sum_of_elements<T>(first + left, count - left, index);
 }
 
 /// The tree of the design, one element at a time: the left subtree holds the greatest power of two of ranks.
 template <class T>
 T reference(int first, int count, std::size_t index) {
-  if (count == 1) return element<T>(first, index);
-  int left = 1;
-  while (left * 2 < count) left *= 2;
-  return reference<T>(first, left, index) + reference<T>(first + left, count - left, index);
+  if constexpr (is_half_type<T>) {
+    T half;
+    narrow(tree_sum_of_elements<T>(first, count, index), half);
+    return half;
+  } else {
+    return tree_sum_of_elements<T>(first, count, index);
+  }
 }
 
 }  // namespace lockstep::comm::testing

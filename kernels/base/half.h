@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// The upper half of an f32.
 struct BFloat16 {
@@ -59,4 +59,4 @@ inline void narrow(float value, Float16& result) {
   result.bits = static_cast<std::uint16_t>(sign | bits);
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep
