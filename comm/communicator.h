@@ -25,10 +25,12 @@ struct ExchangeTiming {
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
 };
 
-/// What a collective is about, for reports: "bucket 0 (fc1.weight)".
+/// What a collective is about, for reports: "bucket 0 (fc1.weight)"; and how much it matters.
 struct ExchangeLabel {
   int bucket = -1;
   std::string_view first_parameter;
+  /// Another thread computes meanwhile: leave it the core rather than end a little earlier.
+  bool behind_compute = false;
 };
 
 /// What a program tells the watchdog of its group.

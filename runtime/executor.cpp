@@ -82,7 +82,7 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     gradient_norm_ = norm->bind(args, memory.workspace());
   }
   if (overlaps && !communicator_.on_streams()) {
-    queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket); });
+    queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket, true); });
   }
 }
 
@@ -178,7 +178,7 @@ void Executor::start_exchange(std::size_t bucket) {
   if (queue_ != nullptr) {
     queue_->post(bucket);
   } else {
-    exchange(bucket);
+    exchange(bucket, true);
   }
 }
 
@@ -212,13 +212,16 @@ void Executor::update(const BoundPlan& plan, std::size_t bucket) {
   updates_[bucket]->launch(*stream_);
 }
 
-void Executor::exchange(std::size_t index) {
+void Executor::exchange(std::size_t index, bool behind_compute) {
   const Bucket& bucket = arena_.buckets[index];
   const BucketEvents& events = events_[index];
   exchange_stream_->wait(*events.gradients_ready);
-  const comm::ExchangeTiming timing = communicator_.all_reduce(
-      bucket.offset, bucket.bytes / sizeof(float), DType::f32,
-      {.bucket = static_cast<int>(index), .first_parameter = bucket.first_parameter}, *exchange_stream_);
+  const comm::ExchangeTiming timing =
+      communicator_.all_reduce(bucket.offset, bucket.bytes / sizeof(float), DType::f32,
+                               {.bucket = static_cast<int>(index),
+                                .first_parameter = bucket.first_parameter,
+                                .behind_compute = behind_compute},
+                               *exchange_stream_);
   if (!communicator_.on_streams()) exchange_stream_->record(*events.summed);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
@@ -229,7 +232,7 @@ void Executor::exchange_on_this_thread(std::size_t bucket) {
   const auto start = Clock::now();
   if (queue_ != nullptr) queue_->wait_all();
   stream_->record(*events_[bucket].gradients_ready);
-  exchange(bucket);
+  exchange(bucket, false);
   timing_.exposed_ns += nanoseconds_since(start);
 }
 

@@ -71,7 +71,7 @@ class Executor {
   void replay_or_walk(std::size_t plan, std::size_t slot);
   void walk(std::size_t plan, const BoundNodes& nodes);
   void start_exchange(std::size_t bucket);
-  void exchange(std::size_t bucket);
+  void exchange(std::size_t bucket, bool behind_compute);
   void exchange_on_this_thread(std::size_t bucket);
   void wait_for_exchanges();
   void clip(const BoundPlan& plan);

@@ -145,7 +145,7 @@ std::span<std::byte> DirectCommunicator::allocate_arena(std::size_t bytes) {
 ExchangeTiming DirectCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
                                               ExchangeLabel label, kernels::Stream&) {
   const auto scope = node_->begin_all_reduce(offset, count, dtype, label);
-  guarded([&] { exchange_->all_reduce(offset, count * size_of(dtype), dtype); });
+  guarded([&] { exchange_->all_reduce(offset, count * size_of(dtype), dtype, label.behind_compute); });
   return node_->timing(exchange_->all_here());
 }
 

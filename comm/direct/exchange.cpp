@@ -17,6 +17,11 @@ constexpr std::size_t partials_ahead = 8;
 /// wait; the slowest never does, so all go on.
 constexpr std::size_t chunks_kept = 8;
 
+/// Bytes of a chunk for which the compute thread is interrupted: a millisecond of 1 Gbit/s. There, convnet 64
+/// took 21.6 ms a step in place of 23.2 with a turn for each packet; with nothing to hide behind, waking at
+/// once is 1 to 2 % faster.
+constexpr std::size_t worth_a_turn = std::size_t{128} << 10;
+
 // An abort by a rank of this node rings no socket: look for it this often.
 constexpr int longest_nap_ms = 20;
 
@@ -45,8 +50,9 @@ std::byte* DirectExchange::at(int member, std::size_t offset) const {
   return node_.shared().arena(member).data() + offset;
 }
 
-void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dtype) {
+void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dtype, bool behind_compute) {
   start(offset, bytes, dtype);
+  worth_waking_ = behind_compute ? worth_a_turn : 1;
   node_.arrive();
   all_here_ = Clock::now();
   if (duties_.remote_parts.empty()) sum_alone();
@@ -227,7 +233,7 @@ void DirectExchange::wait_for_links() {
   events_.clear();
   for (Link& link : links_) {
     const int input = link.holds_early_chunk() ? 0 : POLLIN;
-    link.gather_before_waking();
+    link.gather_before_waking(worth_waking_);
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
   poll(events_.data(), events_.size(), longest_nap_ms);

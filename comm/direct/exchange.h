@@ -27,8 +27,9 @@ class DirectExchange {
  public:
   DirectExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links);
 
-  /// Within a call of `node`. Throws PeerTrouble, or CommError when the node's ranks fail.
-  void all_reduce(std::size_t offset, std::size_t bytes, DType dtype);
+  /// Within a call of `node`. Throws PeerTrouble, or CommError when the node's ranks fail. `behind_compute`
+  /// as in ExchangeLabel.
+  void all_reduce(std::size_t offset, std::size_t bytes, DType dtype, bool behind_compute = false);
 
   /// When the last peer's first bytes came in the last all_reduce.
   Clock::time_point all_here() const { return all_here_; }
@@ -80,7 +81,8 @@ class DirectExchange {
   Chunks chunks_;
   std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's slice
   std::size_t chunks_to_sum_ = 0;
-  std::vector<char> heard_;  ///< by link: something came in this call
+  std::size_t worth_waking_ = 1;  ///< bytes of a chunk
+  std::vector<char> heard_;       ///< by link: something came in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
   std::vector<Term> terms_;  ///< of the sum being taken

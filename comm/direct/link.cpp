@@ -16,9 +16,6 @@ static_assert(std::endian::native == std::endian::little, "chunk headers travel 
 
 constexpr std::size_t header_bytes = sizeof(ChunkHeader);
 
-/// A millisecond of 1 Gbit/s.
-constexpr std::size_t most_gathered = std::size_t{128} << 10;
-
 bool try_again_later() {
   return errno == EAGAIN || errno == EINTR;
 }
@@ -78,8 +75,8 @@ std::size_t Link::bytes_missing() const {
   return (received_ < header_bytes ? 0 : incoming_.bytes) + header_bytes - received_;
 }
 
-void Link::gather_before_waking() noexcept {
-  const int bytes = static_cast<int>(std::min(bytes_missing(), most_gathered));
+void Link::gather_before_waking(std::size_t most) noexcept {
+  const int bytes = static_cast<int>(std::min(bytes_missing(), most));
   if (bytes == gathered_bytes_) return;
   gathered_bytes_ = bytes;
   setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));

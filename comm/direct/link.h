@@ -53,9 +53,9 @@ class Link {
   /// A chunk was too early: nothing is received before `place` takes it.
   bool holds_early_chunk() const { return received_ == sizeof(ChunkHeader) && place_ == nullptr; }
 
-  /// Before a wait: the kernel wakes the waiter for the rest of a header or chunk, or for so much of it that
-  /// the copy is worth a turn, and not for each packet.
-  void gather_before_waking() noexcept;
+  /// Before a wait: the kernel wakes the waiter when `most` bytes are there, or the rest of the header or
+  /// chunk that comes, whichever is less.
+  void gather_before_waking(std::size_t most) noexcept;
 
   /// Says that nothing follows; never waits.
   void say_goodbye() noexcept;

@@ -75,7 +75,7 @@ TEST_CASE("a waiter wakes when the rest of a chunk is there, not for each packet
   Pair pair;
   pair.send_header(64 * kib);
   pair.receive();
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   pair.send(std::string(64 * kib - 1, 'x'));
   CHECK_FALSE(pair.wakes());
   pair.send("x");
@@ -88,34 +88,45 @@ TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and t
   Pair pair;
   pair.send_header(200 * kib);
   pair.receive();
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   pair.send(std::string(128 * kib - 1, 'x'));
   CHECK_FALSE(pair.wakes());
   pair.send("x");
   CHECK(pair.wakes());
   pair.receive();
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   pair.send(std::string(72 * kib, 'x'));
   CHECK(pair.wakes());
   pair.receive();
   CHECK(pair.chunks_here == 1);
 }
 
+TEST_CASE("who asks for no gathering wakes for a byte", "[comm]") {
+  Pair pair;
+  pair.send_header(64 * kib);
+  pair.receive();
+  pair.link->gather_before_waking(128 * kib);
+  pair.link->gather_before_waking(1);
+  CHECK_FALSE(pair.wakes());
+  pair.send("x");
+  CHECK(pair.wakes());
+}
+
 TEST_CASE("a waiter wakes for the next header after a long chunk, and for a peer that is gone", "[comm]") {
   Pair pair;
   pair.send_header(512 * kib);
   pair.receive();
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   for (int part = 0; part < 4; ++part) {
     pair.send(std::string(128 * kib, 'x'));
     pair.receive();
   }
   CHECK(pair.chunks_here == 1);
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   pair.send_header(64 * kib);
   CHECK(pair.wakes());
   pair.receive();
-  pair.link->gather_before_waking();
+  pair.link->gather_before_waking(128 * kib);
   pair.peer.reset();
   CHECK(wait_for_socket(pair.link->fd(), POLLIN, Deadline::in(patience)));
 }
