@@ -25,7 +25,7 @@ struct ExchangeTiming {
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
 };
 
-/// What a collective is about, for reports: "bucket 0 (fc1.weight)"; and how much it matters.
+/// What a collective is about, for reports: "bucket 0 (fc1.weight)"; and whether somebody waits for it.
 struct ExchangeLabel {
   int bucket = -1;
   std::string_view first_parameter;

@@ -178,7 +178,7 @@ void Executor::start_exchange(std::size_t bucket) {
   if (queue_ != nullptr) {
     queue_->post(bucket);
   } else {
-    exchange(bucket, true);
+    exchange(bucket, false);
   }
 }
 

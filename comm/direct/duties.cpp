@@ -20,10 +20,10 @@ std::vector<RankRange> terms(const Placement& placement, int here) {
 }  // namespace
 
 Duties::Duties(const Placement& placement, int rank)
-    : tree(placement.ranks(), terms(placement, placement.node_of(rank))),
-      subtrees(placement.subtrees(placement.node_of(rank))) {
+    : tree(1), subtrees(placement.subtrees(placement.node_of(rank))) {
   const int here = placement.node_of(rank);
   const auto leaves = terms(placement, here);
+  tree = SumTree(placement.ranks(), leaves);
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const int node = placement.node_of(leaves[leaf].first);
     if (node == here) {

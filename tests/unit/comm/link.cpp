@@ -49,6 +49,13 @@ struct Pair {
     send({reinterpret_cast<const char*>(&header), sizeof(header)});
   }
 
+  /// A chunk's header has come; the link waits for the rest, in turns worth 128 KiB.
+  void await_chunk(std::size_t bytes) {
+    send_header(bytes);
+    receive();
+    link->gather_before_waking(128 * kib);
+  }
+
   void receive() {
     REQUIRE(link->receive_some([&](const ChunkHeader&) { return chunk.data(); },
                                [&](const ChunkHeader&) { ++chunks_here; }));
@@ -73,9 +80,7 @@ struct Pair {
 
 TEST_CASE("a waiter wakes when the rest of a chunk is there, not for each packet", "[comm]") {
   Pair pair;
-  pair.send_header(64 * kib);
-  pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.await_chunk(64 * kib);
   pair.send(std::string(64 * kib - 1, 'x'));
   CHECK_FALSE(pair.wakes());
   pair.send("x");
@@ -86,9 +91,7 @@ TEST_CASE("a waiter wakes when the rest of a chunk is there, not for each packet
 
 TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and then for the rest", "[comm]") {
   Pair pair;
-  pair.send_header(200 * kib);
-  pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.await_chunk(200 * kib);
   pair.send(std::string(128 * kib - 1, 'x'));
   CHECK_FALSE(pair.wakes());
   pair.send("x");
@@ -103,9 +106,7 @@ TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and t
 
 TEST_CASE("who asks for no gathering wakes for a byte", "[comm]") {
   Pair pair;
-  pair.send_header(64 * kib);
-  pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.await_chunk(64 * kib);
   pair.link->gather_before_waking(1);
   CHECK_FALSE(pair.wakes());
   pair.send("x");
@@ -114,9 +115,7 @@ TEST_CASE("who asks for no gathering wakes for a byte", "[comm]") {
 
 TEST_CASE("a waiter wakes for the next header after a long chunk, and for a peer that is gone", "[comm]") {
   Pair pair;
-  pair.send_header(512 * kib);
-  pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.await_chunk(512 * kib);
   for (int part = 0; part < 4; ++part) {
     pair.send(std::string(128 * kib, 'x'));
     pair.receive();
