@@ -5,30 +5,35 @@
 
 namespace lockstep::kernels {
 
-/// A Device whose kernels are the overloads for `Tag` in the ops' headers. What a header does not overload
-/// has no preference: layouts stay open, and there is but one algorithm.
+#define LOCKSTEP_OP(Op, header)                                           \
+  KernelPtr prepare(Cpu, const Op&, const KernelIo&);                     \
+  KernelPtr prepare(Cuda, const Op&, const KernelIo&);                    \
+  void choose_layouts(Cpu, const Op&, KernelIo&);                         \
+  void choose_layouts(Cuda, const Op&, KernelIo&);                        \
+  std::vector<ConvAlgorithm> algorithms(Cpu, const Op&, const KernelIo&); \
+  std::vector<ConvAlgorithm> algorithms(Cuda, const Op&, const KernelIo&);
+#include "kernels/ops.def"
+
+/// A Device whose kernels are the overloads for `Tag`. `choose_layouts` need be there for an op with
+/// LayoutRule::by_kernel alone, `algorithms` for one whose description has an `algorithm`.
 template <class Tag>
 class Backend : public Device {
  public:
-  KernelPtr prepare(const KernelSpec& any, const KernelIo& io) const override {
+  KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
     return std::visit([&](const auto& spec) { return kernels::prepare(Tag{}, spec, io); }, any);
   }
 
-  void choose_layouts(const KernelSpec& any, KernelIo& io) const override {
-    const auto choose = [&](const auto& spec) {
-      if constexpr (requires { kernels::choose_layouts(Tag{}, spec, io); }) {
-        kernels::choose_layouts(Tag{}, spec, io);
-      }
+  void assign_layouts(const KernelSpec& any, KernelIo& io) const override {
+    const auto choose = [&]<class Op>(const Op& spec) {
+      if constexpr (Op::layouts == LayoutRule::by_kernel) kernels::choose_layouts(Tag{}, spec, io);
     };
     std::visit(choose, any);
   }
 
-  std::vector<ConvAlgorithm> algorithms(const KernelSpec& any, const KernelIo& io) const override {
+  std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& any, const KernelIo& io) const override {
     const auto offer = [&](const auto& spec) -> std::vector<ConvAlgorithm> {
-      if constexpr (requires { kernels::algorithms(Tag{}, spec, io); }) {
-        return kernels::algorithms(Tag{}, spec, io);
-      }
-      return {ConvAlgorithm::automatic};
+      if constexpr (requires { spec.algorithm; }) return kernels::algorithms(Tag{}, spec, io);
+      return {};
     };
     return std::visit(offer, any);
   }

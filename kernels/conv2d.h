@@ -3,11 +3,10 @@
 #include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/activation.h"
 #include "kernels/matmul_precision.h"
+#include "kernels/op.h"
 
 namespace lockstep::kernels {
 
@@ -20,6 +19,12 @@ struct ConvAlgorithm {
   explicit ConvAlgorithm(std::string name) : kind(library_plan), plan(std::move(name)) {}
   bool operator==(const ConvAlgorithm&) const = default;
 
+  /// Without spaces: "automatic", "direct", "winograd" or the plan's.
+  std::string name() const {
+    constexpr std::string_view names[] = {"automatic", "direct", "winograd"};
+    return kind == library_plan ? plan : std::string(names[kind]);
+  }
+
   Kind kind;
   std::string plan;  ///< empty but for library_plan
 };
@@ -29,54 +34,120 @@ struct Conv2dGeometry {
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
   std::int64_t groups = 1;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("stride", stride);
+    visit("padding", padding);
+    visit("dilation", dilation);
+    visit("groups", groups);
+  }
+  std::int64_t output_extent(std::int64_t in, std::int64_t kernel, std::size_t axis) const {
+    return (in + 2 * padding[axis] - dilation[axis] * (kernel - 1) - 1) / stride[axis] + 1;
+  }
 };
 
-/// 2-d cross-correlation as in PyTorch. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O); y: (N, O, H',
-/// W').
+/// Each output element takes a product and a sum for each weight of its filter, in all three directions.
+inline double conv2d_flops(const Shape& y, const Shape& w) {
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements(1));
+}
 
-/// inputs x, w, [b]; outputs y. With `relu`: y = max(y, 0).
-struct Conv2dForward {
+/// 2-d cross-correlation as in PyTorch. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O), may be left out;
+/// y: (N, O, H', W').
+struct Conv2d {
+  static constexpr std::string_view name = "conv2d";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x, w, b };
+  enum Out : std::size_t { y };
+
   Conv2dGeometry geometry;
-  bool bias = true;
-  bool relu = false;
+  Activation activation = Activation::none;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+    visit("activation", activation);
+    visit("algorithm", algorithm);
+    visit("precision", precision);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 2, 3);
+    require_floats("x", in[x]);
+    require_dtype("w", in[w], in[x].dtype);
+    const Shape& images = in[x].shape;
+    const Shape& filters = in[w].shape;
+    const bool fits = images.rank() == 4 && filters.rank() == 4 && geometry.groups > 0 &&
+                      images[1] == filters[1] * geometry.groups && filters[0] % geometry.groups == 0;
+    if (!fits) {
+      throw_misfit("input " + images.str() + " does not fit weights " + filters.str() + " in " +
+                   std::to_string(geometry.groups) + " groups: images (N, C, H, W) are wanted");
+    }
+    if (in.size() > b) require_type("bias", in[b], {in[x].dtype, {filters[0]}});
+    const Shape out{images[0], filters[0], geometry.output_extent(images[2], filters[2], 0),
+                    geometry.output_extent(images[3], filters[3], 1)};
+    if (out[2] < 1 || out[3] < 1) {
+      throw_misfit("input " + images.str() + " is smaller than the kernel of weights " + filters.str());
+    }
+    return {{in[x].dtype, out}};
+  }
+
+  double flops(TypeSpan in, TypeSpan out) const { return conv2d_flops(out[y].shape, in[w].shape); }
 };
 
-/// inputs dy, w; outputs dx.
 struct Conv2dBackwardData {
+  static constexpr std::string_view name = "conv2d_backward_data";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { dy, w };
+  enum Out : std::size_t { dx };
+
   Conv2dGeometry geometry;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+    visit("algorithm", algorithm);
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 2, 2);
+    require_forward(Conv2d{geometry}, Types{out[dx], in[w]}, Types{in[dy]});
+  }
+
+  double flops(TypeSpan in, TypeSpan) const { return conv2d_flops(in[dy].shape, in[w].shape); }
 };
 
-/// inputs x, dy; outputs dw, [db].
+/// db may be left out.
 struct Conv2dBackwardWeights {
+  static constexpr std::string_view name = "conv2d_backward_weights";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x, dy };
+  enum Out : std::size_t { dw, db };
+
   Conv2dGeometry geometry;
-  bool bias = true;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+    visit("algorithm", algorithm);
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 2, 2);
+    Types forward{in[x], out[dw]};
+    if (out.size() > db) forward.push_back(out[db]);
+    require_forward(Conv2d{geometry}, forward, Types{in[dy]});
+  }
+
+  double flops(TypeSpan in, TypeSpan out) const { return conv2d_flops(in[dy].shape, out[dw].shape); }
 };
-
-void choose_layouts(Cpu, const Conv2dForward&, KernelIo& io);
-void choose_layouts(Cpu, const Conv2dBackwardData&, KernelIo& io);
-void choose_layouts(Cpu, const Conv2dBackwardWeights&, KernelIo& io);
-KernelPtr prepare(Cpu, const Conv2dForward&, const KernelIo& io);
-KernelPtr prepare(Cpu, const Conv2dBackwardData&, const KernelIo& io);
-KernelPtr prepare(Cpu, const Conv2dBackwardWeights&, const KernelIo& io);
-/// Those that `prepare` accepts for these tensors, best guess first.
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dForward&, const KernelIo& io);
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardData&, const KernelIo& io);
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardWeights&, const KernelIo& io);
-
-void choose_layouts(Cuda, const Conv2dForward&, KernelIo& io);
-void choose_layouts(Cuda, const Conv2dBackwardData&, KernelIo& io);
-void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io);
-KernelPtr prepare(Cuda, const Conv2dForward&, const KernelIo& io);
-KernelPtr prepare(Cuda, const Conv2dBackwardData&, const KernelIo& io);
-KernelPtr prepare(Cuda, const Conv2dBackwardWeights&, const KernelIo& io);
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dForward&, const KernelIo& io);
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData&, const KernelIo& io);
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -90,10 +90,10 @@ class Device {
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) = 0;
 
-  /// Of any kernel in `spec.h`; callers use the templates of `dispatch.h`.
-  virtual KernelPtr prepare(const KernelSpec& spec, const KernelIo& io) const = 0;
-  virtual void choose_layouts(const KernelSpec& spec, KernelIo& io) const = 0;
-  virtual std::vector<ConvAlgorithm> algorithms(const KernelSpec& spec, const KernelIo& io) const = 0;
+  /// Of any op in `spec.h`; callers use the functions of `dispatch.h`.
+  virtual KernelPtr make_kernel(const KernelSpec& spec, const KernelIo& io) const = 0;
+  virtual void assign_layouts(const KernelSpec& spec, KernelIo& io) const = 0;
+  virtual std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const = 0;
 };
 
 /// The CPU with a team of `threads` compute threads, which flush denormals to zero. The calling thread

@@ -1,24 +1,20 @@
 #pragma once
 
 #include "kernels/device.h"
-#include "kernels/spec.h"
 
 namespace lockstep::kernels {
 
-/// Where a kernel's description meets a device: `prepare(device, Conv2dForward{...}, io)`.
-template <class Spec>
-KernelPtr prepare(const Device& device, const Spec& spec, const KernelIo& io) {
-  return device.prepare(spec, io);
-}
+/// Where an op's description meets a device, for every op of ops.def:
+/// `kernel_for(device, Conv2d{...}, io)`. UsageError naming op and operand when the tensors do not fit it.
+template <class Op>
+KernelPtr kernel_for(const Device& device, const Op& op, const KernelIo& io);
 
-template <class Spec>
-void choose_layouts(const Device& device, const Spec& spec, KernelIo& io) {
-  device.choose_layouts(spec, io);
-}
+/// Settles the layouts that are open: by the op's rule, or by the device's kernel.
+template <class Op>
+void choose_layouts(const Device& device, const Op& op, KernelIo& io);
 
-template <class Spec>
-std::vector<ConvAlgorithm> algorithms(const Device& device, const Spec& spec, const KernelIo& io) {
-  return device.algorithms(spec, io);
-}
+/// The algorithms that the device offers for these tensors, best guess first.
+template <class Op>
+std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -11,7 +11,7 @@ namespace lockstep::kernels {
 
 class Stream;
 
-/// Backend tags: each kernel's header overloads `prepare` (and where it matters `choose_layouts`) on them.
+/// Backend tags: every op overloads `prepare` (and where it matters `choose_layouts`) on them.
 struct Cpu {};
 struct Cuda {};
 

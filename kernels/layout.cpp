@@ -63,9 +63,25 @@ std::string Layout::str() const {
   return ordered + name.substr(padded.rank());
 }
 
+std::string TensorType::str() const {
+  return std::string(name_of(dtype)) + " " + shape.str();
+}
+
+Types types_of(std::span<const TensorDesc> tensors) {
+  Types types;
+  types.reserve(tensors.size());
+  for (const TensorDesc& tensor : tensors) types.push_back(tensor.type());
+  return types;
+}
+
 void all_plain(KernelIo& io) {
   for (TensorDesc& desc : io.inputs) desc.layout = Layout::plain(desc.shape);
   for (TensorDesc& desc : io.outputs) desc.layout = Layout::plain(desc.shape);
+}
+
+void keep_layouts(KernelIo& io) {
+  for (TensorDesc& desc : io.inputs) desc.layout = desc.layout_or_plain();
+  for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_plain();
 }
 
 void follow_first(KernelIo& io) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,24 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+/// What the rule of an op knows of a tensor.
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+
+  std::string str() const;  ///< "f32 2x3"
+};
+using Types = std::vector<TensorType>;
+using TypeSpan = std::span<const TensorType>;
+
 /// What a kernel is told of a tensor. A layout not yet chosen may be chosen by the kernel.
 struct TensorDesc {
   DType dtype = DType::f32;
   Shape shape;
   std::optional<Layout> layout;
 
+  TensorType type() const { return {dtype, shape}; }
   Layout layout_or_plain() const { return layout ? *layout : Layout::plain(shape); }
   std::size_t bytes() const { return static_cast<std::size_t>(layout_or_plain().span()) * size_of(dtype); }
 };
@@ -55,8 +68,12 @@ struct KernelIo {
   std::vector<TensorDesc> outputs;
 };
 
+Types types_of(std::span<const TensorDesc> tensors);
+
 /// Layout rules for kernels without a preference of their own.
 void all_plain(KernelIo& io);
+/// A tensor without a layout is row-major, the others stay.
+void keep_layouts(KernelIo& io);
 /// Every tensor takes the layout of the first input (same shape required); for element-wise kernels.
 void follow_first(KernelIo& io);
 

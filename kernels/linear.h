@@ -1,44 +1,123 @@
 #pragma once
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/activation.h"
 #include "kernels/matmul_precision.h"
+#include "kernels/op.h"
 
 namespace lockstep::kernels {
 
-/// y = x w^T + b. x: (N, I) or (N, C, H, W) with I = C*H*W, which needs no flattened copy; w: (O, I), or
-/// (O, C, H, W) when x has four dimensions; b: (O); y: (N, O). f32.
+/// Rows of x, columns of x and columns of y.
+struct MatmulSize {
+  std::int64_t rows, inputs, outputs;
 
-/// inputs x, w, [b]; outputs y. With `relu`: y = max(y, 0).
-struct LinearForward {
-  bool bias = true;
-  bool relu = false;
-  MatmulPrecision precision = MatmulPrecision::highest;
+  double flops() const {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
+  }
 };
 
-/// inputs dy, w; outputs dx.
+/// w (O, I) acts on the last dimension of x; w (O, C, H, W) on whole images x (N, C, H, W), which so need no
+/// flattened copy.
+inline MatmulSize matmul_size(const Shape& x, const Shape& w) {
+  const std::int64_t inputs = w.elements(1);
+  return {inputs > 0 ? x.elements() / inputs : 0, inputs, w[0]};
+}
+
+/// y = x w^T + b, as PyTorch's. x: (..., I), w: (O, I), y: (..., O); or x: (N, C, H, W), w: (O, C, H, W),
+/// y: (N, O). b: (O), may be left out.
+struct Linear {
+  static constexpr std::string_view name = "linear";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x, w, b };
+  enum Out : std::size_t { y };
+  /// The CPU's loop for products too small for a library call; all row-major.
+  using Simd = void(const Linear&, const MatmulSize&, const float* x, const float* w, const float* b,
+                    float* y);
+
+  Activation activation = Activation::none;
+  MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("activation", activation);
+    visit("precision", precision);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 2, 3);
+    require_floats("x", in[x]);
+    require_dtype("w", in[w], in[x].dtype);
+    const Shape& data = in[x].shape;
+    const Shape& weights = in[w].shape;
+    if (in.size() > b && weights.rank() > 0) require_type("bias", in[b], {in[x].dtype, {weights[0]}});
+    Shape out = data;
+    if (weights.rank() == 4 && data.rank() == 4) {
+      for (std::size_t axis = 1; axis < 4; ++axis) {
+        if (data[axis] != weights[axis]) throw_misfit_of(data, weights);
+      }
+      out = {data[0], weights[0]};
+    } else if (weights.rank() == 2 && data.rank() > 0 && data[data.rank() - 1] == weights[1]) {
+      out[data.rank() - 1] = weights[0];
+    } else {
+      throw_misfit_of(data, weights);
+    }
+    return {{in[x].dtype, out}};
+  }
+
+  double flops(TypeSpan in, TypeSpan) const { return matmul_size(in[x].shape, in[w].shape).flops(); }
+
+ private:
+  [[noreturn]] static void throw_misfit_of(const Shape& x, const Shape& w) {
+    throw_misfit("input " + x.str() + " does not fit weights " + w.str() + ": " +
+                 std::to_string(w.elements(1)) + " features are wanted");
+  }
+};
+
 struct LinearBackwardData {
+  static constexpr std::string_view name = "linear_backward_data";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { dy, w };
+  enum Out : std::size_t { dx };
+  using Simd = void(const LinearBackwardData&, const MatmulSize&, const float* dy, const float* w, float* dx);
+
   MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 2, 2);
+    require_forward(Linear{}, Types{out[dx], in[w]}, Types{in[dy]});
+  }
+
+  double flops(TypeSpan in, TypeSpan out) const { return matmul_size(out[dx].shape, in[w].shape).flops(); }
 };
 
-/// inputs x, dy; outputs dw, [db].
+/// db may be left out.
 struct LinearBackwardWeights {
-  bool bias = true;
+  static constexpr std::string_view name = "linear_backward_weights";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x, dy };
+  enum Out : std::size_t { dw, db };
+  using Simd = void(const LinearBackwardWeights&, const MatmulSize&, const float* x, const float* dy,
+                    float* dw, float* db);
+
   MatmulPrecision precision = MatmulPrecision::highest;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 2, 2);
+    Types forward{in[x], out[dw]};
+    if (out.size() > db) forward.push_back(out[db]);
+    require_forward(Linear{}, forward, Types{in[dy]});
+  }
+
+  double flops(TypeSpan in, TypeSpan out) const { return matmul_size(in[x].shape, out[dw].shape).flops(); }
 };
-
-void choose_layouts(Cpu, const LinearForward&, KernelIo& io);
-void choose_layouts(Cpu, const LinearBackwardData&, KernelIo& io);
-void choose_layouts(Cpu, const LinearBackwardWeights&, KernelIo& io);
-KernelPtr prepare(Cpu, const LinearForward&, const KernelIo& io);
-KernelPtr prepare(Cpu, const LinearBackwardData&, const KernelIo& io);
-KernelPtr prepare(Cpu, const LinearBackwardWeights&, const KernelIo& io);
-
-void choose_layouts(Cuda, const LinearForward&, KernelIo& io);
-void choose_layouts(Cuda, const LinearBackwardData&, KernelIo& io);
-void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io);
-KernelPtr prepare(Cuda, const LinearForward&, const KernelIo& io);
-KernelPtr prepare(Cuda, const LinearBackwardData&, const KernelIo& io);
-KernelPtr prepare(Cuda, const LinearBackwardWeights&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/op.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::kernels {
@@ -11,29 +10,76 @@ namespace lockstep::kernels {
 /// ControlBlock::loss, with `correct`, `targets` and `not_finite`; the gradient is scaled alike. Rows are
 /// summed in a fixed order.
 
-/// inputs logits (N, K) f32, targets (N) i64, StepState; outputs dlogits (N, K), ControlBlock.
-/// A target outside [0, K), except -100 (ignored, as in PyTorch), makes the loss not a number.
-/// Smoothing as in PyTorch: the target distribution is (1 - s) one-hot + s / K.
-struct SoftmaxCrossEntropy {
-  float label_smoothing = 0;
+/// What one row adds to the loss, before the loss scale.
+struct RowLoss {
+  float loss;
+  float correct;
+  float targets;
 };
 
-/// Mean over the features of a row, then rows as above. inputs y (N, D), targets (N, D) f32, StepState;
-/// outputs dy, ControlBlock.
-struct MeanSquaredError {};
+/// The rows that one thread of the CPU's team takes.
+struct LossRows {
+  std::int64_t begin, end, columns;
+  std::int64_t valid;  ///< rows from here on are padding
+  float scale;         ///< of the gradient
+};
 
-/// The same without a gradient, for evaluation: outputs ControlBlock only.
-struct SoftmaxCrossEntropyEval {};
-struct MeanSquaredErrorEval {};
+/// Predictions (N, K), targets (N) i64. A target outside [0, K), except -100 (ignored, as in PyTorch), makes
+/// the loss not a number. Smoothing as in PyTorch: the target distribution is (1 - s) one-hot + s / K.
+struct SoftmaxCrossEntropy {
+  static constexpr std::string_view name = "softmax_cross_entropy";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  enum In : std::size_t { predictions, targets, state };
+  enum Out : std::size_t { control, gradient };
+  /// `gradient` may be null. `losses` has one element per row, from row 0 on.
+  using Simd = void(const SoftmaxCrossEntropy&, const LossRows&, const float* logits,
+                    const std::int64_t* targets, float* gradient, RowLoss* losses);
 
-KernelPtr prepare(Cpu, const SoftmaxCrossEntropy&, const KernelIo& io);
-KernelPtr prepare(Cpu, const MeanSquaredError&, const KernelIo& io);
-KernelPtr prepare(Cpu, const SoftmaxCrossEntropyEval&, const KernelIo& io);
-KernelPtr prepare(Cpu, const MeanSquaredErrorEval&, const KernelIo& io);
+  float label_smoothing = 0;
+  bool has_gradient = true;  ///< false in evaluation: no second output
 
-KernelPtr prepare(Cuda, const SoftmaxCrossEntropy&, const KernelIo& io);
-KernelPtr prepare(Cuda, const MeanSquaredError&, const KernelIo& io);
-KernelPtr prepare(Cuda, const SoftmaxCrossEntropyEval&, const KernelIo& io);
-KernelPtr prepare(Cuda, const MeanSquaredErrorEval&, const KernelIo& io);
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("label_smoothing", label_smoothing);
+    visit("has_gradient", has_gradient);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 3, 3);
+    require_dtype("the predictions", in[predictions], DType::f32);
+    require_rank("the predictions", in[predictions], 2);
+    require_type("one class a row", in[targets], {DType::i64, {in[predictions].shape[0]}});
+    Types out{control_type()};
+    if (has_gradient) out.push_back(in[predictions]);
+    return out;
+  }
+};
+
+/// Predictions and targets (N, D) f32: the mean over the features of a row, then over rows as above.
+struct MeanSquaredError {
+  static constexpr std::string_view name = "mean_squared_error";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  enum In : std::size_t { predictions, targets, state };
+  enum Out : std::size_t { control, gradient };
+  using Simd = void(const MeanSquaredError&, const LossRows&, const float* y, const float* targets,
+                    float* gradient, RowLoss* losses);
+
+  bool has_gradient = true;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("has_gradient", has_gradient);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 3, 3);
+    require_dtype("the predictions", in[predictions], DType::f32);
+    require_rank("the predictions", in[predictions], 2);
+    require_type("the targets", in[targets], in[predictions]);
+    Types out{control_type()};
+    if (has_gradient) out.push_back(in[predictions]);
+    return out;
+  }
+};
 
 }  // namespace lockstep::kernels

@@ -2,56 +2,119 @@
 
 #include <array>
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/op.h"
 
 namespace lockstep::kernels {
 
+struct PoolPlane;
+
 struct Pool2dGeometry {
-  std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{2, 2};
+  std::array<std::int64_t, 2> kernel{0, 0};
+  std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("kernel", kernel);
+    visit("stride", stride);
+    visit("padding", padding);
+  }
+
+  /// x (N, C, H, W) to y (N, C, H', W'). Windows are cut off at the bottom and right (floor mode).
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    require_floats("x", in[0]);
+    require_rank("x", in[0], 4);
+    TensorType out = in[0];
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      if (stride[axis] < 1 || kernel[axis] < 1 || padding[axis] < 0 || 2 * padding[axis] > kernel[axis]) {
+        throw_misfit("padding " + std::to_string(padding[axis]) + " must be at most half of the window " +
+                     std::to_string(kernel[axis]) + ", its stride at least 1");
+      }
+      const std::int64_t room = in[0].shape[axis + 2] + 2 * padding[axis] - kernel[axis];
+      if (room < 0) throw_misfit("input " + in[0].shape.str() + " is smaller than the window");
+      out.shape[axis + 2] = room / stride[axis] + 1;
+    }
+    return {out};
+  }
 };
 
-/// inputs x (N, C, H, W); outputs y (N, C, H', W'). Windows are cut off at the bottom and right (floor mode).
-struct MaxPool2dForward {
+struct MaxPool2d {
+  static constexpr std::string_view name = "max_pool2d";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x };
+  enum Out : std::size_t { y };
+  using Simd = void(const MaxPool2d&, const PoolPlane&, const float* x, float* y);
+
   Pool2dGeometry geometry;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+  }
+  Types infer(TypeSpan in) const { return geometry.infer(in); }
 };
 
-/// inputs x, dy; outputs dx. The first greatest element of a window gets its gradient (PyTorch's rule); found
-/// again from x, so that forward keeps no indices. With `relu_mask`, x is the output of a relu and the result
-/// is the gradient before it: dx where x > 0, else 0.
+/// The first greatest element of a window gets its gradient (PyTorch's rule); found again from x, so that
+/// forward keeps no indices. With `relu_mask`, x is the output of a relu and the result is the gradient
+/// before it: dx where x > 0, else 0.
 struct MaxPool2dBackward {
+  static constexpr std::string_view name = "max_pool2d_backward";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x, dy };
+  enum Out : std::size_t { dx };
+  using Simd = void(const MaxPool2dBackward&, const PoolPlane&, const float* x, const float* dy, float* dx);
+
   Pool2dGeometry geometry;
   bool relu_mask = false;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+    visit("relu_mask", relu_mask);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 2, 2);
+    require_type("x", in[x], out[dx]);
+    require_forward(MaxPool2d{geometry}, Types{out[dx]}, Types{in[dy]});
+  }
 };
 
-/// Average over each window, padding counted as PyTorch's default does. inputs x; outputs y.
-struct AvgPool2dForward {
+/// Average over each window, padding counted as PyTorch's default does.
+struct AvgPool2d {
+  static constexpr std::string_view name = "avg_pool2d";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x };
+  enum Out : std::size_t { y };
+  using Simd = void(const AvgPool2d&, const PoolPlane&, const float* x, float* y);
+
   Pool2dGeometry geometry;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+  }
+  Types infer(TypeSpan in) const { return geometry.infer(in); }
 };
 
-/// inputs dy; outputs dx.
 struct AvgPool2dBackward {
+  static constexpr std::string_view name = "avg_pool2d_backward";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { dy };
+  enum Out : std::size_t { dx };
+  using Simd = void(const AvgPool2dBackward&, const PoolPlane&, const float* dy, float* dx);
+
   Pool2dGeometry geometry;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    geometry.fields(visit);
+  }
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 1, 1);
+    require_forward(AvgPool2d{geometry}, Types{out[dx]}, Types{in[dy]});
+  }
 };
-
-void choose_layouts(Cpu, const MaxPool2dForward&, KernelIo& io);
-void choose_layouts(Cpu, const MaxPool2dBackward&, KernelIo& io);
-void choose_layouts(Cpu, const AvgPool2dForward&, KernelIo& io);
-void choose_layouts(Cpu, const AvgPool2dBackward&, KernelIo& io);
-KernelPtr prepare(Cpu, const MaxPool2dForward&, const KernelIo& io);
-KernelPtr prepare(Cpu, const MaxPool2dBackward&, const KernelIo& io);
-KernelPtr prepare(Cpu, const AvgPool2dForward&, const KernelIo& io);
-KernelPtr prepare(Cpu, const AvgPool2dBackward&, const KernelIo& io);
-
-void choose_layouts(Cuda, const MaxPool2dForward&, KernelIo& io);
-void choose_layouts(Cuda, const MaxPool2dBackward&, KernelIo& io);
-void choose_layouts(Cuda, const AvgPool2dForward&, KernelIo& io);
-void choose_layouts(Cuda, const AvgPool2dBackward&, KernelIo& io);
-KernelPtr prepare(Cuda, const MaxPool2dForward&, const KernelIo& io);
-KernelPtr prepare(Cuda, const MaxPool2dBackward&, const KernelIo& io);
-KernelPtr prepare(Cuda, const AvgPool2dForward&, const KernelIo& io);
-KernelPtr prepare(Cuda, const AvgPool2dBackward&, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -35,51 +34,20 @@ Layout resized(const Layout& layout, const Shape& shape) {
   return to;
 }
 
-void check_shapes(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
-                  const TensorDesc& y) {
-  check_rank(kernel, "x", x, 4);
-  check_type(kernel, "x", x, DType::f32);
-  Shape out = x.shape;
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.stride[axis] < 1 || g.kernel[axis] < 1 || 2 * g.padding[axis] > g.kernel[axis]) {
-      throw UsageError(
-          fmt::format("{}: padding {} must be at most half of the window {}, stride {} at least 1", kernel,
-                      g.padding[axis], g.kernel[axis], g.stride[axis]));
-    }
-    const std::int64_t room = x.shape[axis + 2] + 2 * g.padding[axis] - g.kernel[axis];
-    if (room < 0) throw UsageError(fmt::format("{}: the window is larger than x {}", kernel, x.shape.str()));
-    out[axis + 2] = room / g.stride[axis] + 1;
-  }
-  check_shape(kernel, "y", y, out);
-}
-
 }  // namespace
 
-PoolPlanes pool_planes(std::string_view kernel, const Pool2dGeometry& g, const TensorDesc& x,
-                       const TensorDesc& y) {
-  check_shapes(kernel, g, x, y);
+PoolPlanes pool_planes(const TensorDesc& x, const TensorDesc& y) {
   const auto in = planes_of(x.layout_or_plain());
   const auto out = planes_of(y.layout_or_plain());
   if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
     throw UsageError(
-        fmt::format("{}: x in {} and y in {}: both must be plain, channels-last, or blocked in channels "
-                    "alike",
-                    kernel, x.layout_or_plain().str(), y.layout_or_plain().str()));
+        fmt::format("x in {} and y in {}: both must be plain, channels-last, or blocked in channels alike",
+                    x.layout_or_plain().str(), y.layout_or_plain().str()));
   }
   return {*in, *out};
 }
 
-PoolPlanes max_pool_backward_planes(std::string_view kernel, const Pool2dGeometry& g, const KernelIo& io) {
-  check_count(kernel, io, 2, 1);
-  check_shape(kernel, "dx", io.outputs[0], io.inputs[0].shape);
-  if (io.outputs[0].layout_or_plain() != io.inputs[0].layout_or_plain()) {
-    throw UsageError(fmt::format("{}: x and dx lie differently; they must lie alike", kernel));
-  }
-  return pool_planes(kernel, g, io.inputs[0], io.inputs[1]);
-}
-
-void choose_pool_layouts(std::string_view kernel, const Pool2dGeometry& g, TensorDesc& x, TensorDesc& y) {
-  check_shapes(kernel, g, x, y);
+void choose_pool_layouts(TensorDesc& x, TensorDesc& y) {
   if (!x.layout && y.layout && planes_of(*y.layout)) {
     x.layout = resized(*y.layout, x.shape);
     return;

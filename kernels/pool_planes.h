@@ -1,10 +1,16 @@
 #pragma once
 
-#include <string_view>
-
 #include "kernels/pool2d.h"
 
 namespace lockstep::kernels {
+
+/// One plane of lanes: `lanes` channels that lie side by side (16 in nChw16c, 1 in nchw, C in channels-last).
+struct PoolPlane {
+  std::int64_t height, width, out_height, out_width;
+  std::int64_t x_row, y_row, pixel;  ///< elements from row to row of x and y, and from pixel to pixel
+  std::int64_t lanes;
+  std::int64_t kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w;
+};
 
 /// A layout seen as images of groups of planes: `lanes` channels side by side, pixel by pixel.
 struct Planes {
@@ -17,17 +23,11 @@ struct PoolPlanes {
   Planes x, y;
 };
 
-/// UsageError unless y is what pooling x gives, and both lie plain, channels-last, or blocked in channels
+/// For x, y or their gradients. UsageError unless both lie plain, channels-last, or blocked in channels
 /// alike.
-PoolPlanes pool_planes(std::string_view kernel, const Pool2dGeometry& geometry, const TensorDesc& x,
-                       const TensorDesc& y);
-
-/// The same for inputs x, dy and outputs dx, which must lie as x does.
-PoolPlanes max_pool_backward_planes(std::string_view kernel, const Pool2dGeometry& geometry,
-                                    const KernelIo& io);
+PoolPlanes pool_planes(const TensorDesc& x, const TensorDesc& y);
 
 /// x's layout if a pool can use it (or y's, if x is free), else plain; y follows.
-void choose_pool_layouts(std::string_view kernel, const Pool2dGeometry& geometry, TensorDesc& x,
-                         TensorDesc& y);
+void choose_pool_layouts(TensorDesc& x, TensorDesc& y);
 
 }  // namespace lockstep::kernels

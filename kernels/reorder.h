@@ -1,15 +1,24 @@
 #pragma once
 
-#include "kernels/device.h"
-#include "kernels/kernel.h"
+#include "kernels/op.h"
 
 namespace lockstep::kernels {
 
-/// inputs x; outputs y: the same shape and values in another layout. Padding of y is written as zero.
-struct Reorder {};
+/// The same shape and values in another layout, or in memory of their own. Padding of y is written as zero.
+struct Reorder {
+  static constexpr std::string_view name = "reorder";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x };
+  enum Out : std::size_t { y };
 
-KernelPtr prepare(Cpu, const Reorder&, const KernelIo& io);
+  template <class Visit>
+  void fields(Visit&&) const {}
 
-KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io);
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    return {in[x]};
+  }
+  double flops(TypeSpan, TypeSpan) const { return 0; }
+};
 
 }  // namespace lockstep::kernels

@@ -2,26 +2,27 @@
 
 #include <variant>
 
-#include "kernels/begin_step.h"
-#include "kernels/conv2d.h"
-#include "kernels/elementwise.h"
-#include "kernels/gradient_norm.h"
-#include "kernels/linear.h"
-#include "kernels/loss.h"
-#include "kernels/optimizer.h"
-#include "kernels/pool2d.h"
-#include "kernels/reorder.h"
+#include "kernels/op_headers.h"  // made by CMake: the headers that ops.def names
 
 namespace lockstep::kernels {
 
-/// Every kernel that a device has: how a description of any op crosses the border to a backend that is loaded
-/// at run time. A new op adds its descriptions here.
-struct KernelSpec
-    : std::variant<Add, AdamUpdate, AvgPool2dBackward, AvgPool2dForward, BeginStep, Conv2dBackwardData,
-                   Conv2dBackwardWeights, Conv2dForward, GradientNorm, LinearBackwardData,
-                   LinearBackwardWeights, LinearForward, MaxPool2dBackward, MaxPool2dForward,
-                   MeanSquaredError, MeanSquaredErrorEval, ReluBackward, ReluForward, Reorder, SgdUpdate,
-                   SoftmaxCrossEntropy, SoftmaxCrossEntropyEval> {
+namespace detail {
+
+struct NoOp {};
+
+/// The variant without its first, which only makes room for the commas of the list.
+template <class First, class... Rest>
+std::variant<Rest...> without_first(std::variant<First, Rest...>);
+
+using AnyOp = decltype(without_first(std::declval<std::variant<NoOp
+#define LOCKSTEP_OP(Op, header) , Op
+#include "kernels/ops.def"
+                                                               >>()));
+
+}  // namespace detail
+
+/// The description of any op: how one crosses the border to a backend that is loaded at run time.
+struct KernelSpec : detail::AnyOp {
   using variant::variant;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/layout.h"
+
 namespace lockstep::kernels {
 
 /// What changes from step to step. It lives in device memory and kernels read it there, so that a bound
@@ -39,5 +41,13 @@ struct StepInput {
   StepState state;
   ControlBlock control;
 };
+
+/// How a graph sees them: as bytes.
+inline TensorType step_state_type() {
+  return {DType::u8, {sizeof(StepState)}};
+}
+inline TensorType control_type() {
+  return {DType::u8, {sizeof(ControlBlock)}};
+}
 
 }  // namespace lockstep::kernels

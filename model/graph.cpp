@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/reorder.h"
+#include "model/spec_op.h"
 
 namespace lockstep::model {
 
@@ -13,32 +15,70 @@ ValueId Graph::add_value(std::string name, ValueType type, Role role) {
   return static_cast<ValueId>(values_.size()) - 1;
 }
 
-ValueId Graph::add_parameter(const std::string& name, const Shape& shape, Initializer initializer) {
-  for (const Parameter& other : parameters_) {
-    if (value(other.value).name == name) {
-      throw UsageError(fmt::format("two parameters are named '{}': give each layer a name of its own", name));
-    }
+void Graph::require_new_name(const std::string& name) const {
+  for (const Value& other : values_) {
+    const bool named = other.role == Role::parameter || other.role == Role::buffer;
+    if (!named || other.name != name) continue;
+    throw UsageError(fmt::format("two parameters are named '{}': give each layer a name of its own", name));
   }
+}
+
+ValueId Graph::add_parameter(const std::string& name, const Shape& shape, Initializer initializer) {
+  require_new_name(name);
   const ValueId id = add_value(name, {DType::f32, shape}, Role::parameter);
   parameters_.push_back({.value = id, .gradient = no_value, .file_shape = shape, .initializer = initializer});
   return id;
 }
 
-std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer,
-                                     Phase phase) {
-  std::vector<ValueType> output_types;
+ValueId Graph::add_buffer(const std::string& name, const Shape& shape, float start) {
+  require_new_name(name);
+  const ValueId id = add_value(name, {DType::f32, shape}, Role::buffer);
+  buffers_.push_back({.value = id, .start = start});
+  return id;
+}
+
+std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer) {
+  Types outputs;
   try {
-    output_types = op->infer(types(inputs));
+    outputs = op->infer(types(inputs));
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("layer '{}' ({}): {}", layer, op->name(), error.what()));
   }
-  Node node{.op = std::move(op), .inputs = std::move(inputs), .outputs = {}, .layer = layer, .phase = phase};
-  for (ValueType& type : output_types) {
-    node.outputs.push_back(
-        add_value(fmt::format("{}:{}", layer, node.op->name()), std::move(type), Role::activation));
+  return append(std::move(op), std::move(inputs), outputs, layer, Phase::forward);
+}
+
+std::vector<ValueId> Graph::add_backward_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                                              const std::string& layer) {
+  return append(std::move(op), std::move(inputs), outputs, layer, Phase::backward);
+}
+
+std::vector<ValueId> Graph::append(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                                   const std::string& layer, Phase phase) {
+  Node node{.id = next_id_++,
+            .op = std::move(op),
+            .inputs = std::move(inputs),
+            .outputs = {},
+            .layer = layer,
+            .phase = phase};
+  for (const ValueType& type : outputs) {
+    node.outputs.push_back(add_value(fmt::format("{}:{}", layer, node.op->name()), type, Role::activation));
   }
   nodes_.push_back(node);
   return node.outputs;
+}
+
+ValueId Graph::insert_copy(ValueId from) {
+  const auto writer = producer(from);
+  const std::string layer = writer ? nodes_[*writer].layer : value(from).name;
+  const ValueId copy =
+      append(make_op(kernels::Reorder{}), {from}, types(std::span(&from, 1)), layer, Phase::backward).front();
+  const auto behind = nodes_.begin() + static_cast<std::ptrdiff_t>(writer ? *writer + 1 : 0);
+  std::rotate(behind, nodes_.end() - 1, nodes_.end());
+  return copy;
+}
+
+std::string Node::key() const {
+  return fmt::format("{}:{} {}", id, layer, op->name());
 }
 
 std::int64_t Graph::parameter_elements() const {
@@ -82,8 +122,8 @@ kernels::KernelIo Graph::io(const Node& node) const {
   return io;
 }
 
-std::vector<ValueType> Graph::types(std::span<const ValueId> ids) const {
-  std::vector<ValueType> types;
+Types Graph::types(std::span<const ValueId> ids) const {
+  Types types;
   types.reserve(ids.size());
   for (const ValueId id : ids) types.push_back(value(id).type);
   return types;

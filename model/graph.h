@@ -13,7 +13,8 @@ namespace lockstep::model {
 using ValueId = int;
 inline constexpr ValueId no_value = -1;
 
-enum class Role { input, target, step_state, control, parameter, gradient, activation };
+/// `buffer`: kept from step to step like a parameter, but not learned (running statistics).
+enum class Role { input, target, step_state, control, parameter, buffer, gradient, activation };
 
 struct Value {
   std::string name;
@@ -25,11 +26,15 @@ struct Value {
 enum class Phase { forward, backward };
 
 struct Node {
+  int id = -1;  ///< stays through all passes, and is the same for every batch size: see `key`
   OpPtr op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::string layer;  ///< for plans and messages: "conv1"
   Phase phase = Phase::forward;
+
+  /// Unique in the graph, the same in every plan of a model: what choices among algorithms are kept by.
+  std::string key() const;
 };
 
 /// How a parameter starts: PyTorch's defaults for linear and convolution are uniform in +-bound.
@@ -44,16 +49,27 @@ struct Parameter {
   Initializer initializer;
 };
 
+/// A running statistic or the like; starts with all elements `start`.
+struct Buffer {
+  ValueId value = no_value;
+  float start = 0;
+};
+
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
 class Graph {
  public:
   ValueId add_value(std::string name, ValueType type, Role role);
   ValueId add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
+  ValueId add_buffer(const std::string& name, const Shape& shape, float start);
 
-  /// Appends a node; its outputs are typed by Op::infer and named after the layer. UsageError names the
-  /// layer.
-  std::vector<ValueId> add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer,
-                                Phase phase = Phase::forward);
+  /// Appends a node of forward; its outputs are typed by Op::infer and named after the layer. UsageError
+  /// names the layer.
+  std::vector<ValueId> add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer);
+  /// Appends a node of backward, whose outputs have these types.
+  std::vector<ValueId> add_backward_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                                         const std::string& layer);
+  /// A node that copies `from` into a new value, right behind the node that writes `from`.
+  ValueId insert_copy(ValueId from);
 
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
@@ -63,6 +79,11 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+
+  /// What the network gives: logits or values. Evaluation, prediction and export need no more than it.
+  ValueId output = no_value;
+
   std::int64_t parameter_elements() const;
 
   /// The one value with this role, or no_value.
@@ -76,12 +97,18 @@ class Graph {
 
   /// Descriptions of a node's tensors as kernels take them.
   kernels::KernelIo io(const Node& node) const;
-  std::vector<ValueType> types(std::span<const ValueId> ids) const;
+  Types types(std::span<const ValueId> ids) const;
 
  private:
+  std::vector<ValueId> append(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                              const std::string& layer, Phase phase);
+  void require_new_name(const std::string& name) const;
+
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;
+  std::vector<Buffer> buffers_;
+  int next_id_ = 0;
 };
 
 }  // namespace lockstep::model

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/graph.h"
 
@@ -27,7 +28,7 @@ class Tensor {
 struct LinearOptions {
   bool bias = true;
 };
-/// x (N, ...), flattened from the second dimension on; gives (N, out_features).
+/// x (..., in_features); gives (..., out_features).
 Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options = {});
 
 struct Conv2dOptions {
@@ -50,9 +51,19 @@ struct PoolOptions {
 Tensor max_pool2d(Tensor x, PoolOptions options = {});
 Tensor avg_pool2d(Tensor x, PoolOptions options = {});
 
-Tensor relu(Tensor x);
-Tensor add(Tensor a, Tensor b);
+/// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
+/// PyTorch.
+#define LOCKSTEP_UNARY(Function, name) Tensor name(Tensor x);
+#define LOCKSTEP_BINARY(Function, name) Tensor name(Tensor a, Tensor b);
+#include "kernels/pointwise.def"
+
+/// The same numbers, row-major, in another shape.
+Tensor reshape(Tensor x, Shape shape);
 /// (N, ...) to (N, product of the rest).
 Tensor flatten(Tensor x);
+/// Dimension i is dimension axes[i] of x; no copy where the next op takes strides.
+Tensor permute(Tensor x, std::vector<std::int64_t> axes);
+/// Extents of 1 and missing leading dimensions are repeated.
+Tensor expand(Tensor x, Shape shape);
 
 }  // namespace lockstep::model

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "model/ops/losses.h"
+#include "kernels/step_state.h"
+#include "model/loss.h"
 
 namespace lockstep::model {
 namespace {
@@ -14,38 +15,46 @@ Shape with_batch(std::int64_t batch_size, const Shape& sample) {
   return Shape(std::move(extents));
 }
 
-OpPtr loss_op(const Model& model, bool training) {
-  if (model.loss == LossKind::cross_entropy) {
-    if (!training) return std::make_shared<SoftmaxCrossEntropyEval>();
-    return std::make_shared<SoftmaxCrossEntropy>(kernels::SoftmaxCrossEntropy{model.label_smoothing});
-  }
-  if (!training) return std::make_shared<MeanSquaredErrorEval>();
-  return std::make_shared<MeanSquaredError>();
+bool has_classes(const Model& model) {
+  return model.loss == LossKind::cross_entropy;
+}
+
+void require_targets(const Model& model, const InputSpec& input) {
+  const bool classes = has_classes(model);
+  if (classes == (input.num_classes > 0)) return;
+  throw UsageError(fmt::format("model '{}' learns {}, but the data set has {}", model.name,
+                               classes ? "classes" : "values", classes ? "no classes" : "classes"));
 }
 
 }  // namespace
 
-Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
-  const bool classes = model.loss == LossKind::cross_entropy;
-  if (classes != (input.num_classes > 0)) {
-    throw UsageError(fmt::format("model '{}' learns {}, but the data set has {}", model.name,
-                                 classes ? "classes" : "values", classes ? "no classes" : "classes"));
-  }
+Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size) {
+  require_targets(model, input);
   Graph graph;
   const ValueId x = graph.add_value("input", {DType::f32, with_batch(batch_size, input.shape)}, Role::input);
-  const ValueType target_type = classes ? ValueType{DType::i64, {batch_size}}
-                                        : ValueType{DType::f32, with_batch(batch_size, input.target_shape)};
-  const ValueId target = graph.add_value("target", target_type, Role::target);
-  const ValueId state = graph.add_value("step state", step_state_type(), Role::step_state);
-
   const Tensor output = model.forward(Tensor(graph, x));
-  if (classes && output.shape() != Shape{batch_size, input.num_classes}) {
+  if (has_classes(model) && output.shape() != Shape{batch_size, input.num_classes}) {
     throw UsageError(fmt::format("model '{}' gives {} but the data set has {} classes", model.name,
                                  output.shape().str(), input.num_classes));
   }
-  const auto outputs = graph.add_node(loss_op(model, training), {output.id(), target, state}, "loss");
-  graph.value(outputs.back()).role = Role::control;
-  graph.value(outputs.back()).name = "control";
+  graph.output = output.id();
+  return graph;
+}
+
+Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
+  Graph graph = build_forward(model, input, batch_size);
+  const ValueType target_type = has_classes(model)
+                                    ? ValueType{DType::i64, {batch_size}}
+                                    : ValueType{DType::f32, with_batch(batch_size, input.target_shape)};
+  const LossOperands operands{
+      .predictions = graph.output,
+      .targets = graph.add_value("target", target_type, Role::target),
+      .step_state = graph.add_value("step state", kernels::step_state_type(), Role::step_state)};
+  if (has_classes(model)) {
+    add_cross_entropy(graph, operands, training ? model.label_smoothing : 0, training);
+  } else {
+    add_mean_squared_error(graph, operands, training);
+  }
   return graph;
 }
 

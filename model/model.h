@@ -25,8 +25,11 @@ struct Model {
   float label_smoothing = 0;
 };
 
-/// The graph of one evaluation or, before differentiation, of one training step: forward and loss on a batch.
-/// UsageError when the model's output does not fit the targets.
+/// The network alone on a batch: what evaluation, prediction and export share; `Graph::output` is what it
+/// gives. UsageError when the output does not fit the targets.
+Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size);
+
+/// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
 
 }  // namespace lockstep::model

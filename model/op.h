@@ -2,89 +2,78 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/device.h"
-#include "kernels/dispatch.h"
-#include "kernels/kernel.h"
+#include "kernels/matmul_precision.h"
+
+namespace lockstep::kernels {
+struct Pointwise;
+}
 
 namespace lockstep::model {
 
 class Backward;
 
-/// What shape inference knows of a value.
-struct ValueType {
-  DType dtype = DType::f32;
-  Shape shape;
-  bool operator==(const ValueType&) const = default;
-};
+using ValueType = kernels::TensorType;
+using kernels::Types;
+using kernels::TypeSpan;
 
-/// One operation of the graph: its shapes, its gradient, its kernel. Immutable, shared between graphs.
+/// One operation of the graph, seen without its description: what passes ask. Immutable, shared between
+/// graphs.
 class Op {
  public:
   virtual ~Op() = default;
   virtual std::string name() const = 0;
-  /// Attributes in a few characters, for the printed plan: "3x3 pad 1 +relu".
-  virtual std::string attributes() const { return {}; }
+  /// What differs from the defaults of the description, for the printed plan: "kernel 3x3 padding 1x1".
+  virtual std::string attributes() const = 0;
 
-  /// Types of the outputs. UsageError on inputs that do not fit; the graph adds the layer's name.
-  virtual std::vector<ValueType> infer(std::span<const ValueType> inputs) const = 0;
+  /// Types of the outputs of a forward op. UsageError on inputs that do not fit; the graph adds the layer's
+  /// name.
+  virtual Types infer(TypeSpan inputs) const = 0;
 
-  /// Adds the nodes that compute the gradients of the inputs from those of the outputs. Ops that stand only
-  /// in backward keep the default, which throws.
-  virtual void differentiate(Backward& backward) const;
+  /// Adds the nodes that compute the gradients of the inputs from those of the outputs. An op that stands
+  /// only in backward throws.
+  virtual void differentiate(Backward& backward) const = 0;
 
   /// Floating-point operations of one launch.
-  virtual double flops(std::span<const ValueType> inputs, std::span<const ValueType> outputs) const;
+  virtual double flops(TypeSpan inputs, TypeSpan outputs) const = 0;
 
   /// Settles the layouts that are still free; see kernels/layout.h.
-  virtual void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const;
+  virtual void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const = 0;
 
-  /// The kernel for tensors with settled layouts; none for an op that only renames memory.
-  virtual kernels::KernelPtr prepare(const kernels::Device& device, const kernels::KernelIo& io) const = 0;
+  /// The kernel for tensors with settled layouts; null for a view.
+  virtual kernels::KernelPtr kernel(const kernels::Device& device, const kernels::KernelIo& io) const = 0;
 
   /// The same op with each other algorithm that the device offers, for `--benchmark` to time; often none.
-  virtual std::vector<std::shared_ptr<const Op>> variants(const kernels::Device& device,
-                                                          const kernels::KernelIo& io) const;
+  virtual std::vector<std::shared_ptr<const Op>> candidates(const kernels::Device& device,
+                                                            const kernels::KernelIo& io) const = 0;
+  /// What it is computed with, without spaces: for a choice among `candidates` to name one.
+  virtual std::string algorithm() const = 0;
 
-  /// What it is computed with, without spaces: for a choice among `variants` to name one.
-  virtual std::string algorithm() const { return "automatic"; }
-
-  /// The input whose memory output 0 simply is (a view).
-  virtual std::optional<std::size_t> view_of() const { return std::nullopt; }
+  /// Output 0 is the memory of input 0.
+  virtual bool is_view() const = 0;
   /// The input that output 0 may overwrite, if nobody reads it later.
-  virtual std::optional<std::size_t> overwrites() const { return std::nullopt; }
+  virtual std::optional<std::size_t> overwrites() const = 0;
+
+  /// The same op with another precision of its products; null if it is no matrix product or convolution.
+  virtual std::shared_ptr<const Op> with_precision(kernels::MatmulPrecision precision) const = 0;
+  /// The same op with an epilogue; null if it takes none, or has one.
+  virtual std::shared_ptr<const Op> with_activation(kernels::Activation activation) const = 0;
+
+  /// The description, if its type is `Spec`; null otherwise.
+  template <class Spec>
+  const Spec* as() const {
+    return static_cast<const Spec*>(description(typeid(Spec)));
+  }
+
+ protected:
+  virtual const void* description(const std::type_info& type) const = 0;
 };
 
 using OpPtr = std::shared_ptr<const Op>;
-
-/// Base of ops that are one kernel: holds the kernel's description.
-template <class Spec>
-class KernelOp : public Op {
- public:
-  explicit KernelOp(Spec spec = {}) : spec_(spec) {}
-  const Spec& spec() const { return spec_; }
-  /// For who copies an op to change it, before it is shared.
-  Spec& edit() { return spec_; }
-
-  kernels::KernelPtr prepare(const kernels::Device& device, const kernels::KernelIo& io) const override {
-    return kernels::prepare(device, spec_, io);
-  }
-
- private:
-  Spec spec_;
-};
-
-/// A kernel op whose kernel has a say in the layouts.
-template <class Spec>
-class LayoutKernelOp : public KernelOp<Spec> {
- public:
-  using KernelOp<Spec>::KernelOp;
-  void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const override {
-    kernels::choose_layouts(device, this->spec(), io);
-  }
-};
 
 }  // namespace lockstep::model

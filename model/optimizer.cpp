@@ -6,7 +6,6 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/optimizer.h"
-#include "model/ops/losses.h"
 
 namespace lockstep::model {
 
@@ -29,24 +28,24 @@ std::string describe(const OptimizerOptions& o) {
 kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,
                                   std::int64_t elements) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {elements}, .layout = {}};
-  const ValueType state = step_state_type();
+  const kernels::TensorType state = kernels::step_state_type();
   kernels::KernelIo io{.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
                        .outputs = std::vector(1 + state_names(o).size(), slice)};
   if (o.kind == OptimizerKind::sgd) {
-    return kernels::prepare(device,
-                            kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),
-                                               .dampening = static_cast<float>(o.dampening),
-                                               .weight_decay = static_cast<float>(o.weight_decay),
-                                               .nesterov = o.nesterov},
-                            io);
+    return kernels::kernel_for(device,
+                               kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),
+                                                  .dampening = static_cast<float>(o.dampening),
+                                                  .weight_decay = static_cast<float>(o.weight_decay),
+                                                  .nesterov = o.nesterov},
+                               io);
   }
-  return kernels::prepare(device,
-                          kernels::AdamUpdate{.beta1 = static_cast<float>(o.beta1),
-                                              .beta2 = static_cast<float>(o.beta2),
-                                              .epsilon = static_cast<float>(o.epsilon),
-                                              .weight_decay = static_cast<float>(o.weight_decay),
-                                              .decoupled = o.kind == OptimizerKind::adamw},
-                          io);
+  return kernels::kernel_for(device,
+                             kernels::AdamUpdate{.beta1 = static_cast<float>(o.beta1),
+                                                 .beta2 = static_cast<float>(o.beta2),
+                                                 .epsilon = static_cast<float>(o.epsilon),
+                                                 .weight_decay = static_cast<float>(o.weight_decay),
+                                                 .decoupled = o.kind == OptimizerKind::adamw},
+                             io);
 }
 
 void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state) {

@@ -67,6 +67,8 @@ void* ReplicaMemory::address(const Plan& plan, model::ValueId id, std::size_t sl
       const auto owner = std::ranges::find(parameters, root, &model::Parameter::gradient);
       return gradient(plan.graph.value(owner->value).name);
     }
+    case model::Role::buffer:
+      return parameter(value.name);
     case model::Role::activation:
       return at(*activations_, plan.activations.offsets[static_cast<std::size_t>(root)]);
   }

@@ -19,7 +19,7 @@ namespace {
 void convert(kernels::Device& device, kernels::Stream& stream, const kernels::TensorDesc& from, void* source,
              const kernels::TensorDesc& to, void* target) {
   const kernels::KernelPtr kernel =
-      kernels::prepare(device, kernels::Reorder{}, {.inputs = {from}, .outputs = {to}});
+      kernels::kernel_for(device, kernels::Reorder{}, {.inputs = {from}, .outputs = {to}});
   const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
   void* const args[] = {source, target};
   kernel->bind(args, workspace->data())->launch(stream);

@@ -18,7 +18,10 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
       input_(device.allocate(sizeof(kernels::StepInput))),
       targets_(targets) {
   const std::array<void*, 3> args{input_->data(), memory.step_state(), memory.training_control()};
-  begin_ = kernels::prepare(device, kernels::BeginStep{}, {})->bind(args, nullptr);
+  const auto bytes = [](kernels::TensorType type) { return kernels::TensorDesc{type.dtype, type.shape, {}}; };
+  const kernels::KernelIo io{.inputs = {bytes({DType::u8, {sizeof(kernels::StepInput)}})},
+                             .outputs = {bytes(kernels::step_state_type()), bytes(kernels::control_type())}};
+  begin_ = kernels::kernel_for(device, kernels::BeginStep{}, io)->bind(args, nullptr);
   for (Step& step : steps_) {
     step.input = device.allocate_host(sizeof(kernels::StepInput));
     step.result = device.allocate_host(sizeof(kernels::ControlBlock));

@@ -4,9 +4,8 @@
 #include <cmath>
 
 #include "kernels/cpu/loop_kernel.h"
-#include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/op_rules.h"
+#include "kernels/cpu/simd/simd.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -24,22 +23,23 @@ void settle(double squares, double max_norm, StepState& state, ControlBlock& con
 
 }  // namespace
 
-KernelPtr prepare(Cpu, const GradientNorm& spec, const KernelIo& io) {
-  const std::int64_t n = check_gradient_norm(io);
+KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
+  using Op = GradientNorm;
+  const std::int64_t n = io.inputs[Op::gradients].shape.elements();
   const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
   return loop_kernel(
-      [=](const Addresses& a) {
+      io,
+      [=, loop = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<double>();
         parallel_ranges(chunks, n, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t chunk = begin; chunk < end; ++chunk) {
             const std::int64_t first = chunk * gradient_norm_chunk;
-            sums[chunk] =
-                loops::best().sum_of_squares(a.at(0) + first, std::min(gradient_norm_chunk, n - first));
+            sums[chunk] = loop(op, a.in(Op::gradients) + first, std::min(gradient_norm_chunk, n - first));
           }
         });
         double squares = 0;
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) squares += sums[chunk];
-        settle(squares, spec.max_norm, *a.at<StepState>(1), *a.at<ControlBlock>(2));
+        settle(squares, op.max_norm, *a.out<StepState>(Op::state), *a.out<ControlBlock>(Op::control));
       },
       static_cast<std::size_t>(chunks) * sizeof(double));
 }

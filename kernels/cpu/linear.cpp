@@ -1,121 +1,148 @@
 #include "kernels/linear.h"
 
-#include "kernels/cpu/library_op.h"
 #include "kernels/cpu/loop_kernel.h"
-#include "kernels/cpu/loops/loops.h"
-#include "kernels/cpu/onednn.h"
-#include "kernels/product_tensors.h"
+#include "kernels/cpu/onednn_op.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/matmul_operands.h"
 
 namespace lockstep::kernels {
 namespace {
 
-using Descs = std::vector<dnnl::memory::desc>;
-using Role = LibraryOp::Role;
+using onednn::Operands;
+using Role = OnednnOp::Role;
 
 /// Up to so many multiply-adds our own loops beat a library call (about 2 us).
 constexpr std::int64_t small_product = 4096;
 
-loops::SmallLinear size_of_product(const ProductTensors& t) {
-  return {t.x.shape[0], t.x.shape.elements(1), t.w.shape[0]};
+MatmulSize size_of_product(const MatmulOperands& t) {
+  return matmul_size(t.x.shape, t.w.shape);
 }
 
 bool plain_or_free(const TensorDesc& desc) {
   return !desc.layout || desc.layout->is_plain(desc.shape);
 }
 
-bool is_small(const ProductTensors& t) {
+bool is_small(const MatmulOperands& t) {
   const auto [rows, inputs, outputs] = size_of_product(t);
-  return rows * inputs * outputs <= small_product && plain_or_free(t.x) && plain_or_free(t.w) &&
-         plain_or_free(t.y);
+  return rows * inputs * outputs <= small_product && t.x.dtype == DType::f32 && plain_or_free(t.x) &&
+         plain_or_free(t.w) && plain_or_free(t.y);
 }
 
-LibraryOp library_op(const LinearForward& spec) {
-  LibraryOp op{"linear_forward", {{DNNL_ARG_SRC, Role::activation}, {DNNL_ARG_WEIGHTS, Role::weights}}, {}};
-  if (spec.bias) op.operands.push_back({DNNL_ARG_BIAS, Role::vector});
-  op.operands.push_back({DNNL_ARG_DST, Role::vector});
-  op.describe = [spec](const Descs& d) {
-    return onednn::linear_forward({d[0], d[1], spec.bias ? d[2] : dnnl::memory::desc(), d.back()}, spec.relu,
-                                  spec.precision);
-  };
-  return op;
+OnednnOp onednn_op(const Linear& op, const KernelIo& io) {
+  OnednnOp product{
+      "linear",
+      {{DNNL_ARG_SRC, &Operands::x, Role::activation}, {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights}},
+      [op](const Operands& operands) {
+        return onednn::linear_forward(operands, op.activation, op.precision);
+      }};
+  if (matmul_operands(op, io).b != nullptr) {
+    product.operands.push_back({DNNL_ARG_BIAS, &Operands::bias, Role::vector});
+  }
+  product.operands.push_back({DNNL_ARG_DST, &Operands::y, Role::vector});
+  return product;
 }
 
-LibraryOp library_op(const LinearBackwardData& spec) {
+OnednnOp onednn_op(const LinearBackwardData& op, const KernelIo&) {
   return {"linear_backward_data",
-          {{DNNL_ARG_DIFF_DST, Role::vector},
-           {DNNL_ARG_WEIGHTS, Role::weights},
-           {DNNL_ARG_DIFF_SRC, Role::activation}},
-          [spec](const Descs& d) {
-            return onednn::linear_backward_data({d[2], d[1], {}, d[0]}, spec.precision);
-          }};
+          {{DNNL_ARG_DIFF_DST, &Operands::y, Role::vector},
+           {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights},
+           {DNNL_ARG_DIFF_SRC, &Operands::x, Role::activation}},
+          [op](const Operands& operands) { return onednn::linear_backward_data(operands, op.precision); }};
 }
 
-LibraryOp library_op(const LinearBackwardWeights& spec) {
-  LibraryOp op{"linear_backward_weights",
-               {{DNNL_ARG_SRC, Role::activation},
-                {DNNL_ARG_DIFF_DST, Role::vector},
-                {DNNL_ARG_DIFF_WEIGHTS, Role::weights}},
-               {}};
-  if (spec.bias) op.operands.push_back({DNNL_ARG_DIFF_BIAS, Role::vector});
-  op.describe = [spec](const Descs& d) {
-    return onednn::linear_backward_weights({d[0], d[2], spec.bias ? d[3] : dnnl::memory::desc(), d[1]},
-                                           spec.precision);
-  };
-  return op;
+OnednnOp onednn_op(const LinearBackwardWeights& op, const KernelIo& io) {
+  OnednnOp gradient{
+      "linear_backward_weights",
+      {{DNNL_ARG_SRC, &Operands::x, Role::activation},
+       {DNNL_ARG_DIFF_DST, &Operands::y, Role::vector},
+       {DNNL_ARG_DIFF_WEIGHTS, &Operands::weights, Role::weights}},
+      [op](const Operands& operands) { return onednn::linear_backward_weights(operands, op.precision); }};
+  if (matmul_operands(op, io).b != nullptr) {
+    gradient.operands.push_back({DNNL_ARG_DIFF_BIAS, &Operands::bias, Role::vector});
+  }
+  return gradient;
 }
 
-/// Weights for pictures lie as one more row of pictures does: a plain matrix product for forward and both
+/// oneDNN's product takes matrices and images: x (..., I) and y (..., O) become row-major matrices.
+KernelIo as_matrices(const KernelIo& io, const TensorDesc& w) {
+  KernelIo matrices = io;
+  if (w.shape.rank() != 2) return matrices;
+  for (auto* side : {&matrices.inputs, &matrices.outputs}) {
+    for (TensorDesc& desc : *side) {
+      if (desc.shape.rank() == 2 || desc.shape.rank() == 1) continue;
+      const std::int64_t columns = desc.shape[desc.shape.rank() - 1];
+      desc.shape = {columns > 0 ? desc.shape.elements() / columns : 0, columns};
+      desc.layout = Layout::plain(desc.shape);
+    }
+  }
+  return matrices;
+}
+
+/// Weights for images lie as one more row of images does: a plain matrix product for forward and both
 /// gradients, in a layout that every version of the library can tell.
-void lie_like(const TensorDesc& x, TensorDesc& w) {
-  if (x.shape.rank() != 4 || !x.layout || w.layout) return;
+void match_layout(const TensorDesc& x, TensorDesc& w) {
+  if (w.shape.rank() != 4 || !x.layout || w.layout) return;
   w.layout = x.layout;
   w.layout->padded[0] = w.shape[0];
 }
 
-template <class Spec>
-void choose(const Spec& spec, KernelIo& io) {
-  if (is_small(tensors_of(spec, io))) {
-    all_plain(io);
-  } else {
-    choose_layouts(library_op(spec), io);
-  }
+template <class Op>
+void choose(const Op& op, KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  if (is_small(t)) return all_plain(io);
+  KernelIo matrices = as_matrices(io, t.w);
+  choose_onednn_layouts(onednn_op(op, matrices), matrices);
+  const auto take = [](const std::vector<TensorDesc>& from, std::vector<TensorDesc>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i].layout = from[i].shape == to[i].shape ? from[i].layout : Layout::plain(to[i].shape);
+    }
+  };
+  take(matrices.inputs, io.inputs);
+  take(matrices.outputs, io.outputs);
+}
+
+template <class Op>
+KernelPtr onednn_product(const Op& op, const KernelIo& io) {
+  const KernelIo matrices = as_matrices(io, matmul_operands(op, io).w);
+  return kernel_of(onednn_op(op, matrices), matrices);
 }
 
 }  // namespace
 
-void choose_layouts(Cpu, const LinearForward& spec, KernelIo& io) {
-  if (!is_small(tensors_of(spec, io))) lie_like(io.inputs[0], io.inputs[1]);
-  choose(spec, io);
+void choose_layouts(Cpu, const Linear& op, KernelIo& io) {
+  if (!is_small(matmul_operands(op, io))) match_layout(io.inputs[Linear::x], io.inputs[Linear::w]);
+  choose(op, io);
 }
-void choose_layouts(Cpu, const LinearBackwardData& spec, KernelIo& io) {
-  choose(spec, io);
+void choose_layouts(Cpu, const LinearBackwardData& op, KernelIo& io) {
+  choose(op, io);
 }
-void choose_layouts(Cpu, const LinearBackwardWeights& spec, KernelIo& io) {
-  choose(spec, io);
+void choose_layouts(Cpu, const LinearBackwardWeights& op, KernelIo& io) {
+  choose(op, io);
 }
 
-KernelPtr prepare(Cpu, const LinearForward& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  if (!is_small(t)) return prepare(library_op(spec), io);
-  return loop_kernel([spec, size = size_of_product(t)](const Addresses& a) {
-    loops::best().linear(size, spec.relu, a.at(0), a.at(1), spec.bias ? a.at(2) : nullptr,
-                         a.at(spec.bias ? 3 : 2));
+KernelPtr prepare(Cpu, const Linear& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  if (!is_small(t)) return onednn_product(op, io);
+  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Linear>()](const Addresses& a) {
+    loop(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
   });
 }
 
-KernelPtr prepare(Cpu, const LinearBackwardData& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  if (!is_small(t)) return prepare(library_op(spec), io);
-  return loop_kernel([size = size_of_product(t)](const Addresses& a) {
-    loops::best().linear_backward_data(size, a.at(0), a.at(1), a.at(2));
+KernelPtr prepare(Cpu, const LinearBackwardData& op, const KernelIo& io) {
+  using Op = LinearBackwardData;
+  const MatmulOperands t = matmul_operands(op, io);
+  if (!is_small(t)) return onednn_product(op, io);
+  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
+    loop(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
   });
 }
 
-KernelPtr prepare(Cpu, const LinearBackwardWeights& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  if (!is_small(t)) return prepare(library_op(spec), io);
-  return loop_kernel([spec, size = size_of_product(t)](const Addresses& a) {
-    loops::best().linear_backward_weights(size, a.at(0), a.at(1), a.at(2), spec.bias ? a.at(3) : nullptr);
+KernelPtr prepare(Cpu, const LinearBackwardWeights& op, const KernelIo& io) {
+  using Op = LinearBackwardWeights;
+  const MatmulOperands t = matmul_operands(op, io);
+  if (!is_small(t)) return onednn_product(op, io);
+  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
+    loop(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
   });
 }
 

@@ -11,11 +11,12 @@ namespace lockstep::kernels {
 template <class Run>
 class LoopKernel : public Kernel {
  public:
-  LoopKernel(Run run, std::size_t workspace) : run_(std::move(run)), workspace_(workspace) {}
+  LoopKernel(std::size_t inputs, Run run, std::size_t workspace)
+      : inputs_(inputs), run_(std::move(run)), workspace_(workspace) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<Bound>(run_, Addresses(args, workspace));
+    return std::make_unique<Bound>(run_, Addresses(args, inputs_, workspace));
   }
 
  private:
@@ -29,13 +30,14 @@ class LoopKernel : public Kernel {
     Addresses addresses_;
   };
 
+  std::size_t inputs_;
   Run run_;
   std::size_t workspace_;
 };
 
 template <class Run>
-KernelPtr loop_kernel(Run run, std::size_t workspace = 0) {
-  return std::make_unique<LoopKernel<Run>>(std::move(run), workspace);
+KernelPtr loop_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
+  return std::make_unique<LoopKernel<Run>>(io.inputs.size(), std::move(run), workspace);
 }
 
 }  // namespace lockstep::kernels

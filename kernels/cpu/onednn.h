@@ -37,12 +37,14 @@ struct Operands {
 /// `medium` precision lets the library round factors to bf16 where the processor multiplies them faster;
 /// `high` is `highest`.
 dnnl::primitive_desc_base conv_forward(const Operands& operands, const Conv2dGeometry& geometry,
-                                       const ConvAlgorithm& algorithm, bool relu, MatmulPrecision precision);
+                                       const ConvAlgorithm& algorithm, Activation activation,
+                                       MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_data(const Operands& operands, const Conv2dGeometry& geometry,
                                              const ConvAlgorithm& algorithm, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_weights(const Operands& operands, const Conv2dGeometry& geometry,
                                                 const ConvAlgorithm& algorithm, MatmulPrecision precision);
-dnnl::primitive_desc_base linear_forward(const Operands& operands, bool relu, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_forward(const Operands& operands, Activation activation,
+                                         MatmulPrecision precision);
 dnnl::primitive_desc_base linear_backward_data(const Operands& operands, MatmulPrecision precision);
 dnnl::primitive_desc_base linear_backward_weights(const Operands& operands, MatmulPrecision precision);
 

@@ -7,11 +7,11 @@ namespace {
 using dnnl::memory;
 using dnnl::prop_kind;
 
-dnnl::primitive_attr attributes(bool relu, MatmulPrecision precision) {
+dnnl::primitive_attr attributes(Activation activation, MatmulPrecision precision) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (precision == MatmulPrecision::medium) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
-  if (relu) {
+  if (activation == Activation::relu) {
     dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
     after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
@@ -67,7 +67,7 @@ struct Window {
 };
 
 using ConvForward = dnnl::convolution_forward;
-using LinearForward = dnnl::inner_product_forward;
+using InnerProduct = dnnl::inner_product_forward;
 
 ConvForward::primitive_desc forward(const Operands& t, const Conv2dGeometry& geometry,
                                     const ConvAlgorithm& algorithm, const dnnl::primitive_attr& attr) {
@@ -76,21 +76,22 @@ ConvForward::primitive_desc forward(const Operands& t, const Conv2dGeometry& geo
                            t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-LinearForward::primitive_desc forward(const Operands& t, const dnnl::primitive_attr& attr) {
-  return make<LinearForward>(attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
+InnerProduct::primitive_desc forward(const Operands& t, const dnnl::primitive_attr& attr) {
+  return make<InnerProduct>(attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
 }
 
 }  // namespace
 
 dnnl::primitive_desc_base conv_forward(const Operands& t, const Conv2dGeometry& geometry,
-                                       const ConvAlgorithm& algorithm, bool relu, MatmulPrecision precision) {
-  return forward(t, geometry, algorithm, attributes(relu, precision));
+                                       const ConvAlgorithm& algorithm, Activation activation,
+                                       MatmulPrecision precision) {
+  return forward(t, geometry, algorithm, attributes(activation, precision));
 }
 
 dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeometry& geometry,
                                              const ConvAlgorithm& algorithm, MatmulPrecision precision) {
   const Window w(geometry);
-  const dnnl::primitive_attr attr = attributes(false, precision);
+  const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_data>(forward(t, geometry, ConvAlgorithm::direct, attr),
                                                         attr, algorithm_of(algorithm), t.x, t.weights, t.y,
                                                         w.strides, w.dilates, w.padding, w.padding);
@@ -99,23 +100,24 @@ dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeom
 dnnl::primitive_desc_base conv_backward_weights(const Operands& t, const Conv2dGeometry& geometry,
                                                 const ConvAlgorithm& algorithm, MatmulPrecision precision) {
   const Window w(geometry);
-  const dnnl::primitive_attr attr = attributes(false, precision);
+  const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_weights>(
       forward(t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x, t.weights,
       t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-dnnl::primitive_desc_base linear_forward(const Operands& t, bool relu, MatmulPrecision precision) {
-  return forward(t, attributes(relu, precision));
+dnnl::primitive_desc_base linear_forward(const Operands& t, Activation activation,
+                                         MatmulPrecision precision) {
+  return forward(t, attributes(activation, precision));
 }
 
 dnnl::primitive_desc_base linear_backward_data(const Operands& t, MatmulPrecision precision) {
-  const dnnl::primitive_attr attr = attributes(false, precision);
+  const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::inner_product_backward_data>(forward(t, attr), attr, t.x, t.weights, t.y);
 }
 
 dnnl::primitive_desc_base linear_backward_weights(const Operands& t, MatmulPrecision precision) {
-  const dnnl::primitive_attr attr = attributes(false, precision);
+  const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::inner_product_backward_weights>(forward(t, attr), attr, t.x, t.weights, t.bias,
                                                              t.y);
 }

@@ -1,40 +1,47 @@
 #include "kernels/optimizer.h"
 
 #include "kernels/cpu/loop_kernel.h"
-#include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/op_rules.h"
+#include "kernels/cpu/simd/simd.h"
 
 namespace lockstep::kernels {
 namespace {
 
 constexpr std::int64_t cache_line = 16;  // floats
 
-}  // namespace
-
-KernelPtr prepare(Cpu, const SgdUpdate& spec, const KernelIo& io) {
-  const bool has_momentum = spec.momentum != 0;
-  const std::int64_t n = check_update("sgd_update", io, has_momentum ? 2 : 1);
-  return loop_kernel([spec, n, has_momentum](const Addresses& a) {
-    const StepState& state = *a.at<StepState>(1);
+/// `on_range(state, addresses, first, count)` on the team, unless the update is skipped.
+template <class OnRange>
+KernelPtr update_kernel(const KernelIo& io, std::size_t state_at, OnRange on_range) {
+  const std::int64_t n = io.inputs[0].shape.elements();
+  return loop_kernel(io, [=](const Addresses& a) {
+    const StepState& state = *a.in<StepState>(state_at);
     if (state.skip_update != 0) return;
-    parallel_ranges(n, n, cache_line, [&](std::int64_t begin, std::int64_t end) {
-      loops::best().sgd(spec, state, a.at(0) + begin, a.at(2) + begin,
-                        has_momentum ? a.at(3) + begin : nullptr, end - begin);
-    });
+    parallel_ranges(n, n, cache_line,
+                    [&](std::int64_t begin, std::int64_t end) { on_range(state, a, begin, end - begin); });
   });
 }
 
-KernelPtr prepare(Cpu, const AdamUpdate& spec, const KernelIo& io) {
-  const std::int64_t n = check_update("adam_update", io, 3);
-  return loop_kernel([spec, n](const Addresses& a) {
-    const StepState& state = *a.at<StepState>(1);
-    if (state.skip_update != 0) return;
-    parallel_ranges(n, n, cache_line, [&](std::int64_t begin, std::int64_t end) {
-      loops::best().adam(spec, state, a.at(0) + begin, a.at(2) + begin, a.at(3) + begin, a.at(4) + begin,
-                         end - begin);
-    });
-  });
+}  // namespace
+
+KernelPtr prepare(Cpu, const SgdUpdate& op, const KernelIo& io) {
+  using Op = SgdUpdate;
+  return update_kernel(io, Op::state,
+                       [op, loop = simd::best<Op>()](const StepState& state, const Addresses& a,
+                                                     std::int64_t first, std::int64_t n) {
+                         float* const buffer = a.out(Op::buffer);
+                         loop(op, state, a.in(Op::gradient) + first, a.out(Op::parameter) + first,
+                              buffer == nullptr ? nullptr : buffer + first, n);
+                       });
+}
+
+KernelPtr prepare(Cpu, const AdamUpdate& op, const KernelIo& io) {
+  using Op = AdamUpdate;
+  return update_kernel(io, Op::state,
+                       [op, loop = simd::best<Op>()](const StepState& state, const Addresses& a,
+                                                     std::int64_t first, std::int64_t n) {
+                         loop(op, state, a.in(Op::gradient) + first, a.out(Op::parameter) + first,
+                              a.out(Op::exp_avg) + first, a.out(Op::exp_avg_sq) + first, n);
+                       });
 }
 
 }  // namespace lockstep::kernels

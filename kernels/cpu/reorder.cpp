@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
-#include "kernels/cpu/library_kernel.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/onednn_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -21,13 +20,16 @@ dnnl::memory::desc descriptor(const TensorDesc& tensor) {
 
 }  // namespace
 
+void choose_layouts(Cpu, const Reorder&, KernelIo& io) {
+  keep_layouts(io);
+}
+
 KernelPtr prepare(Cpu, const Reorder&, const KernelIo& io) {
-  check_count("reorder", io, 1, 1);
-  check_shape("reorder", "y", io.outputs[0], io.inputs[0].shape);
   try {
-    return library_reorder(descriptor(io.inputs[0]), descriptor(io.outputs[0]));
+    return onednn_reorder(descriptor(io.inputs[Reorder::x]), descriptor(io.outputs[Reorder::y]));
   } catch (const dnnl::error& error) {
-    throw DeviceError(fmt::format("reorder of {}: oneDNN: {}", io.inputs[0].shape.str(), error.what()));
+    throw DeviceError(
+        fmt::format("reorder of {}: oneDNN: {}", io.inputs[Reorder::x].shape.str(), error.what()));
   }
 }
 

@@ -16,9 +16,11 @@ __global__ void begin_step(const StepInput* input, StepState* state, ControlBloc
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const BeginStep&, const KernelIo&) {
-  return cuda_kernel([](const Addresses& a, cudaStream_t stream) {
-    launch(begin_step, 1, 1, 0, stream, a.at<StepInput>(0), a.at<StepState>(1), a.at<ControlBlock>(2));
+KernelPtr prepare(Cuda, const BeginStep&, const KernelIo& io) {
+  using Op = BeginStep;
+  return cuda_kernel(io, [](const Addresses& a, cudaStream_t stream) {
+    launch(begin_step, 1, 1, 0, stream, a.in<StepInput>(Op::input), a.out<StepState>(Op::state),
+           a.out<ControlBlock>(Op::control));
   });
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
+#include "kernels/op.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -67,9 +67,9 @@ unsigned parts_of(std::int64_t whole, std::int64_t part) {
 }  // namespace
 
 BiasGradient::BiasGradient(const TensorDesc& dy) {
-  check_rank("bias_gradient", "dy", dy, dy.shape.rank() == 2 ? 2 : 4);
-  check_type("bias_gradient", "dy", dy, DType::f32);
-  check_strided("bias_gradient", "dy", dy);
+  require_rank("dy", dy.type(), dy.shape.rank() == 2 ? 2 : 4);
+  require_dtype("dy", dy.type(), DType::f32);
+  if (!dy.layout_or_plain().blocks.empty()) throw_misfit("dy must not lie in blocks");
   rows_ = rows_of(dy);
   // Enough blocks for a great GPU, and enough rows in each to be worth a block.
   constexpr std::int64_t blocks = 2048;

@@ -6,13 +6,12 @@
 #include <array>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
 #include "kernels/cuda/bias_gradient.h"
 #include "kernels/cuda/bias_relu.h"
 #include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
-#include "kernels/product_tensors.h"
+#include "kernels/matmul_operands.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -26,9 +25,9 @@ bool lies_channels_last(const TensorDesc& desc) {
   return lies_as(channels_last(desc.shape), desc);
 }
 
-/// Weights that have a layout keep it, and the pictures lie as they do: plain weights come with a plan made
+/// Weights that have a layout keep it, and the images lie as they do: plain weights come with a plan made
 /// on another machine.
-void lie_alike(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
+void match_layouts(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   if (!w.layout) w.layout = channels_last(w.shape);
   const bool plain = !lies_channels_last(w) && lies_plain(w);
   for (TensorDesc* desc : {&x, &y}) {
@@ -37,16 +36,16 @@ void lie_alike(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   }
 }
 
-void lie_plain(TensorDesc& vector) {
+void make_row_major(TensorDesc& vector) {
   vector.layout = Layout::plain(vector.shape);
 }
 
-/// What `tensors_of` has not asked: types, layouts, and the algorithm.
-void check_convolution(std::string_view kernel, const ProductTensors& t, const ConvAlgorithm& algorithm) {
+/// What the description has not asked: f32, layouts, and the algorithm.
+void check_convolution(std::string_view kernel, const MatmulOperands& t, const ConvAlgorithm& algorithm) {
   bool all_plain = true;
   bool all_channels_last = true;
   for (const auto& [name, desc] : {std::pair{"x", &t.x}, {"w", &t.w}, {"y", &t.y}}) {
-    check_type(kernel, name, *desc, DType::f32);
+    require_dtype(name, desc->type(), DType::f32);
     all_plain &= lies_plain(*desc);
     all_channels_last &= lies_channels_last(*desc);
   }
@@ -63,7 +62,7 @@ void check_convolution(std::string_view kernel, const ProductTensors& t, const C
 /// The library tells plain from channels-last by strides alone, also by those of an axis of extent 1, which
 /// may be any: all three tensors get those of one form.
 template <class Spec>
-ConvolutionSpec convolution(Pass pass, const Spec& spec, const ProductTensors& t) {
+ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t) {
   const bool last = lies_channels_last(t.x) && lies_channels_last(t.w) && lies_channels_last(t.y);
   const auto in_one_form = [last](const TensorDesc& desc) -> TensorDesc {
     return {desc.dtype, desc.shape, last ? channels_last(desc.shape) : Layout::plain(desc.shape)};
@@ -77,10 +76,10 @@ ConvolutionSpec convolution(Pass pass, const Spec& spec, const ProductTensors& t
           .plan = spec.algorithm.plan};
 }
 
-ConvolutionSpec fused_convolution(const Conv2dForward& spec, const ProductTensors& t) {
-  ConvolutionSpec fused = convolution(Pass::forward, spec, t);
-  fused.bias = spec.bias;
-  fused.relu = spec.relu;
+ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t) {
+  ConvolutionSpec fused = convolution(Pass::forward, op, t);
+  fused.bias = t.b != nullptr;
+  fused.relu = op.activation == Activation::relu;
   return fused;
 }
 
@@ -93,78 +92,81 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
 
 }  // namespace
 
-void choose_layouts(Cuda, const Conv2dForward& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.inputs[1], io.inputs[0], io.outputs[0]);
-  if (spec.bias) lie_plain(io.inputs[2]);
+void choose_layouts(Cuda, const Conv2d&, KernelIo& io) {
+  using Op = Conv2d;
+  match_layouts(io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
+  if (io.inputs.size() > Op::b) make_row_major(io.inputs[Op::b]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardData& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.inputs[1], io.outputs[0], io.inputs[0]);
+void choose_layouts(Cuda, const Conv2dBackwardData&, KernelIo& io) {
+  using Op = Conv2dBackwardData;
+  match_layouts(io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardWeights& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.outputs[0], io.inputs[0], io.inputs[1]);
-  if (spec.bias) lie_plain(io.outputs[1]);
+void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io) {
+  using Op = Conv2dBackwardWeights;
+  match_layouts(io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
+  if (io.outputs.size() > Op::db) make_row_major(io.outputs[Op::db]);
 }
 
-KernelPtr prepare(Cuda, const Conv2dForward& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  check_convolution("conv2d_forward", t, spec.algorithm);
-  if (const auto call = prepare_convolution(fused_convolution(spec, t))) {
-    const auto run = [call, operands = spec.bias ? 4U : 3U](const Addresses& a, cudaStream_t stream) {
-      const std::array<void*, 4> all{a.at<void>(0), a.at<void>(1), a.at<void>(2), a.at<void>(3)};
-      call->launch(std::span(all).first(operands), a.workspace<void>(), stream);
+KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
+  using Op = Conv2d;
+  const MatmulOperands t = matmul_operands(op, io);
+  check_convolution(Op::name, t, op.algorithm);
+  if (const auto call = prepare_convolution(fused_convolution(op, t))) {
+    const auto run = [call](const Addresses& a, cudaStream_t stream) {
+      call->launch(a.all(), a.workspace<void>(), stream);
     };
-    return cuda_kernel(run, call->workspace_bytes());
+    return cuda_kernel(io, run, call->workspace_bytes());
   }
-  const auto call = prepare_convolution(convolution(Pass::forward, spec, t));
-  const auto run = [call, spec, after = BiasRelu(t.y, spec.relu)](const Addresses& a, cudaStream_t stream) {
-    auto* const y = a.at(spec.bias ? 3 : 2);
-    call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), y}, a.workspace<void>(), stream);
-    after.launch(spec.bias ? a.at(2) : nullptr, y, stream);
+  const auto call = prepare_convolution(convolution(Pass::forward, op, t));
+  const BiasRelu after(t.y, op.activation == Activation::relu);
+  const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
+    const auto all = a.all();
+    call->launch(std::array<void*, 3>{all[Op::x], all[Op::w], all.back()}, a.workspace<void>(), stream);
+    after.launch(a.in(Op::b), a.out(Op::y), stream);
   };
-  return cuda_kernel(run, call->workspace_bytes());
+  return cuda_kernel(io, run, call->workspace_bytes());
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardData& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  check_convolution("conv2d_backward_data", t, spec.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_data, spec, t));
+KernelPtr prepare(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  check_convolution(op.name, t, op.algorithm);
+  const auto call = prepare_convolution(convolution(Pass::backward_data, op, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
-    call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), a.at<void>(2)}, a.workspace<void>(),
-                 stream);
+    call->launch(a.all(), a.workspace<void>(), stream);
   };
-  return cuda_kernel(run, call->workspace_bytes());
+  return cuda_kernel(io, run, call->workspace_bytes());
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardWeights& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  check_convolution("conv2d_backward_weights", t, spec.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_weights, spec, t));
+KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  using Op = Conv2dBackwardWeights;
+  const MatmulOperands t = matmul_operands(op, io);
+  check_convolution(Op::name, t, op.algorithm);
+  const auto call = prepare_convolution(convolution(Pass::backward_weights, op, t));
   const BiasGradient bias_gradient(t.y);
-  const auto run = [call, bias_gradient, bias = spec.bias](const Addresses& a, cudaStream_t stream) {
-    call->launch(std::array<void*, 3>{a.at<void>(0), a.at<void>(1), a.at<void>(2)}, a.workspace<void>(),
-                 stream);
-    if (bias) bias_gradient.launch(a.at(1), a.at(3), a.workspace<void>(), stream);
+  const auto run = [call, bias_gradient](const Addresses& a, cudaStream_t stream) {
+    call->launch(a.all().first(3), a.workspace<void>(), stream);
+    if (float* const db = a.out(Op::db); db != nullptr) {
+      bias_gradient.launch(a.in(Op::dy), db, a.workspace<void>(), stream);
+    }
   };
   // One after the other in their stream, so they share the workspace.
-  return cuda_kernel(run, std::max(call->workspace_bytes(), spec.bias ? bias_gradient.workspace_bytes() : 0));
+  const std::size_t of_bias = t.b != nullptr ? bias_gradient.workspace_bytes() : 0;
+  return cuda_kernel(io, run, std::max(call->workspace_bytes(), of_bias));
 }
 
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dForward& spec, const KernelIo& io) {
-  const ProductTensors t = tensors_of(spec, io);
-  auto plans = convolution_plans(fused_convolution(spec, t));
-  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, spec, t));
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  auto plans = convolution_plans(fused_convolution(op, t));
+  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& spec, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_data, spec, tensors_of(spec, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+  return as_algorithms(convolution_plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& spec, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, spec, tensors_of(spec, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
 }
 
 }  // namespace lockstep::kernels

@@ -18,12 +18,12 @@ struct NoBindHook {
 template <class Run, class Hook>
 class CudaKernel : public Kernel {
  public:
-  CudaKernel(Run run, std::size_t workspace, Hook hook)
-      : run_(std::move(run)), workspace_(workspace), hook_(std::move(hook)) {}
+  CudaKernel(std::size_t inputs, Run run, std::size_t workspace, Hook hook)
+      : inputs_(inputs), run_(std::move(run)), workspace_(workspace), hook_(std::move(hook)) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    Addresses addresses(args, workspace);
+    Addresses addresses(args, inputs_, workspace);
     hook_(addresses);
     return std::make_unique<Bound>(run_, std::move(addresses));
   }
@@ -39,14 +39,16 @@ class CudaKernel : public Kernel {
     Addresses addresses_;
   };
 
+  std::size_t inputs_;
   Run run_;
   std::size_t workspace_;
   Hook hook_;
 };
 
 template <class Run, class Hook = NoBindHook>
-KernelPtr cuda_kernel(Run run, std::size_t workspace = 0, Hook hook = {}) {
-  return std::make_unique<CudaKernel<Run, Hook>>(std::move(run), workspace, std::move(hook));
+KernelPtr cuda_kernel(const KernelIo& io, Run run, std::size_t workspace = 0, Hook hook = {}) {
+  return std::make_unique<CudaKernel<Run, Hook>>(io.inputs.size(), std::move(run), workspace,
+                                                 std::move(hook));
 }
 
 }  // namespace lockstep::kernels

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/reduce.h"
-#include "kernels/op_rules.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -49,20 +48,24 @@ __global__ void settle(double max_norm, std::int64_t chunks, const double* sums,
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const GradientNorm& spec, const KernelIo& io) {
-  const std::int64_t n = check_gradient_norm(io);
+KernelPtr prepare(Cuda, const GradientNorm& op, const KernelIo& io) {
+  using Op = GradientNorm;
+  const std::int64_t n = io.inputs[Op::gradients].shape.elements();
   const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
   return cuda_kernel(
+      io,
       [=](const Addresses& a, cudaStream_t stream) {
         auto* const sums = a.workspace<double>();
         if (chunks > 0) {
-          launch(sum_squares, static_cast<unsigned>(chunks), block, 0, stream, n, a.at(0), sums);
+          launch(sum_squares, static_cast<unsigned>(chunks), block, 0, stream, n, a.in(Op::gradients), sums);
         }
-        launch(settle, 1, block, 0, stream, spec.max_norm, chunks, sums, a.at<StepState>(1),
-               a.at<ControlBlock>(2));
+        launch(settle, 1, block, 0, stream, op.max_norm, chunks, sums, a.out<StepState>(Op::state),
+               a.out<ControlBlock>(Op::control));
       },
       static_cast<std::size_t>(chunks) * sizeof(double),
-      [n](const Addresses& a) { declare_slice(a.at(0), static_cast<std::size_t>(n) * sizeof(float)); });
+      [n](const Addresses& a) {
+        declare_slice(a.in(Op::gradients), static_cast<std::size_t>(n) * sizeof(float));
+      });
 }
 
 }  // namespace lockstep::kernels

@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
 #include "kernels/cuda/bias_gradient.h"
 #include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/product_tensors.h"
+#include "kernels/matmul_operands.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -23,110 +22,131 @@ Layout rows_as(Layout like, std::int64_t rows) {
   return like;
 }
 
-/// Rows of pictures are as good as flat rows to a matrix product if those of x and w lie alike. Weights that
-/// have a layout keep it.
-void lie_alike(TensorDesc& x, TensorDesc& w) {
-  if (!w.layout) {
-    const Layout free = x.shape.rank() == 4 ? channels_last(x.shape) : Layout::plain(x.shape);
-    w.layout = rows_as(x.layout.value_or(free), w.shape[0]);
+/// Rows of images are as good as flat rows to a matrix product if those of x and w lie alike. Weights that
+/// have a layout keep it. Of any other x the last dimension is a row.
+void match_rows(TensorDesc& x, TensorDesc& w) {
+  if (w.shape.rank() != 4) {
+    w.layout = Layout::plain(w.shape);
+    x.layout = Layout::plain(x.shape);
+    return;
   }
+  if (!w.layout) w.layout = rows_as(x.layout.value_or(channels_last(x.shape)), w.shape[0]);
   const Layout wanted = rows_as(*w.layout, x.shape[0]);
   if (!x.layout || !lies_as(wanted, x)) x.layout = wanted;
 }
 
-struct Extents {
-  std::int64_t rows, inputs, outputs;
-};
-
-/// What `tensors_of` has not asked: the types, and that all rows are flat.
-Extents check_rows(std::string_view kernel, const ProductTensors& t) {
-  check_type(kernel, "x", t.x, DType::f32);
-  check_type(kernel, "w", t.w, DType::f32);
-  check_type(kernel, "y", t.y, DType::f32);
-  check_plain(kernel, "y", t.y);
-  const Layout rows = t.w.layout_or_plain();
-  const bool flat = rows.blocks.empty() && rows.padded == t.w.shape && rows.span() == t.w.shape.elements();
-  if (!flat || !lies_as(rows_as(rows, t.x.shape[0]), t.x)) {
-    throw UsageError(fmt::format("{}: x lies in {}, w in {}: both must lie alike, and without gaps", kernel,
-                                 t.x.layout_or_plain().str(), rows.str()));
-  }
-  return {t.x.shape[0], t.x.shape.elements(1), t.w.shape[0]};
+void require_row_major(std::string_view op, const TensorDesc& desc) {
+  if (desc.layout_or_plain() == Layout::plain(desc.shape)) return;
+  throw UsageError(fmt::format("{}: {} lies in {}, must be row-major", op, desc.shape.str(),
+                               desc.layout_or_plain().str()));
 }
 
-Epilogue epilogue_of(const LinearForward& spec) {
-  if (spec.bias) return spec.relu ? Epilogue::bias_relu : Epilogue::bias;
-  return spec.relu ? Epilogue::relu : Epilogue::none;
+/// UsageError unless all rows are flat.
+MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
+  require_dtype("x", t.x.type(), DType::f32);
+  require_row_major(op, t.y);
+  const Layout rows = t.w.layout_or_plain();
+  const bool flat = rows.blocks.empty() && rows.padded == t.w.shape && rows.span() == t.w.shape.elements();
+  const bool alike = t.w.shape.rank() == 4
+                         ? lies_as(rows_as(rows, t.x.shape[0]), t.x)
+                         : lies_as(Layout::plain(t.x.shape), t.x) && lies_as(Layout::plain(t.w.shape), t.w);
+  if (!flat || !alike) {
+    throw UsageError(fmt::format("{}: x lies in {}, w in {}: both must lie alike, and without gaps", op,
+                                 t.x.layout_or_plain().str(), rows.str()));
+  }
+  return matmul_size(t.x.shape, t.w.shape);
+}
+
+Epilogue epilogue_of(const Linear& op, bool bias) {
+  const bool relu = op.activation == Activation::relu;
+  if (bias) return relu ? Epilogue::bias_relu : Epilogue::bias;
+  return relu ? Epilogue::relu : Epilogue::none;
+}
+
+/// dy (..., O) as the matrix (rows, O).
+TensorDesc as_matrix(const TensorDesc& dy, const MatmulSize& size) {
+  return {dy.dtype, {size.rows, size.outputs}, {}};
 }
 
 }  // namespace
 
-void choose_layouts(Cuda, const LinearForward& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.inputs[0], io.inputs[1]);
-  if (spec.bias) io.inputs[2].layout = Layout::plain(io.inputs[2].shape);
-  io.outputs[0].layout = Layout::plain(io.outputs[0].shape);
+void choose_layouts(Cuda, const Linear&, KernelIo& io) {
+  match_rows(io.inputs[Linear::x], io.inputs[Linear::w]);
+  if (io.inputs.size() > Linear::b) io.inputs[Linear::b].layout = Layout::plain(io.inputs[Linear::b].shape);
+  io.outputs[Linear::y].layout = Layout::plain(io.outputs[Linear::y].shape);
 }
 
-void choose_layouts(Cuda, const LinearBackwardData& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.outputs[0], io.inputs[1]);
-  io.inputs[0].layout = Layout::plain(io.inputs[0].shape);
+void choose_layouts(Cuda, const LinearBackwardData&, KernelIo& io) {
+  using Op = LinearBackwardData;
+  match_rows(io.outputs[Op::dx], io.inputs[Op::w]);
+  io.inputs[Op::dy].layout = Layout::plain(io.inputs[Op::dy].shape);
 }
 
-void choose_layouts(Cuda, const LinearBackwardWeights& spec, KernelIo& io) {
-  tensors_of(spec, io);
-  lie_alike(io.inputs[0], io.outputs[0]);
-  io.inputs[1].layout = Layout::plain(io.inputs[1].shape);
-  if (spec.bias) io.outputs[1].layout = Layout::plain(io.outputs[1].shape);
+void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
+  using Op = LinearBackwardWeights;
+  match_rows(io.inputs[Op::x], io.outputs[Op::dw]);
+  io.inputs[Op::dy].layout = Layout::plain(io.inputs[Op::dy].shape);
+  if (io.outputs.size() > Op::db) io.outputs[Op::db].layout = Layout::plain(io.outputs[Op::db].shape);
 }
 
-KernelPtr prepare(Cuda, const LinearForward& spec, const KernelIo& io) {
-  const auto [rows, inputs, outputs] = check_rows("linear_forward", tensors_of(spec, io));
+KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const auto [rows, inputs, outputs] = size_of_flat_rows(Linear::name, t);
   const auto gemm = prepare_gemm({.m = rows,
                                   .n = outputs,
                                   .k = inputs,
                                   .transpose_b = true,
-                                  .epilogue = epilogue_of(spec),
-                                  .precision = gpu_precision(spec.precision)});
-  const auto run = [gemm, bias = spec.bias](const Addresses& a, cudaStream_t stream) {
-    const GemmOperands operands{a.at(0), a.at(1), a.at(bias ? 3 : 2), bias ? a.at(2) : nullptr};
+                                  .epilogue = epilogue_of(op, t.b != nullptr),
+                                  .precision = gpu_precision(op.precision)});
+  const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
+    const GemmOperands operands{a.in(Linear::x), a.in(Linear::w), a.out(Linear::y),
+                                const_cast<float*>(a.in(Linear::b))};
     gemm->launch(operands, a.workspace<void>(), stream);
   };
-  return cuda_kernel(run, gemm->workspace_bytes());
+  return cuda_kernel(io, run, gemm->workspace_bytes());
 }
 
-KernelPtr prepare(Cuda, const LinearBackwardData& spec, const KernelIo& io) {
-  const auto [rows, inputs, outputs] = check_rows("linear_backward_data", tensors_of(spec, io));
+KernelPtr prepare(Cuda, const LinearBackwardData& op, const KernelIo& io) {
+  using Op = LinearBackwardData;
+  const auto [rows, inputs, outputs] = size_of_flat_rows(Op::name, matmul_operands(op, io));
   const auto gemm =
-      prepare_gemm({.m = rows, .n = inputs, .k = outputs, .precision = gpu_precision(spec.precision)});
+      prepare_gemm({.m = rows, .n = inputs, .k = outputs, .precision = gpu_precision(op.precision)});
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
-    gemm->launch({a.at(0), a.at(1), a.at(2)}, a.workspace<void>(), stream);
+    gemm->launch({a.in(Op::dy), a.in(Op::w), a.out(Op::dx)}, a.workspace<void>(), stream);
   };
-  return cuda_kernel(run, gemm->workspace_bytes());
+  return cuda_kernel(io, run, gemm->workspace_bytes());
 }
 
-KernelPtr prepare(Cuda, const LinearBackwardWeights& spec, const KernelIo& io) {
-  const auto [rows, inputs, outputs] = check_rows("linear_backward_weights", tensors_of(spec, io));
-  GemmSpec product{
-      .m = outputs, .n = inputs, .k = rows, .transpose_a = true, .precision = gpu_precision(spec.precision)};
-  if (spec.bias) {
+KernelPtr prepare(Cuda, const LinearBackwardWeights& op, const KernelIo& io) {
+  using Op = LinearBackwardWeights;
+  const MatmulOperands t = matmul_operands(op, io);
+  const MatmulSize size = size_of_flat_rows(Op::name, t);
+  GemmSpec product{.m = size.outputs,
+                   .n = size.inputs,
+                   .k = size.rows,
+                   .transpose_a = true,
+                   .precision = gpu_precision(op.precision)};
+  const bool bias = t.b != nullptr;
+  if (bias) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto gemm = prepare_gemm(product)) {
       const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
-        gemm->launch({a.at(1), a.at(0), a.at(2), a.at(3)}, a.workspace<void>(), stream);
+        gemm->launch({a.in(Op::dy), a.in(Op::x), a.out(Op::dw), a.out(Op::db)}, a.workspace<void>(), stream);
       };
-      return cuda_kernel(run, gemm->workspace_bytes());
+      return cuda_kernel(io, run, gemm->workspace_bytes());
     }
     product.epilogue = Epilogue::none;
   }
   const auto gemm = prepare_gemm(product);
-  const BiasGradient bias_gradient(io.inputs[1]);
-  const auto run = [gemm, bias_gradient, bias = spec.bias](const Addresses& a, cudaStream_t stream) {
-    gemm->launch({a.at(1), a.at(0), a.at(2)}, a.workspace<void>(), stream);
-    if (bias) bias_gradient.launch(a.at(1), a.at(3), a.workspace<void>(), stream);
+  const BiasGradient bias_gradient(as_matrix(t.y, size));
+  const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
+    gemm->launch({a.in(Op::dy), a.in(Op::x), a.out(Op::dw)}, a.workspace<void>(), stream);
+    if (float* const db = a.out(Op::db); db != nullptr) {
+      bias_gradient.launch(a.in(Op::dy), db, a.workspace<void>(), stream);
+    }
   };
   // One after the other in their stream, so they share the workspace.
-  return cuda_kernel(run, std::max(gemm->workspace_bytes(), spec.bias ? bias_gradient.workspace_bytes() : 0));
+  return cuda_kernel(io, run, std::max(gemm->workspace_bytes(), bias ? bias_gradient.workspace_bytes() : 0));
 }
 
 }  // namespace lockstep::kernels

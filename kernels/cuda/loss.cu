@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/reduce.h"
-#include "kernels/op_rules.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -13,13 +12,6 @@ constexpr std::int64_t ignored = -100;            // PyTorch's ignore_index
 constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 constexpr int warp = 32;
 constexpr int block = 256;
-
-/// What one row adds to the loss, before the loss scale.
-struct RowLoss {
-  float loss;
-  float correct;
-  float targets;
-};
 
 /// A part of a row in online softmax (Milakov and Gimelshein 2018): its first greatest element, and the sum
 /// of e^(x - greatest).
@@ -152,18 +144,19 @@ __global__ void account(std::int64_t rows, const RowLoss* losses, const StepStat
   if (!isfinite(loss)) control->not_finite = 1;
 }
 
-/// `io` as the loss's header tells; its rows' losses lie in the workspace.
-template <class Loss>
-KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io, bool has_gradient) {
-  const std::int64_t rows = io.inputs[0].shape[0];
+/// The rows' losses lie in the workspace.
+template <class Op, class Loss>
+KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io) {
+  const std::int64_t rows = io.inputs[Op::predictions].shape[0];
   return cuda_kernel(
+      io,
       [=](const Addresses& a, cudaStream_t stream) {
-        const float* const predictions = a.at(0);
-        const auto* const targets = a.at<typename Loss::Target>(1);
-        const StepState* const state = a.at<StepState>(2);
-        float* const gradient = has_gradient ? a.at(3) : nullptr;
-        auto* const control = a.at<ControlBlock>(has_gradient ? 4 : 3);
-        auto* const losses = a.workspace<RowLoss>();
+        const float* const predictions = a.in(Op::predictions);
+        const auto* const targets = a.template in<typename Loss::Target>(Op::targets);
+        const auto* const state = a.template in<StepState>(Op::state);
+        float* const gradient = a.out(Op::gradient);
+        auto* const control = a.template out<ControlBlock>(Op::control);
+        auto* const losses = a.template workspace<RowLoss>();
         if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
           const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
           launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
@@ -180,32 +173,16 @@ KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io, bool has_gradient
       static_cast<std::size_t>(rows) * sizeof(RowLoss));
 }
 
-KernelPtr cross_entropy(std::string_view kernel, const KernelIo& io, bool gradient, float smoothing) {
-  check_cross_entropy(kernel, io, gradient);
-  return loss_kernel(CrossEntropy{io.inputs[0].shape[1], smoothing, 1 - smoothing}, io, gradient);
-}
-
-KernelPtr squared_error(std::string_view kernel, const KernelIo& io, bool gradient) {
-  check_squared_error(kernel, io, gradient);
-  return loss_kernel(SquaredError{io.inputs[0].shape[1]}, io, gradient);
-}
-
 }  // namespace
 
-KernelPtr prepare(Cuda, const SoftmaxCrossEntropy& spec, const KernelIo& io) {
-  return cross_entropy("softmax_cross_entropy", io, true, spec.label_smoothing);
-}
-
-KernelPtr prepare(Cuda, const SoftmaxCrossEntropyEval&, const KernelIo& io) {
-  return cross_entropy("softmax_cross_entropy_eval", io, false, 0);
+KernelPtr prepare(Cuda, const SoftmaxCrossEntropy& op, const KernelIo& io) {
+  const std::int64_t classes = io.inputs[SoftmaxCrossEntropy::predictions].shape[1];
+  return loss_kernel<SoftmaxCrossEntropy>(CrossEntropy{classes, op.label_smoothing, 1 - op.label_smoothing},
+                                          io);
 }
 
 KernelPtr prepare(Cuda, const MeanSquaredError&, const KernelIo& io) {
-  return squared_error("mean_squared_error", io, true);
-}
-
-KernelPtr prepare(Cuda, const MeanSquaredErrorEval&, const KernelIo& io) {
-  return squared_error("mean_squared_error_eval", io, false);
+  return loss_kernel<MeanSquaredError>(SquaredError{io.inputs[MeanSquaredError::predictions].shape[1]}, io);
 }
 
 }  // namespace lockstep::kernels

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/op_rules.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
 namespace lockstep::kernels {
@@ -112,40 +111,41 @@ __global__ void update(Rule rule, const StepState* state, std::int64_t n, const 
 }
 
 /// Buckets are slices of flat arenas, updated on another stream than the one that computes with the rest.
-auto slices_of(std::int64_t n, std::size_t states) {
+auto slices_of(std::int64_t n, std::size_t gradient, std::size_t outputs) {
   return [=](const Addresses& a) {
     const auto bytes = static_cast<std::size_t>(n) * sizeof(float);
-    declare_slice(a.at(0), bytes);
-    for (std::size_t i = 2; i < 3 + states; ++i) declare_slice(a.at(i), bytes);
+    declare_slice(a.in(gradient), bytes);
+    for (std::size_t i = 0; i < outputs; ++i) declare_slice(a.out(i), bytes);
   };
 }
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const SgdUpdate& spec, const KernelIo& io) {
-  const bool has_momentum = spec.momentum != 0;
-  const std::size_t states = has_momentum ? 1 : 0;
-  const std::int64_t n = check_update("sgd_update", io, 1 + states);
+KernelPtr prepare(Cuda, const SgdUpdate& op, const KernelIo& io) {
+  using Op = SgdUpdate;
+  const std::int64_t n = io.inputs[Op::gradient].shape.elements();
   const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-    const StepState* state = a.at<StepState>(1);
-    if (has_momentum) {
-      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n,
-             a.at(0), a.at(2), a.at(3));
+    const auto* const state = a.in<StepState>(Op::state);
+    if (float* const buffer = a.out(Op::buffer); buffer != nullptr) {
+      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, SgdRule(op), state, n,
+             a.in(Op::gradient), a.out(Op::parameter), buffer);
     } else {
-      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, SgdRule(spec), state, n, a.at(0),
-             a.at(2));
+      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, SgdRule(op), state, n,
+             a.in(Op::gradient), a.out(Op::parameter));
     }
   };
-  return cuda_kernel(run, 0, slices_of(n, states));
+  return cuda_kernel(io, run, 0, slices_of(n, Op::gradient, io.outputs.size()));
 }
 
-KernelPtr prepare(Cuda, const AdamUpdate& spec, const KernelIo& io) {
-  const std::int64_t n = check_update("adam_update", io, 3);
+KernelPtr prepare(Cuda, const AdamUpdate& op, const KernelIo& io) {
+  using Op = AdamUpdate;
+  const std::int64_t n = io.inputs[Op::gradient].shape.elements();
   const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-    launch(update<AdamStep, AdamRule, float, float>, s.blocks, s.threads, 0, stream, AdamRule(spec),
-           a.at<StepState>(1), n, a.at(0), a.at(2), a.at(3), a.at(4));
+    launch(update<AdamStep, AdamRule, float, float>, s.blocks, s.threads, 0, stream, AdamRule(op),
+           a.in<StepState>(Op::state), n, a.in(Op::gradient), a.out(Op::parameter), a.out(Op::exp_avg),
+           a.out(Op::exp_avg_sq));
   };
-  return cuda_kernel(run, 0, slices_of(n, 2));
+  return cuda_kernel(io, run, 0, slices_of(n, Op::gradient, io.outputs.size()));
 }
 
 }  // namespace lockstep::kernels

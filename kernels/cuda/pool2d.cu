@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "kernels/check.h"
 #include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
@@ -138,18 +137,19 @@ Pool<Index> narrowed(const Pool2dGeometry& g, const PoolPlanes& planes, const Sh
 }
 
 template <class Op, int lanes, class Index, class... Pointers, std::size_t... argument>
-KernelPtr pool_kernel(const Op& op, const Pool<Index>& p, std::int64_t items,
+KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool<Index>& p, std::int64_t items,
                       std::index_sequence<argument...>) {
-  return cuda_kernel([=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
+  return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
     launch(pool<Op, lanes, Index, Pointers...>, s.blocks, s.threads, 0, stream, op, p, items,
-           a.at(argument)...);
+           static_cast<Pointers>(a.all()[argument])...);
   });
 }
 
 /// `Pointers`: the types of the kernel's inputs, then outputs.
 template <class... Pointers, class Op>
-KernelPtr pool_kernel(const Op& op, const Pool2dGeometry& g, const PoolPlanes& planes, const TensorDesc& x,
+KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool2dGeometry& g, const TensorDesc& x,
                       const TensorDesc& y) {
+  const PoolPlanes planes = pool_planes(x, y);
   const Shape& shape = Op::over_input ? x.shape : y.shape;
   const std::int64_t items = shape[0] * planes.x.groups * planes.x.lanes * shape[2] * shape[3];
   bool four = planes.x.lanes % 4 == 0;
@@ -160,64 +160,60 @@ KernelPtr pool_kernel(const Op& op, const Pool2dGeometry& g, const PoolPlanes& p
   const bool narrow = x.layout_or_plain().span() <= most && y.layout_or_plain().span() <= most;
   constexpr auto arguments = std::index_sequence_for<Pointers...>();
   const auto make = [&]<class Index>(const Pool<Index>& p) {
-    return four ? pool_kernel<Op, 4, Index, Pointers...>(op, p, items / 4, arguments)
-                : pool_kernel<Op, 1, Index, Pointers...>(op, p, items, arguments);
+    return four ? pool_kernel<Op, 4, Index, Pointers...>(io, op, p, items / 4, arguments)
+                : pool_kernel<Op, 1, Index, Pointers...>(io, op, p, items, arguments);
   };
   return narrow ? make(narrowed<std::int32_t>(g, planes, x.shape, y.shape))
                 : make(narrowed<std::int64_t>(g, planes, x.shape, y.shape));
 }
 
 /// A pool keeps the layout that it finds; where it finds none, the GPU's.
-void choose(std::string_view kernel, const Pool2dGeometry& g, TensorDesc& x, TensorDesc& y) {
-  if (!x.layout && !y.layout && x.shape.rank() == 4) x.layout = channels_last(x.shape);
-  choose_pool_layouts(kernel, g, x, y);
+void choose(TensorDesc& x, TensorDesc& y) {
+  if (!x.layout && !y.layout) x.layout = channels_last(x.shape);
+  choose_pool_layouts(x, y);
 }
 
 }  // namespace
 
-void choose_layouts(Cuda, const MaxPool2dForward& spec, KernelIo& io) {
-  check_count("max_pool2d_forward", io, 1, 1);
-  choose("max_pool2d_forward", spec.geometry, io.inputs[0], io.outputs[0]);
+void choose_layouts(Cuda, const MaxPool2d&, KernelIo& io) {
+  choose(io.inputs[MaxPool2d::x], io.outputs[MaxPool2d::y]);
 }
 
-void choose_layouts(Cuda, const MaxPool2dBackward& spec, KernelIo& io) {
-  check_count("max_pool2d_backward", io, 2, 1);
-  choose("max_pool2d_backward", spec.geometry, io.inputs[0], io.inputs[1]);
-  io.outputs[0].layout = io.inputs[0].layout;
+void choose_layouts(Cuda, const MaxPool2dBackward&, KernelIo& io) {
+  using Op = MaxPool2dBackward;
+  choose(io.inputs[Op::x], io.inputs[Op::dy]);
+  io.outputs[Op::dx].layout = io.inputs[Op::x].layout;
 }
 
-void choose_layouts(Cuda, const AvgPool2dForward& spec, KernelIo& io) {
-  check_count("avg_pool2d_forward", io, 1, 1);
-  choose("avg_pool2d_forward", spec.geometry, io.inputs[0], io.outputs[0]);
+void choose_layouts(Cuda, const AvgPool2d&, KernelIo& io) {
+  choose(io.inputs[AvgPool2d::x], io.outputs[AvgPool2d::y]);
 }
 
-void choose_layouts(Cuda, const AvgPool2dBackward& spec, KernelIo& io) {
-  check_count("avg_pool2d_backward", io, 1, 1);
-  choose("avg_pool2d_backward", spec.geometry, io.outputs[0], io.inputs[0]);
+void choose_layouts(Cuda, const AvgPool2dBackward&, KernelIo& io) {
+  choose(io.outputs[AvgPool2dBackward::dx], io.inputs[AvgPool2dBackward::dy]);
 }
 
-KernelPtr prepare(Cuda, const MaxPool2dForward& spec, const KernelIo& io) {
-  check_count("max_pool2d_forward", io, 1, 1);
-  const PoolPlanes planes = pool_planes("max_pool2d_forward", spec.geometry, io.inputs[0], io.outputs[0]);
-  return pool_kernel<const float*, float*>(MaxForward{}, spec.geometry, planes, io.inputs[0], io.outputs[0]);
+KernelPtr prepare(Cuda, const MaxPool2d& op, const KernelIo& io) {
+  return pool_kernel<const float*, float*>(io, MaxForward{}, op.geometry, io.inputs[MaxPool2d::x],
+                                           io.outputs[MaxPool2d::y]);
 }
 
-KernelPtr prepare(Cuda, const MaxPool2dBackward& spec, const KernelIo& io) {
-  const PoolPlanes planes = max_pool_backward_planes("max_pool2d_backward", spec.geometry, io);
-  return pool_kernel<const float*, const float*, float*>(MaxBackward{spec.relu_mask}, spec.geometry, planes,
-                                                         io.inputs[0], io.inputs[1]);
+KernelPtr prepare(Cuda, const MaxPool2dBackward& op, const KernelIo& io) {
+  using Op = MaxPool2dBackward;
+  require_same_layout(io.inputs[Op::x], io.outputs[Op::dx]);
+  return pool_kernel<const float*, const float*, float*>(io, MaxBackward{op.relu_mask}, op.geometry,
+                                                         io.inputs[Op::x], io.inputs[Op::dy]);
 }
 
-KernelPtr prepare(Cuda, const AvgPool2dForward& spec, const KernelIo& io) {
-  check_count("avg_pool2d_forward", io, 1, 1);
-  const PoolPlanes planes = pool_planes("avg_pool2d_forward", spec.geometry, io.inputs[0], io.outputs[0]);
-  return pool_kernel<const float*, float*>(AvgForward{}, spec.geometry, planes, io.inputs[0], io.outputs[0]);
+KernelPtr prepare(Cuda, const AvgPool2d& op, const KernelIo& io) {
+  return pool_kernel<const float*, float*>(io, AvgForward{}, op.geometry, io.inputs[AvgPool2d::x],
+                                           io.outputs[AvgPool2d::y]);
 }
 
-KernelPtr prepare(Cuda, const AvgPool2dBackward& spec, const KernelIo& io) {
-  check_count("avg_pool2d_backward", io, 1, 1);
-  const PoolPlanes planes = pool_planes("avg_pool2d_backward", spec.geometry, io.outputs[0], io.inputs[0]);
-  return pool_kernel<const float*, float*>(AvgBackward{}, spec.geometry, planes, io.outputs[0], io.inputs[0]);
+KernelPtr prepare(Cuda, const AvgPool2dBackward& op, const KernelIo& io) {
+  using Op = AvgPool2dBackward;
+  return pool_kernel<const float*, float*>(io, AvgBackward{}, op.geometry, io.outputs[Op::dx],
+                                           io.inputs[Op::dy]);
 }
 
 }  // namespace lockstep::kernels

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "kernels/base/error.h"
-#include "kernels/check.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
 
@@ -97,46 +96,46 @@ Loops<Index> loops_of(const Layout& layout) {
 }
 
 template <class Element, class Index>
-KernelPtr reorder_kernel(const Shape& shape, const Layout& from, const Layout& to) {
+KernelPtr reorder_kernel(const KernelIo& io, const Shape& shape, const Layout& from, const Layout& to) {
   const Loops<Index> in = loops_of<Index>(from);
   const Loops<Index> out = loops_of<Index>(to);
   Extents<Index> extents{{}, static_cast<Index>(shape.rank())};
   for (std::size_t dim = 0; dim < shape.rank(); ++dim) extents.of[dim] = static_cast<Index>(shape[dim]);
   const std::int64_t items = to.padded.elements();
-  return cuda_kernel([=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
-    launch(reorder<Element, Index>, s.blocks, s.threads, 0, stream, in, out, extents, items, a.at<Element>(0),
-           a.at<Element>(1));
+  return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
+    launch(reorder<Element, Index>, s.blocks, s.threads, 0, stream, in, out, extents, items,
+           a.in<Element>(Reorder::x), a.out<Element>(Reorder::y));
   });
 }
 
 /// A GPU divides long numbers slowly.
 template <class Element>
-KernelPtr reorder_kernel(const Shape& shape, const Layout& from, const Layout& to) {
+KernelPtr reorder_kernel(const KernelIo& io) {
+  const Shape& shape = io.inputs[Reorder::x].shape;
+  const Layout from = io.inputs[Reorder::x].layout_or_plain();
+  const Layout to = io.outputs[Reorder::y].layout_or_plain();
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const bool narrow = std::max({from.span(), to.span(), to.padded.elements()}) <= most;
-  return narrow ? reorder_kernel<Element, std::uint32_t>(shape, from, to)
-                : reorder_kernel<Element, std::uint64_t>(shape, from, to);
+  return narrow ? reorder_kernel<Element, std::uint32_t>(io, shape, from, to)
+                : reorder_kernel<Element, std::uint64_t>(io, shape, from, to);
 }
 
 }  // namespace
 
+void choose_layouts(Cuda, const Reorder&, KernelIo& io) {
+  keep_layouts(io);
+}
+
 KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io) {
-  check_count("reorder", io, 1, 1);
-  const TensorDesc& x = io.inputs[0];
-  const TensorDesc& y = io.outputs[0];
-  check_shape("reorder", "y", y, x.shape);
-  check_type("reorder", "y", y, x.dtype);
-  const Layout from = x.layout_or_plain();
-  const Layout to = y.layout_or_plain();
-  switch (size_of(x.dtype)) {
+  switch (size_of(io.inputs[Reorder::x].dtype)) {
     case 1:
-      return reorder_kernel<std::uint8_t>(x.shape, from, to);
+      return reorder_kernel<std::uint8_t>(io);
     case 2:
-      return reorder_kernel<std::uint16_t>(x.shape, from, to);
+      return reorder_kernel<std::uint16_t>(io);
     case 4:
-      return reorder_kernel<std::uint32_t>(x.shape, from, to);
+      return reorder_kernel<std::uint32_t>(io);
     default:
-      return reorder_kernel<std::uint64_t>(x.shape, from, to);
+      return reorder_kernel<std::uint64_t>(io);
   }
 }
 

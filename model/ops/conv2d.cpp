@@ -1,158 +1,50 @@
-#include "model/ops/conv2d.h"
+#include "kernels/conv2d.h"
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "model/backward.h"
+#include "model/define_op.h"
 
 namespace lockstep::model {
 namespace {
 
-std::int64_t output_extent(std::int64_t in, std::int64_t kernel, const kernels::Conv2dGeometry& g,
-                           std::size_t axis) {
-  return (in + 2 * g.padding[axis] - g.dilation[axis] * (kernel - 1) - 1) / g.stride[axis] + 1;
-}
+using kernels::Conv2d;
 
-/// Every output element takes a product and a sum per weight of its filter; the same in all three directions.
-double multiply_adds(const Shape& y, const Shape& w) {
-  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements(1));
-}
-
-std::string name_of(const kernels::ConvAlgorithm& algorithm) {
-  switch (algorithm.kind) {
-    case kernels::ConvAlgorithm::direct:
-      return "direct";
-    case kernels::ConvAlgorithm::winograd:
-      return "winograd";
-    case kernels::ConvAlgorithm::library_plan:
-      return algorithm.plan;
-    case kernels::ConvAlgorithm::automatic:
-      break;
+void differentiate(const Conv2d& op, Backward& backward) {
+  const ValueId dy = backward.output_gradient();
+  const kernels::Conv2dBackwardWeights weights{.geometry = op.geometry};
+  if (backward.has_input(Conv2d::b)) {
+    backward.add_gradients(weights, {backward.input(Conv2d::x), dy}, {Conv2d::w, Conv2d::b});
+  } else {
+    backward.add_gradients(weights, {backward.input(Conv2d::x), dy}, {Conv2d::w});
   }
-  return "automatic";
-}
-
-/// For the printed plan.
-std::string attribute_of(const kernels::ConvAlgorithm& algorithm) {
-  return algorithm == kernels::ConvAlgorithm::automatic ? std::string() : name_of(algorithm);
-}
-
-/// `make(spec)` for each algorithm of the device but the one in use.
-template <class Spec, class Make>
-std::vector<OpPtr> other_algorithms(const kernels::Device& device, const Spec& spec,
-                                    const kernels::KernelIo& io, Make make) {
-  std::vector<OpPtr> ops;
-  for (const kernels::ConvAlgorithm& algorithm : kernels::algorithms(device, spec, io)) {
-    if (algorithm == spec.algorithm) continue;
-    Spec other = spec;
-    other.algorithm = algorithm;
-    ops.push_back(make(other));
-  }
-  return ops;
+  const kernels::Conv2dBackwardData data{.geometry = op.geometry};
+  backward.add_gradients(data, {dy, backward.input(Conv2d::w)}, {Conv2d::x});
 }
 
 }  // namespace
 
-std::string Conv2d::attributes() const {
-  const auto& g = spec().geometry;
-  std::string text;
-  if (g.stride[0] != 1 || g.stride[1] != 1) text += fmt::format(" stride {}x{}", g.stride[0], g.stride[1]);
-  if (g.padding[0] != 0 || g.padding[1] != 0) text += fmt::format(" pad {}x{}", g.padding[0], g.padding[1]);
-  if (g.groups != 1) text += fmt::format(" groups {}", g.groups);
-  if (spec().relu) text += " +relu";
-  if (const std::string chosen = attribute_of(spec().algorithm); !chosen.empty()) text += " " + chosen;
-  return text.empty() ? text : text.substr(1);
-}
-
-std::vector<ValueType> Conv2d::infer(std::span<const ValueType> inputs) const {
-  const Shape& x = inputs[0].shape;
-  const Shape& w = inputs[1].shape;
-  const auto& g = spec().geometry;
-  if (x.rank() != 4 || w.rank() != 4 || x[1] != w[1] * g.groups) {
+Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
+  Graph& graph = x.graph();
+  const bool divides = o.groups > 0 && x.shape().rank() == 4 && x.shape()[1] % o.groups == 0;
+  if (!divides || o.out_channels < 1 || o.out_channels % o.groups != 0 || o.stride < 1 || o.kernel < 1) {
     throw UsageError(
-        fmt::format("input {} does not fit weights {} in {} groups: images (N, C, H, W) with {} "
-                    "channels are wanted",
-                    x.str(), w.str(), g.groups, w[1] * g.groups));
+        fmt::format("layer '{}' (conv2d): input {}, {} output channels, {} groups, kernel {} and "
+                    "stride {} do not fit",
+                    name, x.shape().str(), o.out_channels, o.groups, o.kernel, o.stride));
   }
-  const Shape y{x[0], w[0], output_extent(x[2], w[2], g, 0), output_extent(x[3], w[3], g, 1)};
-  if (y[2] < 1 || y[3] < 1) {
-    throw UsageError(fmt::format("input {} is smaller than the {}x{} kernel", x.str(), w[2], w[3]));
-  }
-  return {{inputs[0].dtype, y}};
-}
-
-void Conv2d::differentiate(Backward& backward) const {
-  const ValueId x = backward.input(0);
-  const ValueId w = backward.input(1);
-  const ValueId dy = backward.output_gradient();
-  const kernels::Conv2dBackwardWeights weights{.geometry = spec().geometry, .bias = spec().bias};
-  const auto dw =
-      backward.add_node(std::make_shared<Conv2dBackwardWeights>(weights, backward.type(w).shape), {x, dy});
-  backward.contribute(1, dw[0]);
-  if (spec().bias) backward.contribute(2, dw[1]);
-  if (!backward.needs(0)) return;
-  const kernels::Conv2dBackwardData data{.geometry = spec().geometry};
-  const auto dx =
-      backward.add_node(std::make_shared<Conv2dBackwardData>(data, backward.type(x).shape), {dy, w});
-  backward.contribute(0, dx.front());
-}
-
-double Conv2d::flops(std::span<const ValueType> inputs, std::span<const ValueType> outputs) const {
-  return multiply_adds(outputs[0].shape, inputs[1].shape);
-}
-
-std::vector<OpPtr> Conv2d::variants(const kernels::Device& device, const kernels::KernelIo& io) const {
-  return other_algorithms(device, spec(), io, [](const auto& s) { return std::make_shared<Conv2d>(s); });
-}
-
-std::string Conv2d::algorithm() const {
-  return name_of(spec().algorithm);
-}
-
-std::string Conv2dBackwardData::attributes() const {
-  return attribute_of(spec().algorithm);
-}
-
-std::vector<ValueType> Conv2dBackwardData::infer(std::span<const ValueType> inputs) const {
-  return {{inputs[0].dtype, dx_}};
-}
-
-double Conv2dBackwardData::flops(std::span<const ValueType> inputs, std::span<const ValueType>) const {
-  return multiply_adds(inputs[0].shape, inputs[1].shape);
-}
-
-std::vector<OpPtr> Conv2dBackwardData::variants(const kernels::Device& device,
-                                                const kernels::KernelIo& io) const {
-  return other_algorithms(device, spec(), io,
-                          [this](const auto& s) { return std::make_shared<Conv2dBackwardData>(s, dx_); });
-}
-
-std::string Conv2dBackwardData::algorithm() const {
-  return name_of(spec().algorithm);
-}
-
-std::string Conv2dBackwardWeights::attributes() const {
-  return attribute_of(spec().algorithm);
-}
-
-std::vector<ValueType> Conv2dBackwardWeights::infer(std::span<const ValueType> inputs) const {
-  std::vector<ValueType> types{{inputs[0].dtype, dw_}};
-  if (spec().bias) types.push_back({inputs[0].dtype, {dw_[0]}});
-  return types;
-}
-
-double Conv2dBackwardWeights::flops(std::span<const ValueType> inputs, std::span<const ValueType>) const {
-  return multiply_adds(inputs[1].shape, dw_);
-}
-
-std::vector<OpPtr> Conv2dBackwardWeights::variants(const kernels::Device& device,
-                                                   const kernels::KernelIo& io) const {
-  return other_algorithms(device, spec(), io,
-                          [this](const auto& s) { return std::make_shared<Conv2dBackwardWeights>(s, dw_); });
-}
-
-std::string Conv2dBackwardWeights::algorithm() const {
-  return name_of(spec().algorithm);
+  const std::int64_t channels = x.shape()[1] / o.groups;
+  const Initializer initializer = uniform_by_fan_in(channels * o.kernel * o.kernel);
+  std::vector<ValueId> inputs{
+      x.id(), graph.add_parameter(parameter_name(name, "weight"),
+                                  {o.out_channels, channels, o.kernel, o.kernel}, initializer)};
+  if (o.bias)
+    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {o.out_channels}, initializer));
+  const kernels::Conv2dGeometry geometry{.stride = {o.stride, o.stride},
+                                         .padding = {o.padding, o.padding},
+                                         .dilation = {o.dilation, o.dilation},
+                                         .groups = o.groups};
+  return apply(graph, Conv2d{.geometry = geometry}, differentiate, std::move(inputs), name);
 }
 
 }  // namespace lockstep::model

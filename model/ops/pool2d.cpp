@@ -1,68 +1,40 @@
-#include "model/ops/pool2d.h"
+#include "kernels/pool2d.h"
 
-#include <fmt/format.h>
-
-#include "kernels/base/error.h"
-#include "model/backward.h"
+#include "model/define_op.h"
 
 namespace lockstep::model {
 namespace {
 
-ValueType pooled(const ValueType& input, const kernels::Pool2dGeometry& g) {
-  const Shape& x = input.shape;
-  if (x.rank() != 4) throw UsageError(fmt::format("input {}: images (N, C, H, W) are wanted", x.str()));
-  Shape y = x;
-  for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
-    if (2 * g.padding[axis] > g.kernel[axis]) {
-      throw UsageError(
-          fmt::format("padding {} is more than half of the window {}", g.padding[axis], g.kernel[axis]));
-    }
-    y[axis + 2] = (x[axis + 2] + 2 * g.padding[axis] - g.kernel[axis]) / g.stride[axis] + 1;
-    if (x[axis + 2] + 2 * g.padding[axis] < g.kernel[axis]) {
-      throw UsageError(
-          fmt::format("input {} is smaller than the window {}x{}", x.str(), g.kernel[0], g.kernel[1]));
-    }
-  }
-  return {input.dtype, y};
+using kernels::AvgPool2d;
+using kernels::MaxPool2d;
+
+void differentiate(const MaxPool2d& op, Backward& backward) {
+  backward.add_gradients(kernels::MaxPool2dBackward{.geometry = op.geometry},
+                         {backward.input(MaxPool2d::x), backward.output_gradient()}, {MaxPool2d::x});
 }
 
-std::string window(const kernels::Pool2dGeometry& g) {
-  return fmt::format("{}x{}", g.kernel[0], g.kernel[1]);
+void differentiate(const AvgPool2d& op, Backward& backward) {
+  backward.add_gradients(kernels::AvgPool2dBackward{op.geometry}, {backward.output_gradient()},
+                         {AvgPool2d::x});
+}
+
+template <class Pool>
+Tensor pool(Tensor x, const PoolOptions& options) {
+  const std::int64_t stride = options.stride == 0 ? options.kernel : options.stride;
+  const Pool op{{.kernel = {options.kernel, options.kernel},
+                 .stride = {stride, stride},
+                 .padding = {options.padding, options.padding}}};
+  return apply<Pool>(x.graph(), op, differentiate, {x.id()}, std::string(Pool::name));
 }
 
 }  // namespace
 
-std::string MaxPool2d::attributes() const {
-  return window(spec().geometry);
+Tensor max_pool2d(Tensor x, PoolOptions options) {
+  return pool<MaxPool2d>(x, options);
 }
 
-std::vector<ValueType> MaxPool2d::infer(std::span<const ValueType> inputs) const {
-  return {pooled(inputs[0], spec().geometry)};
-}
-
-void MaxPool2d::differentiate(Backward& backward) const {
-  if (!backward.needs(0)) return;
-  const kernels::MaxPool2dBackward spec_backward{.geometry = spec().geometry};
-  const auto dx = backward.add_node(std::make_shared<MaxPool2dBackward>(spec_backward),
-                                    {backward.input(0), backward.output_gradient()});
-  backward.contribute(0, dx.front());
-}
-
-std::string AvgPool2d::attributes() const {
-  return window(spec().geometry);
-}
-
-std::vector<ValueType> AvgPool2d::infer(std::span<const ValueType> inputs) const {
-  return {pooled(inputs[0], spec().geometry)};
-}
-
-void AvgPool2d::differentiate(Backward& backward) const {
-  if (!backward.needs(0)) return;
-  const kernels::AvgPool2dBackward spec_backward{.geometry = spec().geometry};
-  const auto dx = backward.add_node(
-      std::make_shared<AvgPool2dBackward>(spec_backward, backward.type(backward.input(0)).shape),
-      {backward.output_gradient()});
-  backward.contribute(0, dx.front());
+Tensor avg_pool2d(Tensor x, PoolOptions options) {
+  return pool<AvgPool2d>(x, options);
 }
 
 }  // namespace lockstep::model

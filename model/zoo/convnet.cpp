@@ -17,7 +17,7 @@ ZooEntry convnet_entry() {
                                x = max_pool2d(x);
                                x = relu(conv2d(x, "conv2", {.out_channels = 64, .kernel = 3, .padding = 1}));
                                x = max_pool2d(x);
-                               x = relu(linear(x, "fc1", 128));
+                               x = relu(linear(flatten(x), "fc1", 128));
                                return linear(x, "fc2", classes);
                              }};
               }};

@@ -14,10 +14,12 @@ ZooEntry linear_entry() {
               },
           .make =
               [](const ModelArgs&, const InputSpec& input) {
-                return Model{
-                    .name = "linear",
-                    .forward = [out = input.target_shape.elements()](Tensor x) { return linear(x, "", out); },
-                    .loss = LossKind::mean_squared_error};
+                return Model{.name = "linear",
+                             .forward =
+                                 [out = input.target_shape.elements()](Tensor x) {
+                                   return linear(x.shape().rank() > 2 ? flatten(x) : x, "", out);
+                                 },
+                             .loss = LossKind::mean_squared_error};
               }};
 }
 

@@ -14,7 +14,7 @@ ZooEntry simplecnn_entry() {
               [](const ModelArgs&, const InputSpec& input) {
                 return Model{.name = "simplecnn", .forward = [classes = input.num_classes](Tensor x) {
                                x = relu(conv2d(x, "conv1", {.out_channels = 16, .kernel = 3, .padding = 1}));
-                               return linear(max_pool2d(x), "fc", classes);
+                               return linear(flatten(max_pool2d(x)), "fc", classes);
                              }};
               }};
 }

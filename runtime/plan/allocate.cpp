@@ -46,8 +46,8 @@ class Storage {
   void share(const Node& node, std::size_t at) {
     if (node.outputs.empty()) return;
     const ValueId output = node.outputs[0];
-    if (const auto view = node.op->view_of()) {
-      merge(output, node.inputs[*view]);
+    if (node.op->is_view()) {
+      merge(output, node.inputs[0]);
     } else if (const auto victim = node.op->overwrites()) {
       const ValueId input = node.inputs[*victim];
       if (may_overwrite(input, output, at)) merge(output, input);

@@ -49,7 +49,7 @@ class Try {
 
 /// Seconds of a launch in the fastest try after one to warm up.
 double time_op(const model::Op& op, const kernels::KernelIo& io, kernels::Device& device) {
-  const kernels::KernelPtr kernel = op.prepare(device, io);
+  const kernels::KernelPtr kernel = op.kernel(device, io);
   std::vector<std::unique_ptr<kernels::Memory>> memory;
   std::vector<void*> args;
   for (const auto* descs : {&io.inputs, &io.outputs}) {
@@ -73,17 +73,17 @@ AlgorithmChoices benchmark_algorithms(const Plan& plan, kernels::Device& device)
   AlgorithmChoices choices;
   for (const model::Node& node : plan.graph.nodes()) {
     const kernels::KernelIo io = plan.graph.io(node);
-    const std::vector<model::OpPtr> variants = node.op->variants(device, io);
-    if (variants.empty()) continue;
+    const std::vector<model::OpPtr> candidates = node.op->candidates(device, io);
+    if (candidates.empty()) continue;
     double best = time_op(*node.op, io, device);
     std::string choice = node.op->algorithm();
-    for (const model::OpPtr& variant : variants) {
-      const double seconds = time_op(*variant, io, device);
+    for (const model::OpPtr& candidate : candidates) {
+      const double seconds = time_op(*candidate, io, device);
       if (seconds >= best) continue;
       best = seconds;
-      choice = variant->algorithm();
+      choice = candidate->algorithm();
     }
-    choices[node.layer + " " + node.op->name()] = choice;
+    choices[node.key()] = choice;
   }
   return choices;
 }

@@ -33,17 +33,26 @@ bool is_loss(const Graph& graph, const Node& node) {
                              [&](ValueId id) { return graph.value(id).role == model::Role::control; });
 }
 
-void name_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
-  const std::string& name = graph.value(parameter.value).name;
-  if (gradient == model::no_value) {
-    throw UsageError(
-        fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the "
-                    "layer out",
-                    name));
-  }
-  parameter.gradient = gradient;
-  graph.value(gradient).role = model::Role::gradient;
-  graph.value(gradient).name = "gradient of " + name;
+void require_gradient(const Graph& graph, const model::Parameter& parameter, ValueId gradient) {
+  if (gradient != model::no_value) return;
+  throw UsageError(
+      fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the layer out",
+                  graph.value(parameter.value).name));
+}
+
+/// It lies in the gradients' arena and is summed there in place: no view, no other parameter's gradient, and
+/// nothing that a node of backward still reads.
+bool is_value_of_its_own(const Graph& graph, ValueId gradient) {
+  const auto writer = graph.producer(gradient);
+  return writer && !graph.nodes()[*writer].op->is_view() &&
+         graph.value(gradient).role == model::Role::activation && graph.uses(gradient) == 0;
+}
+
+void set_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
+  parameter.gradient = is_value_of_its_own(graph, gradient) ? gradient : graph.insert_copy(gradient);
+  model::Value& value = graph.value(parameter.gradient);
+  value.role = model::Role::gradient;
+  value.name = "gradient of " + graph.value(parameter.value).name;
 }
 
 }  // namespace
@@ -60,7 +69,9 @@ void differentiate(Graph& graph) {
     node.op->differentiate(backward);
   }
   for (model::Parameter& parameter : graph.parameters()) {
-    name_gradient(graph, parameter, gradients[static_cast<std::size_t>(parameter.value)]);
+    const ValueId gradient = gradients[static_cast<std::size_t>(parameter.value)];
+    require_gradient(graph, parameter, gradient);
+    set_gradient(graph, parameter, gradient);
   }
 }
 

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "model/ops/reorder.h"
+#include "kernels/reorder.h"
+#include "model/spec_op.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -78,7 +79,7 @@ class LayoutPass {
   }
 
   void append_reorder(ValueId from, ValueId to, const std::string& layer, model::Phase phase) {
-    graph_.nodes().push_back({.op = std::make_shared<model::Reorder>(),
+    graph_.nodes().push_back({.op = model::make_op(kernels::Reorder{}),
                               .inputs = {from},
                               .outputs = {to},
                               .layer = layer,

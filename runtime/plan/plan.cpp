@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/dispatch.h"
-#include "model/ops/losses.h"
+#include "kernels/gradient_norm.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/precision.h"
@@ -18,12 +18,12 @@ std::vector<std::string> apply_choices(model::Graph& graph, const kernels::Devic
                                        const AlgorithmChoices& choices) {
   std::vector<std::string> not_offered;
   for (model::Node& node : graph.nodes()) {
-    const auto choice = choices.find(node.layer + " " + node.op->name());
+    const auto choice = choices.find(node.key());
     if (choice == choices.end() || choice->second == node.op->algorithm()) continue;
-    const std::vector<model::OpPtr> variants = node.op->variants(device, graph.io(node));
-    const auto chosen =
-        std::ranges::find(variants, choice->second, [](const auto& v) { return v->algorithm(); });
-    if (chosen == variants.end())
+    const std::vector<model::OpPtr> candidates = node.op->candidates(device, graph.io(node));
+    const auto chosen = std::ranges::find(
+        candidates, choice->second, [](const model::OpPtr& candidate) { return candidate->algorithm(); });
+    if (chosen == candidates.end())
       not_offered.push_back(choice->first + ": " + choice->second);
     else
       node.op = *chosen;
@@ -33,7 +33,7 @@ std::vector<std::string> apply_choices(model::Graph& graph, const kernels::Devic
 
 void prepare_kernels(Plan& plan, const kernels::Device& device) {
   for (const model::Node& node : plan.graph.nodes()) {
-    plan.kernels.push_back(node.op->prepare(device, plan.graph.io(node)));
+    plan.kernels.push_back(node.op->kernel(device, plan.graph.io(node)));
     if (plan.kernels.back() == nullptr) continue;
     plan.workspace_bytes = std::max(plan.workspace_bytes, plan.kernels.back()->workspace_bytes());
   }
@@ -46,9 +46,9 @@ void prepare_clipping(Plan& plan, const kernels::Device& device) {
     return kernels::TensorDesc{type.dtype, type.shape, {}};
   };
   const kernels::KernelIo io{.inputs = {{DType::f32, {elements}, {}}},
-                             .outputs = {desc(model::step_state_type()), desc(model::control_type())}};
+                             .outputs = {desc(kernels::step_state_type()), desc(kernels::control_type())}};
   plan.gradient_norm =
-      kernels::prepare(device, kernels::GradientNorm{.max_norm = plan.request.clip_grad_norm}, io);
+      kernels::kernel_for(device, kernels::GradientNorm{.max_norm = plan.request.clip_grad_norm}, io);
   plan.workspace_bytes = std::max(plan.workspace_bytes, plan.gradient_norm->workspace_bytes());
 }
 

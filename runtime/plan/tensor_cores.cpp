@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "model/ops/conv2d.h"
-#include "model/ops/linear.h"
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -27,8 +27,8 @@ class Misses {
 std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
   Misses misses;
   for (const model::Node& node : graph.nodes()) {
-    const auto* conv = dynamic_cast<const model::Conv2d*>(node.op.get());
-    const bool linear = dynamic_cast<const model::Linear*>(node.op.get()) != nullptr;
+    const auto* conv = node.op->as<kernels::Conv2d>();
+    const bool linear = node.op->as<kernels::Linear>() != nullptr;
     if (conv == nullptr && !linear) continue;
     const std::string layer = node.layer.empty() ? node.op->name() : node.layer;
     const Shape& w = graph.value(node.inputs[1]).type.shape;
@@ -37,9 +37,9 @@ std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
       misses.look_at(layer, w[0], "output features");
       continue;
     }
-    const bool grouped = conv->spec().geometry.groups > 1;
+    const bool grouped = conv->geometry.groups > 1;
     misses.look_at(layer, w[1], grouped ? "input channels of a group" : "input channels");
-    misses.look_at(layer, w[0] / conv->spec().geometry.groups,
+    misses.look_at(layer, w[0] / conv->geometry.groups,
                    grouped ? "output channels of a group" : "output channels");
   }
   return misses.found;

@@ -73,7 +73,8 @@ void KernelMachine::download(HostTensor& tensor, const Memory& memory, const Ten
 KernelMachine::MemoryPtr KernelMachine::reorder(const Memory& from, const TensorDesc& have,
                                                 const TensorDesc& wanted) {
   auto to = device_->allocate(wanted.bytes());
-  const auto kernel = prepare(*device_, kernels::Reorder{}, KernelIo{.inputs = {have}, .outputs = {wanted}});
+  const auto kernel =
+      kernel_for(*device_, kernels::Reorder{}, KernelIo{.inputs = {have}, .outputs = {wanted}});
   const std::vector<void*> addresses{from.data(), to->data()};
   launch(*kernel, addresses);
   return to;

@@ -60,7 +60,7 @@ class KernelMachine {
     kernels::KernelIo io = describe(inputs, outputs);
     if (choice_ == LayoutChoice::chosen) choose_layouts(*device_, spec, io);
     settle(io);
-    launch(*prepare(*device_, spec, io), io, inputs, outputs);
+    launch(*kernel_for(*device_, spec, io), io, inputs, outputs);
   }
 
  private:

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "kernels/conv2d.h"
-#include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
+#include "kernels/pointwise.h"
 #include "kernels/pool2d.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/kernel_machine.h"
@@ -76,16 +76,16 @@ class OpCase {
   KernelMachine machine_;
 };
 
+kernels::Activation activation_of(const OpCase& c) {
+  return c.parameter<bool>("relu") ? kernels::Activation::relu : kernels::Activation::none;
+}
+
 void check_linear(OpCase& c) {
-  const auto bias = c.parameter<bool>("bias");
-  c.check(
-      kernels::LinearForward{
-          .bias = bias, .relu = c.parameter<bool>("relu"), .precision = precision_under_test()},
-      {"x", "w", "b"}, {"y"});
+  c.check(kernels::Linear{.activation = activation_of(c), .precision = precision_under_test()},
+          {"x", "w", "b"}, {"y"});
   if (!c.has_input("dy")) return;
   c.check(kernels::LinearBackwardData{precision_under_test()}, {"dy", "w"}, {"dx"});
-  c.check(kernels::LinearBackwardWeights{.bias = bias, .precision = precision_under_test()}, {"x", "dy"},
-          {"dw", "db"});
+  c.check(kernels::LinearBackwardWeights{.precision = precision_under_test()}, {"x", "dy"}, {"dw", "db"});
 }
 
 void check_conv2d(OpCase& c) {
@@ -93,18 +93,15 @@ void check_conv2d(OpCase& c) {
                                          .padding = c.parameter<std::array<std::int64_t, 2>>("padding"),
                                          .dilation = c.parameter<std::array<std::int64_t, 2>>("dilation"),
                                          .groups = c.parameter<std::int64_t>("groups")};
-  const auto bias = c.parameter<bool>("bias");
-  const auto relu = c.parameter<bool>("relu");
   c.check(
-      kernels::Conv2dForward{
-          .geometry = geometry, .bias = bias, .relu = relu, .precision = precision_under_test()},
+      kernels::Conv2d{
+          .geometry = geometry, .activation = activation_of(c), .precision = precision_under_test()},
       {"x", "w", "b"}, {"y"});
   if (!c.has_input("dy")) return;
   c.check(kernels::Conv2dBackwardData{.geometry = geometry, .precision = precision_under_test()}, {"dy", "w"},
           {"dx"});
-  c.check(
-      kernels::Conv2dBackwardWeights{.geometry = geometry, .bias = bias, .precision = precision_under_test()},
-      {"x", "dy"}, {"dw", "db"});
+  c.check(kernels::Conv2dBackwardWeights{.geometry = geometry, .precision = precision_under_test()},
+          {"x", "dy"}, {"dw", "db"});
 }
 
 kernels::Pool2dGeometry pool_geometry(const OpCase& c) {
@@ -115,7 +112,7 @@ kernels::Pool2dGeometry pool_geometry(const OpCase& c) {
 
 void check_max_pool2d(OpCase& c) {
   const auto geometry = pool_geometry(c);
-  c.check(kernels::MaxPool2dForward{geometry}, {"x"}, {"y"});
+  c.check(kernels::MaxPool2d{geometry}, {"x"}, {"y"});
   c.check(kernels::MaxPool2dBackward{.geometry = geometry}, {"x", "dy"}, {"dx"});
 }
 
@@ -126,14 +123,15 @@ void check_max_pool2d_of_relu(OpCase& c) {
 }
 
 void check_avg_pool2d(OpCase& c) {
-  c.check(kernels::AvgPool2dForward{pool_geometry(c)}, {"x"}, {"y"});
+  c.check(kernels::AvgPool2d{pool_geometry(c)}, {"x"}, {"y"});
   c.check(kernels::AvgPool2dBackward{pool_geometry(c)}, {"dy"}, {"dx"});
 }
 
 void check_relu(OpCase& c) {
-  c.check(kernels::ReluForward{}, {"x"}, {"y"});
+  using namespace kernels;
+  c.check(Pointwise::single(PointwiseFunction::relu), {"x"}, {"y"});
   // The mask y > 0 is also x > 0.
-  c.check(kernels::ReluBackward{}, {"x", "dy"}, {"dx"});
+  c.check(Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient), {"x", "dy"}, {"dx"});
 }
 
 /// The mean over `valid` targets, as the trainer asks for it: loss_scale = 1 / valid.
@@ -149,12 +147,12 @@ void check_loss(OpCase& c, const Spec& spec, const std::string& input, std::int6
   const HostTensor& logits = c.input(input);
   const std::vector<HostTensor> in{logits, c.input("targets"),
                                    HostTensor::of_struct(state_for(logits.shape[0], valid))};
-  std::vector<HostTensor> out{HostTensor::zeros(DType::f32, logits.shape),
-                              HostTensor::of_struct(kernels::ControlBlock{})};
+  std::vector<HostTensor> out{HostTensor::of_struct(kernels::ControlBlock{}),
+                              HostTensor::zeros(DType::f32, logits.shape)};
   c.machine().run(spec, in, out);
-  const auto control = out[1].as<kernels::ControlBlock>();
+  const auto control = out[0].as<kernels::ControlBlock>();
   c.check_output("loss", std::span(&control.loss, 1));
-  c.check_output("d" + input, out[0].floats());
+  c.check_output("d" + input, out[1].floats());
   CHECK(control.targets == static_cast<float>(valid));
   CHECK(control.not_finite == 0);
 }

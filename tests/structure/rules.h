@@ -49,7 +49,8 @@ inline constexpr std::array vendors{
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cpu kernels/cuda kernels/no_cuda comm/nccl comm/no_nccl tests/simgpu tests/support "
+    "kernels/cpu kernels/cuda kernels/no_cuda kernels/inline.h comm/nccl comm/no_nccl tests/simgpu "
+    "tests/support "
     "tests/bench/limits";
 
 /// Folders that open with a README.md.

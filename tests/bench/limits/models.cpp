@@ -1,10 +1,10 @@
 #include <array>
 
 #include "kernels/conv2d.h"
-#include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
+#include "kernels/pointwise.h"
 #include "kernels/pool2d.h"
 #include "tests/bench/limits/step.h"
 
@@ -23,6 +23,7 @@ struct Parameters {
 };
 
 constexpr Conv2dGeometry same_3x3{.padding = {1, 1}};
+constexpr Pool2dGeometry halves{.kernel = {2, 2}, .stride = {2, 2}};
 
 double conv_flop(const Tensor* w, const Tensor* y) {
   const Shape& out = y->desc.shape;
@@ -42,7 +43,7 @@ Tensor* conv_forward(Step& step, const std::string& name, Tensor* x, Parameters&
   const Shape& in = x->desc.shape;
   p = {step.tensor({outputs, in[1], 3, 3}), step.plain({outputs})};
   Tensor* y = step.tensor({in[0], outputs, in[2], in[3]});
-  step.add(name + " forward", Conv2dForward{same_3x3, true, true}, {x, p.weight, p.bias}, {y},
+  step.add(name + " forward", Conv2d{same_3x3, Activation::relu}, {x, p.weight, p.bias}, {y},
            conv_flop(p.weight, y));
   gradients(step, p);
   return y;
@@ -56,13 +57,13 @@ void conv_backward_weights(Step& step, const std::string& name, Tensor* x, Tenso
 Tensor* pool_forward(Step& step, const std::string& name, Tensor* x) {
   const Shape& in = x->desc.shape;
   Tensor* y = step.tensor({in[0], in[1], in[2] / 2, in[3] / 2});
-  step.add(name + " forward", MaxPool2dForward{}, {x}, {y});
+  step.add(name + " forward", MaxPool2d{halves}, {x}, {y});
   return y;
 }
 
 Tensor* pool_backward(Step& step, const std::string& name, Tensor* x, Tensor* dy) {
   Tensor* dx = step.like(x);
-  step.add(name + " and relu backward", MaxPool2dBackward{{}, true}, {x, dy}, {dx});
+  step.add(name + " and relu backward", MaxPool2dBackward{halves, true}, {x, dy}, {dx});
   return dx;
 }
 
@@ -72,7 +73,7 @@ Tensor* linear_forward(Step& step, const std::string& name, Tensor* x, Parameter
   weight[0] = outputs;
   p = {step.tensor(weight), step.plain({outputs})};
   Tensor* y = step.tensor({x->desc.shape[0], outputs});
-  step.add(name + " forward", LinearForward{true, relu}, {x, p.weight, p.bias}, {y},
+  step.add(name + " forward", Linear{relu ? Activation::relu : Activation::none}, {x, p.weight, p.bias}, {y},
            linear_flop(p.weight, y));
   gradients(step, p);
   return y;
@@ -99,7 +100,7 @@ Tensor* cross_entropy(Step& step, Tensor* logits) {
   Tensor* gradient = step.like(logits);
   Tensor* targets = step.plain({logits->desc.shape[0]}, DType::i64);
   step.add("softmax cross-entropy", SoftmaxCrossEntropy{}, {logits, targets, state_of(step)},
-           {gradient, step.plain({sizeof(ControlBlock)}, DType::u8)});
+           {step.plain({sizeof(ControlBlock)}, DType::u8), gradient});
   return gradient;
 }
 
@@ -132,7 +133,8 @@ Step convnet(Device& device, std::int64_t batch) {
   Tensor* dlogits = cross_entropy(step, logits);
   linear_backward_weights(step, "fc2", hidden, dlogits, fc2);
   Tensor* dhidden = linear_backward_data(step, "fc2", hidden, dlogits, fc2);
-  step.add("relu backward", ReluBackward{}, {hidden, dhidden}, {dhidden});
+  step.add("relu backward", Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient),
+           {hidden, dhidden}, {dhidden});
   linear_backward_weights(step, "fc1", p2, dhidden, fc1);
   Tensor* dp2 = linear_backward_data(step, "fc1", p2, dhidden, fc1);
   Tensor* da2 = pool_backward(step, "pool2", a2, dp2);
@@ -155,7 +157,8 @@ Step mlp(Device& device, std::int64_t batch) {
   Tensor* dlogits = cross_entropy(step, logits);
   linear_backward_weights(step, "fc2", hidden, dlogits, fc2);
   Tensor* dhidden = linear_backward_data(step, "fc2", hidden, dlogits, fc2);
-  step.add("relu backward", ReluBackward{}, {hidden, dhidden}, {dhidden});
+  step.add("relu backward", Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient),
+           {hidden, dhidden}, {dhidden});
   linear_backward_weights(step, "fc1", x, dhidden, fc1);
   update(step, AdamUpdate{}, {fc1, fc2}, 2);
   return step;
@@ -184,7 +187,7 @@ Step linear(Device& device, std::int64_t batch) {
   Tensor* y = linear_forward(step, "fc", x, fc, 1, false);
   Tensor* dy = step.like(y);
   step.add("mean squared error", MeanSquaredError{}, {y, step.like(y), state_of(step)},
-           {dy, step.plain({sizeof(ControlBlock)}, DType::u8)});
+           {step.plain({sizeof(ControlBlock)}, DType::u8), dy});
   linear_backward_weights(step, "fc", x, dy, fc);
   update(step, SgdUpdate{}, {fc}, 0);
   return step;

@@ -7,6 +7,7 @@
 
 #include "kernels/device.h"
 #include "kernels/dispatch.h"
+#include "kernels/op.h"
 
 namespace lockstep::bench {
 
@@ -40,13 +41,13 @@ class Step {
   void add(const std::string& name, const Spec& spec, std::vector<Tensor*> in, std::vector<Tensor*> out,
            double flop = 0) {
     kernels::KernelIo io = describe(in, out);
-    if constexpr (requires { choose_layouts(kernels::Cpu{}, spec, io); }) {
+    if constexpr (Spec::layouts == kernels::LayoutRule::by_kernel) {
       choose_layouts(device_, spec, io);
     } else {
       follow(io);
     }
     settle(io, in, out, name);
-    append(name, prepare(device_, spec, io), std::move(in), std::move(out), flop);
+    append(name, kernel_for(device_, spec, io), std::move(in), std::move(out), flop);
   }
 
   /// Times every kernel, then the whole step (the last row).

@@ -1,5 +1,7 @@
 #include "tests/gpu/shares/peaks.h"
 
+#include "kernels/linear.h"
+#include "kernels/pointwise.h"
 #include "tests/gpu/shares/timing.h"
 
 namespace lockstep::shares {
@@ -22,7 +24,7 @@ Sizes sizes_for(const Device& device) {
 template <class Spec>
 double seconds_of_spec(Device& device, const Spec& spec, KernelIo io) {
   choose_layouts(device, spec, io);
-  return seconds_of_launch(device, *prepare(device, spec, io), io, {});
+  return seconds_of_launch(device, *kernel_for(device, spec, io), io, {});
 }
 
 }  // namespace
@@ -30,13 +32,14 @@ double seconds_of_spec(Device& device, const Spec& spec, KernelIo io) {
 Peaks measure_peaks(Device& device, MatmulPrecision precision) {
   const auto [n, copied] = sizes_for(device);
   const TensorDesc matrix{DType::f32, {n, n}, {}};
-  const double product = seconds_of_spec(device, LinearForward{.bias = false, .precision = precision},
-                                         {{matrix, matrix}, {matrix}});
+  const double product =
+      seconds_of_spec(device, Linear{.precision = precision}, {{matrix, matrix}, {matrix}});
   const TensorDesc vector{DType::f32, {copied}, {}};
   const KernelIo copy{{vector}, {vector}};
   const double extent = static_cast<double>(n);
-  return {.flops = 2 * extent * extent * extent / product,
-          .bytes = bytes_of(copy) / seconds_of_spec(device, ReluForward{}, copy)};
+  return {
+      .flops = 2 * extent * extent * extent / product,
+      .bytes = bytes_of(copy) / seconds_of_spec(device, Pointwise::single(PointwiseFunction::relu), copy)};
 }
 
 }  // namespace lockstep::shares

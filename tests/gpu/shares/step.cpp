@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "model/ops/losses.h"
 #include "tests/gpu/shares/timing.h"
 
 namespace lockstep::shares {
@@ -29,7 +28,7 @@ KernelTime time_update(const runtime::Options& options, const runtime::Plan& pla
   const auto elements = static_cast<std::int64_t>((end - bucket.offset) / sizeof(float));
   const std::size_t states = model::state_names(options.optimizer).size();
   const TensorDesc slice{DType::f32, {elements}, {}};
-  const model::ValueType step_state = model::step_state_type();
+  const model::ValueType step_state = kernels::step_state_type();
   KernelIo io{{slice, {step_state.dtype, step_state.shape, {}}}, {slice}};
   io.outputs.insert(io.outputs.end(), states, slice);
   const auto kernel = model::prepare_update(device, options.optimizer, elements);

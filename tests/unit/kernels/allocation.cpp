@@ -16,7 +16,7 @@ namespace {
 template <class Spec>
 int allocations(const Spec& spec, KernelIo io) {
   choose_layouts(device(), spec, io);
-  const auto kernel = prepare(device(), spec, io);
+  const auto kernel = kernel_for(device(), spec, io);
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<void*> addresses;
   for (const auto* side : {&io.inputs, &io.outputs}) {
@@ -55,17 +55,17 @@ TEST_CASE("the counter counts what we allocate") {
 TEST_CASE("a launch allocates nothing of ours") {
   if (device().kind() == DeviceKind::cuda) return;  // a driver, or the machine in software, may
   const Conv2dGeometry same{.padding = {1, 1}};
-  CHECK(allocations(Conv2dForward{same, true, true},
+  CHECK(allocations(Conv2d{same, Activation::relu},
                     {{f32({8, 16, 14, 14}), f32({32, 16, 3, 3}), f32({32})}, {f32({8, 32, 14, 14})}}) == 0);
   CHECK(allocations(Conv2dBackwardData{same},
                     {{f32({8, 32, 14, 14}), f32({32, 16, 3, 3})}, {f32({8, 16, 14, 14})}}) == 0);
   CHECK(allocations(Conv2dBackwardWeights{same},
                     {{f32({8, 16, 14, 14}), f32({8, 32, 14, 14})}, {f32({32, 16, 3, 3}), f32({32})}}) == 0);
-  CHECK(allocations(LinearForward{}, {{f32({64, 784}), f32({128, 784}), f32({128})}, {f32({64, 128})}}) == 0);
-  CHECK(allocations(LinearForward{}, {{f32({32, 10}), f32({1, 10}), f32({1})}, {f32({32, 1})}}) == 0);
-  CHECK(allocations(MaxPool2dForward{}, {{f32({8, 32, 28, 28})}, {f32({8, 32, 14, 14})}}) == 0);
+  CHECK(allocations(Linear{}, {{f32({64, 784}), f32({128, 784}), f32({128})}, {f32({64, 128})}}) == 0);
+  CHECK(allocations(Linear{}, {{f32({32, 10}), f32({1, 10}), f32({1})}, {f32({32, 1})}}) == 0);
+  CHECK(allocations(MaxPool2d{{{2, 2}, {2, 2}}}, {{f32({8, 32, 28, 28})}, {f32({8, 32, 14, 14})}}) == 0);
   CHECK(allocations(SoftmaxCrossEntropy{}, {{f32({64, 10}), {DType::i64, {64}, {}}, bytes(sizeof(StepState))},
-                                            {f32({64, 10}), bytes(sizeof(ControlBlock))}}) == 0);
+                                            {bytes(sizeof(ControlBlock)), f32({64, 10})}}) == 0);
   CHECK(allocations(GradientNorm{.max_norm = 1},
                     {{f32({100000})}, {bytes(sizeof(StepState)), bytes(sizeof(ControlBlock))}}) == 0);
   CHECK(allocations(AdamUpdate{}, {{f32({100000}), bytes(sizeof(StepState))},

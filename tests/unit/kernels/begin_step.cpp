@@ -17,8 +17,11 @@ TEST_CASE("a step begins with what the host says, and with the count of the step
   const auto state = device().allocate(sizeof(StepState));
   const auto control = upload(std::vector<ControlBlock>{last});
   const std::array<void*, 3> addresses{from->data(), state->data(), control->data()};
+  const auto bytes = [](TensorType type) { return TensorDesc{type.dtype, type.shape, {}}; };
+  const KernelIo io{{bytes({DType::u8, {sizeof(StepInput)}})},
+                    {bytes(step_state_type()), bytes(control_type())}};
   const auto stream = device().make_stream();
-  prepare(device(), BeginStep{}, {})->bind(addresses, nullptr)->launch(*stream);
+  kernel_for(device(), BeginStep{}, io)->bind(addresses, nullptr)->launch(*stream);
   stream->synchronize();
   const StepState now = download<StepState>(*state).at(0);
   CHECK(now.step == 7);

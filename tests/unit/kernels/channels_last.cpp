@@ -25,14 +25,14 @@ TEST_CASE(
     "on a GPU convolutions are channels-last, and a linear map after them takes their rows as they lie") {
   if (!on_gpu()) return;
   KernelIo conv = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
-  choose_layouts(device(), Conv2dForward{}, conv);
+  choose_layouts(device(), Conv2d{}, conv);
   CHECK(conv.inputs[0].layout->str() == "acdb");
   CHECK(conv.inputs[1].layout->str() == "acdb");
   CHECK(conv.outputs[0].layout->str() == "acdb");
 
   KernelIo linear = open_io({{2, 8, 4, 4}, {5, 8, 4, 4}, {5}}, {2, 5});
   linear.inputs[0].layout = conv.outputs[0].layout;
-  choose_layouts(device(), LinearForward{}, linear);
+  choose_layouts(device(), Linear{}, linear);
   CHECK(linear.inputs[0].layout == conv.outputs[0].layout);
   CHECK(linear.inputs[1].layout->strides == conv.outputs[0].layout->strides);
   CHECK(linear.outputs[0].layout->is_plain({2, 5}));
@@ -42,7 +42,7 @@ TEST_CASE("on a GPU a plain picture of one channel is not moved") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 1, 6, 6}, {8, 1, 3, 3}, {8}}, {2, 8, 4, 4});
   io.inputs[0].layout = Layout::plain(io.inputs[0].shape);
-  choose_layouts(device(), Conv2dForward{}, io);
+  choose_layouts(device(), Conv2d{}, io);
   CHECK(io.inputs[0].layout->is_plain(io.inputs[0].shape));
   CHECK(io.outputs[0].layout->str() == "acdb");
 }
@@ -51,7 +51,7 @@ TEST_CASE("on a GPU pictures lie as weights that have their layout already") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
   io.inputs[1].layout = Layout::plain(io.inputs[1].shape);
-  choose_layouts(device(), Conv2dForward{}, io);
+  choose_layouts(device(), Conv2d{}, io);
   CHECK(io.inputs[1].layout->is_plain(io.inputs[1].shape));
   CHECK(io.inputs[0].layout->is_plain(io.inputs[0].shape));
   CHECK(io.outputs[0].layout->is_plain(io.outputs[0].shape));
@@ -60,14 +60,13 @@ TEST_CASE("on a GPU pictures lie as weights that have their layout already") {
 TEST_CASE("on a GPU a product whose tensors lie differently is refused") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
-  choose_layouts(device(), Conv2dForward{}, io);
+  choose_layouts(device(), Conv2d{}, io);
   io.inputs[0].layout = Layout::plain(io.inputs[0].shape);
-  CHECK_THROWS_WITH(
-      prepare(device(), Conv2dForward{}, io),
-      "conv2d_forward: x lies in plain, w in acdb, y in acdb: all must be channels-last, or all plain");
+  CHECK_THROWS_WITH(kernel_for(device(), Conv2d{}, io),
+                    "conv2d: x lies in plain, w in acdb, y in acdb: all must be channels-last, or all plain");
   KernelIo linear = open_io({{2, 8, 4, 4}, {5, 8, 4, 4}, {5}}, {2, 5});
-  choose_layouts(device(), LinearForward{}, linear);
+  choose_layouts(device(), Linear{}, linear);
   linear.inputs[0].layout = Layout::plain(linear.inputs[0].shape);
-  CHECK_THROWS_WITH(prepare(device(), LinearForward{}, linear),
-                    "linear_forward: x lies in plain, w in acdb: both must lie alike, and without gaps");
+  CHECK_THROWS_WITH(kernel_for(device(), Linear{}, linear),
+                    "linear: x lies in plain, w in acdb: both must lie alike, and without gaps");
 }

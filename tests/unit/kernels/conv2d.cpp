@@ -51,10 +51,10 @@ TEST_CASE("conv2d forward, with and without bias and relu") {
   for (const Case& c : cases) {
     const Problem p = make_problem(c);
     const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
-    require_close(run(Conv2dForward{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y, bound);
-    require_close(run(Conv2dForward{c.geometry, true, true}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0],
+    require_close(run(Conv2d{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y, bound);
+    require_close(run(Conv2d{c.geometry, Activation::relu}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0],
                   relu(p.y), bound);
-    require_close(run(Conv2dForward{c.geometry, false}, {p.x, p.w}, {p.y.shape}, layouts)[0],
+    require_close(run(Conv2d{c.geometry}, {p.x, p.w}, {p.y.shape}, layouts)[0],
                   conv2d(p.x, p.w, nullptr, c.geometry), bound);
   }
 }
@@ -77,7 +77,7 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
   for (const Case& c : cases) {
     const Problem p = make_problem(c);
     KernelIo forward = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
-    choose_layouts(device(), Conv2dForward{c.geometry}, forward);
+    choose_layouts(device(), Conv2d{c.geometry}, forward);
     KernelIo backward = make_io({p.dy, p.w}, {c.x}, Layouts::chosen);
     backward.inputs[0].layout = forward.outputs[0].layout;
     backward.inputs[1].layout = forward.inputs[1].layout;
@@ -85,7 +85,7 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
     choose_layouts(device(), Conv2dBackwardData{c.geometry}, backward);
     CHECK(backward.inputs[1].layout == forward.inputs[1].layout);
     const auto dx =
-        run_prepared(prepare(device(), Conv2dBackwardData{c.geometry}, backward), backward, {p.dy, p.w});
+        run_prepared(kernel_for(device(), Conv2dBackwardData{c.geometry}, backward), backward, {p.dy, p.w});
     require_gradient(dx[0], p.f, {p.x, p.w, p.b}, 0, p.dy,
                      tolerance(static_cast<double>(c.w.elements()), ConvAlgorithm::automatic));
   }
@@ -101,18 +101,18 @@ TEST_CASE("every algorithm that is offered computes what the library's own choic
     choose_layouts(device(), spec, io);
     const auto offered = algorithms(device(), spec, io);
     CHECK(offered.size() >= (device().kind() == DeviceKind::cuda ? 2U : 1U));
-    const auto wanted = run_prepared(prepare(device(), spec, io), io, inputs);
+    const auto wanted = run_prepared(kernel_for(device(), spec, io), io, inputs);
     for (const ConvAlgorithm& algorithm : offered) {
       CAPTURE(algorithm.kind, algorithm.plan);
       spec.algorithm = algorithm;
-      const auto got = run_prepared(prepare(device(), spec, io), io, inputs);
+      const auto got = run_prepared(kernel_for(device(), spec, io), io, inputs);
       for (std::size_t i = 0; i < got.size(); ++i)
         require_close(got[i], wanted[i], tolerance(terms, ConvAlgorithm::automatic));
     }
   };
   const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
   for (const bool with_relu : {false, true}) {
-    check(Conv2dForward{c.geometry, true, with_relu}, {p.x, p.w, p.b}, {p.y.shape},
+    check(Conv2d{c.geometry, with_relu ? Activation::relu : Activation::none}, {p.x, p.w, p.b}, {p.y.shape},
           static_cast<double>(c.w.elements(1)));
   }
   check(Conv2dBackwardData{c.geometry}, {p.dy, p.w}, {c.x}, static_cast<double>(c.w.elements()));
@@ -123,7 +123,7 @@ TEST_CASE("a plan that the library does not have is refused by its name") {
   if (device().kind() != DeviceKind::cuda) return;
   KernelIo io =
       make_io(std::vector<Values>(2, random_values({2, 4, 3, 3}, 1)), {{2, 2, 1, 1}}, Layouts::chosen);
-  const Conv2dForward spec{.bias = false, .algorithm = ConvAlgorithm("eng99")};
+  const Conv2d spec{.algorithm = ConvAlgorithm("eng99")};
   choose_layouts(device(), spec, io);
-  CHECK_THROWS_WITH(prepare(device(), spec, io), lockstep::tests::contains("eng99"));
+  CHECK_THROWS_WITH(kernel_for(device(), spec, io), lockstep::tests::contains("eng99"));
 }

@@ -1,4 +1,4 @@
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 
 #include <array>
 
@@ -9,22 +9,30 @@ using namespace lockstep;
 using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
+namespace {
+
+const Pointwise relu_op = Pointwise::single(PointwiseFunction::relu);
+const Pointwise relu_gradient = Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient);
+const Pointwise add_op = Pointwise::single(PointwiseFunction::add);
+
+}  // namespace
+
 TEST_CASE("relu, its gradient, and add") {
   for (const Shape& shape : {Shape{1}, Shape{7, 17}, Shape{2, 3, 5, 5}, Shape{70001}}) {
     const Values a = random_values(shape, 1);
     const Values b = random_values(shape, 2);
     const Values y = relu(a);
-    require_close(run(ReluForward{}, {a}, {shape}, Layouts::plain)[0], y, 0);
+    require_close(run(relu_op, {a}, {shape}, Layouts::plain)[0], y, 0);
     Values wanted = b;
     for (std::size_t i = 0; i < b.data.size(); ++i) wanted.data[i] = y.data[i] > 0 ? b.data[i] : 0;
-    require_close(run(ReluBackward{}, {y, b}, {shape}, Layouts::plain)[0], wanted, 0);
+    require_close(run(relu_gradient, {y, b}, {shape}, Layouts::plain)[0], wanted, 0);
     for (std::size_t i = 0; i < b.data.size(); ++i) wanted.data[i] = a.data[i] + b.data[i];
-    require_close(run(Add{}, {a, b}, {shape}, Layouts::plain)[0], wanted, 0);
+    require_close(run(add_op, {a, b}, {shape}, Layouts::plain)[0], wanted, 0);
   }
 }
 
 TEST_CASE("relu keeps a NaN, as PyTorch's does") {
-  const auto y = run(ReluForward{}, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::plain)[0];
+  const auto y = run(relu_op, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::plain)[0];
   CHECK(std::isnan(y.data[0]));
   CHECK(y.data[1] == 0);
 }
@@ -45,7 +53,7 @@ TEST_CASE("reorder between every two orders of the dimensions") {
       KernelIo io = make_io({x}, {shape}, Layouts::chosen);
       io.inputs[0].layout = ordered(from);
       io.outputs[0].layout = ordered(to);
-      require_close(run_prepared(prepare(device(), Reorder{}, io), io, {x})[0], x, 0);
+      require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
     }
   }
 }
@@ -58,7 +66,7 @@ TEST_CASE("reorder there and back changes nothing and writes zero padding") {
   there.outputs[0].layout = blocked;
   KernelIo back = make_io({x}, {shape}, Layouts::plain);
   back.inputs[0].layout = blocked;
-  const auto packed = run_prepared(prepare(device(), Reorder{}, there), there, {x});
+  const auto packed = run_prepared(kernel_for(device(), Reorder{}, there), there, {x});
   require_close(packed[0], x, 0);
-  require_close(run_prepared(prepare(device(), Reorder{}, back), back, packed)[0], x, 0);
+  require_close(run_prepared(kernel_for(device(), Reorder{}, back), back, packed)[0], x, 0);
 }

@@ -1,9 +1,9 @@
 #include "kernels/base/error.h"
 #include "kernels/conv2d.h"
-#include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
+#include "kernels/pointwise.h"
 #include "kernels/pool2d.h"
 #include "kernels/reorder.h"
 #include "tests/unit/kernels/harness.h"
@@ -22,7 +22,7 @@ void check_rejected(const Spec& spec, const std::vector<Shape>& inputs, const st
   for (const Shape& shape : inputs) io.inputs.push_back({DType::f32, shape, {}});
   for (const Shape& shape : outputs) io.outputs.push_back({DType::f32, shape, {}});
   try {
-    prepare(device(), spec, io);
+    kernel_for(device(), spec, io);
     FAIL("accepted: " << words.front());
   } catch (const UsageError& error) {
     const std::string message = error.what();
@@ -34,33 +34,31 @@ void check_rejected(const Spec& spec, const std::vector<Shape>& inputs, const st
 }  // namespace
 
 TEST_CASE("wrong shapes are rejected by name") {
-  check_rejected(Conv2dForward{}, {{2, 3, 8, 8}, {4, 5, 3, 3}, {4}}, {{2, 4, 6, 6}},
-                 {"conv2d_forward", "4x5x3x3", "2x3x8x8"});
-  check_rejected(Conv2dForward{}, {{2, 3, 8, 8}, {4, 3, 3, 3}, {5}}, {{2, 4, 6, 6}},
-                 {"conv2d_forward", "b is 5"});
-  check_rejected(Conv2dForward{}, {{2, 3, 2, 2}, {4, 3, 3, 3}, {4}}, {{2, 4, 1, 1}},
-                 {"conv2d_forward", "window"});
-  check_rejected(Conv2dForward{}, {{2, 3, 8, 8}, {4, 3, 3, 3}}, {{2, 4, 6, 6}},
-                 {"conv2d_forward", "3 inputs"});
+  const Pool2dGeometry halves{.kernel = {2, 2}, .stride = {2, 2}};
+  check_rejected(Conv2d{}, {{2, 3, 8, 8}, {4, 5, 3, 3}, {4}}, {{2, 4, 6, 6}},
+                 {"conv2d", "4x5x3x3", "2x3x8x8"});
+  check_rejected(Conv2d{}, {{2, 3, 8, 8}, {4, 3, 3, 3}, {5}}, {{2, 4, 6, 6}}, {"conv2d", "bias is f32 5"});
+  check_rejected(Conv2d{}, {{2, 3, 2, 2}, {4, 3, 3, 3}, {4}}, {{2, 4, 1, 1}}, {"conv2d", "smaller"});
+  check_rejected(Conv2d{}, {{2, 3, 8, 8}}, {{2, 4, 6, 6}}, {"conv2d", "2 to 3 inputs"});
   check_rejected(Conv2dBackwardData{}, {{2, 4, 6, 6}, {4, 3, 3, 3}}, {{2, 3, 9, 8}},
                  {"conv2d_backward_data", "2x4x6x6", "2x4x7x6"});
   check_rejected(Conv2dBackwardWeights{}, {{2, 3, 8, 8}, {2, 4, 6, 6}}, {{4, 3, 5, 5}, {4}},
                  {"conv2d_backward_weights", "2x4x6x6", "2x4x4x4"});
-  check_rejected(LinearForward{}, {{2, 10}, {3, 11}, {3}}, {{2, 3}}, {"linear_forward", "3x11", "2x10"});
+  check_rejected(Linear{}, {{2, 10}, {3, 11}, {3}}, {{2, 3}}, {"linear", "3x11", "2x10"});
   check_rejected(LinearBackwardData{}, {{2, 4}, {3, 10}}, {{2, 10}}, {"linear_backward_data", "2x4", "2x3"});
   check_rejected(LinearBackwardWeights{}, {{2, 10}, {2, 3}}, {{4, 10}, {4}},
                  {"linear_backward_weights", "2x3", "2x4"});
-  check_rejected(MaxPool2dForward{}, {{1, 1, 4, 4}}, {{1, 1, 3, 2}},
-                 {"max_pool2d_forward", "1x1x3x2", "1x1x2x2"});
-  check_rejected(MaxPool2dBackward{}, {{1, 1, 4, 4}, {1, 1, 2, 2}}, {{1, 1, 4, 5}},
+  check_rejected(MaxPool2d{halves}, {{1, 1, 4, 4}}, {{1, 1, 3, 2}}, {"max_pool2d", "1x1x3x2", "1x1x2x2"});
+  check_rejected(MaxPool2dBackward{halves}, {{1, 1, 4, 4}, {1, 1, 2, 2}}, {{1, 1, 4, 5}},
                  {"max_pool2d_backward", "1x1x4x5"});
-  check_rejected(AvgPool2dForward{{.padding = {2, 0}}}, {{1, 1, 4, 4}}, {{1, 1, 4, 2}},
-                 {"avg_pool2d_forward", "half"});
-  check_rejected(Add{}, {{2, 3}, {3, 2}}, {{2, 3}}, {"add", "3x2", "2x3"});
+  check_rejected(AvgPool2d{{.kernel = {2, 2}, .stride = {2, 2}, .padding = {2, 0}}}, {{1, 1, 4, 4}},
+                 {{1, 1, 4, 2}}, {"avg_pool2d", "half"});
+  check_rejected(Pointwise::single(PointwiseFunction::add), {{2, 3}, {3, 2}}, {{2, 3}},
+                 {"add", "3x2", "2x3"});
   check_rejected(Reorder{}, {{2, 3}}, {{3, 2}}, {"reorder", "3x2", "2x3"});
-  check_rejected(SoftmaxCrossEntropy{}, {{2, 3}, {3}, {64}}, {{2, 3}, {64}},
-                 {"softmax_cross_entropy", "targets is 3"});
-  check_rejected(SoftmaxCrossEntropy{}, {{2, 3}, {2}, {64}}, {{2, 3}, {64}},
+  check_rejected(SoftmaxCrossEntropy{}, {{2, 3}, {3}, {64}}, {{64}, {2, 3}},
+                 {"softmax_cross_entropy", "one class a row is f32 3"});
+  check_rejected(SoftmaxCrossEntropy{}, {{2, 3}, {2}, {64}}, {{64}, {2, 3}},
                  {"softmax_cross_entropy", "i64"});
   check_rejected(AdamUpdate{}, {{8}, {64}}, {{8}, {8}, {7}}, {"adam_update", "8", "7"});
 }

@@ -20,7 +20,7 @@ struct Outcome {
 Outcome clip(const std::vector<float>& gradients, double max_norm) {
   const KernelIo io{{{DType::f32, {static_cast<std::int64_t>(gradients.size())}, {}}},
                     {{DType::u8, {sizeof(StepState)}, {}}, {DType::u8, {sizeof(ControlBlock)}, {}}}};
-  const auto kernel = prepare(device(), GradientNorm{.max_norm = max_norm}, io);
+  const auto kernel = kernel_for(device(), GradientNorm{.max_norm = max_norm}, io);
   const auto gradient = upload(gradients);
   const auto state = upload(std::vector<StepState>(1));
   const auto control = upload(std::vector<ControlBlock>(1));

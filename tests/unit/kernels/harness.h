@@ -54,7 +54,7 @@ std::vector<Values> run(const Spec& spec, const std::vector<Values>& inputs,
                         const std::vector<Shape>& outputs, Layouts layouts) {
   KernelIo io = make_io(inputs, outputs, layouts);
   if (layouts != Layouts::plain) choose_layouts(device(), spec, io);
-  return run_prepared(prepare(device(), spec, io), io, inputs);
+  return run_prepared(kernel_for(device(), spec, io), io, inputs);
 }
 
 using Function = std::function<Values(const std::vector<Values>&)>;

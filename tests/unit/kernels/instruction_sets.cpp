@@ -2,12 +2,17 @@
 #include <cstring>
 #include <iterator>
 
-#include "kernels/cpu/loops/loops.h"
+#include "kernels/cpu/pointwise_run.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/gradient_norm.h"
+#include "kernels/linear.h"
+#include "kernels/loss.h"
+#include "kernels/optimizer.h"
+#include "kernels/pool_planes.h"
 #include "tests/support/catch.h"
 
 using namespace lockstep;
 using namespace lockstep::kernels;
-using loops::Loops;
 
 namespace {
 
@@ -23,22 +28,47 @@ std::vector<float> numbers(std::size_t n, int seed) {
   return values;
 }
 
-/// All that a table's element-wise loops, pools and updates compute: sums apart, the same bits everywhere.
-std::vector<float> exact_results(const Loops& table) {
+/// The loops for one instruction set.
+struct Loops {
+  std::size_t index;
+
+  template <class Op, class... Arguments>
+  auto operator()(const Op& op, Arguments... arguments) const {
+    return simd::loop<Op>(index)(op, arguments...);
+  }
+  void pointwise(PointwiseFunction function, PointwisePart part, const std::vector<const float*>& in,
+                 float* out) const {
+    PointwiseRun run{.in = {}, .in_stride = {}, .out = {out}, .n = count, .dtype = DType::f32};
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      run.in[i] = in[i];
+      run.in_stride[i] = 1;
+    }
+    (*this)(Pointwise::single(function, part), run);
+  }
+};
+
+/// What pointwise functions, pools and updates compute: sums apart, the same bits everywhere.
+std::vector<float> exact_results(const Loops& run) {
   const std::vector<float> a = numbers(count, 1);
   const std::vector<float> b = numbers(count, 2);
   std::vector<float> all;
   std::vector<float> out(count);
   const auto keep = [&] { all.insert(all.end(), out.begin(), out.end()); };
-  table.relu(a.data(), out.data(), count);
-  keep();
-  table.relu_backward(a.data(), b.data(), out.data(), count);
-  keep();
-  table.add(a.data(), b.data(), out.data(), count);
-  keep();
+  const auto keep_function = [&](PointwiseFunction function, std::initializer_list<PointwisePart> parts) {
+    for (const PointwisePart part : parts) {
+      run.pointwise(function, part, {a.data(), b.data(), a.data()}, out.data());
+      keep();
+    }
+  };
+#define LOCKSTEP_UNARY(Function, name) \
+  keep_function(PointwiseFunction::name, {PointwisePart::value, PointwisePart::gradient});
+#define LOCKSTEP_BINARY(Function, name)  \
+  keep_function(PointwiseFunction::name, \
+                {PointwisePart::value, PointwisePart::gradient, PointwisePart::gradient_b});
+#include "kernels/pointwise.def"
 
   for (const std::int64_t n : {std::int64_t{5}, count}) {
-    const double sum = table.sum_of_squares(a.data(), n);
+    const double sum = run(GradientNorm{}, a.data(), n);
     float halves[2];  // all of the double's bits
     static_assert(sizeof(halves) == sizeof(sum));
     std::memcpy(halves, &sum, sizeof(sum));
@@ -54,38 +84,38 @@ std::vector<float> exact_results(const Loops& table) {
   std::vector<float> first = numbers(count, 3);
   std::vector<float> second = numbers(count, 4);
   for (float& value : second) value = std::abs(value);
-  table.adam({.weight_decay = 0.01}, state, b.data(), out.data(), first.data(), second.data(), count);
+  run(AdamUpdate{.weight_decay = 0.01}, state, b.data(), out.data(), first.data(), second.data(), count);
   keep();
-  table.sgd({.momentum = 0.9, .nesterov = true}, state, b.data(), out.data(), first.data(), count);
+  run(SgdUpdate{.momentum = 0.9, .nesterov = true}, state, b.data(), out.data(), first.data(), count);
   keep();
 
   for (const std::int64_t lanes : {1, 8, 16, 27}) {
     for (const std::int64_t kernel : {2, 3}) {
-      const loops::PoolPlane plane{7,
-                                   5,
-                                   kernel == 2 ? 3 : 4,
-                                   kernel == 2 ? 2 : 3,
-                                   5 * lanes,
-                                   (kernel == 2 ? 2 : 3) * lanes,
-                                   lanes,
-                                   lanes,
-                                   kernel,
-                                   kernel,
-                                   2,
-                                   2,
-                                   kernel - 2,
-                                   kernel - 2};
+      const PoolPlane plane{7,
+                            5,
+                            kernel == 2 ? 3 : 4,
+                            kernel == 2 ? 2 : 3,
+                            5 * lanes,
+                            (kernel == 2 ? 2 : 3) * lanes,
+                            lanes,
+                            lanes,
+                            kernel,
+                            kernel,
+                            2,
+                            2,
+                            kernel - 2,
+                            kernel - 2};
       const std::vector<float> x = numbers(static_cast<std::size_t>(35 * lanes), 5);
       const std::vector<float> dy = numbers(static_cast<std::size_t>(12 * lanes), 6);
       std::vector<float> y(dy.size());
       std::vector<float> dx(x.size());
-      table.max_pool(plane, x.data(), y.data());
+      run(MaxPool2d{}, plane, x.data(), y.data());
       all.insert(all.end(), y.begin(), y.end());
-      table.max_pool_backward(plane, true, x.data(), dy.data(), dx.data());
+      run(MaxPool2dBackward{.relu_mask = true}, plane, x.data(), dy.data(), dx.data());
       all.insert(all.end(), dx.begin(), dx.end());
-      table.avg_pool(plane, x.data(), y.data());
+      run(AvgPool2d{}, plane, x.data(), y.data());
       all.insert(all.end(), y.begin(), y.end());
-      table.avg_pool_backward(plane, dy.data(), dx.data());
+      run(AvgPool2dBackward{}, plane, dy.data(), dx.data());
       all.insert(all.end(), dx.begin(), dx.end());
     }
   }
@@ -93,7 +123,7 @@ std::vector<float> exact_results(const Loops& table) {
 }
 
 /// Losses and small products: sums, whose order follows the vector's width.
-std::vector<float> summed_results(const Loops& table) {
+std::vector<float> summed_results(const Loops& run) {
   constexpr std::int64_t rows = 9;
   constexpr std::int64_t columns = 37;
   const std::vector<float> x = numbers(rows * columns, 7);
@@ -101,21 +131,22 @@ std::vector<float> summed_results(const Loops& table) {
   const std::vector<float> dy = numbers(rows * 5, 9);
   const std::int64_t targets[rows] = {0, 36, 5, -100, 7, 8, 9, 10, 11};
   std::vector<float> all(rows * columns);
-  std::vector<loops::RowLoss> losses(rows);
-  table.cross_entropy({0, rows, columns, 8, 0.5F}, 0.1F, x.data(), targets, all.data(), losses.data());
-  for (const loops::RowLoss& loss : losses) all.insert(all.end(), {loss.loss, loss.correct, loss.targets});
+  std::vector<RowLoss> losses(rows);
+  const LossRows all_rows{0, rows, columns, 8, 0.5F};
+  run(SoftmaxCrossEntropy{.label_smoothing = 0.1F}, all_rows, x.data(), &targets[0], all.data(),
+      losses.data());
+  for (const RowLoss& loss : losses) all.insert(all.end(), {loss.loss, loss.correct, loss.targets});
   std::vector<float> out(rows * columns);
-  table.squared_error({0, rows, columns, 8, 0.5F}, x.data(), numbers(rows * columns, 10).data(), out.data(),
-                      losses.data());
+  run(MeanSquaredError{}, all_rows, x.data(), numbers(rows * columns, 10).data(), out.data(), losses.data());
   all.insert(all.end(), out.begin(), out.end());
-  for (const loops::RowLoss& loss : losses) all.push_back(loss.loss);
-  const loops::SmallLinear size{rows, columns, 5};
-  table.linear(size, true, x.data(), w.data(), w.data(), out.data());
+  for (const RowLoss& loss : losses) all.push_back(loss.loss);
+  const MatmulSize size{rows, columns, 5};
+  run(Linear{Activation::relu}, size, x.data(), w.data(), w.data(), out.data());
   all.insert(all.end(), out.begin(), out.begin() + rows * 5);
-  table.linear_backward_data(size, dy.data(), w.data(), out.data());
+  run(LinearBackwardData{}, size, dy.data(), w.data(), out.data());
   all.insert(all.end(), out.begin(), out.end());
   std::vector<float> db(5);
-  table.linear_backward_weights(size, x.data(), dy.data(), out.data(), db.data());
+  run(LinearBackwardWeights{}, size, x.data(), dy.data(), out.data(), db.data());
   all.insert(all.end(), out.begin(), out.begin() + 5 * columns);
   all.insert(all.end(), db.begin(), db.end());
   return all;
@@ -124,16 +155,16 @@ std::vector<float> summed_results(const Loops& table) {
 }  // namespace
 
 TEST_CASE("all instruction sets compute what the baseline does") {
-  const Loops& baseline = *loops::available().front();
-  for (const Loops* table : loops::available()) {
-    INFO(std::string(table->name));
-    const auto wanted = exact_results(baseline);
-    const auto got = exact_results(*table);
+  const auto sets = simd::instruction_sets();
+  for (std::size_t index = 0; index < sets.size(); ++index) {
+    INFO(std::string(sets[index]));
+    const auto wanted = exact_results({0});
+    const auto got = exact_results({index});
     REQUIRE(got.size() == wanted.size());
     CHECK(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)) == 0);
 
-    const auto sums = summed_results(*table);
-    const auto baseline_sums = summed_results(baseline);
+    const auto sums = summed_results({index});
+    const auto baseline_sums = summed_results({0});
     for (std::size_t i = 0; i < sums.size(); ++i) {
       // Sums of 37 terms up to 16, in another order.
       REQUIRE(sums[i] == Approx(baseline_sums[i]).epsilon(1e-5).margin(1e-4));
@@ -142,5 +173,5 @@ TEST_CASE("all instruction sets compute what the baseline does") {
 }
 
 TEST_CASE("the widest instruction set is taken") {
-  CHECK(&loops::best() == loops::available().back());
+  CHECK(simd::best<Linear>() == simd::loop<Linear>(simd::instruction_sets().size() - 1));
 }

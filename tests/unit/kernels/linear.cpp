@@ -41,15 +41,15 @@ TEST_CASE("linear forward and its gradients") {
     const Values y = f({x, w, b});
     const Values dy = random_values(y.shape, 4);
     const double bound = tolerance(c.w.elements(1));
-    require_close(run(LinearForward{}, {x, w, b}, {y.shape}, layouts)[0], y, bound);
-    require_close(run(LinearForward{true, true}, {x, w, b}, {y.shape}, layouts)[0], relu(y), bound);
-    require_close(run(LinearForward{false}, {x, w}, {y.shape}, layouts)[0], linear(x, w, nullptr), bound);
+    require_close(run(Linear{}, {x, w, b}, {y.shape}, layouts)[0], y, bound);
+    require_close(run(Linear{Activation::relu}, {x, w, b}, {y.shape}, layouts)[0], relu(y), bound);
+    require_close(run(Linear{}, {x, w}, {y.shape}, layouts)[0], linear(x, w, nullptr), bound);
     require_gradient(run(LinearBackwardData{}, {dy, w}, {c.x}, layouts)[0], f, {x, w, b}, 0, dy,
                      tolerance(c.w[0]));
     const auto gradients = run(LinearBackwardWeights{}, {x, dy}, {c.w, {c.w[0]}}, layouts);
     require_gradient(gradients[0], f, {x, w, b}, 1, dy, tolerance(c.x[0]));
     require_gradient(gradients[1], f, {x, w, b}, 2, dy, tolerance(c.x[0]));
-    const auto without = run(LinearBackwardWeights{false}, {x, dy}, {c.w}, layouts);
+    const auto without = run(LinearBackwardWeights{}, {x, dy}, {c.w}, layouts);
     require_close(without[0], gradients[0], tolerance(c.x[0]));
   }
 }

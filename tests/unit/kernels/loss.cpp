@@ -22,9 +22,9 @@ Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<
   KernelIo io;
   io.inputs = {
       {DType::f32, predictions.shape, {}}, {type, target_shape, {}}, {DType::u8, {sizeof(StepState)}, {}}};
-  if (gradient) io.outputs.push_back({DType::f32, predictions.shape, {}});
   io.outputs.push_back({DType::u8, {sizeof(ControlBlock)}, {}});
-  const auto kernel = prepare(device(), spec, io);
+  if (gradient) io.outputs.push_back({DType::f32, predictions.shape, {}});
+  const auto kernel = kernel_for(device(), spec, io);
   const auto x = pack(predictions, Layout::plain(predictions.shape));
   const auto dx = device().allocate(x->bytes());
   const auto workspace = device().allocate(kernel->workspace_bytes());
@@ -32,8 +32,8 @@ Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<
   const auto goals = upload(targets);
   const auto control = upload(std::vector{ControlBlock{}});
   std::vector<void*> addresses{x->data(), goals->data(), read->data()};
-  if (gradient) addresses.push_back(dx->data());
   addresses.push_back(control->data());
+  if (gradient) addresses.push_back(dx->data());
   const auto stream = device().make_stream();
   kernel->bind(addresses, workspace->data())->launch(*stream);
   stream->synchronize();
@@ -142,7 +142,8 @@ TEST_CASE("mean squared error and its gradient") {
   }
   CHECK(got.control.loss == Approx(0.25 * loss));
   CHECK(got.control.targets == 6);
-  const Outcome eval = run_loss(MeanSquaredErrorEval{}, y, targets, DType::f32, y.shape, state_of(6), false);
+  const Outcome eval =
+      run_loss(MeanSquaredError{.has_gradient = false}, y, targets, DType::f32, y.shape, state_of(6), false);
   CHECK(eval.control.loss == got.control.loss);
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("evaluation computes the same loss without a gradient") {
   const Values logits = random_values({7, 10}, 12);
   const std::vector<std::int64_t> targets{0, 1, 2, 3, 4, 5, 6};
   const Outcome train = cross_entropy(logits, targets, state_of(7));
-  const Outcome eval =
-      run_loss(SoftmaxCrossEntropyEval{}, logits, targets, DType::i64, {7}, state_of(7), false);
+  const Outcome eval = run_loss(SoftmaxCrossEntropy{.has_gradient = false}, logits, targets, DType::i64, {7},
+                                state_of(7), false);
   CHECK(std::memcmp(&train.control, &eval.control, sizeof(ControlBlock)) == 0);
 }

@@ -59,7 +59,7 @@ std::vector<Direction> linear_directions() {
   const auto layouts = Layouts::chosen;
   return {{"linear forward", 128,
            [=](MatmulPrecision p) {
-             return run(LinearForward{.precision = p}, {x, w, b}, {matrix}, layouts)[0];
+             return run(Linear{.precision = p}, {x, w, b}, {matrix}, layouts)[0];
            }},
           {"linear backward data", 128,
            [=](MatmulPrecision p) {
@@ -85,7 +85,7 @@ std::vector<Direction> conv_directions() {
   return {
       {"conv2d forward", 32 * 9,
        [=](MatmulPrecision p) {
-         return run(Conv2dForward{.geometry = same, .precision = p}, {x, w, b}, {pictures}, layouts)[0];
+         return run(Conv2d{.geometry = same, .precision = p}, {x, w, b}, {pictures}, layouts)[0];
        }},
       {"conv2d backward data", 32 * 9,
        [=](MatmulPrecision p) {
@@ -139,11 +139,9 @@ TEST_CASE("f32 products at highest use every bit of their factors", "[precision]
   const Values x = full_values(matrix, 1);
   const Values w = full_values(matrix, 2);
   const Values y = linear(x, w, nullptr);
-  require_close(run(LinearForward{.bias = false}, {x, w}, {y.shape}, Layouts::chosen)[0], y,
-                sum_tolerance(128));
+  require_close(run(Linear{}, {x, w}, {y.shape}, Layouts::chosen)[0], y, sum_tolerance(128));
   const Values pictures = full_values({4, 32, 8, 8}, 1);
   const Values filters = full_values({32, 32, 1, 1}, 2);
   const Values z = conv2d(pictures, filters, nullptr, {});
-  require_close(run(Conv2dForward{.bias = false}, {pictures, filters}, {z.shape}, Layouts::chosen)[0], z,
-                sum_tolerance(32));
+  require_close(run(Conv2d{}, {pictures, filters}, {z.shape}, Layouts::chosen)[0], z, sum_tolerance(32));
 }

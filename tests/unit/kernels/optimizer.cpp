@@ -45,7 +45,7 @@ template <class Spec>
 Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0, float scale = 1) {
   const TensorDesc slice{DType::f32, {static_cast<std::int64_t>(count)}, {}};
   KernelIo io{{slice, {DType::u8, {sizeof(StepState)}, {}}}, std::vector<TensorDesc>(1 + states, slice)};
-  const auto kernel = prepare(device(), spec, io);
+  const auto kernel = kernel_for(device(), spec, io);
   const auto gradient = device().allocate(count * sizeof(float));
   const auto state = device().allocate(sizeof(StepState));
   const auto parameter = upload(gradients_at(77));

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<Shape> shapes = {{1, 1, 4, 4}, {2, 3, 7, 6}, {7, 5, 5, 9}, {2, 17, 8, 8}};
 const std::vector<Pool2dGeometry> geometries = {
-    {}, {{3, 3}, {2, 2}, {1, 1}}, {{3, 2}, {1, 2}, {0, 1}}, {{1, 1}, {2, 2}, {0, 0}}};
+    {{2, 2}, {2, 2}, {0, 0}}, {{3, 3}, {2, 2}, {1, 1}}, {{3, 2}, {1, 2}, {0, 1}}, {{1, 1}, {2, 2}, {0, 0}}};
 
 Layout blocked(const Shape& shape, std::int64_t block) {
   const std::int64_t padded = (shape[1] + block - 1) / block * block;
@@ -44,7 +44,7 @@ Values run_in(const Spec& spec, const std::vector<Values>& inputs, const Shape& 
   io.inputs[0].layout = first;
   choose_layouts(device(), spec, io);
   CHECK(io.inputs[0].layout == first);
-  return run_prepared(prepare(device(), spec, io), io, inputs)[0];
+  return run_prepared(kernel_for(device(), spec, io), io, inputs)[0];
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ TEST_CASE("pools and their gradients in every layout") {
            {+[](const Shape& s) { return Layout::plain(s); }, +[](const Shape& s) { return blocked(s, 8); },
             +[](const Shape& s) { return blocked(s, 16); }, +channels_last}) {
         const Layout of_x = lay(shape);
-        require_close(run_in(MaxPool2dForward{g}, {x}, y.shape, of_x), y, 0);
-        require_close(run_in(AvgPool2dForward{g}, {x}, y.shape, of_x), average({x}), 1e-5);
+        require_close(run_in(MaxPool2d{g}, {x}, y.shape, of_x), y, 0);
+        require_close(run_in(AvgPool2d{g}, {x}, y.shape, of_x), average({x}), 1e-5);
         // Sums of up to nine gradients, each exact in f32.
         require_gradient(run_in(MaxPool2dBackward{g}, {x, dy}, shape, of_x), max, {x}, 0, dy, 1e-6);
         require_gradient(run_in(MaxPool2dBackward{g, true}, {relu(x), dy}, shape, of_x), after_relu, {x}, 0,
@@ -77,6 +77,6 @@ TEST_CASE("pools and their gradients in every layout") {
 TEST_CASE("max pool gives the gradient to the first of equal elements, and to a NaN") {
   const Values ties{{1, 1, 2, 4}, {1, 1, 0, 2, 1, 1, 2, std::nan("")}};
   const Values dy{{1, 1, 1, 2}, {3, 5}};
-  const auto dx = run(MaxPool2dBackward{}, {ties, dy}, {ties.shape}, Layouts::plain)[0];
+  const auto dx = run(MaxPool2dBackward{{{2, 2}, {2, 2}}}, {ties, dy}, {ties.shape}, Layouts::plain)[0];
   CHECK(dx.data == std::vector<double>{3, 0, 0, 0, 0, 0, 0, 5});
 }

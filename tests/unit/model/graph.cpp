@@ -25,18 +25,20 @@ TEST_CASE("shapes follow PyTorch's rules") {
   CHECK(max_pool2d(x).shape() == Shape{2, 3, 4, 3});
   CHECK(max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}).shape() == Shape{2, 3, 5, 4});
   CHECK(flatten(x).shape() == Shape{2, 189});
-  CHECK(linear(x, "d", 5).shape() == Shape{2, 5});
+  CHECK(linear(x, "d", 5).shape() == Shape{2, 3, 9, 5});
+  CHECK(linear(flatten(x), "e", 5).shape() == Shape{2, 5});
 }
 
 TEST_CASE("a layer that does not fit is named, with the shapes") {
   Graph graph;
   const Tensor x = images(graph, {2, 3, 4, 4});
   CHECK_THAT(message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 7}); }),
-             contains("'stem'") && contains("2x3x4x4") && contains("7x7"));
+             contains("'stem'") && contains("2x3x4x4") && contains("4x3x7x7"));
   CHECK_THAT(
       message_of<UsageError>([&] { conv2d(x, "stem", {.out_channels = 4, .kernel = 1, .groups = 2}); }),
       contains("'stem'") && contains("2 groups"));
-  CHECK_THAT(message_of<UsageError>([&] { max_pool2d(x, {.kernel = 5}); }), contains("5x5"));
+  CHECK_THAT(message_of<UsageError>([&] { max_pool2d(x, {.kernel = 5}); }),
+             contains("smaller than the window"));
   CHECK_THAT(message_of<UsageError>([&] { add(x, flatten(x)); }), contains("2x3x4x4 and 2x48"));
   linear(x, "head", 2);
   CHECK_THAT(message_of<UsageError>([&] { linear(x, "head", 2); }),

@@ -1,6 +1,7 @@
 #include "runtime/plan/benchmark.h"
 
 #include <algorithm>
+#include <set>
 
 #include "model/zoo/zoo.h"
 #include "runtime/plan/print.h"
@@ -15,7 +16,7 @@ const model::InputSpec images{.shape = {3, 8, 8}, .num_classes = 10};
 model::Model two_convolutions() {
   const auto forward = [](model::Tensor x) {
     x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
-    return linear(conv2d(x, "conv2", {.out_channels = 4, .kernel = 3}), "fc", 10);
+    return linear(flatten(conv2d(x, "conv2", {.out_channels = 4, .kernel = 3})), "fc", 10);
   };
   return {.name = "test", .forward = forward};
 }
@@ -54,8 +55,23 @@ TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan
   CHECK(chosen.choices_not_offered.empty());
   for (const std::string& key : timed) {
     INFO(key);
-    CHECK(algorithm_in(chosen, key) == choices.at(key));
+    CHECK(algorithm_in(chosen, key) == choices.at(node_of(chosen, key).key()));
   }
+}
+
+TEST_CASE("benchmark: a layer that stands twice in a model has two choices") {
+  const auto device = tests::make_device_under_test(1);
+  const auto twice = [](model::Tensor x) {
+    model::Graph& graph = x.graph();
+    x = conv2d(x, "first", {.out_channels = 3, .kernel = 3, .padding = 1});
+    const model::Node first = graph.nodes().back();
+    const auto again = graph.add_node(first.op, {x.id(), first.inputs[1], first.inputs[2]}, first.layer);
+    return linear(flatten(model::Tensor(graph, again.front())), "fc", 10);
+  };
+  const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.batch_size = 4}, *device, {});
+  std::set<std::string> keys;
+  for (const model::Node& node : plan.graph.nodes()) CHECK(keys.insert(node.key()).second);
+  CHECK(benchmark_algorithms(plan, *device).size() == 5);
 }
 
 TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name") {
@@ -65,10 +81,10 @@ TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name")
     INFO(key);
     CHECK(algorithm_in(plan, key) == "automatic");
     const model::Node& node = node_of(plan, key);
-    const auto offered = node.op->variants(*device, plan.graph.io(node));
+    const auto offered = node.op->candidates(*device, plan.graph.io(node));
     CHECK(offered.size() >= (device->kind() == kernels::DeviceKind::cuda ? 2U : 1U));
     for (const model::OpPtr& op : offered) {
-      const Plan other = plan_with({{key, op->algorithm()}}, *device);
+      const Plan other = plan_with({{node.key(), op->algorithm()}}, *device);
       CHECK(algorithm_in(other, key) == op->algorithm());
       CHECK(other.choices_not_offered.empty());
     }
@@ -77,12 +93,14 @@ TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name")
 
 TEST_CASE("benchmark: in place of what is not offered the library chooses, and one warning says so") {
   const auto device = tests::make_device_under_test(1);
-  const Plan plan =
-      plan_with({{"conv1 conv2d", "eng99_k1=0"}, {"conv2 conv2d_backward_data", "eng98"}}, *device);
+  const Plan any = plan_with({}, *device);
+  const std::string first = node_of(any, "conv1 conv2d").key();
+  const std::string second = node_of(any, "conv2 conv2d_backward_data").key();
+  const Plan plan = plan_with({{first, "eng99_k1=0"}, {second, "eng98"}}, *device);
   CHECK(algorithm_in(plan, "conv1 conv2d") == "automatic");
   CHECK(algorithm_in(plan, "conv2 conv2d_backward_data") == "automatic");
-  const std::string wanted = "conv1 conv2d: eng99_k1=0, conv2 conv2d_backward_data: eng98";
-  CHECK(fallback_warning_of(plan).find(wanted) != std::string::npos);
+  CHECK(fallback_warning_of(plan).find(first + ": eng99_k1=0") != std::string::npos);
+  CHECK(fallback_warning_of(plan).find(second + ": eng98") != std::string::npos);
   CHECK(fallback_warning_of(plan).find('\n') == std::string::npos);
   CHECK(fallback_warning_of(plan_with({}, *device)).empty());
 }

@@ -21,12 +21,12 @@ Tensor stem(Tensor x) {
   return conv2d(x, "stem", {.out_channels = 5, .kernel = 3, .padding = 1});
 }
 Tensor head(Tensor x) {
-  return linear(x, "head", 4);
+  return linear(flatten(x), "head", 4);
 }
 
 const Case cases[] = {
-    {"linear", [](Tensor x) { return head(linear(x, "fc", 9)); }},
-    {"linear without bias", [](Tensor x) { return head(linear(x, "fc", 9, {.bias = false})); }},
+    {"linear", [](Tensor x) { return head(linear(flatten(x), "fc", 9)); }},
+    {"linear without bias", [](Tensor x) { return head(linear(flatten(x), "fc", 9, {.bias = false})); }},
     {"conv2d", [](Tensor x) { return head(conv2d(stem(x), "c", {.out_channels = 6, .kernel = 3})); }},
     {"conv2d, stride, padding, dilation",
      [](Tensor x) {
@@ -38,7 +38,7 @@ const Case cases[] = {
        return head(conv2d(x, "c", {.out_channels = 6, .kernel = 1, .groups = 3, .bias = false}));
      }},
     {"relu", [](Tensor x) { return head(relu(stem(x))); }},
-    {"relu after linear", [](Tensor x) { return head(relu(linear(x, "fc", 9))); }},
+    {"relu after linear", [](Tensor x) { return head(relu(linear(flatten(x), "fc", 9))); }},
     {"add, a value used twice",
      [](Tensor x) {
        const Tensor h = stem(x);
@@ -49,6 +49,39 @@ const Case cases[] = {
     {"max_pool2d after relu", [](Tensor x) { return head(max_pool2d(relu(stem(x)))); }},
     {"avg_pool2d",
      [](Tensor x) { return head(avg_pool2d(stem(x), {.kernel = 3, .stride = 2, .padding = 1})); }},
+    {"linear on the last dimension", [](Tensor x) { return head(linear(stem(x), "fc", 3)); }},
+    {"a view of parameters: their gradient is a value of its own",
+     [](Tensor x) {
+       const Tensor w(x.graph(), x.graph().add_parameter("scale", {6, 7}, {.bound = 1}));
+       return head(mul(stem(x), permute(w, {1, 0})));
+     }},
+    {"sharing: two parameters, one gradient",
+     [](Tensor x) {
+       const Tensor a(x.graph(), x.graph().add_parameter("a", {5, 7, 6}, {.bound = 1}));
+       const Tensor b(x.graph(), x.graph().add_parameter("b", {5, 7, 6}, {.bound = 1}));
+       return head(add(stem(x), add(a, b)));
+     }},
+    {"sharing: one weight, two layers",
+     [](Tensor x) {
+       const Tensor h = relu(linear(flatten(x), "fc", 9));
+       const Tensor w(x.graph(), x.graph().add_parameter("w", {1, 9}, {.bound = 1}));
+       return head(mul(mul(h, w), w));
+     }},
+    {"mul, broadcast over channels",
+     [](Tensor x) {
+       const Tensor gain(x.graph(), x.graph().add_parameter("gain", {5, 1, 1}, {.bound = 1}));
+       return head(mul(stem(x), gain));
+     }},
+    {"expand, of a row",
+     [](Tensor x) {
+       const Tensor row(x.graph(), x.graph().add_parameter("row", {6}, {.bound = 1}));
+       return head(add(stem(x), expand(row, {3, 5, 7, 6})));
+     }},
+    {"reshape and permute of activations",
+     [](Tensor x) {
+       const Tensor h = permute(stem(x), {0, 2, 3, 1});
+       return head(reshape(linear(h, "fc", 2), {3, 84}));
+     }},
     {"flatten", [](Tensor x) { return head(linear(flatten(stem(x)), "fc", 5)); }},
 };
 

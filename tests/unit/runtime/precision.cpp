@@ -1,8 +1,8 @@
 #include "runtime/plan/precision.h"
 #include "kernels/base/error.h"
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
 #include "model/model.h"
-#include "model/ops/conv2d.h"
-#include "model/ops/linear.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
@@ -21,7 +21,7 @@ using testing::classifier;
 using testing::images;
 
 Tensor small_net(Tensor x) {
-  return linear(relu(linear(x, "fc1", 6)), "fc2", 10);
+  return linear(relu(linear(flatten(x), "fc1", 6)), "fc2", 10);
 }
 
 std::vector<std::string> attributes_of(const Graph& graph) {
@@ -34,10 +34,10 @@ template <class Op>
 void check_precision(const Graph& graph, kernels::MatmulPrecision wanted, std::size_t count) {
   std::size_t found = 0;
   for (const model::Node& node : graph.nodes()) {
-    const auto* op = dynamic_cast<const Op*>(node.op.get());
+    const auto* op = node.op->as<Op>();
     if (op == nullptr) continue;
     ++found;
-    CHECK(op->spec().precision == wanted);
+    CHECK(op->precision == wanted);
   }
   CHECK(found == count);
 }
@@ -46,8 +46,8 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps all
   Graph graph = build_graph(
       classifier([](Tensor x) {
         x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
-        return linear(relu(linear(conv2d(x, "conv2", {.out_channels = 2, .kernel = 3}), "fc1", 6)), "fc2",
-                      10);
+        return linear(relu(linear(flatten(conv2d(x, "conv2", {.out_channels = 2, .kernel = 3})), "fc1", 6)),
+                      "fc2", 10);
       }),
       images, 4, true);
   differentiate(graph);
@@ -55,12 +55,12 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps all
   const std::vector<std::string> before = attributes_of(graph);
   set_matmul_precision(graph, kernels::MatmulPrecision::high);
   CHECK(attributes_of(graph) == before);
-  check_precision<model::Conv2d>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::Conv2dBackwardData>(graph, kernels::MatmulPrecision::high, 1);
-  check_precision<model::Conv2dBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::Linear>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::LinearBackwardData>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<model::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::Conv2d>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::Conv2dBackwardData>(graph, kernels::MatmulPrecision::high, 1);
+  check_precision<kernels::Conv2dBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::Linear>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::LinearBackwardData>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
 }
 
 TEST_CASE("precision: a plan follows the run's, in training and evaluation, and says so") {
@@ -69,7 +69,7 @@ TEST_CASE("precision: a plan follows the run's, in training and evaluation, and 
   const Plan plan =
       make_plan(classifier(small_net), images, {.mode = mode, .batch_size = 4, .buckets = {}, .schedule = {}},
                 *device, {.matmul_precision = kernels::MatmulPrecision::medium});
-  check_precision<model::Linear>(plan.graph, kernels::MatmulPrecision::medium, 2);
+  check_precision<kernels::Linear>(plan.graph, kernels::MatmulPrecision::medium, 2);
   CHECK_THAT(to_text(plan, {}), tests::contains("products at medium precision"));
   CHECK(plan.warnings.empty());  // there are no tensor cores
 }
@@ -92,7 +92,7 @@ TEST_CASE(
       build_graph(classifier([](Tensor x) {
                     x = conv2d(x, "conv1", {.out_channels = 8, .kernel = 3, .padding = 1});
                     x = conv2d(x, "conv2", {.out_channels = 12, .kernel = 3, .padding = 1, .groups = 4});
-                    return linear(linear(x, "fc1", 16), "", 10);
+                    return linear(linear(flatten(x), "fc1", 16), "", 10);
                   }),
                   images, 4, false);
   CHECK(tensor_core_misses(graph) ==

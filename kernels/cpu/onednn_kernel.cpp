@@ -1,0 +1,147 @@
+#include "kernels/cpu/onednn_kernel.h"
+
+#include <optional>
+
+#include "kernels/base/error.h"
+#include "kernels/cpu/onednn.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using dnnl::memory;
+
+constexpr std::size_t alignment = 64;
+
+/// Where an argument's bytes are: the caller's i-th address, or an offset in the workspace.
+struct Place {
+  bool in_workspace;
+  std::size_t at;
+};
+
+struct Argument {
+  int argument;
+  memory::desc desc;
+  Place place;
+};
+
+struct Step {
+  dnnl::primitive primitive;
+  std::vector<Argument> arguments;
+};
+
+dnnl::primitive reorder_between(const memory::desc& from, const memory::desc& to) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::library);
+  return dnnl::reorder(dnnl::reorder::primitive_desc(onednn::engine(), from, onednn::engine(), to, attr));
+}
+
+class BoundSteps : public BoundKernel {
+ public:
+  BoundSteps(const std::vector<Step>& steps, std::span<void* const> args, void* workspace) {
+    std::size_t count = 0;
+    for (const Step& step : steps) count += step.arguments.size();
+    arguments_.reserve(count);
+    for (const Step& step : steps) {
+      calls_.push_back({step.primitive, arguments_.data() + arguments_.size(), step.arguments.size()});
+      for (const auto& [argument, desc, place] : step.arguments) {
+        void* data = place.in_workspace ? static_cast<std::byte*>(workspace) + place.at : args[place.at];
+        memories_.emplace_back(desc, onednn::engine(), data);
+        arguments_.push_back({argument, memories_.back().get()});
+      }
+    }
+  }
+
+  void launch(Stream&) override {
+    for (const Call& call : calls_) {
+      const dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), onednn::stream().get(),
+                                                          static_cast<int>(call.count), call.first);
+      if (status != dnnl_success) {
+        throw DeviceError("oneDNN: a primitive failed with status " +
+                          std::to_string(static_cast<int>(status)));
+      }
+    }
+  }
+
+ private:
+  struct Call {
+    dnnl::primitive primitive;
+    const dnnl_exec_arg_t* first;
+    std::size_t count;
+  };
+  std::vector<Call> calls_;
+  std::vector<memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+class OnednnKernel : public Kernel {
+ public:
+  OnednnKernel(std::vector<Step> steps, std::size_t workspace)
+      : steps_(std::move(steps)), workspace_(workspace) {}
+
+  std::size_t workspace_bytes() const override { return workspace_; }
+  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
+    return std::make_unique<BoundSteps>(steps_, args, workspace);
+  }
+
+ private:
+  std::vector<Step> steps_;
+  std::size_t workspace_;
+};
+
+/// Hands out the workspace, piece after piece.
+class Slots {
+ public:
+  Place take(const memory::desc& desc) {
+    const std::size_t at = used_;
+    used_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+    return {true, at};
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+KernelPtr onednn_kernel(const dnnl::primitive_desc_base& description,
+                        const std::vector<OnednnArgument>& arguments) {
+  Slots slots;
+  std::vector<Step> before;
+  std::vector<Step> after;
+  Step main{onednn::make_primitive(description), {}};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto& [argument, input, given] = arguments[i];
+    const memory::desc wanted = description.query_md(dnnl::query::exec_arg_md, argument);
+    const Place callers{false, i};
+    if (wanted == given) {
+      main.arguments.push_back({argument, wanted, callers});
+      continue;
+    }
+    const Place ours = slots.take(wanted);
+    main.arguments.push_back({argument, wanted, ours});
+    if (input) {
+      before.push_back(
+          {reorder_between(given, wanted), {{DNNL_ARG_FROM, given, callers}, {DNNL_ARG_TO, wanted, ours}}});
+    } else {
+      after.push_back(
+          {reorder_between(wanted, given), {{DNNL_ARG_FROM, wanted, ours}, {DNNL_ARG_TO, given, callers}}});
+    }
+  }
+  const memory::desc scratchpad = description.query_md(dnnl::query::scratchpad_md);
+  if (scratchpad.get_size() > 0)
+    main.arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, slots.take(scratchpad)});
+
+  std::vector<Step> steps = std::move(before);
+  steps.push_back(std::move(main));
+  steps.insert(steps.end(), after.begin(), after.end());
+  return std::make_unique<OnednnKernel>(std::move(steps), slots.used());
+}
+
+KernelPtr onednn_reorder(const memory::desc& from, const memory::desc& to) {
+  std::vector<Step> steps{
+      {reorder_between(from, to), {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
+  return std::make_unique<OnednnKernel>(std::move(steps), 0);
+}
+
+}  // namespace lockstep::kernels

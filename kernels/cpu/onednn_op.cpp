@@ -1,0 +1,133 @@
+#include "kernels/cpu/onednn_op.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+
+#include "kernels/base/error.h"
+#include "kernels/cpu/onednn_kernel.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Role = OnednnOp::Role;
+
+/// What an implementation's name says of its speed.
+enum class Kind { reference, gemm, generated };
+
+struct Choice {
+  dnnl::primitive_desc_base description;
+  Kind kind;
+};
+
+/// Which operands may take the layout that the primitive likes best.
+struct Freedom {
+  bool weights;
+  bool activations;
+};
+/// From nothing to reorder to everything; an earlier one wins among implementations of equal kind.
+constexpr Freedom freedoms[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+
+const TensorDesc& tensor(const KernelIo& io, std::size_t i) {
+  return i < io.inputs.size() ? io.inputs[i] : io.outputs[i - io.inputs.size()];
+}
+TensorDesc& tensor(KernelIo& io, std::size_t i) {
+  return i < io.inputs.size() ? io.inputs[i] : io.outputs[i - io.inputs.size()];
+}
+
+Kind kind_of(const dnnl::primitive_desc_base& description) {
+  const std::string_view name = description.impl_info_str();
+  if (name.find("ref") != std::string_view::npos) return Kind::reference;
+  return name.find("gemm:") != std::string_view::npos ? Kind::gemm : Kind::generated;
+}
+
+std::string shapes(const KernelIo& io) {
+  std::string text;
+  for (std::size_t i = 0; i < io.inputs.size() + io.outputs.size(); ++i) {
+    text += (i == 0 ? "" : i == io.inputs.size() ? " -> " : ", ") + tensor(io, i).shape.str();
+  }
+  return text;
+}
+
+std::optional<dnnl::memory::desc> operand_desc(const OnednnOp::Operand& operand,
+                                               const TensorDesc& tensor_desc, Freedom freedom) {
+  const bool free = (operand.role == Role::weights && freedom.weights) ||
+                    (operand.role == Role::activation && freedom.activations);
+  const bool open = !tensor_desc.layout && operand.role != Role::vector;
+  if (free || open) return onednn::any_layout(tensor_desc.shape, tensor_desc.dtype, operand.groups);
+  return onednn::descriptor(tensor_desc.shape, tensor_desc.layout_or_plain(), tensor_desc.dtype,
+                            operand.groups);
+}
+
+std::optional<Choice> describe(const OnednnOp& op, const KernelIo& io, Freedom freedom) {
+  onednn::Operands operands;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const auto desc = operand_desc(op.operands[i], tensor(io, i), freedom);
+    if (!desc) return std::nullopt;
+    operands.*op.operands[i].place = *desc;
+  }
+  try {
+    const dnnl::primitive_desc_base description = op.describe(operands);
+    return Choice{description, kind_of(description)};
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Choice> best(const OnednnOp& op, const KernelIo& io) {
+  std::optional<Choice> choice;
+  for (const Freedom freedom : freedoms) {
+    std::optional<Choice> next = describe(op, io, freedom);
+    if (next && (!choice || next->kind > choice->kind)) choice = std::move(next);
+    if (choice && choice->kind == Kind::generated) break;
+  }
+  return choice;
+}
+
+Choice best_or_throw(const OnednnOp& op, const KernelIo& io) {
+  std::optional<Choice> choice = best(op, io);
+  if (!choice) throw DeviceError(fmt::format("{}: oneDNN cannot compute {}", op.name, shapes(io)));
+  return *std::move(choice);
+}
+
+}  // namespace
+
+void choose_onednn_layouts(const OnednnOp& op, KernelIo& io) {
+  const Choice choice = best_or_throw(op, io);
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const auto& [argument, place, role, groups] = op.operands[i];
+    TensorDesc& desc = tensor(io, i);
+    if (role == Role::weights && desc.layout) continue;
+    const dnnl::memory::desc wanted = choice.description.query_md(dnnl::query::exec_arg_md, argument);
+    desc.layout = onednn::layout_of(wanted, desc.shape, groups).value_or(Layout::plain(desc.shape));
+  }
+}
+
+KernelPtr kernel_of(const OnednnOp& op, const KernelIo& io) {
+  KernelIo fixed = io;
+  std::vector<OnednnArgument> arguments;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    TensorDesc& desc = tensor(fixed, i);
+    desc.layout = desc.layout_or_plain();
+    const auto given = onednn::descriptor(desc.shape, *desc.layout, desc.dtype, op.operands[i].groups);
+    if (!given) {
+      throw UsageError(fmt::format("{}: oneDNN has no layout {} for {}; use the plain one", op.name,
+                                   desc.layout->str(), desc.shape.str()));
+    }
+    arguments.push_back({op.operands[i].argument, i < io.inputs.size(), *given});
+  }
+  const Choice choice = best_or_throw(op, fixed);
+  try {
+    return onednn_kernel(choice.description, arguments);
+  } catch (const dnnl::error& error) {
+    throw DeviceError(fmt::format("{} of {}: oneDNN: {}", op.name, shapes(io), error.what()));
+  }
+}
+
+bool available(const OnednnOp& op, const KernelIo& io) {
+  const std::optional<Choice> choice = best(op, io);
+  return choice && choice->kind != Kind::reference;
+}
+
+}  // namespace lockstep::kernels

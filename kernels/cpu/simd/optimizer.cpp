@@ -1,0 +1,66 @@
+#include "kernels/optimizer.h"
+
+#include "kernels/cpu/simd/isa.h"
+
+// torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
+namespace lockstep::kernels::simd::LOCKSTEP_ISA {
+namespace {
+
+template <bool has_momentum>
+void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
+               float* buffer, std::int64_t n) {
+  const auto decay = static_cast<float>(spec.weight_decay);
+  const auto momentum = static_cast<float>(spec.momentum);
+  const bool first = state.step == 1;
+  const float keep = first ? 0 : momentum;
+  const float take = first ? 1 : static_cast<float>(1 - spec.dampening);
+  const float of_gradient = spec.nesterov ? 1.0F : 0.0F;
+  const float of_buffer = spec.nesterov ? momentum : 1.0F;
+  const float rate = -state.learning_rate;
+  const float scale = state.gradient_scale;
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    float g = scale * gradient[i] + decay * parameter[i];
+    if constexpr (has_momentum) {
+      buffer[i] = keep * buffer[i] + take * g;
+      g = of_gradient * g + of_buffer * buffer[i];
+    }
+    parameter[i] += rate * g;
+  }
+}
+
+}  // namespace
+
+void run(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
+         float* buffer, std::int64_t n) {
+  if (buffer != nullptr) {
+    sgd_slice<true>(spec, state, gradient, parameter, buffer, n);
+  } else {
+    sgd_slice<false>(spec, state, gradient, parameter, buffer, n);
+  }
+}
+
+void run(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,
+         float* exp_avg, float* exp_avg_sq, std::int64_t n) {
+  const double rate = state.learning_rate;
+  const auto lerp = static_cast<float>(1 - spec.beta1);
+  const auto beta2 = static_cast<float>(spec.beta2);
+  const auto square = static_cast<float>(1 - spec.beta2);
+  const auto epsilon = static_cast<float>(spec.epsilon);
+  const auto step = static_cast<float>(-rate / state.bias_correction1);
+  const float scale = state.gradient_scale;
+  const float correction = state.bias_correction2_sqrt;
+  const auto shrink = static_cast<float>(spec.decoupled ? 1 - rate * spec.weight_decay : 1.0);
+  const auto decay = static_cast<float>(spec.decoupled ? 0.0 : spec.weight_decay);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float p = parameter[i] * shrink;
+    const float g = scale * gradient[i] + decay * p;
+    exp_avg[i] += lerp * (g - exp_avg[i]);
+    exp_avg_sq[i] = exp_avg_sq[i] * beta2 + square * g * g;
+    const float denominator = __builtin_sqrtf(exp_avg_sq[i]) / correction + epsilon;
+    parameter[i] = p + step * exp_avg[i] / denominator;
+  }
+}
+
+}  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

@@ -1,0 +1,221 @@
+#include "kernels/pool_planes.h"
+
+#include "kernels/cpu/simd/isa.h"
+
+namespace lockstep::kernels::simd::LOCKSTEP_ISA {
+namespace {
+
+/// `width` channels that lie side by side: GCC's vector extension, so that running values stay in registers.
+template <int width>
+struct Lanes {
+  typedef float Floats __attribute__((vector_size(width * sizeof(float))));
+  typedef std::int32_t Ints __attribute__((vector_size(width * sizeof(float))));
+  typedef float Unaligned
+      __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+  static Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
+  static void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
+  static Floats all(float value) { return Floats{} + value; }
+
+  /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
+  static Ints replaces(Floats value, Floats best) { return (value > best) | (value != value); }
+};
+
+/// The part of an output pixel's window that lies inside the input.
+struct Window {
+  std::int64_t top, bottom, left, right;
+};
+
+inline std::int64_t inside(std::int64_t at, std::int64_t extent) {
+  return at < 0 ? 0 : at > extent ? extent : at;
+}
+
+inline Window window_at(const PoolPlane& p, std::int64_t row, std::int64_t column) {
+  const std::int64_t top = row * p.stride_h - p.padding_h;
+  const std::int64_t left = column * p.stride_w - p.padding_w;
+  return {inside(top, p.height), inside(top + p.kernel_h, p.height), inside(left, p.width),
+          inside(left + p.kernel_w, p.width)};
+}
+
+/// `visit(window, offset in y)` for each output pixel.
+template <class Visit>
+inline void for_each_window(const PoolPlane& p, Visit visit) {
+  for (std::int64_t row = 0; row < p.out_height; ++row) {
+    for (std::int64_t column = 0; column < p.out_width; ++column) {
+      visit(window_at(p, row, column), row * p.y_row + column * p.pixel);
+    }
+  }
+}
+
+/// `visit(offset in x)` for each pixel of a window, row by row.
+template <class Visit>
+inline void for_each_pixel(const PoolPlane& p, const Window& w, Visit visit) {
+  for (std::int64_t row = w.top; row < w.bottom; ++row) {
+    for (std::int64_t column = w.left; column < w.right; ++column) visit(row * p.x_row + column * p.pixel);
+  }
+}
+
+/// The common case, whose windows need no clipping: `visit(offset in x, offset in y)`.
+template <class Visit>
+inline void for_each_quad(const PoolPlane& p, Visit visit) {
+  for (std::int64_t row = 0; row < p.out_height; ++row) {
+    for (std::int64_t column = 0; column < p.out_width; ++column) {
+      visit(2 * row * p.x_row + 2 * column * p.pixel, row * p.y_row + column * p.pixel);
+    }
+  }
+}
+
+bool is_quads(const PoolPlane& p) {
+  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h == 0 &&
+         p.padding_w == 0;
+}
+
+void clear_plane(const PoolPlane& p, float* dx) {
+  for (std::int64_t row = 0; row < p.height; ++row) {
+    for (std::int64_t column = 0; column < p.width; ++column) {
+      for (std::int64_t lane = 0; lane < p.lanes; ++lane) dx[row * p.x_row + column * p.pixel + lane] = 0;
+    }
+  }
+}
+
+template <int width>
+struct MaxPool : Lanes<width> {
+  using L = Lanes<width>;
+  using typename L::Floats;
+  using typename L::Ints;
+
+  static void forward(const PoolPlane& p, const float* x, float* y) {
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      Floats best = L::all(-__builtin_inff());
+      for_each_pixel(p, w, [&](std::int64_t pixel) {
+        const Floats value = L::load(x + pixel);
+        best = L::replaces(value, best) ? value : best;
+      });
+      L::store(y + at, best);
+    });
+  }
+
+  static void forward_quads(const PoolPlane& p, const float* x, float* y) {
+    for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
+      Floats best = L::load(x + from);
+      const std::int64_t others[] = {from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
+      for (const std::int64_t pixel : others) {
+        const Floats value = L::load(x + pixel);
+        best = L::replaces(value, best) ? value : best;
+      }
+      L::store(y + at, best);
+    });
+  }
+
+  static Floats masked(bool relu_mask, Floats best, Floats gradient) {
+    return relu_mask ? (best > 0 ? gradient : Floats{}) : gradient;
+  }
+
+  static void backward(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      Floats best = L::all(-__builtin_inff());
+      Ints winner{};
+      std::int32_t position = 0;
+      for_each_pixel(p, w, [&](std::int64_t pixel) {
+        const Floats value = L::load(x + pixel);
+        const Ints better = L::replaces(value, best);
+        best = better ? value : best;
+        winner = better ? Ints{} + position : winner;
+        ++position;
+      });
+      const Floats gradient = masked(relu_mask, best, L::load(dy + at));
+      position = 0;
+      for_each_pixel(p, w, [&](std::int64_t pixel) {
+        L::store(dx + pixel, L::load(dx + pixel) + (winner == position ? gradient : Floats{}));
+        ++position;
+      });
+    });
+  }
+
+  /// Writes each pixel of dx that lies in a window, once.
+  static void backward_quads(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
+    for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
+      const std::int64_t pixels[] = {from, from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
+      Floats best = L::load(x + from);
+      Ints winner{};
+#pragma GCC unroll 3
+      for (std::int32_t i = 1; i < 4; ++i) {
+        const Floats value = L::load(x + pixels[i]);
+        const Ints better = L::replaces(value, best);
+        best = better ? value : best;
+        winner = better ? Ints{} + i : winner;
+      }
+      const Floats gradient = masked(relu_mask, best, L::load(dy + at));
+#pragma GCC unroll 4
+      for (std::int32_t i = 0; i < 4; ++i) L::store(dx + pixels[i], winner == i ? gradient : Floats{});
+    });
+  }
+};
+
+template <int width>
+struct AvgPool : Lanes<width> {
+  using L = Lanes<width>;
+  using typename L::Floats;
+
+  static void forward(const PoolPlane& p, const float* x, float* y) {
+    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      Floats sum{};
+      for_each_pixel(p, w, [&](std::int64_t pixel) { sum += L::load(x + pixel); });
+      L::store(y + at, sum / size);
+    });
+  }
+
+  static void backward(const PoolPlane& p, const float* dy, float* dx) {
+    const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
+    for_each_window(p, [&](const Window& w, std::int64_t at) {
+      const Floats share = L::load(dy + at) / size;
+      for_each_pixel(p, w, [&](std::int64_t pixel) { L::store(dx + pixel, L::load(dx + pixel) + share); });
+    });
+  }
+};
+
+/// Calls `visit` with Pool<16>, <8> or <1> and the first lane until all lanes are done.
+template <template <int> class Pool, class Visit>
+inline void for_lanes(const PoolPlane& p, Visit visit) {
+  std::int64_t lane = 0;
+  for (; lane + 16 <= p.lanes; lane += 16) visit(Pool<16>{}, lane);
+  for (; lane + 8 <= p.lanes; lane += 8) visit(Pool<8>{}, lane);
+  for (; lane < p.lanes; ++lane) visit(Pool<1>{}, lane);
+}
+
+}  // namespace
+
+void run(const MaxPool2d&, const PoolPlane& plane, const float* x, float* y) {
+  const bool quads = is_quads(plane);
+  for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
+    if (quads) {
+      pool.forward_quads(plane, x + at, y + at);
+    } else {
+      pool.forward(plane, x + at, y + at);
+    }
+  });
+}
+
+void run(const MaxPool2dBackward& op, const PoolPlane& plane, const float* x, const float* dy, float* dx) {
+  const bool quads = is_quads(plane);
+  if (!quads || plane.height % 2 != 0 || plane.width % 2 != 0) clear_plane(plane, dx);
+  for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
+    if (quads) {
+      pool.backward_quads(plane, op.relu_mask, x + at, dy + at, dx + at);
+    } else {
+      pool.backward(plane, op.relu_mask, x + at, dy + at, dx + at);
+    }
+  });
+}
+
+void run(const AvgPool2d&, const PoolPlane& plane, const float* x, float* y) {
+  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.forward(plane, x + at, y + at); });
+}
+
+void run(const AvgPool2dBackward&, const PoolPlane& plane, const float* dy, float* dx) {
+  clear_plane(plane, dx);
+  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.backward(plane, dy + at, dx + at); });
+}
+
+}  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

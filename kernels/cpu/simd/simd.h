@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+/// Our own loops, compiled once per instruction set from the same sources: an op's is the overload of `run`
+/// for its description, with the type `Op::Simd`. Each works on one thread on the range that it is given; the
+/// kernels in kernels/cpu share the work out. Nothing here allocates.
+namespace lockstep::kernels::simd {
+
+/// Of the instruction sets that this processor has, narrowest first.
+std::span<const std::string_view> instruction_sets();
+
+/// The loop of `Op`, for each LOCKSTEP_SIMD_OP of ops.def, compiled for instruction set `index`.
+template <class Op>
+typename Op::Simd* loop(std::size_t index);
+
+/// For the widest.
+template <class Op>
+typename Op::Simd* best() {
+  return loop<Op>(instruction_sets().size() - 1);
+}
+
+}  // namespace lockstep::kernels::simd

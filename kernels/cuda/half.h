@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "kernels/base/dtype.h"
+#include "kernels/cuda/portability.h"
+
+namespace lockstep::kernels {
+
+/// Elements are computed with as f32 and rounded once, to the nearest.
+__device__ inline float widen(float value) {
+  return value;
+}
+__device__ inline float widen(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+__device__ inline float widen(__half value) {
+  return __half2float(value);
+}
+
+template <class Element>
+__device__ Element narrow(float value);
+template <>
+__device__ inline float narrow<float>(float value) {
+  return value;
+}
+template <>
+__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+template <>
+__device__ inline __half narrow<__half>(float value) {
+  return __float2half_rn(value);
+}
+
+/// `make(element)` with a null pointer to the element type of `dtype`: f32, bf16 or f16.
+template <class Make>
+auto with_element(DType dtype, Make make) {
+  if (dtype == DType::bf16) return make(static_cast<__nv_bfloat16*>(nullptr));
+  if (dtype == DType::f16) return make(static_cast<__half*>(nullptr));
+  return make(static_cast<float*>(nullptr));
+}
+
+/// Elements side by side, loaded at once: 16 bytes of f32, 8 of the others.
+template <class Element>
+struct alignas(4 * sizeof(Element)) Four {
+  Element at[4];
+};
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,33 @@
+#include "kernels/dispatch.h"
+
+#include "kernels/spec.h"
+
+namespace lockstep::kernels {
+
+template <class Op>
+KernelPtr kernel_for(const Device& device, const Op& op, const KernelIo& io) {
+  require_operands(op, io);
+  return device.make_kernel(op, io);
+}
+
+template <class Op>
+void choose_layouts(const Device& device, const Op& op, KernelIo& io) {
+  if constexpr (Op::layouts == LayoutRule::by_kernel) {
+    device.assign_layouts(op, io);
+  } else {
+    apply_layout_rule(Op::layouts, io);
+  }
+}
+
+template <class Op>
+std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io) {
+  return device.offered_algorithms(op, io);
+}
+
+#define LOCKSTEP_OP(Op, header)                                             \
+  template KernelPtr kernel_for(const Device&, const Op&, const KernelIo&); \
+  template void choose_layouts(const Device&, const Op&, KernelIo&);        \
+  template std::vector<ConvAlgorithm> algorithms(const Device&, const Op&, const KernelIo&);
+#include "kernels/ops.def"
+
+}  // namespace lockstep::kernels

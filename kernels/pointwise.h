@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/op.h"
+
+namespace lockstep::kernels {
+
+/// The functions of pointwise.def.
+enum class PointwiseFunction : std::uint8_t {
+#define LOCKSTEP_UNARY(Function, name) name,
+#define LOCKSTEP_BINARY(Function, name) name,
+#include "kernels/pointwise.def"
+};
+
+/// What of a function a step computes. A unary one has `value` and `gradient`.
+enum class PointwisePart : std::uint8_t { value, gradient, gradient_b };
+
+struct PointwiseRun;
+
+/// A chain of functions over tensors that broadcast to one shape, as in PyTorch, in one pass over memory. The
+/// first operands are the inputs, then the results of the steps in their order; `outputs` lists what is
+/// written. One step is the common case; the fuse pass joins several.
+struct Pointwise {
+  static constexpr std::string_view name = "pointwise";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  static constexpr std::size_t overwrites = 0;
+  using Simd = void(const Pointwise&, const PointwiseRun&);
+
+  static constexpr std::size_t most_inputs = 6;
+  static constexpr std::size_t most_steps = 8;
+  static constexpr std::size_t most_outputs = 3;
+
+  /// An operand: input i, or most_inputs + i for the result of step i.
+  using Operand = std::uint8_t;
+  static constexpr Operand result_of(std::size_t step) { return static_cast<Operand>(most_inputs + step); }
+
+  struct Step {
+    PointwiseFunction function;
+    PointwisePart part = PointwisePart::value;
+    std::array<Operand, 3> operands{0, 1, 2};
+    bool operator==(const Step&) const = default;
+
+    std::size_t operand_count() const;
+    std::string str() const;  ///< "relu", "relu_backward"
+  };
+
+  std::uint8_t inputs = 1;
+  std::uint8_t step_count = 1;
+  std::uint8_t output_count = 1;
+  std::array<Step, most_steps> steps{};
+  std::array<std::uint8_t, most_outputs> outputs{};  ///< steps whose results are written; the last is
+
+  static Pointwise single(PointwiseFunction function, PointwisePart part = PointwisePart::value);
+
+  /// "relu", "add+relu": what a plan calls it.
+  std::string title() const;
+  /// Whether zeros in give zeros out, so that padding stays zero.
+  bool keeps_zero() const;
+
+  template <class Visit>
+  void fields(Visit&&) const {}  // its name is its program
+
+  Types infer(TypeSpan in) const;
+};
+
+/// The shape that both broadcast to. UsageError when they do not.
+Shape broadcast(const Shape& a, const Shape& b);
+
+/// `second` reads the outputs of `first` that `from` names, by their place, for each of its inputs; -1: an
+/// input of its own. The inputs of the result are first's, then second's own; its outputs are those of
+/// `first` that `kept` says, then second's. False when there are too many.
+bool join(const Pointwise& first, const Pointwise& second, std::span<const int> from,
+          std::span<const bool> kept, Pointwise& joined);
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/op.h"
+
+namespace lockstep::kernels {
+
+/// The same memory seen otherwise: no kernel. These are no ops of ops.def, since no device has them.
+
+/// Row-major numbers in another shape.
+struct Reshape {
+  static constexpr std::string_view name = "reshape";
+  static constexpr bool is_view = true;
+  enum In : std::size_t { x };
+
+  Shape shape;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("shape", shape);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    if (in[x].shape.elements() != shape.elements()) {
+      throw_misfit(in[x].shape.str() + " does not have as many elements as " + shape.str());
+    }
+    return {{in[x].dtype, shape}};
+  }
+
+  /// x must be row-major.
+  void view(KernelIo& io) const { all_plain(io); }
+};
+
+/// Dimension i of the output is dimension axes[i] of the input.
+struct Permute {
+  static constexpr std::string_view name = "permute";
+  static constexpr bool is_view = true;
+  enum In : std::size_t { x };
+
+  std::vector<std::int64_t> axes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("axes", Shape(axes));
+  }
+
+  Types infer(TypeSpan in) const;
+
+  /// Strides move with their dimensions; blocks are first taken apart.
+  void view(KernelIo& io) const;
+};
+
+/// Extents of 1, and dimensions that are not there, are repeated: PyTorch's expand.
+struct Expand {
+  static constexpr std::string_view name = "expand";
+  static constexpr bool is_view = true;
+  enum In : std::size_t { x };
+
+  Shape shape;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("shape", shape);
+  }
+
+  Types infer(TypeSpan in) const;
+
+  /// What is repeated has stride 0.
+  void view(KernelIo& io) const;
+};
+
+}  // namespace lockstep::kernels

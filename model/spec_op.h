@@ -1,0 +1,137 @@
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/dispatch.h"
+#include "kernels/op.h"
+#include "model/attributes.h"
+#include "model/op.h"
+
+namespace lockstep::model {
+
+/// Adds the backward nodes of an op: a function of model/ops for each op that has a gradient.
+template <class Spec>
+using Gradient = void (*)(const Spec&, Backward&);
+
+/// The op of a description. What a description leaves out is answered here, once for all.
+template <class Spec>
+class SpecOp final : public Op {
+ public:
+  explicit SpecOp(Spec spec, Gradient<Spec> gradient = nullptr)
+      : spec_(std::move(spec)), gradient_(gradient) {}
+
+  /// The same op after `change(spec)`.
+  template <class Change>
+  OpPtr changed(Change change) const {
+    Spec spec = spec_;
+    change(spec);
+    return std::make_shared<SpecOp>(std::move(spec), gradient_);
+  }
+
+  std::string name() const override { return kernels::op_name(spec_); }
+
+  std::string attributes() const override { return attributes_of(spec_); }
+
+  Types infer(TypeSpan inputs) const override {
+    if constexpr (requires { spec_.infer(inputs); }) {
+      return spec_.infer(inputs);
+    } else {
+      throw std::logic_error(name() + " stands only in backward");
+    }
+  }
+
+  void differentiate(Backward& backward) const override {
+    if (gradient_ == nullptr) throw std::logic_error(name() + " has no gradient");
+    gradient_(spec_, backward);
+  }
+
+  double flops(TypeSpan inputs, TypeSpan outputs) const override {
+    if constexpr (has_no_kernel) {
+      return 0;
+    } else {
+      if constexpr (requires { spec_.flops(inputs, outputs); }) return spec_.flops(inputs, outputs);
+    }
+    else return outputs.empty() ? 0 : static_cast<double>(outputs.front().shape.elements());
+  }
+
+  void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const override {
+    if constexpr (has_no_kernel) {
+      spec_.view(io);
+    } else {
+      kernels::choose_layouts(device, spec_, io);
+    }
+  }
+
+  kernels::KernelPtr kernel(const kernels::Device& device, const kernels::KernelIo& io) const override {
+    if constexpr (has_no_kernel) {
+      return nullptr;
+    } else {
+      return kernels::kernel_for(device, spec_, io);
+    }
+  }
+
+  std::vector<OpPtr> candidates(const kernels::Device& device, const kernels::KernelIo& io) const override {
+    std::vector<OpPtr> ops;
+    if constexpr (requires { spec_.algorithm; }) {
+      for (const auto& algorithm : kernels::algorithms(device, spec_, io)) {
+        if (algorithm == spec_.algorithm) continue;
+        ops.push_back(changed([&](Spec& spec) { spec.algorithm = algorithm; }));
+      }
+    }
+    return ops;
+  }
+
+  std::string algorithm() const override {
+    if constexpr (requires { spec_.algorithm; }) {
+      return spec_.algorithm.name();
+    } else {
+      return "automatic";
+    }
+  }
+
+  bool is_view() const override { return has_no_kernel; }
+
+  std::optional<std::size_t> overwrites() const override {
+    if constexpr (requires { Spec::overwrites; }) {
+      return Spec::overwrites;
+    } else {
+      return std::nullopt;
+    }
+  }
+
+  OpPtr with_precision(kernels::MatmulPrecision precision) const override {
+    if constexpr (requires { spec_.precision; }) {
+      return changed([&](Spec& spec) { spec.precision = precision; });
+    } else {
+      return nullptr;
+    }
+  }
+
+  OpPtr with_activation(kernels::Activation activation) const override {
+    if constexpr (requires { spec_.activation; }) {
+      if (spec_.activation != kernels::Activation::none) return nullptr;
+      return changed([&](Spec& spec) { spec.activation = activation; });
+    } else {
+      return nullptr;
+    }
+  }
+
+ protected:
+  const void* description(const std::type_info& type) const override {
+    return type == typeid(Spec) ? &spec_ : nullptr;
+  }
+
+ private:
+  static constexpr bool has_no_kernel = requires { Spec::is_view; };
+
+  Spec spec_;
+  Gradient<Spec> gradient_;
+};
+
+template <class Spec>
+OpPtr make_op(Spec spec, Gradient<Spec> gradient = nullptr) {
+  return std::make_shared<SpecOp<Spec>>(std::move(spec), gradient);
+}
+
+}  // namespace lockstep::model
