@@ -49,10 +49,11 @@ class SpecOp final : public Op {
   double flops(TypeSpan inputs, TypeSpan outputs) const override {
     if constexpr (has_no_kernel) {
       return 0;
+    } else if constexpr (requires { spec_.flops(inputs, outputs); }) {
+      return spec_.flops(inputs, outputs);
     } else {
-      if constexpr (requires { spec_.flops(inputs, outputs); }) return spec_.flops(inputs, outputs);
+      return outputs.empty() ? 0 : static_cast<double>(outputs.front().shape.elements());
     }
-    else return outputs.empty() ? 0 : static_cast<double>(outputs.front().shape.elements());
   }
 
   void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const override {
