@@ -150,17 +150,17 @@ class CudaDevice final : public Backend<Cuda> {
           "cannot copy from the GPU");
   }
 
-  KernelPtr prepare(const KernelSpec& spec, const KernelIo& io) const override {
+  KernelPtr make_kernel(const KernelSpec& spec, const KernelIo& io) const override {
     make_current(index_);
-    return Backend::prepare(spec, io);
+    return Backend::make_kernel(spec, io);
   }
-  void choose_layouts(const KernelSpec& spec, KernelIo& io) const override {
+  void assign_layouts(const KernelSpec& spec, KernelIo& io) const override {
     make_current(index_);
-    Backend::choose_layouts(spec, io);
+    Backend::assign_layouts(spec, io);
   }
-  std::vector<ConvAlgorithm> algorithms(const KernelSpec& spec, const KernelIo& io) const override {
+  std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const override {
     make_current(index_);
-    return Backend::algorithms(spec, io);
+    return Backend::offered_algorithms(spec, io);
   }
 
  private:

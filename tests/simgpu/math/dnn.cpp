@@ -86,7 +86,8 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
     case Pass::forward:
       break;
   }
-  Plan plan{onednn::conv_forward(any, spec.geometry, algorithm, spec.relu, MatmulPrecision::highest),
+  Plan plan{onednn::conv_forward(any, spec.geometry, algorithm,
+                                 spec.relu ? Activation::relu : Activation::none, MatmulPrecision::highest),
             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
   plan.operands.push_back({DNNL_ARG_DST, y, true});
