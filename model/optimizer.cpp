@@ -26,12 +26,15 @@ std::string describe(const OptimizerOptions& o) {
                      o.epsilon, o.weight_decay);
 }
 
-kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,
-                                  std::int64_t elements) {
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {elements}, .layout = {}};
   const ValueType state = step_state_type();
-  kernels::KernelIo io{.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
-                       .outputs = std::vector(1 + state_names(o).size(), slice)};
+  return {.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
+          .outputs = std::vector(1 + state_names(options).size(), slice)};
+}
+
+kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,
+                                  const kernels::KernelIo& io) {
   if (o.kind == OptimizerKind::sgd) {
     return kernels::prepare(device,
                             kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),

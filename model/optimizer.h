@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,12 @@ std::vector<std::string> state_names(const OptimizerOptions& options);
 /// "adam lr=0.001 ...": part of what all ranks must agree on.
 std::string describe(const OptimizerOptions& options);
 
-/// The update of `elements` consecutive parameters. inputs gradient, step state; outputs parameter, states.
+/// What the update of `elements` consecutive parameters works on: inputs gradient, step state; outputs
+/// parameter, states.
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements);
+
 kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& options,
-                                  std::int64_t elements);
+                                  const kernels::KernelIo& io);
 
 /// Sets what the update reads: step, learning rate, bias corrections.
 void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state);

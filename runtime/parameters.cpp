@@ -11,6 +11,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
+#include "runtime/plan/storage.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -24,10 +25,6 @@ void convert(kernels::Device& device, kernels::Stream& stream, const kernels::Te
   void* const args[] = {source, target};
   kernel->bind(args, workspace->data())->launch(stream);
   stream.synchronize();
-}
-
-kernels::TensorDesc stored(const model::Value& value) {
-  return {.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
 }
 
 kernels::TensorDesc row_major(const model::Value& value) {
@@ -173,12 +170,13 @@ void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTe
 }
 
 std::string ParameterAccess::fingerprint() const {
-  std::vector<std::byte> piece(std::min<std::size_t>(memory_.parameter_bytes(), std::size_t{1} << 20));
+  const std::span<const std::byte> arena = memory_.parameters();
+  std::vector<std::byte> piece(std::min<std::size_t>(arena.size(), std::size_t{1} << 20));
   const auto stream = device_.make_stream();
   Sha256 hash;
-  for (std::size_t at = 0; at < memory_.parameter_bytes(); at += piece.size()) {
-    const std::size_t count = std::min(piece.size(), memory_.parameter_bytes() - at);
-    device_.copy_to_host(piece.data(), memory_.parameters() + at, count, *stream);
+  for (std::size_t at = 0; at < arena.size(); at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), arena.size() - at);
+    device_.copy_to_host(piece.data(), arena.data() + at, count, *stream);
     stream->synchronize();
     hash.update(std::span(piece).first(count));
   }

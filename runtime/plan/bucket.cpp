@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/step_state.h"
 #include "runtime/plan/storage.h"
 
 namespace lockstep::runtime {
@@ -23,7 +22,7 @@ std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::
   for (const Bucket& bucket : arena.buckets) {
     last.push_back(0);
     for (const ArenaSlice& slice : arena.slices) {
-      const bool inside = slice.offset >= bucket.offset && slice.offset < bucket.offset + bucket.bytes;
+      const bool inside = slice.first >= bucket.first && slice.first < bucket.first + bucket.count;
       if (inside) last.back() = std::max(last.back(), nodes[slice.parameter]);
     }
   }
@@ -39,22 +38,24 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   std::ranges::stable_sort(order, {}, [&](std::size_t parameter) { return ready[parameter]; });
 
   ArenaPlan plan;
-  std::size_t end = 0;
+  const std::int64_t line = elements_of_a_line(plan.dtype);
+  std::int64_t end = 0;
   bool bucket_open = false;
   for (const std::size_t index : order) {
     const model::Value& value = graph.value(graph.parameters()[index].value);
+    if (!bucket_open) {
+      end = round_up(end, limits.ranks * line);
+      plan.buckets.push_back({.first = end, .first_parameter = value.name});
+    }
     plan.slices.push_back(
-        {.parameter = index, .name = value.name, .offset = end, .bytes = stored_bytes(value)});
-    if (!bucket_open) plan.buckets.push_back({.offset = end, .first_parameter = value.name});
-    end += round_up_to_line(plan.slices.back().bytes);
+        {.parameter = index, .name = value.name, .first = end, .count = stored_elements(value)});
+    end += round_up(plan.slices.back().count, line);
     Bucket& bucket = plan.buckets.back();
-    bucket.bytes = end - bucket.offset;
-    bucket_open = bucket.bytes < (plan.buckets.size() == 1 ? limits.first_bytes : limits.bytes);
+    bucket.count = round_up(end - bucket.first, limits.ranks * line);
+    const auto bytes = static_cast<std::size_t>(end - bucket.first) * size_of(plan.dtype);
+    bucket_open = bytes < (plan.buckets.size() == 1 ? limits.first_bytes : limits.bytes);
   }
-  plan.parameter_bytes = end;
-  plan.control_offset = end;
-  plan.gradient_bytes = end + sizeof(kernels::ControlBlock);
-  if (!plan.buckets.empty()) plan.buckets.back().bytes += sizeof(kernels::ControlBlock);
+  plan.elements = round_up(end, limits.ranks * line);
   return plan;
 }
 

@@ -56,7 +56,7 @@ void run(const std::vector<std::string>& arguments) {
   const runtime::TrainingTask task = runtime::make_task_without_data(options);
   const comm::World world;
   const auto device = runtime::open_device(options, world);
-  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, {});
+  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, 1, {});
   const runtime::Plan plan = runtime::make_plan(task.model, task.input, request, *device,
                                                 {.matmul_precision = options.matmul_precision});
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");

@@ -18,9 +18,10 @@ class Replica {
   Replica(const std::string& model, const model::OptimizerOptions& optimizer) : optimizer_(optimizer) {
     const model::ZooEntry& entry = model::find_model(model, {});
     const model::InputSpec input = entry.wants({});
-    plans_.push_back(make_plan(entry.make({}, input), input, {.batch_size = 4}, *device_, {}));
-    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_, optimizer);
-    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_, plans_, optimizer);
+    plans_.push_back(
+        make_plan(entry.make({}, input), input, {.key = {.batch = 4}, .optimizer = optimizer}, *device_, {}));
+    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
+    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
     access().initialise(5);
   }
 
@@ -31,9 +32,8 @@ class Replica {
     for (std::int64_t step = from; step <= to; ++step) {
       kernels::StepState state{.loss_scale = 0.25F, .valid_samples = 4};
       model::set_step(optimizer_, step, state);
-      *memory_->step_state() = state;
-      *memory_->training_control() = {};
-      executor_->run(0, 0);
+      memory_->host_input(0).state = state;
+      executor_->run(plans_.front(), 0);
     }
   }
 
