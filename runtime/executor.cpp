@@ -76,6 +76,7 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     }
     overlaps |= has(plan.steps, Step::Kind::exchange);
   }
+  bind_exchanges(memory);
   bind_updates(device, memory, optimizer);
   if (const auto& norm = plans.front().gradient_norm) {
     const std::array<void*, 3> args{memory.gradients(), memory.step_state(), memory.training_control()};
@@ -98,6 +99,17 @@ Executor::BoundNodes Executor::bind_nodes(const Plan& plan, ReplicaMemory& memor
     bound.push_back(kernel == nullptr ? nullptr : kernel->bind(args, memory.workspace()));
   }
   return bound;
+}
+
+/// The last bucket brings the control block along.
+void Executor::bind_exchanges(const ReplicaMemory& memory) {
+  for (const Bucket& bucket : arena_.buckets) {
+    const std::size_t end = std::min(bucket.offset + bucket.bytes, arena_.parameter_bytes);
+    exchanges_.push_back({{.arena = &memory.gradient_arena(),
+                           .first = static_cast<std::int64_t>(bucket.offset / sizeof(float)),
+                           .count = static_cast<std::int64_t>((end - bucket.offset) / sizeof(float))}});
+  }
+  if (!exchanges_.empty()) exchanges_.back().push_back(comm::all_of(memory.control_arena()));
 }
 
 void Executor::bind_updates(kernels::Device& device, ReplicaMemory& memory,
@@ -216,12 +228,11 @@ void Executor::exchange(std::size_t index, bool behind_compute) {
   const Bucket& bucket = arena_.buckets[index];
   const BucketEvents& events = events_[index];
   exchange_stream_->wait(*events.gradients_ready);
-  const comm::ExchangeTiming timing =
-      communicator_.all_reduce(bucket.offset, bucket.bytes / sizeof(float), DType::f32,
-                               {.bucket = static_cast<int>(index),
-                                .first_parameter = bucket.first_parameter,
-                                .behind_compute = behind_compute},
-                               *exchange_stream_);
+  const comm::ExchangeTiming timing = communicator_.all_reduce(exchanges_[index],
+                                                               {.bucket = static_cast<int>(index),
+                                                                .first_parameter = bucket.first_parameter,
+                                                                .behind_compute = behind_compute},
+                                                               *exchange_stream_);
   if (!communicator_.on_streams()) exchange_stream_->record(*events.summed);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;

@@ -66,6 +66,7 @@ class Executor {
     std::unique_ptr<kernels::Event> parameters_free;  ///< no kernel of the step reads them any more
   };
 
+  void bind_exchanges(const ReplicaMemory& memory);
   void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
   BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
   void replay_or_walk(std::size_t plan, std::size_t slot);
@@ -82,6 +83,7 @@ class Executor {
   ArenaPlan arena_;
   std::unique_ptr<kernels::Stream> stream_;
   std::unique_ptr<kernels::Stream> exchange_stream_;
+  std::vector<std::vector<comm::ArenaRange>> exchanges_;  ///< by bucket
   std::vector<BucketEvents> events_;
   std::unique_ptr<kernels::Event> backward_done_;
   std::unique_ptr<kernels::Event> step_exchanged_;

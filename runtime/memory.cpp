@@ -15,8 +15,9 @@ constexpr std::size_t at_least_a_line(std::size_t bytes) {
 ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
                              std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
     : parameter_bytes_(plans.front().arena.parameter_bytes),
-      control_offset_(plans.front().arena.control_offset),
-      gradients_(communicator.allocate_arena(plans.front().arena.gradient_bytes)),
+      gradients_(communicator.allocate_arena(DType::f32,
+                                             static_cast<std::int64_t>(parameter_bytes_ / sizeof(float)))),
+      control_(communicator.allocate_arena(DType::f32, sizeof(kernels::ControlBlock) / sizeof(float))),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
@@ -39,7 +40,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 }
 
 std::size_t ReplicaMemory::bytes() const {
-  std::size_t bytes = gradients_.size();
+  std::size_t bytes = gradients_->bytes() + control_->bytes();
   for (const auto* memory : {&parameters_, &activations_, &workspace_, &step_state_, &evaluation_control_}) {
     bytes += (*memory)->bytes();
   }
@@ -74,7 +75,7 @@ void* ReplicaMemory::address(const Plan& plan, model::ValueId id, std::size_t sl
 }
 
 kernels::ControlBlock* ReplicaMemory::training_control() const {
-  return reinterpret_cast<kernels::ControlBlock*>(gradients_.data() + control_offset_);
+  return reinterpret_cast<kernels::ControlBlock*>(control_->data());
 }
 
 kernels::ControlBlock* ReplicaMemory::evaluation_control() const {

@@ -26,10 +26,13 @@ class ReplicaMemory {
   void* address(const Plan& plan, model::ValueId id, std::size_t slot) const;
 
   void* parameter(const std::string& name) const { return at(*parameters_, offsets_.at(name)); }
-  void* gradient(const std::string& name) const { return gradients_.data() + offsets_.at(name); }
+  void* gradient(const std::string& name) const { return gradients() + offsets_.at(name); }
 
   std::byte* parameters() const { return static_cast<std::byte*>(parameters_->data()); }
-  std::byte* gradients() const { return gradients_.data(); }
+  std::byte* gradients() const { return gradients_->data(); }
+  /// As arenas, for collectives.
+  const comm::Arena& gradient_arena() const { return *gradients_; }
+  const comm::Arena& control_arena() const { return *control_; }
   std::byte* optimizer_state(std::size_t index) const {
     return static_cast<std::byte*>(optimizer_states_[index]->data());
   }
@@ -37,13 +40,13 @@ class ReplicaMemory {
     return at(*optimizer_states_[index], offsets_.at(name));
   }
   std::size_t parameter_bytes() const { return parameter_bytes_; }
-  /// All that it holds of its device, the communicator's arena included.
+  /// All that it holds of its device, the communicator's arenas included.
   std::size_t bytes() const;
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   void* workspace() const { return workspace_->data(); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
-  /// Of training: in the gradient arena, summed with the last bucket.
+  /// Of training: summed with the last bucket.
   kernels::ControlBlock* training_control() const;
   kernels::ControlBlock* evaluation_control() const;
 
@@ -58,8 +61,8 @@ class ReplicaMemory {
 
   std::map<std::string, std::size_t> offsets_;  ///< of parameters, in every flat arena
   std::size_t parameter_bytes_;
-  std::size_t control_offset_;
-  std::span<std::byte> gradients_;
+  std::unique_ptr<comm::Arena> gradients_;
+  std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<kernels::Memory> parameters_;
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
