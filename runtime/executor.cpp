@@ -31,7 +31,10 @@ Executor::BoundPlan& Executor::bound(const Plan& plan) {
 
 void Executor::bind(const Plan& plan, BoundPlan& into) {
   into.key = plan.key();
-  if (arena_.buckets.empty()) arena_ = plan.arena;
+  for (std::size_t at = exchanges_.size(); at < plan.arena.buckets.size(); ++at) {
+    const Bucket& bucket = plan.arena.buckets[at];
+    exchanges_.push_back({.ranges = memory_.exchanged(bucket), .first_parameter = bucket.first_parameter});
+  }
   while (events_.size() < plan.events.size()) events_.push_back(device_.make_event());
   for (std::size_t slot = 0; slot < batch_slot_count; ++slot) into.slots[slot] = bind_slot(plan, slot);
   std::vector<std::string> labels;
@@ -180,16 +183,12 @@ void Executor::run(const BoundStep& step) {
 }
 
 void Executor::all_reduce(const BoundStep& step) {
-  const Bucket& bucket = arena_.buckets[step.index];
-  const bool is_last = step.index + 1 == arena_.buckets.size();
-  const auto count =
-      static_cast<std::size_t>(bucket.count) + (is_last ? sizeof(kernels::ControlBlock) / sizeof(float) : 0);
-  const comm::ExchangeTiming timing = communicator_.all_reduce(
-      static_cast<std::size_t>(bucket.first) * size_of(arena_.dtype), count, arena_.dtype,
-      {.bucket = static_cast<int>(step.index),
-       .first_parameter = bucket.first_parameter,
-       .behind_compute = step.behind_compute},
-      *step.stream);
+  const Exchange& exchange = exchanges_[step.index];
+  const comm::ExchangeTiming timing = communicator_.all_reduce(exchange.ranges,
+                                                               {.bucket = static_cast<int>(step.index),
+                                                                .first_parameter = exchange.first_parameter,
+                                                                .behind_compute = step.behind_compute},
+                                                               *step.stream);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
 }

@@ -69,12 +69,12 @@ class Executor {
     std::size_t index = 0;  ///< bucket, bytes of a copy, or where in `queued` what is handed over begins
   };
 
-  /// A plan on one batch slot.
+  /// A plan on one batch slot: its steps, and the kernels that they launch.
   struct BoundSlot {
-    std::vector<std::unique_ptr<kernels::BoundKernel>> kernels;  ///< by step of the plan
-    std::vector<BoundStep> steps;                                ///< of the thread that walks
-    std::vector<BoundStep>
-        queued;  ///< of the exchange queue's; what is handed over at once ends with a `join`
+    std::vector<std::unique_ptr<kernels::BoundKernel>> kernels;
+    std::vector<BoundStep> steps;  ///< of the thread that walks
+    /// Of the exchange queue's thread; what is handed over at once ends with a `join`.
+    std::vector<BoundStep> queued;
     bool has_run = false;
     std::unique_ptr<kernels::LaunchGraph> graph;
   };
@@ -82,6 +82,11 @@ class Executor {
     PlanKey key;
     std::size_t labels = 0;  ///< of its steps, in `whereabouts_`
     std::array<BoundSlot, batch_slot_count> slots;
+  };
+
+  struct Exchange {
+    std::vector<comm::ArenaRange> ranges;
+    std::string first_parameter;
   };
 
   BoundPlan& bound(const Plan& plan);
@@ -100,7 +105,7 @@ class Executor {
   std::array<std::unique_ptr<kernels::Stream>, 2> streams_;  ///< by StreamName
   std::vector<std::unique_ptr<kernels::Event>> events_;      ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
-  ArenaPlan arena_;
+  std::vector<Exchange> exchanges_;  ///< by bucket, of all plans
   std::vector<std::unique_ptr<BoundPlan>> plans_;
   const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;

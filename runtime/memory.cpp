@@ -16,7 +16,8 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                              std::span<const Plan> plans)
     : element_bytes_(size_of(plans.front().arena.dtype)),
       parameter_bytes_(plans.front().arena.bytes()),
-      gradients_(communicator.allocate_arena(parameter_bytes_ + sizeof(kernels::ControlBlock))),
+      gradients_(communicator.allocate_arena(plans.front().arena.dtype, plans.front().arena.elements)),
+      control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
       step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
@@ -45,7 +46,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 }
 
 std::size_t ReplicaMemory::bytes() const {
-  std::size_t bytes = gradients_.size();
+  std::size_t bytes = gradients_->bytes() + control_->bytes();
   for (const auto* memory :
        {&parameters_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
     bytes += (*memory)->bytes();
@@ -53,6 +54,13 @@ std::size_t ReplicaMemory::bytes() const {
   for (const auto& state : optimizer_states_) bytes += state->bytes();
   for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
   return bytes;
+}
+
+std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) const {
+  std::vector<comm::ArenaRange> ranges{
+      {.arena = gradients_.get(), .first = bucket.first, .count = bucket.count}};
+  if (bucket.with_control) ranges.push_back(comm::all_of(*control_));
+  return ranges;
 }
 
 void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
@@ -67,7 +75,7 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
     case Region::parameters:
       return at(*parameters_, first * element_bytes_);
     case Region::gradients:
-      return gradients_.data() + first * element_bytes_;
+      return gradients_->data() + first * element_bytes_;
     case Region::optimizer_state:
       return at(*optimizer_states_[operand.state], first * element_bytes_);
     case Region::step_input:
@@ -75,7 +83,7 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
     case Region::step_state:
       return step_state();
     case Region::control:
-      return gradients_.data() + parameter_bytes_;
+      return control_->data();
     case Region::evaluation_control:
       return evaluation_control_->data();
   }

@@ -27,7 +27,7 @@ class ReplicaMemory {
   void* address(const Operand& operand, std::size_t slot) const;
 
   void* parameter(const std::string& name) const { return at(*parameters_, offset_of(name)); }
-  void* gradient(const std::string& name) const { return gradients_.data() + offset_of(name); }
+  void* gradient(const std::string& name) const { return gradients_->data() + offset_of(name); }
   void* optimizer_state(std::size_t index, const std::string& name) const {
     return at(*optimizer_states_[index], offset_of(name));
   }
@@ -35,6 +35,9 @@ class ReplicaMemory {
   std::span<std::byte> parameters() const {
     return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
   }
+  /// What one exchange of that bucket sums: a part of the gradients, with the last also the control block.
+  std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
+
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
@@ -66,7 +69,8 @@ class ReplicaMemory {
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in bytes
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::span<std::byte> gradients_;
+  std::unique_ptr<comm::Arena> gradients_;
+  std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<kernels::Memory> parameters_;
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;

@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/sha256.h"
+#include "kernels/step_state.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -53,9 +54,12 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
                         value.layout ? value.layout->str() : std::string("plain"));
   }
   for (const Bucket& bucket : plan.arena.buckets) {
-    text += fmt::format("bucket at element {} of {}\n", bucket.first, bucket.count);
+    text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
+                        bucket.with_control ? " with the control block" : "");
   }
-  text += fmt::format("arenas of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype));
+  text +=
+      fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
+                  kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
   for (const auto& [op, choice] : choices) text += fmt::format("algorithm {} of {}\n", choice, op);
   return text;
 }

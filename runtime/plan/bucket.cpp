@@ -56,6 +56,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     bucket_open = bytes < (plan.buckets.size() == 1 ? limits.first_bytes : limits.bytes);
   }
   plan.elements = round_up(end, limits.ranks * line);
+  if (!plan.buckets.empty()) plan.buckets.back().with_control = true;
   return plan;
 }
 

@@ -23,6 +23,7 @@ struct Bucket {
   std::int64_t first = 0;
   std::int64_t count = 0;  ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
   std::string first_parameter;
+  bool with_control = false;  ///< the last: its exchange sums the control block, too
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
