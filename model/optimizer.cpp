@@ -1,7 +1,5 @@
 #include "model/optimizer.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "kernels/dispatch.h"
@@ -52,12 +50,9 @@ kernels::KernelPtr prepare_update(const kernels::Device& device, const Optimizer
                           io);
 }
 
-void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state) {
-  const auto t = static_cast<double>(step);
-  state.step = step;
-  state.learning_rate = static_cast<float>(options.learning_rate);
-  state.bias_correction1 = static_cast<float>(1 - std::pow(options.beta1, t));
-  state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(options.beta2, t)));
+kernels::BeginStep begin_step(const OptimizerOptions& o) {
+  if (o.kind == OptimizerKind::sgd) return {};
+  return {.beta1 = o.beta1, .beta2 = o.beta2};
 }
 
 }  // namespace lockstep::model

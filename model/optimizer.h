@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/begin_step.h"
 #include "kernels/device.h"
 #include "kernels/kernel.h"
-#include "kernels/step_state.h"
 
 namespace lockstep::model {
 
@@ -38,7 +38,7 @@ kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elemen
 kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& options,
                                   const kernels::KernelIo& io);
 
-/// Sets what the update reads: step, learning rate, bias corrections.
-void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state);
+/// What begins a step that ends with these updates.
+kernels::BeginStep begin_step(const OptimizerOptions& options);
 
 }  // namespace lockstep::model

@@ -122,6 +122,21 @@ void ParameterAccess::write(const Place& place, std::span<const float> values) {
   convert(device_, *stream, row_major(value), staging->data(), stored(value), place.data);
 }
 
+std::int64_t ParameterAccess::applied_updates() const {
+  kernels::StepState state;
+  const auto stream = device_.make_stream();
+  device_.copy_to_host(&state, memory_.step_state(), sizeof(state), *stream);
+  stream->synchronize();
+  return state.applied_updates();
+}
+
+void ParameterAccess::set_applied_updates(std::int64_t count) {
+  const kernels::StepState state{.step = count};
+  const auto stream = device_.make_stream();
+  device_.copy_to_device(memory_.step_state(), &state, sizeof(state), *stream);
+  stream->synchronize();
+}
+
 std::vector<NamedTensor> ParameterAccess::parameters() const {
   std::vector<NamedTensor> tensors;
   parameters(tensors);

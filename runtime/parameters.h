@@ -38,6 +38,10 @@ class ParameterAccess {
   /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
   void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
 
+  /// How many updates the optimizer has applied, which the device counts: a part of its state.
+  std::int64_t applied_updates() const;
+  void set_applied_updates(std::int64_t count);
+
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> gradients() const;
   std::vector<NamedTensor> optimizer_state(const model::OptimizerOptions& optimizer) const;

@@ -17,6 +17,7 @@ RunState RunPosition::state() const {
           .epoch = next_epoch,
           .batch = next_batch,
           .samples = samples,
+          .applied_updates = 0,
           .loss = loss,
           .evaluated_at_step = evaluated_at_step,
           .settings = {},

@@ -23,7 +23,7 @@ struct RunPosition {
 
   /// Where a checkpoint was made.
   static RunPosition of(const RunState& state);
-  /// For a checkpoint: all but settings, machine and algorithms.
+  /// For a checkpoint: all but applied updates, settings, machine and algorithms.
   RunState state() const;
 
   /// A step with `batch` over `global_samples` of all ranks is done; `control` is what they summed in it.

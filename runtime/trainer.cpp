@@ -60,8 +60,7 @@ void Trainer::train(data::Loader& loader) {
     executor_->whereabouts()->enter(Whereabouts::Phase::loading);
     const bool goes_on = step < batching_.total_steps && feed.fetch();
     executor_->whereabouts()->enter(Whereabouts::Phase::computing);
-    pipeline.start(plans_.for_training(batch.info.samples), batch,
-                   input_of_step(step, goes_on ? feed.samples() : 0));
+    pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(goes_on ? feed.samples() : 0));
     const DeviceBatch next = goes_on ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     finish_all_but(goes_on && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
     if (position_.stopped) finish_all_but(0);
@@ -74,12 +73,11 @@ void Trainer::train(data::Loader& loader) {
   }
 }
 
-kernels::StepInput Trainer::input_of_step(std::int64_t step, std::int64_t next_samples) {
-  kernels::StepInput input{.state = {.seed = options_.seed},
-                           .control = {.next_targets = static_cast<float>(next_samples),
-                                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
-  model::set_step(options_.optimizer, step, input.state);
-  return input;
+kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
+  return {
+      .state = {.learning_rate = static_cast<float>(options_.optimizer.learning_rate), .seed = options_.seed},
+      .control = {.next_targets = static_cast<float>(next_samples),
+                  .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
 }
 
 /// Whether something is to be done with the replica as that step leaves it.
@@ -137,6 +135,7 @@ void Trainer::save_checkpoint() {
   metrics_.pause();
   executor_->whereabouts()->enter(Whereabouts::Phase::saving);
   RunState state = position_.state();
+  state.applied_updates = replica().applied_updates();
   state.settings = settings_;
   state.machine = machine_;
   state.algorithms = plans_.decisions.algorithms;

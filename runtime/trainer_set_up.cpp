@@ -79,6 +79,7 @@ void Trainer::set_up_parameters() {
   if (resumed_) {
     access.load(resumed_->folder / "model.safetensors");
     access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    access.set_applied_updates(resumed_->state.applied_updates);
   } else if (options_.init_from.empty()) {
     access.initialise(options_.seed);
   } else {

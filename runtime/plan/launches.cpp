@@ -103,7 +103,9 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   Launches launches;
   launches.input = {.region = Region::step_input};
   launches.control = places.control();
-  launches.begin_step = {.kernel = kernels::prepare(device, kernels::BeginStep{}, {}),
+  const kernels::BeginStep begin =
+      options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = false};
+  launches.begin_step = {.kernel = kernels::prepare(device, begin, {}),
                          .io = {},
                          .operands = {launches.input, step_state, launches.control}};
   for (const model::Node& node : graph.nodes()) {

@@ -65,7 +65,7 @@ void run(const std::vector<std::string>& arguments) {
   const Peaks peaks = measure_peaks(*device, options.matmul_precision);
   fmt::print("peaks measured here: {:.1f} TFLOP/s by a matrix product, {:.0f} GB/s by a copy\n\n",
              peaks.flops / 1e12, peaks.bytes / 1e9);
-  print(time_step(options, plan, *device), peaks);
+  print(time_step(plan, *device), peaks);
 }
 
 }  // namespace

@@ -22,11 +22,11 @@ double moved_bytes(const runtime::Launch& launch, bool is_update) {
 
 }  // namespace
 
-std::vector<KernelTime> time_step(const runtime::Options& options, const runtime::Plan& plan,
-                                  Device& device) {
-  StepState state{.loss_scale = 1.0F / static_cast<float>(plan.key().batch),
-                  .valid_samples = static_cast<std::int32_t>(plan.key().batch)};
-  model::set_step(options.optimizer, 1, state);
+std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
+  const StepState state{.step = 1,
+                        .learning_rate = static_cast<float>(plan.request.optimizer.learning_rate),
+                        .loss_scale = 1.0F / static_cast<float>(plan.key().batch),
+                        .valid_samples = static_cast<std::int32_t>(plan.key().batch)};
   std::vector<KernelTime> times;
   for (const runtime::Step& step : plan.steps) {
     const bool is_update = step.kind == runtime::Step::Kind::update;

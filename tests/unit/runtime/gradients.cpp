@@ -72,7 +72,7 @@ class Step {
     } else {
       for (std::int64_t i = 0; i < batch; ++i) static_cast<std::int64_t*>(memory_->target(0))[i] = i % 4;
     }
-    memory_->host_input(0).state = {.step = 1, .loss_scale = 1.0F / batch, .valid_samples = batch};
+    memory_->host_input(0).state = {.loss_scale = 1.0F / batch, .valid_samples = batch};
   }
 
   double loss() {
