@@ -15,10 +15,11 @@ kernels::TensorDesc described(const model::ValueType& type) {
   return {.dtype = type.dtype, .shape = type.shape, .layout = {}};
 }
 
-/// Names the places of a graph's values.
-class Places {
+/// Names where a graph's values lie.
+class OperandNames {
  public:
-  Places(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations, bool training)
+  OperandNames(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
+               bool training)
       : graph_(graph), activations_(activations), training_(training), first_(graph.value_count()) {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
@@ -60,12 +61,12 @@ class Places {
   std::vector<std::int64_t> first_;  ///< of parameters and gradients in their arenas, by value
 };
 
-Launch node_launch(const model::Graph& graph, const model::Node& node, const Places& places,
+Launch node_launch(const model::Graph& graph, const model::Node& node, const OperandNames& names,
                    const kernels::Device& device) {
   Launch launch{.kernel = nullptr, .io = graph.io(node), .operands = {}};
   launch.kernel = node.op->prepare(device, launch.io);
   for (const auto* ids : {&node.inputs, &node.outputs}) {
-    for (const model::ValueId id : *ids) launch.operands.push_back(places.of(id));
+    for (const model::ValueId id : *ids) launch.operands.push_back(names.of(id));
   }
   return launch;
 }
@@ -99,17 +100,17 @@ Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimi
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const ActivationPlan& activations, const LaunchOptions& options,
                           const kernels::Device& device) {
-  const Places places(graph, arena, activations, options.training);
+  const OperandNames names(graph, arena, activations, options.training);
   Launches launches;
   launches.input = {.region = Region::step_input};
-  launches.control = places.control();
+  launches.control = names.control();
   const kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = false};
   launches.begin_step = {.kernel = kernels::prepare(device, begin, {}),
                          .io = {},
                          .operands = {launches.input, step_state, launches.control}};
   for (const model::Node& node : graph.nodes()) {
-    launches.nodes.push_back(node_launch(graph, node, places, device));
+    launches.nodes.push_back(node_launch(graph, node, names, device));
   }
   if (!options.training) return launches;
   if (options.clip_grad_norm > 0) launches.clip = clip_launch(arena, options.clip_grad_norm, device);

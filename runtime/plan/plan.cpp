@@ -1,6 +1,8 @@
 #include "runtime/plan/plan.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "kernels/step_state.h"
 #include "runtime/plan/differentiate.h"
@@ -80,6 +82,9 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions) {
+  if (request.key.role != MicroBatchRole::only) {
+    throw std::logic_error("make_plan: gradients of micro-batches are not accumulated");
+  }
   const bool training = request.key.mode == Mode::train;
   Plan plan;
   plan.request = request;

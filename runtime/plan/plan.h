@@ -24,7 +24,7 @@ namespace lockstep::runtime {
 enum class Mode : std::uint8_t { train, evaluate };
 
 /// Where a micro-batch stands in its step: `first` overwrites the gradients, `middle` adds to them, `last`
-/// adds and is followed by exchange and update; `only` is first and last. The others are not planned yet.
+/// adds and is followed by exchange and update; `only` is first and last.
 enum class MicroBatchRole : std::uint8_t { only, first, middle, last };
 
 /// What tells the plans of one run apart.
@@ -78,8 +78,8 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, schedule. Deterministic: equal
-/// arguments give equal plans on every rank.
+/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, launches, schedule.
+/// Deterministic: equal arguments give equal plans on every rank. The micro-batch role must be `only`.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions);
 

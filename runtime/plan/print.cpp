@@ -34,7 +34,7 @@ double flops_of(const model::Graph& graph, const model::Node& node) {
   return node.op->flops(graph.types(node.inputs), graph.types(node.outputs));
 }
 
-std::string_view place_of(const Step& step) {
+std::string_view stream_label(const Step& step) {
   if (step.stream == StreamName::compute) return "compute";
   return step.queued ? "exchange q" : "exchange";
 }
@@ -49,7 +49,7 @@ std::string step_line(const Plan& plan, std::size_t at) {
   const Step& step = plan.steps[at];
   const bool is_node = step.kind == Step::Kind::launch;
   return fmt::format(
-      "{:4}  {:<10} {}", at, place_of(step),
+      "{:4}  {:<10} {}", at, stream_label(step),
       is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
 }
 
