@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/arena.h"
 #include "comm/watch/status.h"
 #include "comm/world.h"
 #include "kernels/base/deadline.h"
@@ -19,7 +20,7 @@
 
 namespace lockstep::comm {
 
-/// How one all-reduce went, in nanoseconds.
+/// How one collective over arenas went, in nanoseconds.
 struct ExchangeTiming {
   std::int64_t skew_ns = 0;      ///< waiting for the last peer to arrive
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
@@ -51,19 +52,23 @@ class Communicator {
   virtual const World& world() const = 0;
   virtual std::string_view backend() const = 0;
 
-  /// The gradient arena, zeroed and 64-byte aligned: memory that all_reduce works on in place. Collective,
-  /// once; the same `bytes` on all ranks.
-  virtual std::span<std::byte> allocate_arena(std::size_t bytes) = 0;
+  /// Memory for the collectives below. Collective; the same type and number of elements on all ranks. The
+  /// memory goes with the arena. An arena that outlives its group may be destroyed, but not used.
+  virtual std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) = 0;
 
-  /// Sums `count` elements of the arena from byte `offset` (a multiple of 64) on over all ranks, in place, in
-  /// the stream's order. The same bits on every rank and in every run; on the host in one fixed binary tree
-  /// over the ranks. f32, f64, bf16 and f16; on the host halves are added in f32 and rounded once. May return
-  /// before it is done, with a timing of zeros: see `wait`.
-  virtual ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  /// Sums each range over all ranks, in place, in the stream's order, all of them in one exchange: a small
+  /// range of another type costs no latency of its own. Ranges do not overlap. The same bits on every rank
+  /// and in every run; on the host in one fixed binary tree over the ranks, so also for every placement and
+  /// however elements are grouped in ranges. f32, f64, bf16 and f16; on the host bf16 and f16 are added in
+  /// f32 and rounded once. May return before it is done, with a timing of zeros: see `wait`.
+  virtual ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
+  ExchangeTiming all_reduce(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) {
+    return all_reduce(std::span(&range, 1), label, stream);
+  }
 
-  /// Whether all_reduce only puts its work on the stream, and the sum is there when the stream has come so
-  /// far.
+  /// Whether collectives over arenas only put their work on the stream, and the result is there when the
+  /// stream has come so far.
   virtual bool on_streams() const { return false; }
   /// Until `event` is reached; with its deadline and errors a collective, since sums may lie before it: a
   /// GPU's never end when a peer is lost.
@@ -99,11 +104,11 @@ struct CommOptions {
   bool gpu_sharing = false;  ///< several ranks may compute on one GPU
 };
 
-/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened. The arena is in
+/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened. Arenas are in
 /// host memory.
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
 
-/// The same for ranks that compute on `device`, which outlives the group: the arena is in its memory. On GPUs
+/// The same for ranks that compute on `device`, which outlives the group: arenas are in its memory. On GPUs
 /// `auto` takes nccl when each rank has one of its own and NCCL is there, else host; the ranks agree.
 /// UsageError when ranks share a GPU without `gpu_sharing`, DeviceError when some have none.
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,

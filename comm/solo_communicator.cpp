@@ -1,10 +1,8 @@
 #include "comm/solo_communicator.h"
 
 #include <atomic>
-#include <cstring>
-#include <new>
-#include <utility>
 
+#include "comm/heap_arena.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -17,13 +15,13 @@ class SoloCommunicator final : public Communicator {
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "solo"; }
 
-  std::span<std::byte> allocate_arena(std::size_t bytes) override {
-    arena_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
-    std::memset(arena_.get(), 0, bytes);
-    return {arena_.get(), bytes};
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override {
+    return std::make_unique<HeapArena>(this, ++arenas_, dtype, elements,
+                                       HeapArena::allocate(dtype, elements));
   }
 
-  ExchangeTiming all_reduce(std::size_t, std::size_t, DType, ExchangeLabel, kernels::Stream&) override {
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel, kernels::Stream&) override {
+    check_summable_ranges(ranges, this, "all_reduce");
     throw_if_aborted();
     return {};
   }
@@ -37,17 +35,12 @@ class SoloCommunicator final : public Communicator {
   void abort(std::string_view) noexcept override { aborted_ = true; }
 
  private:
-  static constexpr std::align_val_t alignment{64};
-  struct Free {
-    void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
-  };
-
   void throw_if_aborted() const {
     if (aborted_) throw CommError("the run was aborted");
   }
 
   World world_;
-  std::unique_ptr<std::byte, Free> arena_;
+  std::uint32_t arenas_ = 0;
   std::atomic<bool> aborted_ = false;
 };
 

@@ -174,10 +174,10 @@ void Loader::Impl::fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& sl
                   slot.input.subspan(row * input_bytes, input_bytes),
                   slot.target.subspan(row * target_bytes, target_bytes));
   }
-  slot.batch.epoch = order.epoch;
-  slot.batch.index = claim.batch;
-  slot.batch.samples = rows;
-  slot.batch.last_of_epoch = claim.batch + 1 == order.batches;
+  slot.batch.info = {.epoch = order.epoch,
+                     .index = claim.batch,
+                     .samples = rows,
+                     .last_of_epoch = claim.batch + 1 == order.batches};
   slot.batch.input = slot.input.first(static_cast<std::size_t>(rows) * input_bytes);
   slot.batch.target = slot.target.first(static_cast<std::size_t>(rows) * target_bytes);
 }

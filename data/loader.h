@@ -5,25 +5,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/dataset.h"
 #include "kernels/base/deadline.h"
 #include "kernels/device.h"
 
 namespace lockstep::data {
-
-/// A batch in a slot of the loader's ring; valid until released.
-struct Batch {
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;    ///< of the batch in its epoch
-  std::int64_t samples = 0;  ///< rows filled; the rest of the slot is stale
-  bool last_of_epoch = false;
-  std::span<const std::byte> input;  ///< `samples` rows
-  std::span<const std::byte> target;
-  std::size_t slot = 0;
-};
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;

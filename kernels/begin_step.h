@@ -5,16 +5,28 @@
 
 namespace lockstep::kernels {
 
-/// The first kernel of a training step: StepInput to StepState and ControlBlock, which holds the sums of the
-/// step before until then.
+/// The first kernel of a step: StepInput to StepState and ControlBlock, which until then hold what the step
+/// before left in them.
+///
+/// StepState::step counts the updates that were applied, with this step's: one that was skipped does not
+/// count, and in evaluation (`updates` is false) there is none. Adam's bias corrections are made of it in
+/// double, as PyTorch's are.
 struct BeginStep {
   static constexpr std::string_view name = "begin_step";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { input };
   enum Out : std::size_t { state, control };
 
+  double beta1 = 0;  ///< Adam's; 0: no correction
+  double beta2 = 0;
+  std::int64_t updates = 1;
+
   template <class Visit>
-  void fields(Visit&&) const {}
+  void fields(Visit&& visit) const {
+    visit("beta1", beta1);
+    visit("beta2", beta2);
+    visit("updates", updates);
+  }
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, 1, 1);

@@ -9,15 +9,18 @@ namespace lockstep::kernels {
 /// What changes from step to step. It lives in device memory and kernels read it there, so that a bound
 /// kernel (on a GPU: a captured graph) never goes stale.
 struct alignas(64) StepState {
-  std::int64_t step = 0;  ///< optimizer steps including this one: 1 in the first
+  std::int64_t step = 0;  ///< updates that were applied, and this one: 1 in the first; set by BeginStep
   float learning_rate = 0;
   float loss_scale = 1;        ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
-  float bias_correction1 = 1;  ///< Adam: 1 - beta1^step
+  float bias_correction1 = 1;  ///< Adam: 1 - beta1^step; set by BeginStep, as is the next
   float bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
   float gradient_scale = 1;         ///< the update multiplies gradients by it: GradientNorm clips so
   std::int32_t valid_samples = 0;   ///< rows of the batch that are no padding (they come first)
   std::uint32_t skip_update = 0;    ///< not 0: the optimizer leaves everything as it is
   std::uint64_t seed = 0;
+
+  /// Behind the step.
+  std::int64_t applied_updates() const { return step - (skip_update != 0 ? 1 : 0); }
 };
 
 /// Summed over all ranks with the last bucket: how the ranks learn the same things in the same step.
@@ -31,12 +34,15 @@ struct alignas(64) ControlBlock {
   float stop_requests = 0;  ///< ranks that were asked to stop
   float gradient_norm = 0;  ///< of the summed gradients before clipping; no sum, the same on all ranks
   float reserved[9] = {};
-};
-static_assert(sizeof(ControlBlock) == 64);
 
-/// What the host says of a step before it runs. A loss scale of 0 stands for what the ranks summed in the
-/// step before: 1 / ControlBlock::next_targets. So a step can be launched before the host knows the last
-/// one's end.
+  static constexpr DType dtype = DType::f32;
+  static constexpr std::int64_t elements = 16;
+};
+static_assert(sizeof(ControlBlock) == ControlBlock::elements * sizeof(float));
+
+/// What the host says of a step before it runs. The step's number and what follows from it are counted on the
+/// device; a loss scale of 0 stands for what the ranks summed in the step before: 1 /
+/// ControlBlock::next_targets. So a step can be launched before the host knows the last one's end.
 struct StepInput {
   StepState state;
   ControlBlock control;

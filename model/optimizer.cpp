@@ -1,7 +1,5 @@
 #include "model/optimizer.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "kernels/dispatch.h"
@@ -25,12 +23,15 @@ std::string describe(const OptimizerOptions& o) {
                      o.epsilon, o.weight_decay);
 }
 
-kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& o,
-                                  std::int64_t elements) {
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {elements}, .layout = {}};
   const kernels::TensorType state = kernels::step_state_type();
-  kernels::KernelIo io{.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
-                       .outputs = std::vector(1 + state_names(o).size(), slice)};
+  return {.inputs = {slice, {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
+          .outputs = std::vector(1 + state_names(options).size(), slice)};
+}
+
+kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& o,
+                                 const kernels::KernelIo& io) {
   if (o.kind == OptimizerKind::sgd) {
     return kernels::kernel_for(device,
                                kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),
@@ -48,12 +49,9 @@ kernels::KernelPtr prepare_update(const kernels::Device& device, const Optimizer
                              io);
 }
 
-void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state) {
-  const auto t = static_cast<double>(step);
-  state.step = step;
-  state.learning_rate = static_cast<float>(options.learning_rate);
-  state.bias_correction1 = static_cast<float>(1 - std::pow(options.beta1, t));
-  state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(options.beta2, t)));
+kernels::BeginStep begin_step(const OptimizerOptions& o) {
+  if (o.kind == OptimizerKind::sgd) return {};
+  return {.beta1 = o.beta1, .beta2 = o.beta2};
 }
 
 }  // namespace lockstep::model

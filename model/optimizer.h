@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "kernels/begin_step.h"
 #include "kernels/device.h"
 #include "kernels/kernel.h"
-#include "kernels/step_state.h"
 
 namespace lockstep::model {
 
@@ -30,11 +31,14 @@ std::vector<std::string> state_names(const OptimizerOptions& options);
 /// "adam lr=0.001 ...": part of what all ranks must agree on.
 std::string describe(const OptimizerOptions& options);
 
-/// The update of `elements` consecutive parameters. inputs gradient, step state; outputs parameter, states.
-kernels::KernelPtr prepare_update(const kernels::Device& device, const OptimizerOptions& options,
-                                  std::int64_t elements);
+/// What the update of `elements` consecutive parameters works on: inputs gradient, step state; outputs
+/// parameter, states.
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements);
 
-/// Sets what the update reads: step, learning rate, bias corrections.
-void set_step(const OptimizerOptions& options, std::int64_t step, kernels::StepState& state);
+kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,
+                                 const kernels::KernelIo& io);
+
+/// What begins a step that ends with these updates.
+kernels::BeginStep begin_step(const OptimizerOptions& options);
 
 }  // namespace lockstep::model

@@ -37,11 +37,7 @@ DeviceBatch BatchFeed::copy(std::size_t slot, kernels::Event& last_use, kernels:
   stream_->record(*copied_);
   stream.wait(*copied_);
   copying_ = batch;
-  return {.slot = slot,
-          .samples = batch.samples,
-          .epoch = batch.epoch,
-          .index = batch.index,
-          .last_of_epoch = batch.last_of_epoch};
+  return {.info = batch.info, .slot = slot};
 }
 
 /// A copy waits for no step that has not been waited for: it is done, or soon will be.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "data/batch.h"
 #include "data/loader.h"
 #include "kernels/device.h"
 #include "runtime/memory.h"
@@ -12,11 +13,8 @@ namespace lockstep::runtime {
 
 /// A batch in a device slot.
 struct DeviceBatch {
+  data::BatchInfo info;
   std::size_t slot = 0;
-  std::int64_t samples = 0;
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;  ///< in its epoch
-  bool last_of_epoch = false;
 };
 
 /// Moves batches from the loader's ring into the device slots on a stream of its own, and measures the wait
@@ -30,7 +28,7 @@ class BatchFeed {
   /// Waits until the loader has the next batch; false at the end.
   bool fetch();
   /// Of the fetched batch.
-  std::int64_t samples() const { return fetched_->samples; }
+  std::int64_t samples() const { return fetched_->info.samples; }
   /// Starts to copy the fetched batch into `slot`, behind `last_use` of that slot; what `stream` gets from
   /// now on comes after the copy.
   DeviceBatch copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream);

@@ -9,7 +9,7 @@
 namespace lockstep::runtime {
 
 Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-                    Executor& executor, std::size_t plan, std::size_t slot, const data::DatasetPtr& dataset,
+                    Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
                     const EvaluationOptions& options) {
   const comm::World& world = communicator.world();
   const data::ExactSampler sampler{.samples = dataset->size(), .replicas = world.size, .rank = world.rank};
@@ -27,13 +27,10 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
   double targets = 0;
   while (feed.fetch()) {
     const DeviceBatch batch = feed.copy(slot, *last_use, stream);
-    const kernels::StepState state{.valid_samples = static_cast<std::int32_t>(batch.samples)};
-    kernels::ControlBlock control;
-    device.copy_to_device(memory.step_state(), &state, sizeof(state), stream);
-    device.copy_to_device(memory.evaluation_control(), &control, sizeof(control), stream);
+    const auto rows = static_cast<std::int32_t>(batch.info.samples);
+    memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
     executor.run(plan, slot);
-    device.copy_to_host(&control, memory.evaluation_control(), sizeof(control), stream);
-    stream.synchronize();
+    const kernels::ControlBlock& control = memory.host_control(slot);
     loss += control.loss;
     correct += control.correct;
     targets += control.targets;

@@ -14,10 +14,10 @@ struct EvaluationOptions {
   Seconds timeout{600};
 };
 
-/// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Uses the plan
-/// `plan` of the executor and batch slot `slot`.
+/// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs
+/// `plan` on batch slot `slot`.
 Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-                    Executor& executor, std::size_t plan, std::size_t slot, const data::DatasetPtr& dataset,
+                    Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
                     const EvaluationOptions& options);
 
 }  // namespace lockstep::runtime

@@ -1,13 +1,14 @@
 #include "runtime/exchange_queue.h"
 
+#include <bit>
 #include <utility>
 
 #include "runtime/short_turns.h"
 
 namespace lockstep::runtime {
 
-ExchangeQueue::ExchangeQueue(std::function<void(std::size_t)> exchange)
-    : exchange_(std::move(exchange)), thread_([this] { run(); }) {}
+ExchangeQueue::ExchangeQueue(std::size_t capacity, std::function<void(std::size_t)> exchange)
+    : exchange_(std::move(exchange)), ring_(std::bit_ceil(capacity)), thread_([this] { run(); }) {}
 
 ExchangeQueue::~ExchangeQueue() {
   stopping_ = true;
@@ -16,8 +17,13 @@ ExchangeQueue::~ExchangeQueue() {
   thread_.join();
 }
 
-void ExchangeQueue::post(std::size_t bucket) {
-  ring_[posted_.load(std::memory_order_relaxed) % capacity] = bucket;
+void ExchangeQueue::post(std::size_t what) {
+  const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
+  for (std::uint32_t done = done_.load(std::memory_order_acquire); posted - done >= ring_.size();
+       done = done_.load(std::memory_order_acquire)) {
+    done_.wait(done, std::memory_order_acquire);
+  }
+  ring_[posted % ring_.size()] = what;
   posted_.fetch_add(1, std::memory_order_release);
   posted_.notify_one();
 }
@@ -37,7 +43,7 @@ void ExchangeQueue::run() {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;
     try {
-      if (failure_ == nullptr) exchange_(ring_[next % capacity]);
+      if (failure_ == nullptr) exchange_(ring_[next % ring_.size()]);
     } catch (...) {
       failure_ = std::current_exception();
     }

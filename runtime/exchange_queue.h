@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <vector>
 
 namespace lockstep::runtime {
 
@@ -12,23 +13,23 @@ namespace lockstep::runtime {
 /// posted, while the caller computes. Posting and waiting allocate nothing.
 class ExchangeQueue {
  public:
-  /// `exchange(bucket)` runs on the queue's thread.
-  explicit ExchangeQueue(std::function<void(std::size_t bucket)> exchange);
+  /// `exchange(what)` runs on the queue's thread for each `what` that was posted; `capacity` of them may
+  /// wait.
+  ExchangeQueue(std::size_t capacity, std::function<void(std::size_t what)> exchange);
   ~ExchangeQueue();
   ExchangeQueue(const ExchangeQueue&) = delete;
   ExchangeQueue& operator=(const ExchangeQueue&) = delete;
 
-  void post(std::size_t bucket);
+  /// Waits for room where there is none.
+  void post(std::size_t what);
   /// Until everything posted is done; rethrows what an exchange threw.
   void wait_all();
 
  private:
-  static constexpr std::size_t capacity = 1024;
-
   void run();
 
   std::function<void(std::size_t)> exchange_;
-  std::size_t ring_[capacity] = {};
+  std::vector<std::size_t> ring_;  ///< a power of two, so that the counters may overflow
   std::atomic<std::uint32_t> posted_{0};
   std::atomic<std::uint32_t> done_{0};
   std::atomic<bool> stopping_{false};

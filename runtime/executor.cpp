@@ -1,11 +1,9 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
 
 #include "kernels/base/deadline.h"
+#include "runtime/plan/print.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -14,233 +12,185 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-std::string label_of(const Plan& plan, const Step& step) {
-  const auto bucket = [&] {
-    return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
-  };
-  switch (step.kind) {
-    case Step::Kind::launch: {
-      const model::Node& node = plan.graph.nodes()[step.index];
-      return node.layer.empty() ? std::string(node.op->name())
-                                : fmt::format("{} {}", node.layer, node.op->name());
-    }
-    case Step::Kind::exchange:
-    case Step::Kind::exchange_now:
-      return "exchange of " + bucket();
-    case Step::Kind::clip:
-      return "clipping of gradients";
-    case Step::Kind::update:
-      return "update of " + bucket();
-  }
-  return {};
-}
-
-bool has(const std::vector<Step>& steps, Step::Kind kind) {
-  return std::ranges::find(steps, kind, &Step::kind) != steps.end();
-}
-
-std::vector<std::vector<std::string>> labels_of(std::span<const Plan> plans) {
-  std::vector<std::vector<std::string>> labels;
-  for (const Plan& plan : plans) {
-    labels.emplace_back();
-    for (const Step& step : plan.steps) labels.back().push_back(label_of(plan, step));
-  }
-  return labels;
-}
-
 }  // namespace
 
-Executor::Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-                   std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
+Executor::Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory)
     : device_(device),
       communicator_(communicator),
-      arena_(plans.front().arena),
-      stream_(device.make_stream()),
-      exchange_stream_(device.make_stream(kernels::StreamPriority::high)),
-      backward_done_(device.make_event()),
-      step_exchanged_(device.make_event()),
-      run_done_(device.make_event()),
-      whereabouts_(std::make_shared<Whereabouts>(labels_of(plans))) {
-  for (std::size_t i = 0; i < arena_.buckets.size(); ++i) {
-    events_.push_back({.gradients_ready = device.make_event(),
-                       .summed = device.make_event(),
-                       .parameters_free = device.make_event()});
+      memory_(memory),
+      streams_{device.make_stream(), device.make_stream(kernels::StreamPriority::high)},
+      run_done_(device.make_event()) {}
+
+Executor::BoundPlan& Executor::bound(const Plan& plan) {
+  for (const auto& other : plans_) {
+    if (other->key == plan.key()) return *other;
   }
-  bool overlaps = false;
-  for (const Plan& plan : plans) {
-    BoundPlan& bound = plans_.emplace_back(BoundPlan{.steps = plan.steps, .slots = {}});
-    bound.exchanges = has(plan.steps, Step::Kind::exchange) || has(plan.steps, Step::Kind::exchange_now);
-    bound.uses_exchange_stream = bound.exchanges && communicator.on_streams();
-    for (std::size_t slot = 0; slot < batch_slot_count; ++slot) {
-      bound.slots.push_back({.nodes = bind_nodes(plan, memory, slot)});
-    }
-    overlaps |= has(plan.steps, Step::Kind::exchange);
+  bind(plan, *plans_.emplace_back(std::make_unique<BoundPlan>()));
+  return *plans_.back();
+}
+
+void Executor::bind(const Plan& plan, BoundPlan& into) {
+  into.key = plan.key();
+  for (std::size_t at = exchanges_.size(); at < plan.arena.buckets.size(); ++at) {
+    const Bucket& bucket = plan.arena.buckets[at];
+    exchanges_.push_back({.ranges = memory_.exchanged(bucket), .first_parameter = bucket.first_parameter});
   }
-  bind_updates(device, memory, optimizer);
-  if (const auto& norm = plans.front().gradient_norm) {
-    const std::array<void*, 3> args{memory.gradients(), memory.step_state(), memory.training_control()};
-    gradient_norm_ = norm->bind(args, memory.workspace());
-  }
-  if (overlaps && !communicator_.on_streams()) {
-    queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket, true); });
+  while (events_.size() < plan.events.size()) events_.push_back(device_.make_event());
+  for (std::size_t slot = 0; slot < batch_slot_count; ++slot) into.slots[slot] = bind_slot(plan, slot);
+  std::vector<std::string> labels;
+  for (const Step& step : plan.steps) labels.push_back(label_of(plan, step));
+  into.labels = whereabouts_->add_plan(std::move(labels));
+  if (queue_ == nullptr && !into.slots.front().queued.empty()) {
+    queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size(),
+                                             [this](std::size_t first) { walk_queued(first); });
   }
 }
 
-Executor::BoundNodes Executor::bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const {
-  BoundNodes bound;
-  for (std::size_t at = 0; at < plan.graph.nodes().size(); ++at) {
-    const model::Node& node = plan.graph.nodes()[at];
-    std::vector<void*> args;
-    for (const auto* ids : {&node.inputs, &node.outputs}) {
-      for (const model::ValueId id : *ids) args.push_back(memory.address(plan, id, slot));
+/// Queued steps in a row are handed over at once.
+Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
+  BoundSlot bound;
+  bool is_handing_over = false;
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    const Step& step = plan.steps[at];
+    BoundStep next = bind_step(plan, step, slot);
+    next.label = static_cast<std::uint32_t>(at);
+    if (const Launch* const launch = plan.launch_of(step)) {
+      if (launch->kernel == nullptr) continue;
+      std::vector<void*> args;
+      for (const Operand& operand : launch->operands) args.push_back(memory_.address(operand, slot));
+      bound.kernels.push_back(launch->kernel->bind(args, memory_.workspace() + launch->workspace));
+      next.kernel = bound.kernels.back().get();
     }
-    const auto& kernel = plan.kernels[at];
-    bound.push_back(kernel == nullptr ? nullptr : kernel->bind(args, memory.workspace()));
+    if (is_handing_over && !step.queued) bound.queued.push_back({.action = Action::join});
+    if (!is_handing_over && step.queued) {
+      bound.steps.push_back({.action = Action::hand_over, .label = next.label, .index = bound.queued.size()});
+    }
+    (step.queued ? bound.queued : bound.steps).push_back(next);
+    is_handing_over = step.queued;
   }
   return bound;
 }
 
-void Executor::bind_updates(kernels::Device& device, ReplicaMemory& memory,
-                            const model::OptimizerOptions& optimizer) {
-  const std::size_t states = model::state_names(optimizer).size();
-  for (const Bucket& bucket : arena_.buckets) {
-    const std::size_t end = std::min(bucket.offset + bucket.bytes, arena_.parameter_bytes);
-    const auto elements = static_cast<std::int64_t>((end - bucket.offset) / sizeof(float));
-    std::vector<void*> args{memory.gradients() + bucket.offset, memory.step_state(),
-                            memory.parameters() + bucket.offset};
-    for (std::size_t i = 0; i < states; ++i) args.push_back(memory.optimizer_state(i) + bucket.offset);
-    update_kernels_.push_back(model::prepare_update(device, optimizer, elements));
-    updates_.push_back(update_kernels_.back()->bind(args, memory.workspace()));
+Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
+  BoundStep bound{.stream = streams_[static_cast<std::size_t>(step.stream)].get(), .index = step.index};
+  switch (step.kind) {
+    case Step::Kind::begin_step:
+    case Step::Kind::launch:
+    case Step::Kind::clip:
+    case Step::Kind::update:
+      bound.action = Action::launch;
+      break;
+    case Step::Kind::record:
+    case Step::Kind::wait:
+      bound.action = step.kind == Step::Kind::record ? Action::record : Action::wait;
+      bound.event = events_[step.index].get();
+      break;
+    case Step::Kind::all_reduce:
+    case Step::Kind::all_reduce_inline:
+      bound.action = Action::all_reduce;
+      bound.behind_compute = step.queued;
+      bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
+      break;
+    case Step::Kind::join:
+      bound.action = Action::join;
+      bound.is_timed = true;
+      break;
+    case Step::Kind::copy_in:
+      bound.action = Action::copy_to_device;
+      bound.from = &memory_.host_input(slot);
+      bound.to = memory_.address(plan.launches.input, slot);
+      bound.index = sizeof(kernels::StepInput);
+      break;
+    case Step::Kind::copy_back:
+      bound.action = Action::copy_to_host;
+      bound.from = memory_.address(plan.launches.control, slot);
+      bound.to = &memory_.host_control(slot);
+      bound.index = sizeof(kernels::ControlBlock);
+      break;
   }
+  return bound;
 }
 
-StepTiming Executor::launch(std::size_t plan, std::size_t slot) {
+StepTiming Executor::launch(const Plan& plan, std::size_t slot) {
+  BoundPlan& on_memory = bound(plan);
   const auto start = Clock::now();
   timing_ = {};
-  replay_or_walk(plan, slot);
+  replay_or_walk(on_memory, on_memory.slots[slot]);
   timing_.launch_ns = nanoseconds_since(start);
   return timing_;
 }
 
-StepTiming Executor::run(std::size_t plan, std::size_t slot) {
+StepTiming Executor::run(const Plan& plan, std::size_t slot) {
   const auto start = Clock::now();
   StepTiming timing = launch(plan, slot);
-  stream_->record(*run_done_);
+  stream().record(*run_done_);
   communicator_.wait(*run_done_);
   timing.total_ns = nanoseconds_since(start);
   return timing;
 }
 
-void Executor::replay_or_walk(std::size_t plan, std::size_t slot) {
-  BoundSlot& bound = plans_[plan].slots[slot];
-  if (uses_graphs_ && bound.has_run && bound.graph == nullptr) {
-    bound.graph = device_.capture(*stream_, [&] { walk(plan, bound.nodes); });
+void Executor::replay_or_walk(BoundPlan& plan, BoundSlot& slot) {
+  if (uses_graphs_ && slot.has_run && slot.graph == nullptr) {
+    slot.graph = device_.capture(stream(), [&] { walk(plan, slot); });
   }
-  if (bound.graph != nullptr) {
-    bound.graph->launch(*stream_);
+  if (slot.graph != nullptr) {
+    slot.graph->launch(stream());
   } else {
-    walk(plan, bound.nodes);
+    walk(plan, slot);
   }
-  bound.has_run = true;
+  slot.has_run = true;
 }
 
-void Executor::walk(std::size_t plan, const BoundNodes& nodes) {
-  const std::vector<Step>& steps = plans_[plan].steps;
-  for (std::size_t at = 0; at < steps.size(); ++at) {
-    const Step& step = steps[at];
-    whereabouts_->run(plan, at);
-    switch (step.kind) {
-      case Step::Kind::launch:
-        if (nodes[step.index] != nullptr) nodes[step.index]->launch(*stream_);
-        break;
-      case Step::Kind::exchange:
-        start_exchange(step.index);
-        break;
-      case Step::Kind::exchange_now:
-        exchange_on_this_thread(step.index);
-        break;
-      case Step::Kind::clip:
-        clip(plans_[plan]);
-        break;
-      case Step::Kind::update:
-        update(plans_[plan], step.index);
-        break;
+void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
+  walking_ = &slot;
+  for (const BoundStep& step : slot.steps) {
+    whereabouts_->run(plan.labels, step.label);
+    if (!step.is_timed) {
+      run(step);
+      continue;
     }
-  }
-  if (plans_[plan].uses_exchange_stream) {
-    exchange_stream_->record(*step_exchanged_);
-    stream_->wait(*step_exchanged_);
-  }
-}
-
-void Executor::start_exchange(std::size_t bucket) {
-  stream_->record(*events_[bucket].gradients_ready);
-  if (queue_ != nullptr) {
-    queue_->post(bucket);
-  } else {
-    exchange(bucket, false);
+    const auto start = Clock::now();
+    run(step);
+    timing_.exposed_ns += nanoseconds_since(start);
   }
 }
 
-/// It writes StepState and the workspace, which backward uses, too.
-void Executor::clip(const BoundPlan& plan) {
-  if (plan.uses_exchange_stream) {
-    stream_->record(*backward_done_);
-    exchange_stream_->wait(*backward_done_);
-    gradient_norm_->launch(*exchange_stream_);
-    return;
-  }
-  if (plan.exchanges) {
-    wait_for_exchanges();
-    for (const BucketEvents& events : events_) stream_->wait(*events.summed);
-  }
-  gradient_norm_->launch(*stream_);
+/// On the queue's thread.
+void Executor::walk_queued(std::size_t first) {
+  const std::vector<BoundStep>& steps = walking_->queued;
+  for (std::size_t at = first; steps[at].action != Action::join; ++at) run(steps[at]);
 }
 
-void Executor::update(const BoundPlan& plan, std::size_t bucket) {
-  const BucketEvents& events = events_[bucket];
-  if (plan.uses_exchange_stream) {
-    stream_->record(*events.parameters_free);
-    exchange_stream_->wait(*events.parameters_free);
-    updates_[bucket]->launch(*exchange_stream_);
-    return;
+void Executor::run(const BoundStep& step) {
+  switch (step.action) {
+    case Action::launch:
+      return step.kernel->launch(*step.stream);
+    case Action::record:
+      return step.stream->record(*step.event);
+    case Action::wait:
+      return step.stream->wait(*step.event);
+    case Action::all_reduce:
+      return all_reduce(step);
+    case Action::hand_over:
+      return queue_->post(step.index);
+    case Action::join:
+      return queue_->wait_all();
+    case Action::copy_to_device:
+      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
+    case Action::copy_to_host:
+      return device_.copy_to_host(step.to, step.from, step.index, *step.stream);
   }
-  if (plan.exchanges) {
-    if (bucket == 0) wait_for_exchanges();
-    stream_->wait(*events.summed);
-  }
-  updates_[bucket]->launch(*stream_);
 }
 
-void Executor::exchange(std::size_t index, bool behind_compute) {
-  const Bucket& bucket = arena_.buckets[index];
-  const BucketEvents& events = events_[index];
-  exchange_stream_->wait(*events.gradients_ready);
-  const comm::ExchangeTiming timing =
-      communicator_.all_reduce(bucket.offset, bucket.bytes / sizeof(float), DType::f32,
-                               {.bucket = static_cast<int>(index),
-                                .first_parameter = bucket.first_parameter,
-                                .behind_compute = behind_compute},
-                               *exchange_stream_);
-  if (!communicator_.on_streams()) exchange_stream_->record(*events.summed);
+void Executor::all_reduce(const BoundStep& step) {
+  const Exchange& exchange = exchanges_[step.index];
+  const comm::ExchangeTiming timing = communicator_.all_reduce(exchange.ranges,
+                                                               {.bucket = static_cast<int>(step.index),
+                                                                .first_parameter = exchange.first_parameter,
+                                                                .behind_compute = step.behind_compute},
+                                                               *step.stream);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
-}
-
-/// In order behind what the queue still does: a communicator serves one thread at a time.
-void Executor::exchange_on_this_thread(std::size_t bucket) {
-  const auto start = Clock::now();
-  if (queue_ != nullptr) queue_->wait_all();
-  stream_->record(*events_[bucket].gradients_ready);
-  exchange(bucket, false);
-  timing_.exposed_ns += nanoseconds_since(start);
-}
-
-void Executor::wait_for_exchanges() {
-  if (queue_ == nullptr) return;
-  const auto start = Clock::now();
-  queue_->wait_all();
-  timing_.exposed_ns += nanoseconds_since(start);
 }
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,78 +22,95 @@ struct StepTiming {
   std::int64_t skew_ns = 0;      ///< of it, waiting for the last peer
 };
 
-/// Walks plans. Every plan is bound once per batch slot, so that a step does no look-up and no allocation.
+/// Binds plans to a replica's memory, a plan at its first use, and walks them. It decides nothing: what is
+/// done, in which order and on which stream is in the plan. A bound plan does no look-up and no allocation.
 class Executor {
  public:
-  Executor(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-           std::span<const Plan> plans, const model::OptimizerOptions& optimizer);
+  Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory);
 
-  /// What a plan reads is set, and what it wrote is read, in the order of this stream.
-  kernels::Stream& stream() { return *stream_; }
+  /// The compute stream: what a plan reads is set in its order.
+  kernels::Stream& stream() { return *streams_.front(); }
 
   /// From now on a plan is captured the second time it runs on a slot, and replayed after that: the first
   /// loads what a capture may not load.
   void use_graphs() { uses_graphs_ = true; }
 
-  /// Launches plan `plan` on the batch in `slot`. What sets step state and control block has been launched on
-  /// `stream()`. On a CPU it is over when this returns.
-  StepTiming launch(std::size_t plan, std::size_t slot);
+  /// Launches `plan` on the batch in `slot`, with what `ReplicaMemory::host_input` says of it. On a CPU it is
+  /// over when this returns.
+  StepTiming launch(const Plan& plan, std::size_t slot);
 
   /// The same, to its end.
-  StepTiming run(std::size_t plan, std::size_t slot);
+  StepTiming run(const Plan& plan, std::size_t slot);
 
   /// For the watchdog, which may outlive this.
   const std::shared_ptr<Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:
-  using BoundNodes = std::vector<std::unique_ptr<kernels::BoundKernel>>;
+  enum class Action : std::uint8_t {
+    launch,
+    record,
+    wait,
+    all_reduce,
+    hand_over,
+    join,
+    copy_to_device,
+    copy_to_host
+  };
+  struct BoundStep {
+    Action action = Action::launch;
+    bool behind_compute = false;
+    bool is_timed = false;  ///< compute stands still meanwhile
+    std::uint32_t label = 0;
+    kernels::Stream* stream = nullptr;
+    kernels::BoundKernel* kernel = nullptr;
+    kernels::Event* event = nullptr;
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::size_t index = 0;  ///< bucket, bytes of a copy, or where in `queued` what is handed over begins
+  };
 
-  /// A plan on one batch slot.
+  /// A plan on one batch slot: its steps, and the kernels that they launch.
   struct BoundSlot {
-    BoundNodes nodes;
+    std::vector<std::unique_ptr<kernels::BoundKernel>> kernels;
+    std::vector<BoundStep> steps;  ///< of the thread that walks
+    /// Of the exchange queue's thread; what is handed over at once ends with a `join`.
+    std::vector<BoundStep> queued;
     bool has_run = false;
     std::unique_ptr<kernels::LaunchGraph> graph;
   };
   struct BoundPlan {
-    std::vector<Step> steps;
-    bool exchanges = false;
-    bool uses_exchange_stream = false;
-    std::vector<BoundSlot> slots;
+    PlanKey key;
+    std::size_t labels = 0;  ///< of its steps, in `whereabouts_`
+    std::array<BoundSlot, batch_slot_count> slots;
   };
 
-  struct BucketEvents {
-    std::unique_ptr<kernels::Event> gradients_ready;
-    std::unique_ptr<kernels::Event> summed;
-    std::unique_ptr<kernels::Event> parameters_free;  ///< no kernel of the step reads them any more
+  struct Exchange {
+    std::vector<comm::ArenaRange> ranges;
+    std::string first_parameter;
   };
 
-  void bind_updates(kernels::Device& device, ReplicaMemory& memory, const model::OptimizerOptions& optimizer);
-  BoundNodes bind_nodes(const Plan& plan, ReplicaMemory& memory, std::size_t slot) const;
-  void replay_or_walk(std::size_t plan, std::size_t slot);
-  void walk(std::size_t plan, const BoundNodes& nodes);
-  void start_exchange(std::size_t bucket);
-  void exchange(std::size_t bucket, bool behind_compute);
-  void exchange_on_this_thread(std::size_t bucket);
-  void wait_for_exchanges();
-  void clip(const BoundPlan& plan);
-  void update(const BoundPlan& plan, std::size_t bucket);
+  BoundPlan& bound(const Plan& plan);
+  void bind(const Plan& plan, BoundPlan& into);
+  BoundSlot bind_slot(const Plan& plan, std::size_t slot);
+  BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
+  void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
+  void walk(const BoundPlan& plan, const BoundSlot& slot);
+  void walk_queued(std::size_t first);
+  void run(const BoundStep& step);
+  void all_reduce(const BoundStep& step);
 
   kernels::Device& device_;
   comm::Communicator& communicator_;
-  ArenaPlan arena_;
-  std::unique_ptr<kernels::Stream> stream_;
-  std::unique_ptr<kernels::Stream> exchange_stream_;
-  std::vector<BucketEvents> events_;
-  std::unique_ptr<kernels::Event> backward_done_;
-  std::unique_ptr<kernels::Event> step_exchanged_;
+  const ReplicaMemory& memory_;
+  std::array<std::unique_ptr<kernels::Stream>, 2> streams_;  ///< by StreamName
+  std::vector<std::unique_ptr<kernels::Event>> events_;      ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
-  std::vector<BoundPlan> plans_;
-  BoundNodes updates_;
-  std::unique_ptr<kernels::BoundKernel> gradient_norm_;  ///< null if gradients are not clipped
-  std::vector<kernels::KernelPtr> update_kernels_;
+  std::vector<Exchange> exchanges_;  ///< by bucket, of all plans
+  std::vector<std::unique_ptr<BoundPlan>> plans_;
+  const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;
   StepTiming timing_;
-  std::shared_ptr<Whereabouts> whereabouts_;
+  std::shared_ptr<Whereabouts> whereabouts_ = std::make_shared<Whereabouts>();
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
 };
 

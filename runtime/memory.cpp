@@ -13,18 +13,23 @@ constexpr std::size_t at_least_a_line(std::size_t bytes) {
 }  // namespace
 
 ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
-                             std::span<const Plan> plans, const model::OptimizerOptions& optimizer)
-    : parameter_bytes_(plans.front().arena.parameter_bytes),
-      control_offset_(plans.front().arena.control_offset),
-      gradients_(communicator.allocate_arena(plans.front().arena.gradient_bytes)),
+                             std::span<const Plan> plans)
+    : element_bytes_(size_of(plans.front().arena.dtype)),
+      parameter_bytes_(plans.front().arena.bytes()),
+      gradients_(communicator.allocate_arena(plans.front().arena.dtype, plans.front().arena.elements)),
+      control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
+      buffers_(device.allocate(at_least_a_line(plans.front().arena.buffer_bytes()))),
+      step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
-  for (const ArenaSlice& slice : plans.front().arena.slices) offsets_.emplace(slice.name, slice.offset);
-  for (std::size_t i = 0; i < model::state_names(optimizer).size(); ++i) {
+  for (const ArenaSlice& slice : plans.front().arena.slices) {
+    offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first) * element_bytes_);
+  }
+  for (std::size_t i = 0; i < model::state_names(plans.front().request.optimizer).size(); ++i) {
     optimizer_states_.push_back(device.allocate(at_least_a_line(parameter_bytes_)));
   }
-  const MemoryNeed need = memory_need(plans, optimizer);
+  const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
   workspace_ = device.allocate(at_least_a_line(need.workspace));
   std::size_t input_bytes = 0;
@@ -34,13 +39,17 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
     target_bytes = std::max(target_bytes, plan.target_bytes());
   }
   for (Slot& slot : slots_) {
-    slot = {.input = device.allocate(input_bytes), .target = device.allocate(target_bytes)};
+    slot = {.input = device.allocate(input_bytes),
+            .target = device.allocate(target_bytes),
+            .host_input = device.allocate_host(sizeof(kernels::StepInput)),
+            .host_control = device.allocate_host(sizeof(kernels::ControlBlock))};
   }
 }
 
 std::size_t ReplicaMemory::bytes() const {
-  std::size_t bytes = gradients_.size();
-  for (const auto* memory : {&parameters_, &activations_, &workspace_, &step_state_, &evaluation_control_}) {
+  std::size_t bytes = gradients_->bytes() + control_->bytes();
+  for (const auto* memory :
+       {&parameters_, &buffers_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
     bytes += (*memory)->bytes();
   }
   for (const auto& state : optimizer_states_) bytes += state->bytes();
@@ -48,39 +57,40 @@ std::size_t ReplicaMemory::bytes() const {
   return bytes;
 }
 
-void* ReplicaMemory::address(const Plan& plan, model::ValueId id, std::size_t slot) const {
-  const model::ValueId root = plan.activations.storage[static_cast<std::size_t>(id)];
-  const model::Value& value = plan.graph.value(root);
-  switch (value.role) {
-    case model::Role::input:
+std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) const {
+  std::vector<comm::ArenaRange> ranges{
+      {.arena = gradients_.get(), .first = bucket.first, .count = bucket.count}};
+  if (bucket.with_control) ranges.push_back(comm::all_of(*control_));
+  return ranges;
+}
+
+void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
+  const auto first = static_cast<std::size_t>(operand.first);
+  switch (operand.region) {
+    case Region::input:
       return input(slot);
-    case model::Role::target:
+    case Region::target:
       return target(slot);
-    case model::Role::step_state:
+    case Region::activations:
+      return at(*activations_, first);
+    case Region::parameters:
+      return at(*parameters_, first * element_bytes_);
+    case Region::buffers:
+      return at(*buffers_, first * sizeof(float));
+    case Region::gradients:
+      return gradients_->data() + first * element_bytes_;
+    case Region::optimizer_state:
+      return at(*optimizer_states_[operand.state], first * element_bytes_);
+    case Region::step_input:
+      return step_input_->data();
+    case Region::step_state:
       return step_state();
-    case model::Role::control:
-      return plan.request.mode == Mode::train ? training_control() : evaluation_control();
-    case model::Role::parameter:
-      return parameter(value.name);
-    case model::Role::gradient: {
-      const auto& parameters = plan.graph.parameters();
-      const auto owner = std::ranges::find(parameters, root, &model::Parameter::gradient);
-      return gradient(plan.graph.value(owner->value).name);
-    }
-    case model::Role::buffer:
-      return parameter(value.name);
-    case model::Role::activation:
-      return at(*activations_, plan.activations.offsets[static_cast<std::size_t>(root)]);
+    case Region::control:
+      return control_->data();
+    case Region::evaluation_control:
+      return evaluation_control_->data();
   }
-  throw std::logic_error("a value without a role");
-}
-
-kernels::ControlBlock* ReplicaMemory::training_control() const {
-  return reinterpret_cast<kernels::ControlBlock*>(gradients_.data() + control_offset_);
-}
-
-kernels::ControlBlock* ReplicaMemory::evaluation_control() const {
-  return static_cast<kernels::ControlBlock*>(evaluation_control_->data());
+  throw std::logic_error("an operand in no memory");
 }
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <span>
@@ -14,56 +15,71 @@
 
 namespace lockstep::runtime {
 
-/// All memory of one replica, allocated once: the flat arenas of parameters, gradients (the communicator's)
-/// and optimizer state, the activation arena and workspace that all plans share, and the batch slots.
+/// All memory of one replica, allocated once: the flat arenas of parameters, gradients and control block (the
+/// communicator's) and optimizer state, the activation arena and workspace that all plans share, and the
+/// batch slots. A slot holds a batch on the device and, on the host, what the step on it reads and sums.
 class ReplicaMemory {
  public:
   /// The first plan is the training plan that laid out the arenas. Collective.
-  ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans,
-                const model::OptimizerOptions& optimizer);
+  ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans);
 
-  /// Where a value of `plan` lives when the plan runs on batch slot `slot`.
-  void* address(const Plan& plan, model::ValueId id, std::size_t slot) const;
+  /// Where an operand lies when its plan runs on batch slot `slot`.
+  void* address(const Operand& operand, std::size_t slot) const;
 
-  void* parameter(const std::string& name) const { return at(*parameters_, offsets_.at(name)); }
-  void* gradient(const std::string& name) const { return gradients_.data() + offsets_.at(name); }
-
-  std::byte* parameters() const { return static_cast<std::byte*>(parameters_->data()); }
-  std::byte* gradients() const { return gradients_.data(); }
-  std::byte* optimizer_state(std::size_t index) const {
-    return static_cast<std::byte*>(optimizer_states_[index]->data());
+  void* parameter(const std::string& name) const { return at(*parameters_, offset_of(name)); }
+  void* gradient(const std::string& name) const { return gradients_->data() + offset_of(name); }
+  void* buffer(const BufferSlice& slice) const {
+    return at(*buffers_, static_cast<std::size_t>(slice.first) * sizeof(float));
   }
   void* optimizer_state(std::size_t index, const std::string& name) const {
-    return at(*optimizer_states_[index], offsets_.at(name));
+    return at(*optimizer_states_[index], offset_of(name));
   }
-  std::size_t parameter_bytes() const { return parameter_bytes_; }
-  /// All that it holds of its device, the communicator's arena included.
-  std::size_t bytes() const;
+  /// The whole arena.
+  std::span<std::byte> parameters() const {
+    return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
+  }
+  /// What one exchange of that bucket sums: a part of the gradients, with the last also the control block.
+  std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
+
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
-  void* workspace() const { return workspace_->data(); }
+  std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
-  /// Of training: in the gradient arena, summed with the last bucket.
-  kernels::ControlBlock* training_control() const;
-  kernels::ControlBlock* evaluation_control() const;
+
+  /// On the host: what the next step on that slot begins with, and the control block as the last one left it.
+  kernels::StepInput& host_input(std::size_t slot) const {
+    return *static_cast<kernels::StepInput*>(slots_[slot].host_input->data());
+  }
+  kernels::ControlBlock& host_control(std::size_t slot) const {
+    return *static_cast<kernels::ControlBlock*>(slots_[slot].host_control->data());
+  }
+
+  /// All that it holds of its device, the communicator's arenas included.
+  std::size_t bytes() const;
 
  private:
   struct Slot {
     std::unique_ptr<kernels::Memory> input;
     std::unique_ptr<kernels::Memory> target;
+    std::unique_ptr<kernels::Memory> host_input;
+    std::unique_ptr<kernels::Memory> host_control;
   };
   static void* at(const kernels::Memory& memory, std::size_t offset) {
     return static_cast<std::byte*>(memory.data()) + offset;
   }
+  std::size_t offset_of(const std::string& name) const { return offsets_.at(name); }
 
-  std::map<std::string, std::size_t> offsets_;  ///< of parameters, in every flat arena
+  std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in bytes
+  std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::size_t control_offset_;
-  std::span<std::byte> gradients_;
+  std::unique_ptr<comm::Arena> gradients_;
+  std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<kernels::Memory> parameters_;
+  std::unique_ptr<kernels::Memory> buffers_;
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> workspace_;
+  std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;
   std::unique_ptr<kernels::Memory> evaluation_control_;
   std::array<Slot, batch_slot_count> slots_;

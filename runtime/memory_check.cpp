@@ -58,7 +58,7 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   // one.
   std::size_t pages = 8;
   for (const std::size_t part : {need.parameters, need.gradients, need.optimizer_state, need.activations,
-                                 need.workspace, need.batch_slots}) {
+                                 need.workspace, need.batch_slots, need.step_state}) {
     pages += (part + page - 1) / page;
   }
   return pages * page;
@@ -78,7 +78,7 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
   const auto free = least_free(session);
   const std::size_t needed = device_bytes(options, plans);
   if (!free || needed <= free->bytes) return;
-  const std::int64_t batch_size = plans.full_batch().request.batch_size;
+  const std::int64_t batch_size = plans.full_batch().key().batch;
   const std::int64_t fitting = largest_batch(batch_size, [&](std::int64_t smaller) {
     return device_bytes_with(smaller, options, task, plans, session) <= free->bytes;
   });

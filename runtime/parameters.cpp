@@ -11,6 +11,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
+#include "runtime/plan/storage.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -24,10 +25,6 @@ void convert(kernels::Device& device, kernels::Stream& stream, const kernels::Te
   void* const args[] = {source, target};
   kernel->bind(args, workspace->data())->launch(stream);
   stream.synchronize();
-}
-
-kernels::TensorDesc stored(const model::Value& value) {
-  return {.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
 }
 
 kernels::TensorDesc row_major(const model::Value& value) {
@@ -56,15 +53,31 @@ std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimi
   for (const model::Parameter& parameter : plan.graph.parameters()) {
     elements += parameter.file_shape.elements();
   }
-  return static_cast<std::size_t>(elements) * sizeof(float) * (1 + model::state_names(optimizer).size());
+  return static_cast<std::size_t>(elements) * sizeof(float) * (1 + model::state_names(optimizer).size()) +
+         plan.arena.buffer_bytes();
 }
 
 std::vector<ParameterAccess::Place> ParameterAccess::parameter_places() const {
   std::vector<Place> places;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
-    places.push_back({name, &parameter, memory_.parameter(name)});
+    places.push_back({name, parameter.value, parameter.file_shape, memory_.parameter(name)});
   }
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::buffer_places() const {
+  std::vector<Place> places;
+  for (const BufferSlice& slice : plan_.arena.buffers) {
+    const model::ValueId id = plan_.graph.buffers()[slice.buffer].value;
+    places.push_back({slice.name, id, plan_.graph.value(id).type.shape, memory_.buffer(slice)});
+  }
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::weight_places() const {
+  std::vector<Place> places = parameter_places();
+  for (Place& place : buffer_places()) places.push_back(std::move(place));
   return places;
 }
 
@@ -75,7 +88,8 @@ std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
     for (std::size_t i = 0; i < states.size(); ++i) {
-      places.push_back({name + "." + states[i], &parameter, memory_.optimizer_state(i, name)});
+      places.push_back({name + "." + states[i], parameter.value, parameter.file_shape,
+                        memory_.optimizer_state(i, name)});
     }
   }
   return places;
@@ -84,17 +98,22 @@ std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
 void ParameterAccess::initialise(std::uint64_t seed) {
   const std::vector<Place> places = parameter_places();
   for (std::size_t index = 0; index < places.size(); ++index) {
-    const model::Parameter& parameter = *places[index].parameter;
+    const model::Parameter& parameter = plan_.graph.parameters()[index];
     std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
     Philox(seed, index).uniforms(0, values);
     const float bound = parameter.initializer.bound;
     for (float& value : values) value = (2 * value - 1) * bound;
     write(places[index], values);
   }
+  const std::vector<Place> buffers = buffer_places();
+  for (std::size_t index = 0; index < buffers.size(); ++index) {
+    const auto count = static_cast<std::size_t>(buffers[index].file_shape.elements());
+    write(buffers[index], std::vector<float>(count, plan_.graph.buffers()[index].start));
+  }
 }
 
 void ParameterAccess::load(const std::filesystem::path& file) {
-  load(file, parameter_places());
+  load(file, weight_places());
 }
 
 void ParameterAccess::load_optimizer_state(const std::filesystem::path& file,
@@ -110,7 +129,7 @@ void ParameterAccess::load(const std::filesystem::path& path, const std::vector<
     }
   }
   for (const Place& place : places) {
-    const auto& tensor = matching_tensor(file, path, place.name, place.parameter->file_shape);
+    const auto& tensor = matching_tensor(file, path, place.name, place.file_shape);
     std::vector<float> values(tensor.bytes.size() / sizeof(float));
     std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
     write(place, values);
@@ -118,11 +137,26 @@ void ParameterAccess::load(const std::filesystem::path& path, const std::vector<
 }
 
 void ParameterAccess::write(const Place& place, std::span<const float> values) {
-  const model::Value& value = plan_.graph.value(place.parameter->value);
+  const model::Value& value = plan_.graph.value(place.value);
   const auto staging = device_.allocate(values.size_bytes());
   const auto stream = device_.make_stream();
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
   convert(device_, *stream, row_major(value), staging->data(), stored(value), place.data);
+}
+
+std::int64_t ParameterAccess::applied_updates() const {
+  kernels::StepState state;
+  const auto stream = device_.make_stream();
+  device_.copy_to_host(&state, memory_.step_state(), sizeof(state), *stream);
+  stream->synchronize();
+  return state.applied_updates();
+}
+
+void ParameterAccess::set_applied_updates(std::int64_t count) {
+  const kernels::StepState state{.step = count};
+  const auto stream = device_.make_stream();
+  device_.copy_to_device(memory_.step_state(), &state, sizeof(state), *stream);
+  stream->synchronize();
 }
 
 std::vector<NamedTensor> ParameterAccess::parameters() const {
@@ -132,7 +166,7 @@ std::vector<NamedTensor> ParameterAccess::parameters() const {
 }
 
 void ParameterAccess::parameters(std::vector<NamedTensor>& into) const {
-  read(parameter_places(), into);
+  read(weight_places(), into);
 }
 
 std::vector<NamedTensor> ParameterAccess::gradients() const {
@@ -159,10 +193,10 @@ void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTe
   const auto stream = device_.make_stream();
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    const model::Value& value = plan_.graph.value(place.parameter->value);
+    const model::Value& value = plan_.graph.value(place.value);
     NamedTensor& tensor = into[i];
     tensor.name = place.name;
-    tensor.shape = place.parameter->file_shape;
+    tensor.shape = place.file_shape;
     tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
     const std::size_t bytes = tensor.values.size() * sizeof(float);
     const auto staging = device_.allocate(bytes);
@@ -173,12 +207,13 @@ void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTe
 }
 
 std::string ParameterAccess::fingerprint() const {
-  std::vector<std::byte> piece(std::min<std::size_t>(memory_.parameter_bytes(), std::size_t{1} << 20));
+  const std::span<const std::byte> arena = memory_.parameters();
+  std::vector<std::byte> piece(std::min<std::size_t>(arena.size(), std::size_t{1} << 20));
   const auto stream = device_.make_stream();
   Sha256 hash;
-  for (std::size_t at = 0; at < memory_.parameter_bytes(); at += piece.size()) {
-    const std::size_t count = std::min(piece.size(), memory_.parameter_bytes() - at);
-    device_.copy_to_host(piece.data(), memory_.parameters() + at, count, *stream);
+  for (std::size_t at = 0; at < arena.size(); at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), arena.size() - at);
+    device_.copy_to_host(piece.data(), arena.data() + at, count, *stream);
     stream->synchronize();
     hash.update(std::span(piece).first(count));
   }

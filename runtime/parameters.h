@@ -32,11 +32,15 @@ class ParameterAccess {
   /// world size, backend and layout.
   void initialise(std::uint64_t seed);
 
-  /// All parameters must be in the file with their shapes, and nothing else (load_state_dict's strict=True).
+  /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's strict=True).
   /// DataError names the file and the tensor.
   void load(const std::filesystem::path& file);
   /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
   void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
+
+  /// How many updates the optimizer has applied, which the device counts: a part of its state.
+  std::int64_t applied_updates() const;
+  void set_applied_updates(std::int64_t count);
 
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> gradients() const;
@@ -50,14 +54,18 @@ class ParameterAccess {
   std::string fingerprint() const;
 
  private:
-  /// A parameter's part of one of the arenas, by its name in files.
+  /// A part of one of the arenas, by its name in files.
   struct Place {
     std::string name;
-    const model::Parameter* parameter;
+    model::ValueId value;
+    Shape file_shape;
     void* data;
   };
 
   std::vector<Place> parameter_places() const;
+  std::vector<Place> buffer_places() const;
+  /// All that a file of weights holds: PyTorch's state_dict.
+  std::vector<Place> weight_places() const;
   std::vector<Place> optimizer_places(const model::OptimizerOptions& optimizer) const;
   void load(const std::filesystem::path& file, const std::vector<Place>& places);
   void write(const Place& place, std::span<const float> values);

@@ -15,15 +15,17 @@ std::int64_t batch_size_per_rank(const Options& options, int world_size) {
   return options.global_batch / world_size;
 }
 
-PlanRequest training_request(const Options& options, std::int64_t batch_size, ScheduleOptions exchange) {
+PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
+                             ScheduleOptions exchange) {
   exchange.overlap = !options.no_overlap;
   constexpr double mebibyte = 1 << 20;
-  return {.mode = Mode::train,
-          .batch_size = batch_size,
+  return {.key = {.mode = Mode::train, .batch = batch_size},
           .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
-                      .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte)},
+                      .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte),
+                      .ranks = ranks},
           .schedule = exchange,
-          .clip_grad_norm = options.clip_grad_norm};
+          .clip_grad_norm = options.clip_grad_norm,
+          .optimizer = options.optimizer};
 }
 
 }  // namespace lockstep::runtime

@@ -9,7 +9,9 @@ namespace lockstep::runtime {
 /// divide.
 std::int64_t batch_size_per_rank(const Options& options, int world_size);
 
-/// What the options ask of a training plan, exchanging as `exchange` says (overlap is the options').
-PlanRequest training_request(const Options& options, std::int64_t batch_size, ScheduleOptions exchange);
+/// What the options ask of a training plan of `ranks`, exchanging as `exchange` says (overlap is the
+/// options').
+PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
+                             ScheduleOptions exchange);
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 #include "runtime/run_plans.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -20,20 +21,19 @@ std::int64_t total_steps(const Options& options, const Batching& batching) {
   return options.max_steps == 0 ? by_epochs : std::min(by_epochs, options.max_steps);
 }
 
-std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching,
+std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,
                                        ScheduleOptions exchange, bool evaluates) {
-  const PlanRequest full = training_request(options, batching.batch_size, exchange);
+  const PlanRequest full = training_request(options, batching.batch_size, ranks, exchange);
   std::vector<PlanRequest> requests{full};
-  const std::int64_t rest = batching.epoch_samples % full.batch_size;
-  const std::int64_t full_steps = batching.epoch_samples / full.batch_size;
+  const std::int64_t rest = batching.epoch_samples % full.key.batch;
+  const std::int64_t full_steps = batching.epoch_samples / full.key.batch;
   const bool rest_is_reached = options.max_steps == 0 || options.max_steps > full_steps;
   if (rest != 0 && !options.drop_last && rest_is_reached) {
     requests.push_back(full);
-    requests.back().batch_size = rest;
+    requests.back().key.batch = rest;
   }
   if (evaluates) {
-    requests.push_back(
-        {.mode = Mode::evaluate, .batch_size = full.batch_size, .buckets = {}, .schedule = {}});
+    requests.push_back({.key = {.mode = Mode::evaluate, .batch = full.key.batch}});
   }
   return requests;
 }
@@ -68,6 +68,12 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
   return batching;
 }
 
+const Plan& RunPlans::at(const PlanKey& key) const {
+  const auto found = std::ranges::find(all, key, &Plan::key);
+  if (found == all.end()) throw std::logic_error(fmt::format("no plan for a batch of {}", key.batch));
+  return *found;
+}
+
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<AlgorithmChoices>& saved) {
   RunPlans plans{.all = {}, .decisions = {.matmul_precision = options.matmul_precision}};
@@ -75,8 +81,9 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
     return make_plan(task.model, task.input, request, *session.device, plans.decisions);
   };
   const ScheduleOptions exchange{.exchange = session.world.size > 1,
-                                 .on_streams = session.communicator->on_streams()};
-  const auto requests = plan_requests(options, batching, exchange, task.test_set != nullptr);
+                                 .stream_ordered = session.communicator->on_streams()};
+  const auto requests =
+      plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr);
   for (const PlanRequest& request : requests) {
     plans.all.push_back(plan(request));
     if (plans.all.size() > 1) continue;
@@ -88,6 +95,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
       algorithms = measure_algorithms(session, plans.full_batch());
     }
     if (!algorithms.empty()) plans.all.front() = plan(request);
+    plans.decisions.arena = plans.full_batch().arena;
   }
   return plans;
 }
@@ -97,7 +105,7 @@ std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan) {
 }
 
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans) {
-  MemoryNeed need = memory_need(plans, options.optimizer);
+  MemoryNeed need = memory_need(plans);
   need.checkpoint = staged_checkpoint_bytes(options, plans.front());
   return need;
 }

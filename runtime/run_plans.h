@@ -28,17 +28,17 @@ struct Batching {
 /// UsageError when `samples` do not give every rank a batch.
 Batching batching_of(const Options& options, const comm::World& world, std::int64_t samples);
 
-/// All plans of a run, and what they follow.
+/// All plans of a run by their keys, and what they follow.
 struct RunPlans {
   std::vector<Plan> all;  ///< the full batch; an epoch's smaller last one, if the run comes to it; evaluation
   RunDecisions decisions;
 
   const Plan& full_batch() const { return all.front(); }
-  /// Indices into `all`.
-  std::size_t for_batch(std::int64_t samples) const {
-    return samples == full_batch().request.batch_size ? 0 : 1;
+  const Plan& at(const PlanKey& key) const;
+  const Plan& for_training(std::int64_t samples) const { return at({.mode = Mode::train, .batch = samples}); }
+  const Plan& for_evaluation() const {  ///< if there is a test set
+    return at({.mode = Mode::evaluate, .batch = full_batch().key().batch});
   }
-  std::size_t for_evaluation() const { return all.size() - 1; }  ///< if there is a test set
 };
 
 /// Collective. Algorithms are those that the run had when it was saved, so that the bits stay; else with

@@ -17,6 +17,7 @@ RunState RunPosition::state() const {
           .epoch = next_epoch,
           .batch = next_batch,
           .samples = samples,
+          .applied_updates = 0,
           .loss = loss,
           .evaluated_at_step = evaluated_at_step,
           .settings = {},
@@ -24,7 +25,7 @@ RunState RunPosition::state() const {
           .algorithms = {}};
 }
 
-void RunPosition::advance(const DeviceBatch& batch, std::int64_t global_samples,
+void RunPosition::advance(const data::BatchInfo& batch, std::int64_t global_samples,
                           const kernels::ControlBlock& control) {
   ++step;
   epoch = batch.epoch;
@@ -41,7 +42,7 @@ bool RunPosition::ends_evaluated_epoch(std::int64_t eval_every) const {
   return step > 0 && next_batch == 0 && eval_every > 0 && next_epoch % eval_every == 0;
 }
 
-bool RunPosition::ends_evaluated_epoch(const DeviceBatch& batch, std::int64_t eval_every) {
+bool RunPosition::ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every) {
   return batch.last_of_epoch && eval_every > 0 && (batch.epoch + 1) % eval_every == 0;
 }
 

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "data/batch.h"
 #include "kernels/step_state.h"
-#include "runtime/batch_feed.h"
 #include "runtime/checkpoint/run_state.h"
 
 namespace lockstep::runtime {
@@ -23,16 +23,17 @@ struct RunPosition {
 
   /// Where a checkpoint was made.
   static RunPosition of(const RunState& state);
-  /// For a checkpoint: all but settings, machine and algorithms.
+  /// For a checkpoint: all but applied updates, settings, machine and algorithms.
   RunState state() const;
 
   /// A step with `batch` over `global_samples` of all ranks is done; `control` is what they summed in it.
-  void advance(const DeviceBatch& batch, std::int64_t global_samples, const kernels::ControlBlock& control);
+  void advance(const data::BatchInfo& batch, std::int64_t global_samples,
+               const kernels::ControlBlock& control);
 
   /// Between two epochs, after one of every `eval_every`.
   bool ends_evaluated_epoch(std::int64_t eval_every) const;
   /// Whether it will be so after a step with `batch`.
-  static bool ends_evaluated_epoch(const DeviceBatch& batch, std::int64_t eval_every);
+  static bool ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every);
 };
 
 }  // namespace lockstep::runtime

@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/sha256.h"
+#include "kernels/step_state.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -38,24 +39,27 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-std::string exchange_signature(const Plan& plan, const model::OptimizerOptions& optimizer,
-                               const kernels::Device& device, const AlgorithmChoices& choices) {
+std::string exchange_signature(const Plan& plan, const kernels::Device& device,
+                               const AlgorithmChoices& choices) {
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
-                                 model::describe(optimizer));
+                                 model::describe(plan.request.optimizer));
   if (plan.request.clip_grad_norm > 0) {
     text += fmt::format("gradients clipped to norm {}\n", plan.request.clip_grad_norm);
   }
   for (const ArenaSlice& slice : plan.arena.slices) {
     const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
-    text += fmt::format("parameter {} {} {} at {} layout {}\n", slice.name, name_of(value.type.dtype),
-                        value.type.shape.str(), slice.offset,
+    text += fmt::format("parameter {} {} {} at element {} layout {}\n", slice.name, name_of(value.type.dtype),
+                        value.type.shape.str(), slice.first,
                         value.layout ? value.layout->str() : std::string("plain"));
   }
   for (const Bucket& bucket : plan.arena.buckets) {
-    text += fmt::format("bucket at {} of {} bytes\n", bucket.offset, bucket.bytes);
+    text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
+                        bucket.with_control ? " with the control block" : "");
   }
-  text += fmt::format("control block at {}\n", plan.arena.control_offset);
+  text +=
+      fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
+                  kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
   for (const auto& [op, choice] : choices) text += fmt::format("algorithm {} of {}\n", choice, op);
   return text;
 }

@@ -9,9 +9,10 @@
 namespace lockstep::runtime {
 
 /// Everything that ranks must agree on to exchange gradients and stay equal, an entry a line: parameters with
-/// places and layouts, bucket bounds, optimizer, clipping, instruction set, threads, algorithm choices.
-std::string exchange_signature(const Plan& plan, const model::OptimizerOptions& optimizer,
-                               const kernels::Device& device, const AlgorithmChoices& choices);
+/// places and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, algorithm
+/// choices.
+std::string exchange_signature(const Plan& plan, const kernels::Device& device,
+                               const AlgorithmChoices& choices);
 
 /// Compares over all ranks. UsageError on every rank names the first entry that differs, and the ranks.
 void require_equal(comm::Communicator& communicator, const std::string& what, const std::string& text);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "data/batch.h"
 #include "kernels/step_state.h"
 #include "runtime/batch_feed.h"
 #include "runtime/executor.h"
@@ -12,7 +13,7 @@ namespace lockstep::runtime {
 
 /// A training step that is over.
 struct FinishedStep {
-  DeviceBatch batch;
+  data::BatchInfo batch;
   std::int64_t samples = 0;  ///< of all ranks
   kernels::ControlBlock control;
   StepTiming timing;
@@ -28,7 +29,7 @@ class StepPipeline {
                Executor& executor, double targets);
 
   /// Launches a step of `plan` on `batch`. At most `most_ahead` are under way before.
-  void start(std::size_t plan, const DeviceBatch& batch, const kernels::StepInput& common);
+  void start(const Plan& plan, const DeviceBatch& batch, const kernels::StepInput& common);
   /// The oldest, to its end. CommError as the communicator's.
   FinishedStep finish();
 
@@ -36,29 +37,24 @@ class StepPipeline {
   /// How many steps may be under way while the host prepares another.
   std::size_t most_ahead() const { return most_ahead_; }
   /// Of the last step on that batch slot.
-  kernels::Event& end_of_step_on(std::size_t slot) { return *steps_[slot].done; }
+  kernels::Event& end_of_step_on(std::size_t slot) { return *slot_done_[slot]; }
 
  private:
   struct Step {
     DeviceBatch batch;
     StepTiming timing;
     Clock::time_point start;
-    std::unique_ptr<kernels::Memory> input;   ///< StepInput on the host
-    std::unique_ptr<kernels::Memory> result;  ///< ControlBlock on the host
-    std::unique_ptr<kernels::Event> done;
   };
+  Step& step(std::size_t number) { return steps_[number % steps_.size()]; }
 
-  kernels::Device& device_;
   comm::Communicator& communicator_;
   ReplicaMemory& memory_;
   Executor& executor_;
   const std::size_t most_ahead_;
-  std::unique_ptr<kernels::Memory> input_;
-  std::unique_ptr<kernels::BoundKernel> begin_;
-  std::array<Step, batch_slot_count> steps_;  ///< by batch slot
+  std::array<std::unique_ptr<kernels::Event>, batch_slot_count> slot_done_;
+  std::array<Step, 2> steps_;  ///< a ring: by number
   std::size_t started_ = 0;
   std::size_t finished_ = 0;
-  std::size_t oldest_slot_ = 0;
   double targets_;  ///< of all ranks in the oldest step
   Clock::time_point last_end_;
 };

@@ -60,9 +60,9 @@ void Trainer::train(data::Loader& loader) {
     executor_->whereabouts()->enter(Whereabouts::Phase::loading);
     const bool goes_on = step < batching_.total_steps && feed.fetch();
     executor_->whereabouts()->enter(Whereabouts::Phase::computing);
-    pipeline.start(plans_.for_batch(batch.samples), batch, input_of_step(step, goes_on ? feed.samples() : 0));
+    pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(goes_on ? feed.samples() : 0));
     const DeviceBatch next = goes_on ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
-    finish_all_but(goes_on && !pauses_after(step, batch) ? pipeline.most_ahead() : 0);
+    finish_all_but(goes_on && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
     if (position_.stopped) finish_all_but(0);
     if (pipeline.under_way() == 0) {
       if (!position_.stopped && position_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
@@ -73,16 +73,15 @@ void Trainer::train(data::Loader& loader) {
   }
 }
 
-kernels::StepInput Trainer::input_of_step(std::int64_t step, std::int64_t next_samples) {
-  kernels::StepInput input{.state = {.seed = options_.seed},
-                           .control = {.next_targets = static_cast<float>(next_samples),
-                                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
-  model::set_step(options_.optimizer, step, input.state);
-  return input;
+kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
+  return {
+      .state = {.learning_rate = static_cast<float>(options_.optimizer.learning_rate), .seed = options_.seed},
+      .control = {.next_targets = static_cast<float>(next_samples),
+                  .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
 }
 
 /// Whether something is to be done with the replica as that step leaves it.
-bool Trainer::pauses_after(std::int64_t step, const DeviceBatch& batch) const {
+bool Trainer::pauses_after(std::int64_t step, const data::BatchInfo& batch) const {
   const bool dumps = !made_a_step() && !options_.dump_gradients.empty();
   return dumps || checkpointer_->due(step) || RunPosition::ends_evaluated_epoch(batch, options_.eval_every);
 }
@@ -114,7 +113,7 @@ void Trainer::first_step_done() {
   save_tensors(options_.dump_gradients, tensors);
 }
 
-void Trainer::report(const DeviceBatch& batch) {
+void Trainer::report(const data::BatchInfo& batch) {
   if (!folder_) return;
   const bool logs = position_.step % options_.log_every == 0;
   const std::int64_t total = batching_.total_steps;
@@ -136,6 +135,7 @@ void Trainer::save_checkpoint() {
   metrics_.pause();
   executor_->whereabouts()->enter(Whereabouts::Phase::saving);
   RunState state = position_.state();
+  state.applied_updates = replica().applied_updates();
   state.settings = settings_;
   state.machine = machine_;
   state.algorithms = plans_.decisions.algorithms;

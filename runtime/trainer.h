@@ -46,12 +46,12 @@ class Trainer {
   void tell_of_resumption();
 
   void train(data::Loader& loader);
-  kernels::StepInput input_of_step(std::int64_t step, std::int64_t next_samples);
-  bool pauses_after(std::int64_t step, const DeviceBatch& batch) const;
+  kernels::StepInput step_input(std::int64_t next_samples);
+  bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;
   void step_done(const FinishedStep& step, std::int64_t data_wait_ns);
   void settle_graphs(const StepTiming& timing);
   void first_step_done();
-  void report(const DeviceBatch& batch);
+  void report(const data::BatchInfo& batch);
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
   void require_finite() const;

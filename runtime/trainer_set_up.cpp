@@ -41,15 +41,13 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   find_checkpoint();
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
-  const std::string signature = exchange_signature(plans_.full_batch(), options_.optimizer, *session_.device,
-                                                   plans_.decisions.algorithms);
+  const std::string signature =
+      exchange_signature(plans_.full_batch(), *session_.device, plans_.decisions.algorithms);
   require_equal(*session_.communicator, "the exchange", signature);
   require_memory(options_, task_, plans_, session_);
   machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
-  memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all,
-                                            options_.optimizer);
-  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_, plans_.all,
-                                         options_.optimizer);
+  memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
+  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
   if (graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), place_, options_,
@@ -81,6 +79,7 @@ void Trainer::set_up_parameters() {
   if (resumed_) {
     access.load(resumed_->folder / "model.safetensors");
     access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    access.set_applied_updates(resumed_->state.applied_updates);
   } else if (options_.init_from.empty()) {
     access.initialise(options_.seed);
   } else {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,8 @@ class Whereabouts {
  public:
   enum class Phase : std::uint8_t { setting_up, loading, computing, evaluating, saving };
 
-  /// What the steps of each plan are called: "forward conv1 conv2d". Before anybody reads.
-  explicit Whereabouts(std::vector<std::vector<std::string>> plans) : plans_(std::move(plans)) {}
+  /// What the steps of a plan are called: "conv1 conv2d". Returns the plan's number.
+  std::size_t add_plan(std::vector<std::string> steps);
 
   void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
   void start_step(std::int64_t number) { number_.store(number, std::memory_order_relaxed); }
@@ -26,7 +28,10 @@ class Whereabouts {
   std::string text() const;
 
  private:
-  std::vector<std::vector<std::string>> plans_;
+  std::string name_of(std::uint64_t place) const;
+
+  mutable std::mutex mutex_;
+  std::vector<std::vector<std::string>> plans_;  ///< guarded by mutex_
   std::atomic<Phase> phase_{Phase::setting_up};
   std::atomic<std::int64_t> number_{0};
   std::atomic<std::uint64_t> place_{0};

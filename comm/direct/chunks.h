@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "comm/host/slices.h"
+#include "comm/arena.h"
 #include "kernels/base/dtype.h"
 
 namespace lockstep::comm {
@@ -18,39 +19,47 @@ constexpr DType travel_type(DType dtype, int ranks) {
   return ranks > 1 && is_half(dtype) ? DType::f32 : dtype;
 }
 
-/// A bucket, cut into a slice for each owner, and each slice into chunks: where they are, in bytes of the
-/// arena. However they travel, they have at most `most_chunk_bytes`.
+/// Ranges, cut into a shard for each owner, and the shards into chunks, which are numbered owner by owner.
+/// However they travel, they have at most `most_chunk_bytes`.
 class Chunks {
  public:
-  struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
+  void cut(std::span<const ArenaRange> ranges, int ranks) {
+    ranges_.assign(ranges.begin(), ranges.end());
+    ranks_ = ranks;
+  }
 
-    std::size_t size() const { return end - begin; }
-  };
+  std::size_t count(int owner) const {
+    std::size_t chunks = 0;
+    for (const ArenaRange& range : ranges_) chunks += chunks_of(shard_of(range, owner, ranks_));
+    return chunks;
+  }
 
-  Chunks() = default;
-  Chunks(std::size_t offset, std::size_t bytes, DType dtype, int ranks)
-      : offset_(offset),
-        bytes_(bytes),
-        chunk_bytes_(is_half(dtype) ? most_chunk_bytes / 2 : most_chunk_bytes),
-        ranks_(ranks) {}
-
-  std::size_t count(int owner) const { return (slice(owner).size() + chunk_bytes_ - 1) / chunk_bytes_; }
-  Range at(int owner, std::size_t chunk) const {
-    const Range whole = slice(owner);
-    const std::size_t begin = whole.begin + chunk * chunk_bytes_;
-    return {begin, std::min(whole.end, begin + chunk_bytes_)};
+  ArenaRange at(int owner, std::size_t chunk) const {
+    for (const ArenaRange& range : ranges_) {
+      const ArenaRange shard = shard_of(range, owner, ranks_);
+      const std::size_t chunks = chunks_of(shard);
+      if (chunk < chunks) {
+        const std::int64_t begin = static_cast<std::int64_t>(chunk) * most_elements(shard);
+        return {.arena = shard.arena,
+                .first = shard.first + begin,
+                .count = std::min(shard.count - begin, most_elements(shard))};
+      }
+      chunk -= chunks;
+    }
+    return {};
   }
 
  private:
-  Range slice(int owner) const {
-    return {offset_ + slice_begin(bytes_, owner, ranks_), offset_ + slice_begin(bytes_, owner + 1, ranks_)};
+  static std::int64_t most_elements(const ArenaRange& shard) {
+    const DType widest = travel_type(shard.dtype(), ranks_of_a_partial_sum);
+    return static_cast<std::int64_t>(most_chunk_bytes / size_of(widest));
+  }
+  static std::size_t chunks_of(const ArenaRange& shard) {
+    return static_cast<std::size_t>((shard.count + most_elements(shard) - 1) / most_elements(shard));
   }
 
-  std::size_t offset_ = 0;
-  std::size_t bytes_ = 0;
-  std::size_t chunk_bytes_ = most_chunk_bytes;
+  static constexpr int ranks_of_a_partial_sum = 2;
+  std::vector<ArenaRange> ranges_;
   int ranks_ = 1;
 };
 

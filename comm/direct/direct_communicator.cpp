@@ -134,18 +134,16 @@ std::string DirectCommunicator::explain(const PeerTrouble& trouble) {
                      node_->timeout().count());
 }
 
-std::span<std::byte> DirectCommunicator::allocate_arena(std::size_t bytes) {
-  const auto scope = node_->begin(Call::Kind::allocate_arena, bytes);
-  return guarded([&] {
-    node_->map_arenas(bytes);
-    return node_->arena().first(bytes);
-  });
+std::unique_ptr<Arena> DirectCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
+  const auto scope = node_->begin_allocation(dtype, elements);
+  return guarded([&] { return node_->allocate_arena(dtype, elements); });
 }
 
-ExchangeTiming DirectCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                              ExchangeLabel label, kernels::Stream&) {
-  const auto scope = node_->begin_all_reduce(offset, count, dtype, label);
-  guarded([&] { exchange_->all_reduce(offset, count * size_of(dtype), dtype, label.behind_compute); });
+ExchangeTiming DirectCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                              kernels::Stream&) {
+  check_summable_ranges(ranges, &*node_, "all_reduce");
+  const auto scope = node_->begin(Call::Kind::all_reduce, ranges, label);
+  guarded([&] { exchange_->all_reduce(ranges, label.behind_compute); });
   return node_->timing(exchange_->all_here());
 }
 
@@ -180,7 +178,7 @@ void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 std::vector<std::string> DirectCommunicator::all_gather(std::string_view mine) {
-  const auto scope = node_->begin(Call::Kind::all_gather, 0);
+  const auto scope = node_->begin(Call::Kind::all_gather_texts, 0);
   return guarded([&] { return (*gather_)(mine); });
 }
 

@@ -28,8 +28,8 @@ class DirectCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
-  std::span<std::byte> allocate_arena(std::size_t bytes) override;
-  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;

@@ -46,12 +46,8 @@ std::size_t DirectExchange::link_to(int rank) const {
   return static_cast<std::size_t>(link - links_.begin());
 }
 
-std::byte* DirectExchange::at(int member, std::size_t offset) const {
-  return node_.shared().arena(member).data() + offset;
-}
-
-void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dtype, bool behind_compute) {
-  start(offset, bytes, dtype);
+void DirectExchange::all_reduce(std::span<const ArenaRange> ranges, bool behind_compute) {
+  start(ranges);
   worth_waking_ = behind_compute ? worth_a_turn : 1;
   node_.arrive();
   all_here_ = Clock::now();
@@ -64,9 +60,9 @@ void DirectExchange::all_reduce(std::size_t offset, std::size_t bytes, DType dty
   node_.arrive();
 }
 
-void DirectExchange::start(std::size_t offset, std::size_t bytes, DType dtype) {
-  chunks_ = Chunks(offset, bytes, dtype, ranks_);
-  dtype_ = dtype;
+void DirectExchange::start(std::span<const ArenaRange> ranges) {
+  chunks_.cut(ranges, ranks_);
+  signature_ = node_.call().signature();
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
   chunks_to_sum_ = chunks_.count(rank_);
@@ -104,23 +100,24 @@ void DirectExchange::post_partials() {
 }
 
 void DirectExchange::post_partial(Agency& agency) {
-  const Chunks::Range chunk = chunks_.at(agency.owner, agency.next_chunk);
+  const ArenaRange chunk = chunks_.at(agency.owner, agency.next_chunk);
   const RankRange subtree = duties_.subtrees[agency.next_part];
   const auto& ranks = node_.members().ranks;
   const int first = static_cast<int>(std::ranges::lower_bound(ranks, subtree.first) - ranks.begin());
-  const std::size_t count = chunk.size() / size_of(dtype_);
-  const DType travels_as = travel_type(dtype_, subtree.size());
-  const std::byte* partial = at(first, chunk.begin);
+  const auto count = static_cast<std::size_t>(chunk.count);
+  const DType travels_as = travel_type(chunk.dtype(), subtree.size());
+  const std::byte* partial = data_of(chunk, first);
   if (subtree.size() > 1) {
     std::byte* const sum = agency.ring.at(agency.next_chunk * duties_.subtrees.size() + agency.next_part);
     terms_.clear();
     for (int member = 0; member < subtree.size(); ++member)
-      terms_.push_back({at(first + member, chunk.begin), dtype_});
+      terms_.push_back({data_of(chunk, first + member), chunk.dtype()});
     tree_sum(travels_as, duties_.subtree_trees[agency.next_part], terms_, std::span(&sum, 1), count);
     partial = sum;
   }
   links_[agency.link].post({.kind = ChunkHeader::Kind::partial,
                             .call = node_.call().number,
+                            .signature = signature_,
                             .part = static_cast<std::uint16_t>(agency.next_part),
                             .chunk = static_cast<std::uint16_t>(agency.next_chunk)},
                            {partial, count * size_of(travels_as)});
@@ -146,14 +143,13 @@ std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
     if (owes(from)) throw PeerTrouble{PeerTrouble::Kind::left, {from.rank()}};
     return nullptr;
   }
-  if (header.call == node_.call().number + 1) return nullptr;
+  if (static_cast<std::int32_t>(header.call - node_.call().number) > 0) return nullptr;
   if (!fits(from, header)) {
     throw CommError(
         fmt::format("rank {} sends what does not belong to {}: all ranks must make the same calls",
                     from.rank(), node_.call().describe()));
   }
-  if (header.kind == ChunkHeader::Kind::sum)
-    return at(node_.index(), chunks_.at(from.rank(), header.chunk).begin);
+  if (header.kind == ChunkHeader::Kind::sum) return chunks_.at(from.rank(), header.chunk).data();
   const std::size_t first_kept = chunks_.count(rank_) - chunks_to_sum_;
   if (header.chunk >= first_kept + chunks_kept) return nullptr;
   return incoming_[remote_part(from, header.part)].at(header.chunk);
@@ -162,10 +158,11 @@ std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
 bool DirectExchange::fits(const Link& from, const ChunkHeader& header) const {
   const bool is_sum = header.kind == ChunkHeader::Kind::sum;
   const int owner = is_sum ? from.rank() : rank_;
-  if (header.call != node_.call().number || header.chunk >= chunks_.count(owner)) return false;
+  if (header.call != node_.call().number || header.signature != signature_) return false;
+  if (header.chunk >= chunks_.count(owner)) return false;
   const int ranks = is_sum ? 1 : duties_.remote_parts[remote_part(from, header.part)].ranks;
-  const std::size_t count = chunks_.at(owner, header.chunk).size() / size_of(dtype_);
-  return header.bytes == count * size_of(travel_type(dtype_, ranks));
+  const ArenaRange chunk = chunks_.at(owner, header.chunk);
+  return header.bytes == static_cast<std::size_t>(chunk.count) * size_of(travel_type(chunk.dtype(), ranks));
 }
 
 void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
@@ -179,23 +176,24 @@ void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
 }
 
 void DirectExchange::sum_chunk(std::size_t chunk) {
-  const Chunks::Range range = chunks_.at(rank_, chunk);
+  const ArenaRange range = chunks_.at(rank_, chunk);
   terms_.resize(duties_.tree.leaves());
   outputs_.clear();
   for (std::size_t member = 0; member < duties_.local_leaves.size(); ++member) {
-    outputs_.push_back(at(static_cast<int>(member), range.begin));
-    terms_[duties_.local_leaves[member]] = {outputs_.back(), dtype_};
+    outputs_.push_back(data_of(range, static_cast<int>(member)));
+    terms_[duties_.local_leaves[member]] = {outputs_.back(), range.dtype()};
   }
   for (std::size_t part = 0; part < incoming_.size(); ++part) {
     const auto& [agent, index, ranks, leaf] = duties_.remote_parts[part];
-    terms_[leaf] = {incoming_[part].at(chunk), travel_type(dtype_, ranks)};
+    terms_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
-  tree_sum(dtype_, duties_.tree, terms_, outputs_, range.size() / size_of(dtype_));
+  tree_sum(range.dtype(), duties_.tree, terms_, outputs_, static_cast<std::size_t>(range.count));
   for (const int taker : duties_.takers) {
     links_[link_to(taker)].post({.kind = ChunkHeader::Kind::sum,
                                  .call = node_.call().number,
+                                 .signature = signature_,
                                  .chunk = static_cast<std::uint16_t>(chunk)},
-                                {at(node_.index(), range.begin), range.size()});
+                                {range.data(), range.bytes()});
   }
 }
 
@@ -206,10 +204,10 @@ void DirectExchange::sum_alone() {
 }
 
 void DirectExchange::spread_sum(int owner, std::size_t chunk) {
-  const Chunks::Range range = chunks_.at(owner, chunk);
+  const ArenaRange range = chunks_.at(owner, chunk);
   for (int member = 0; member < node_.size(); ++member) {
     if (member == node_.index()) continue;
-    std::memcpy(at(member, range.begin), at(node_.index(), range.begin), range.size());
+    std::memcpy(data_of(range, member), range.data(), range.bytes());
   }
 }
 

@@ -20,16 +20,16 @@ struct PeerTrouble {
   std::vector<int> ranks;
 };
 
-/// Sums a range of the arena over all ranks of all nodes, in place, in the tree's order: each owner gets its
-/// slice from all nodes, adds, and sends the sum to all. In chunks, so that sending, adding and receiving
+/// Sums ranges of arenas over all ranks of all nodes, in place, in the tree's order: each owner gets its
+/// shard from all nodes, adds, and sends the sum to all. In chunks, so that sending, adding and receiving
 /// overlap, and both directions of every connection at once.
 class DirectExchange {
  public:
   DirectExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links);
 
-  /// Within a call of `node`. Throws PeerTrouble, or CommError when the node's ranks fail. `behind_compute`
-  /// as in ExchangeLabel.
-  void all_reduce(std::size_t offset, std::size_t bytes, DType dtype, bool behind_compute = false);
+  /// Within a call of `node`, whose arenas the ranges are in. Throws PeerTrouble, or CommError when the
+  /// node's ranks fail. `behind_compute` as in ExchangeLabel.
+  void all_reduce(std::span<const ArenaRange> ranges, bool behind_compute = false);
 
   /// When the last peer's first bytes came in the last all_reduce.
   Clock::time_point all_here() const { return all_here_; }
@@ -46,9 +46,8 @@ class DirectExchange {
   };
 
   std::size_t link_to(int rank) const;
-  std::byte* at(int member, std::size_t offset) const;
 
-  void start(std::size_t offset, std::size_t bytes, DType dtype);
+  void start(std::span<const ArenaRange> ranges);
   void make_room();
   void post_partials();
   void post_partial(Agency& agency);
@@ -75,11 +74,11 @@ class DirectExchange {
   const int ranks_;
   const Duties duties_;
   std::vector<Agency> agencies_;
-  std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's slice
+  std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's shard
 
-  DType dtype_ = DType::f32;
   Chunks chunks_;
-  std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's slice
+  std::uint32_t signature_ = 0;
+  std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's shard
   std::size_t chunks_to_sum_ = 0;
   std::size_t worth_waking_ = 1;  ///< bytes of a chunk
   std::vector<char> heard_;       ///< by link: something came in this call

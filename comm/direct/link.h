@@ -20,12 +20,13 @@ struct ChunkHeader {
     goodbye = 0x4C4B4731,  ///< nothing follows: the sender leaves in order
   };
   Kind kind = Kind::goodbye;
-  std::uint32_t call = 0;  ///< number of the collective
+  std::uint32_t call = 0;       ///< number of the collective
+  std::uint32_t signature = 0;  ///< of the collective: kind and ranges are the same on all ranks
   std::uint16_t part = 0;
   std::uint16_t chunk = 0;
   std::uint32_t bytes = 0;
 };
-static_assert(sizeof(ChunkHeader) == 16);
+static_assert(sizeof(ChunkHeader) == 20);
 
 /// A data connection to another rank, with chunks on their way out and one on its way in. Nothing waits, and
 /// the bytes are sent from and received into the caller's memory.

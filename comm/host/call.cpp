@@ -15,8 +15,8 @@ std::string_view name_of(Call::Kind kind) {
       return "sum";
     case Call::Kind::broadcast:
       return "broadcast";
-    case Call::Kind::all_gather:
-      return "all-gather";
+    case Call::Kind::all_gather_texts:
+      return "all-gather of texts";
     case Call::Kind::barrier:
       return "barrier";
   }

@@ -17,14 +17,14 @@ struct Call {
     all_reduce,
     all_reduce_sum,
     broadcast,
-    all_gather,
+    all_gather_texts,
     barrier
   };
 
   Kind kind = Kind::barrier;
   std::uint32_t number = 0;  ///< of all collectives of the group, from 1
   std::size_t bytes = 0;
-  std::uint64_t detail = 0;  ///< offset, root: must be equal on all ranks
+  std::uint64_t detail = 0;  ///< ranges, root: must be equal on all ranks
   ExchangeLabel label;
   int rounds = 0;            ///< passed so far
   bool in_progress = false;  ///< it has begun and not ended

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 
-#include "comm/host/slices.h"
 #include "comm/host/tree_sum.h"
 #include "kernels/base/error.h"
 
@@ -33,61 +32,78 @@ HostCommunicator::HostCommunicator(const World& world, const CommOptions& option
       tree_(world.size),
       watchdog_(node_, world.size, nullptr) {}
 
-std::span<std::byte> HostCommunicator::allocate_arena(std::size_t bytes) {
-  const auto scope = node_.begin(Call::Kind::allocate_arena, bytes);
-  node_.map_arenas(bytes);
-  return node_.arena().first(bytes);
+std::unique_ptr<Arena> HostCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
+  const auto scope = node_.begin_allocation(dtype, elements);
+  return node_.allocate_arena(dtype, elements);
 }
 
-ExchangeTiming HostCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                            ExchangeLabel label, kernels::Stream&) {
-  const auto scope = node_.begin_all_reduce(offset, count, dtype, label);
-  const std::size_t bytes = count * size_of(dtype);
+ExchangeTiming HostCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                            kernels::Stream&) {
+  check_summable_ranges(ranges, &node_, "all_reduce");
+  const auto scope = node_.begin(Call::Kind::all_reduce, ranges, label);
+  std::size_t bytes = 0;
+  for (const ArenaRange& range : ranges) bytes += whole_lines(range.bytes());
   if (bytes <= small_bytes) {
-    sum_through_mailboxes(dtype, node_.arena().subspan(offset, bytes));
+    sum_through_mailboxes(ranges);
   } else {
     node_.arrive();
-    sum_slice_in_place(dtype, offset, bytes);
+    for (const ArenaRange& range : ranges) sum_shard_in_place(range);
     node_.arrive();
   }
   return node_.timing(node_.call().all_here);
 }
 
-void HostCommunicator::sum_slice_in_place(DType dtype, std::size_t offset, std::size_t bytes) {
+void HostCommunicator::sum_shard_in_place(const ArenaRange& range) {
   const auto ranks = static_cast<std::size_t>(world_.size);
-  const std::size_t begin = slice_begin(bytes, world_.rank, world_.size);
-  const std::size_t end = slice_begin(bytes, world_.rank + 1, world_.size);
-  std::array<Term, max_local_ranks> terms;
+  const ArenaRange shard = shard_of(range, world_.rank, world_.size);
+  std::array<Term, max_local_ranks> operands;
   std::array<std::byte*, max_local_ranks> outputs;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    outputs[rank] = node_.shared().arena(static_cast<int>(rank)).data() + offset + begin;
-    terms[rank] = {outputs[rank], dtype};
+    outputs[rank] = data_of(shard, static_cast<int>(rank));
+    operands[rank] = {outputs[rank], shard.dtype()};
   }
-  tree_sum(dtype, tree_, std::span(terms.data(), ranks), std::span(outputs.data(), ranks),
-           (end - begin) / size_of(dtype));
+  tree_sum(shard.dtype(), tree_, std::span(operands.data(), ranks), std::span(outputs.data(), ranks),
+           static_cast<std::size_t>(shard.count));
 }
 
-void HostCommunicator::sum_through_mailboxes(DType dtype, std::span<std::byte> values) {
+void HostCommunicator::sum_through_mailboxes(std::span<const ArenaRange> ranges) {
+  const std::uint32_t round = node_.next_round();
+  std::byte* next = node_.shared().mailbox(world_.rank, round).data();
+  for (const ArenaRange& range : ranges) {
+    std::memcpy(next, range.data(), range.bytes());
+    next += whole_lines(range.bytes());
+  }
+  node_.arrive();
+  std::size_t offset = 0;
+  for (const ArenaRange& range : ranges) {
+    sum_mailboxes(round, offset, range.dtype(), {range.data(), range.bytes()});
+    offset += whole_lines(range.bytes());
+  }
+}
+
+void HostCommunicator::sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype,
+                                     std::span<std::byte> sum) {
   const auto ranks = static_cast<std::size_t>(world_.size);
-  std::array<Term, max_local_ranks> terms;
-  do {
-    const auto piece = values.first(std::min(values.size(), Segment::mailbox_bytes));
-    const std::uint32_t round = node_.next_round();
-    std::ranges::copy(piece, node_.shared().mailbox(world_.rank, round).begin());
-    node_.arrive();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      terms[rank] = {node_.shared().mailbox(static_cast<int>(rank), round).data(), dtype};
-    }
-    std::byte* const output = piece.data();
-    tree_sum(dtype, tree_, std::span(terms.data(), ranks), std::span(&output, 1),
-             piece.size() / size_of(dtype));
-    values = values.subspan(piece.size());
-  } while (!values.empty());
+  std::array<Term, max_local_ranks> operands;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    operands[rank] = {node_.shared().mailbox(static_cast<int>(rank), round).data() + offset, dtype};
+  }
+  std::byte* const output = sum.data();
+  tree_sum(dtype, tree_, std::span(operands.data(), ranks), std::span(&output, 1),
+           sum.size() / size_of(dtype));
 }
 
 void HostCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_.begin(Call::Kind::all_reduce_sum, values.size_bytes());
-  sum_through_mailboxes(DType::f64, std::as_writable_bytes(values));
+  auto bytes = std::as_writable_bytes(values);
+  do {
+    const auto piece = bytes.first(std::min(bytes.size(), Segment::mailbox_bytes));
+    const std::uint32_t round = node_.next_round();
+    std::ranges::copy(piece, node_.shared().mailbox(world_.rank, round).begin());
+    node_.arrive();
+    sum_mailboxes(round, 0, DType::f64, piece);
+    bytes = bytes.subspan(piece.size());
+  } while (!bytes.empty());
 }
 
 void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
@@ -103,7 +119,7 @@ void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 std::vector<std::string> HostCommunicator::all_gather(std::string_view mine) {
-  const auto scope = node_.begin(Call::Kind::all_gather, 0);
+  const auto scope = node_.begin(Call::Kind::all_gather_texts, 0);
   std::vector<std::string> texts(static_cast<std::size_t>(world_.size));
   bool complete = false;
   // A piece is the length of what is left, then as much of it as fits.

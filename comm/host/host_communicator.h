@@ -11,8 +11,8 @@
 namespace lockstep::comm {
 
 /// Ranks of one node that exchange through memory which they share. A large all-reduce works in place: rank r
-/// sums slice r straight from all arenas into all arenas, between two rounds. Everything else goes through
-/// mailboxes in pieces, one round for each piece.
+/// sums shard r of each range straight from all arenas into all arenas, between two rounds. Everything else
+/// goes through mailboxes in pieces, one round for each piece.
 class HostCommunicator final : public Communicator {
  public:
   /// Meets the other ranks. UsageError when they are not all on this node.
@@ -20,8 +20,8 @@ class HostCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
-  std::span<std::byte> allocate_arena(std::size_t bytes) override;
-  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
@@ -33,9 +33,11 @@ class HostCommunicator final : public Communicator {
   std::optional<FailureReport> failure_report() override { return watchdog_.failure_report(); }
 
  private:
-  /// This rank's slice of `bytes` of all arenas.
-  void sum_slice_in_place(DType dtype, std::size_t offset, std::size_t bytes);
-  void sum_through_mailboxes(DType dtype, std::span<std::byte> values);
+  /// This rank's shard of the range, from all arenas into all arenas.
+  void sum_shard_in_place(const ArenaRange& range);
+  void sum_through_mailboxes(std::span<const ArenaRange> ranges);
+  /// What lies at `offset` of all mailboxes of the round, as many bytes as `sum` has.
+  void sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype, std::span<std::byte> sum);
 
   World world_;
   NodeRanks node_;

@@ -39,6 +39,10 @@ Mapping::~Mapping() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
 }
 
+void discard(std::span<std::byte> bytes) noexcept {
+  madvise(bytes.data(), bytes.size(), MADV_REMOVE);
+}
+
 void populate(std::span<std::byte> bytes) {
   if (madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE) == 0) return;
   // Older kernels: read and write back one byte a page. Only before peers use the memory.

@@ -22,6 +22,10 @@ class Mapping {
   std::span<std::byte> bytes_;
 };
 
+/// Gives the pages under `bytes` of a shared mapping back to the system, for all processes: they read as
+/// zeros.
+void discard(std::span<std::byte> bytes) noexcept;
+
 /// Creates the pages under `bytes` and enters them in this process's page table.
 void populate(std::span<std::byte> bytes);
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 
-#include "comm/host/slices.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -49,16 +47,11 @@ NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::u
   return CallScope(*this);
 }
 
-NodeRanks::CallScope NodeRanks::begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                                 ExchangeLabel label) {
-  if (dtype != DType::f32 && dtype != DType::f64 && !is_half(dtype)) {
-    throw std::invalid_argument("all_reduce: floating-point numbers only");
-  }
-  const std::size_t bytes = count * size_of(dtype);
-  if (offset % cache_line != 0 || offset + bytes > arena().size()) {
-    throw std::invalid_argument("all_reduce: the range is not aligned or not in the arena");
-  }
-  return begin(Call::Kind::all_reduce, bytes, offset * 8 + static_cast<std::size_t>(dtype), label);
+NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::span<const ArenaRange> ranges,
+                                      ExchangeLabel label) {
+  std::size_t bytes = 0;
+  for (const ArenaRange& range : ranges) bytes += range.bytes();
+  return begin(kind, bytes, signature_of(ranges), label);
 }
 
 ExchangeTiming NodeRanks::timing(Clock::time_point all_here) const {
@@ -115,15 +108,24 @@ void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
   }
 }
 
-void NodeRanks::map_arenas(std::size_t bytes) {
-  const std::size_t mapped = std::max<std::size_t>(bytes, 1);
-  if (index() == 0) group_.segment.reserve_arenas(mapped);
+NodeRanks::CallScope NodeRanks::begin_allocation(DType dtype, std::int64_t elements) {
+  return begin(Call::Kind::allocate_arena, static_cast<std::size_t>(elements) * size_of(dtype),
+               static_cast<std::uint64_t>(dtype));
+}
+
+std::unique_ptr<SharedArena> NodeRanks::allocate_arena(DType dtype, std::int64_t elements) {
+  const std::size_t stride = SharedArena::stride(dtype, elements);
+  const std::size_t begin = group_.segment.claim_arenas(stride);
+  if (index() == 0) shared().make_room();
   arrive();
-  group_.segment.map_arenas(mapped);
-  shared().populate_arena(index());
+  const auto bytes = static_cast<std::size_t>(size()) * stride;
+  auto arena = std::make_unique<SharedArena>(this, ++arenas_, Mapping(shared().fd(), begin, bytes), index(),
+                                             dtype, elements);
+  arena->populate(index());
   arrive();
-  for (int member = 0; member < size(); ++member) shared().populate_arena(member);
+  for (int member = 0; member < size(); ++member) arena->populate(member);
   arrive();
+  return arena;
 }
 
 }  // namespace lockstep::comm

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,7 @@
 #include "comm/host/meeting.h"
 #include "comm/host/monitor.h"
 #include "comm/host/rounds.h"
+#include "comm/host/shared_arena.h"
 
 namespace lockstep::comm {
 
@@ -43,13 +46,12 @@ class NodeRanks {
     int exceptions_ = std::uncaught_exceptions();
   };
 
-  /// `detail` (offset, root) must be equal on all ranks.
+  /// `detail` must be equal on all ranks.
   [[nodiscard]] CallScope begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail = 0,
                                 ExchangeLabel label = {});
-  /// The same for an all-reduce in the arena. std::invalid_argument when the range is not aligned or not in
-  /// it, or the elements are no floating-point numbers.
-  [[nodiscard]] CallScope begin_all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                           ExchangeLabel label);
+  /// The same for a collective over ranges of this group's arenas, which must be equal on all ranks.
+  [[nodiscard]] CallScope begin(Call::Kind kind, std::span<const ArenaRange> ranges, ExchangeLabel label);
+  [[nodiscard]] CallScope begin_allocation(DType dtype, std::int64_t elements);
   const Call& call() const { return call_; }
   /// Of the call up to now, when the last peer was there at `all_here`.
   ExchangeTiming timing(Clock::time_point all_here) const;
@@ -62,9 +64,8 @@ class NodeRanks {
   void arrive();
   std::uint32_t next_round() const { return rounds_.next(); }
 
-  /// An arena of `bytes` for each member, with its pages. Collective, within a call.
-  void map_arenas(std::size_t bytes);
-  std::span<std::byte> arena() const { return shared().arena(index()); }
+  /// An arena for each member, with its pages. Collective, within a call of its own.
+  std::unique_ptr<SharedArena> allocate_arena(DType dtype, std::int64_t elements);
 
   /// Ends every wait of the node with `reason`, unless one was there before. From any thread.
   void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
@@ -79,6 +80,7 @@ class NodeRanks {
   NodeMembers members_;
   Seconds timeout_;
   LocalGroup group_;
+  std::uint32_t arenas_ = 0;
   Rounds rounds_;
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "comm/host/futex.h"
 #include "kernels/base/deadline.h"
@@ -83,7 +84,10 @@ Segment Segment::open(UniqueFd memfd, int ranks) {
 }
 
 Segment::Segment(UniqueFd memfd, int ranks)
-    : memfd_(std::move(memfd)), ranks_(ranks), control_(memfd_.get(), 0, control_bytes(ranks)) {}
+    : memfd_(std::move(memfd)),
+      ranks_(ranks),
+      control_(memfd_.get(), 0, control_bytes(ranks)),
+      end_(control_.size()) {}
 
 Segment::Control& Segment::control() const {
   return *reinterpret_cast<Control*>(control_.data());
@@ -102,22 +106,12 @@ std::span<std::byte> Segment::mailbox(int rank, std::uint32_t round) const {
   return {control_.data() + mailbox_offset(ranks_) + index * mailbox_bytes, mailbox_bytes};
 }
 
-void Segment::reserve_arenas(std::size_t bytes) {
-  resize(memfd_.get(), control_bytes(ranks_) + static_cast<std::size_t>(ranks_) * round_to_pages(bytes));
+std::size_t Segment::claim_arenas(std::size_t stride) {
+  return std::exchange(end_, end_ + static_cast<std::size_t>(ranks_) * stride);
 }
 
-void Segment::map_arenas(std::size_t bytes) {
-  arena_bytes_ = bytes;
-  arena_stride_ = round_to_pages(bytes);
-  arenas_ = Mapping(memfd_.get(), control_bytes(ranks_), static_cast<std::size_t>(ranks_) * arena_stride_);
-}
-
-std::span<std::byte> Segment::arena(int rank) const {
-  return {arenas_.data() + static_cast<std::size_t>(rank) * arena_stride_, arena_bytes_};
-}
-
-void Segment::populate_arena(int rank) const {
-  populate({arena(rank).data(), arena_stride_});
+void Segment::make_room() const {
+  resize(memfd_.get(), end_);
 }
 
 void Segment::publish_affinity(int rank) {

@@ -27,8 +27,8 @@ struct alignas(64) RankLine {
 };
 
 /// The memory that the ranks of a node share: a memfd that holds the control area, two mailboxes per rank
-/// and, once asked for, every rank's arena. Its first rank creates it; the others map the descriptor they are
-/// handed.
+/// and, as they are asked for, arenas of every rank. Its first rank creates it; the others map the descriptor
+/// they are handed.
 class Segment {
  public:
   static constexpr std::size_t mailbox_bytes = std::size_t{64} << 10;
@@ -45,12 +45,10 @@ class Segment {
   /// Rank `rank`'s mailbox of an even or odd round.
   std::span<std::byte> mailbox(int rank, std::uint32_t round) const;
 
-  /// Makes room in the file for an arena of `bytes` for each rank. One rank does it, before any maps them.
-  void reserve_arenas(std::size_t bytes);
-  void map_arenas(std::size_t bytes);
-  std::span<std::byte> arena(int rank) const;
-  /// Creates the pages of a rank's arena, or maps them when they are there, so that first use is fast.
-  void populate_arena(int rank) const;
+  /// Where the next arenas of `stride` bytes (whole pages) for each rank begin in the file. All ranks claim
+  /// the same in the same order; the first one then makes room, before any maps them.
+  std::size_t claim_arenas(std::size_t stride);
+  void make_room() const;
 
   /// Tells which cores a rank may use; before the meeting ends.
   void publish_affinity(int rank);
@@ -73,9 +71,7 @@ class Segment {
   UniqueFd memfd_;
   int ranks_;
   Mapping control_;
-  Mapping arenas_;
-  std::size_t arena_bytes_ = 0;
-  std::size_t arena_stride_ = 0;
+  std::size_t end_;  ///< of what is claimed
 };
 
 }  // namespace lockstep::comm

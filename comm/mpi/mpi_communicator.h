@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/heap_arena.h"
 #include "comm/mpi/session.h"
 
 namespace lockstep::comm {
@@ -20,8 +21,8 @@ class MpiCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "mpi"; }
-  std::span<std::byte> allocate_arena(std::size_t bytes) override;
-  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
@@ -30,11 +31,8 @@ class MpiCommunicator final : public Communicator {
   void abort(std::string_view reason) noexcept override;
 
  private:
-  struct FreeArena {
-    void operator()(std::byte* memory) const;
-  };
-
   MpiCall begin(std::string_view kind, ExchangeLabel label = {});
+  void sum(const ArenaRange& range, const MpiCall& call);
   void sum(void* values, std::size_t count, MpiNumber type, const MpiCall& call);
   template <class Half>
   void sum_halves(Half* values, std::size_t count, const MpiCall& call);
@@ -43,9 +41,9 @@ class MpiCommunicator final : public Communicator {
 
   World world_;
   Seconds timeout_;
-  std::unique_ptr<std::byte, FreeArena> arena_;  // outlives MPI, which may still know of it
-  std::size_t arena_bytes_ = 0;
-  std::vector<float> widened_;  ///< a piece of bf16 or f16 values
+  std::uint32_t arenas_ = 0;
+  std::vector<HeapArena::Memory> memory_;  ///< of arenas; outlives MPI, which may still know of it
+  std::vector<float> widened_;             ///< a piece of bf16 or f16 values
   std::shared_ptr<MpiSession> session_;
 };
 

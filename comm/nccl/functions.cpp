@@ -40,6 +40,8 @@ NcclFunctions load() {
   require(library, "ncclCommGetAsyncError", nccl.get_async_error);
   require(library, "ncclGetErrorString", nccl.error_string);
   require(library, "ncclGetLastError", nccl.last_error);
+  require(library, "ncclGroupStart", nccl.group_start);
+  require(library, "ncclGroupEnd", nccl.group_end);
   require(library, "ncclAllReduce", nccl.all_reduce);
   require(library, "ncclCommFinalize", nccl.finalize);
   require(library, "ncclCommDestroy", nccl.destroy);

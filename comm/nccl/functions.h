@@ -16,6 +16,8 @@ struct NcclFunctions {
   decltype(&ncclCommGetAsyncError) get_async_error;
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclGetLastError) last_error;
+  decltype(&ncclGroupStart) group_start;
+  decltype(&ncclGroupEnd) group_end;
   decltype(&ncclAllReduce) all_reduce;
   decltype(&ncclCommFinalize) finalize;
   decltype(&ncclCommDestroy) destroy;

@@ -14,7 +14,7 @@ struct NcclModule {
   std::string (*version)();
 };
 
-inline constexpr int nccl_module_layout = 2;
+inline constexpr int nccl_module_layout = 3;
 
 /// The type of the symbol `lockstep_nccl_module`.
 using NcclModuleEntry = const NcclModule* (*)();

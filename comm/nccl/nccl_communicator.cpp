@@ -26,9 +26,25 @@ ncclDataType_t nccl_type(DType dtype) {
       return ncclBfloat16;
     case DType::f16:
       return ncclFloat16;
-    default:
-      throw std::invalid_argument("all_reduce: floating-point numbers only");
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+    case DType::u8:
+      return ncclUint8;
   }
+  throw std::invalid_argument("NCCL has no such type");
+}
+
+/// Makes `call` for each of `all` until one is refused. Between ncclGroupStart and ncclGroupEnd no call waits
+/// for another.
+template <class Items, class Call>
+ncclResult_t first_error(const Items& all, Call call) {
+  for (const auto& item : all) {
+    const ncclResult_t result = call(item);
+    if (result != ncclSuccess && result != ncclInProgress) return result;
+  }
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -48,6 +64,7 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> inner_group, ke
     progress_->meets(true);
     group_->meet(deadline());
     progress_->meets(false);
+    arenas_ = std::make_shared<NcclArenas>(this, nccl_, *group_, [this] { return failed(); });
   } catch (const CommError& error) {
     fail(error.what());
   }
@@ -66,52 +83,62 @@ ncclUniqueId NcclCommunicator::agree_on_id() {
 
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() == 0 && !failed()) close();
-  // Before the arena is freed, which waits for what is on the GPU.
+  // Before arenas are freed, which waits for what is on the GPU.
   end_group();
+  if (arenas_) arenas_->free_all();
 }
 
 void NcclCommunicator::close() {
   try {
     const Deadline goodbye = Deadline::in(std::min(timeout_, longest_goodbye));
-    if (arena_) arena_->deregister(goodbye);
+    arenas_->deregister_all(goodbye);
     group_->close(goodbye);
-    arena_.reset();
+    arenas_->free_all();
   } catch (const CommError&) {
     // A peer is gone, and the run is over.
   }
 }
 
-std::span<std::byte> NcclCommunicator::allocate_arena(std::size_t bytes) {
+std::unique_ptr<Arena> NcclCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
   const cudaStream_t stream = kernels::handle_of(*own_stream_);
   const auto all = inner().all_gather(nccl_.register_window != nullptr ? "window" : "");
   const bool as_window = std::ranges::find(all, "") == all.end();
   try {
-    if (arena_) arena_->deregister(deadline());
-    arena_.emplace(nccl_, *group_, bytes, as_window, stream, deadline());
+    return arenas_->allocate(dtype, elements, as_window, stream, deadline());
   } catch (const CommError& error) {
     fail(error.what());
   }
-  return arena_->bytes();
 }
 
-ExchangeTiming NcclCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                            ExchangeLabel label, kernels::Stream& stream) {
-  if (!arena_ || offset + count * size_of(dtype) > arena_->bytes().size()) {
-    throw std::invalid_argument("all_reduce: the range is not in the arena");
-  }
-  std::byte* const values = arena_->bytes().data() + offset;
+template <class Calls>
+ExchangeTiming NcclCommunicator::exchange(std::string_view kind, ExchangeLabel label, kernels::Stream& stream,
+                                          Calls calls) {
   const cudaStream_t handle = kernels::handle_of(stream);
-  progress_->begins(label, handle);
+  progress_->begins(kind, label, handle);
   try {
     group_->make("enqueueing", deadline(), [&](ncclComm_t communicator) {
-      return nccl_.all_reduce(values, values, count, nccl_type(dtype), ncclSum, communicator, handle);
+      nccl_.group_start();
+      const ncclResult_t refused = calls(communicator, handle);
+      const ncclResult_t result = nccl_.group_end();
+      return refused == ncclSuccess || refused == ncclInProgress ? result : refused;
     });
   } catch (const CommError& error) {
-    fail(fmt::format("NCCL all-reduce of bucket {} ({}): {}", label.bucket, label.first_parameter,
+    fail(fmt::format("NCCL {} of bucket {} ({}): {}", kind, label.bucket, label.first_parameter,
                      error.what()));
   }
   progress_->ends(handle);
   return {};
+}
+
+ExchangeTiming NcclCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                            kernels::Stream& stream) {
+  check_summable_ranges(ranges, this, "all_reduce");
+  return exchange("all-reduce", label, stream, [&](ncclComm_t communicator, cudaStream_t handle) {
+    return first_error(ranges, [&](const ArenaRange& range) {
+      return nccl_.all_reduce(range.data(), range.data(), static_cast<std::size_t>(range.count),
+                              nccl_type(range.dtype()), ncclSum, communicator, handle);
+    });
+  });
 }
 
 void NcclCommunicator::wait(kernels::Event& event) {
@@ -158,7 +185,7 @@ void NcclCommunicator::end_group() noexcept {
   if (!group_) return;
   if (!progress_->has_captured()) return group_->abort();
   group_->abandon();
-  if (arena_) arena_->abandon();
+  if (arenas_) arenas_->abandon_all();
 }
 
 /// What the group agreed on, who is behind, and where this rank was.
@@ -172,7 +199,7 @@ std::string NcclCommunicator::first_cause(const std::string& reason) {
   }
   const std::string own = progress_->describe();
   return text +
-         fmt::format("; rank {} was {}", world().rank, own.empty() ? "before its first all-reduce" : own);
+         fmt::format("; rank {} was {}", world().rank, own.empty() ? "before its first exchange" : own);
 }
 
 }  // namespace lockstep::comm

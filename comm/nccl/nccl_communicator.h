@@ -11,7 +11,7 @@
 
 namespace lockstep::comm {
 
-/// Sums by NCCL on the GPUs. An all-reduce returns once it is on its stream, with a timing of zeros; `wait`
+/// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros; `wait`
 /// notices what a stream cannot tell: a lost peer, an error of NCCL's, a deadline. Failures are agreed on
 /// through the inner group; then every rank aborts its own communicator, from a thread that is in no call of
 /// NCCL's, so that no kernel waits for ever.
@@ -22,13 +22,17 @@ class NcclCommunicator final : public DecoratedCommunicator {
 
   std::string_view backend() const override { return "nccl"; }
   bool on_streams() const override { return world().size > 1; }
-  std::span<std::byte> allocate_arena(std::size_t bytes) override;
-  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
   void wait(kernels::Event& event) override;
   void watch(WatchHooks hooks) override;
 
  private:
+  /// Puts `calls(communicator, stream)` on the stream as one group of NCCL's, which together are one
+  /// exchange.
+  template <class Calls>
+  ExchangeTiming exchange(std::string_view kind, ExchangeLabel label, kernels::Stream& stream, Calls calls);
   Deadline deadline() const { return Deadline::in(timeout_); }
   ncclUniqueId agree_on_id();
   std::optional<std::string> problem(const Deadline& deadline);
@@ -42,7 +46,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   std::unique_ptr<kernels::Stream> own_stream_;
   std::shared_ptr<NcclProgress> progress_;
   std::optional<NcclGroup> group_;
-  std::optional<NcclArena> arena_;
+  std::shared_ptr<NcclArenas> arenas_;
 };
 
 }  // namespace lockstep::comm

@@ -9,8 +9,8 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::string_view name = "NCCL all-reduce ";
-constexpr std::string_view after = "after NCCL all-reduce ";
+constexpr std::string_view name = "NCCL ";
+constexpr std::string_view after = "after NCCL ";
 constexpr std::string_view meeting = "NCCL's meeting";
 
 bool is_captured(cudaStream_t stream) {
@@ -21,12 +21,13 @@ bool is_captured(cudaStream_t stream) {
 
 }  // namespace
 
-void NcclProgress::begins(ExchangeLabel label, cudaStream_t stream) {
+void NcclProgress::begins(std::string_view kind, ExchangeLabel label, cudaStream_t stream) {
   {
     const std::lock_guard lock(mutex_);
     has_captured_ |= is_captured(stream);
-    if (std::ranges::find(buckets_, label.bucket, &Bucket::index) == buckets_.end()) {
-      buckets_.push_back({label.bucket, std::string(label.first_parameter)});
+    const auto is_same = [&](const Exchange& one) { return one.kind == kind && one.bucket == label.bucket; };
+    if (std::ranges::none_of(exchanges_, is_same)) {
+      exchanges_.push_back({kind, label.bucket, std::string(label.first_parameter)});
     }
   }
   begun_.count(stream);
@@ -48,9 +49,9 @@ bool NcclProgress::look() {
 
 std::string NcclProgress::name_of(std::uint32_t number) const {
   const std::lock_guard lock(mutex_);
-  const Bucket& bucket = buckets_[(number - 1) % buckets_.size()];
-  std::string text = fmt::format("{}{}", name, number);
-  if (bucket.index >= 0) text += fmt::format(" (bucket {}, {})", bucket.index, bucket.first_parameter);
+  const Exchange& one = exchanges_[(number - 1) % exchanges_.size()];
+  std::string text = fmt::format("{}{} {}", name, one.kind, number);
+  if (one.bucket >= 0) text += fmt::format(" (bucket {}, {})", one.bucket, one.first_parameter);
   return text;
 }
 
@@ -66,7 +67,7 @@ bool NcclProgress::is_ahead_of(std::string_view where) const {
   const std::size_t at = where.find(after);
   // It is in one, maybe ours; or it has begun none.
   if (at == std::string_view::npos) return begun > 0 && where.find(name) == std::string_view::npos;
-  const std::string_view digits = where.substr(at + after.size());
+  const std::string_view digits = where.substr(where.find(' ', at + after.size()) + 1);
   std::uint32_t theirs = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), theirs);
   return theirs < begun;

@@ -12,15 +12,15 @@
 
 namespace lockstep::comm {
 
-/// Which all-reduce the GPU is in: what reports tell. The GPU counts them itself, so those of a graph's
-/// replays count too. Every step exchanges the same buckets in the same order, which is how a number becomes
-/// a bucket.
+/// Which collective the GPU is in: what reports tell. The GPU counts them itself, so those of a graph's
+/// replays count too. Every step makes the same collectives in the same order, which is how a number becomes
+/// a kind and a bucket.
 class NcclProgress {
  public:
   /// Whether this rank waits in NCCL's meeting for the others.
   void meets(bool now) { meets_ = now; }
-  /// Around an all-reduce on `stream`.
-  void begins(ExchangeLabel label, cudaStream_t stream);
+  /// Around a collective on `stream`; `kind`: "all-reduce", which lives as long as the program.
+  void begins(std::string_view kind, ExchangeLabel label, cudaStream_t stream);
   void ends(cudaStream_t stream);
   /// Whether a CUDA graph holds one of them.
   bool has_captured() const;
@@ -37,8 +37,9 @@ class NcclProgress {
   void abandon() noexcept;
 
  private:
-  struct Bucket {
-    int index;
+  struct Exchange {
+    std::string_view kind;
+    int bucket;
     std::string first_parameter;
   };
 
@@ -49,7 +50,7 @@ class NcclProgress {
   std::uint32_t done_before_ = 0;
   std::atomic<bool> meets_ = false;
   mutable std::mutex mutex_;
-  std::vector<Bucket> buckets_;  ///< of a step
+  std::vector<Exchange> exchanges_;  ///< of a step
   bool has_captured_ = false;
 };
 

@@ -1,38 +1,71 @@
 #include "comm/staged/staged_communicator.h"
 
-#include <stdexcept>
 #include <utility>
 
 namespace lockstep::comm {
+namespace {
+
+class StagedArena final : public Arena {
+ public:
+  /// `on_host`: the inner group's arena; null in a group of one.
+  StagedArena(const void* owner, std::uint32_t number, std::unique_ptr<kernels::Memory> memory, DType dtype,
+              std::int64_t elements, std::unique_ptr<Arena> on_host, kernels::Device& device)
+      : Arena({owner, number}, static_cast<std::byte*>(memory->data()), dtype, elements),
+        memory_(std::move(memory)),
+        on_host_(std::move(on_host)) {
+    if (on_host_ != nullptr) pinned_ = device.pin({on_host_->data(), on_host_->bytes()});
+  }
+
+  const Arena* on_host() const { return on_host_.get(); }
+
+ private:
+  std::unique_ptr<kernels::Memory> memory_;
+  std::unique_ptr<Arena> on_host_;
+  std::unique_ptr<kernels::Memory> pinned_;  ///< on_host_'s, as long as it is there
+};
+
+ArenaRange on_host(const ArenaRange& range) {
+  return {.arena = static_cast<const StagedArena*>(range.arena)->on_host(),
+          .first = range.first,
+          .count = range.count};
+}
+
+}  // namespace
 
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device)
     : DecoratedCommunicator(std::move(inner)), device_(device) {}
 
-std::span<std::byte> StagedCommunicator::allocate_arena(std::size_t bytes) {
-  if (world().size > 1) {
-    on_host_ = inner().allocate_arena(bytes);
-    pinned_ = device_.pin(on_host_);
-  }
-  arena_ = device_.allocate(bytes);
-  return {static_cast<std::byte*>(arena_->data()), bytes};
+std::unique_ptr<Arena> StagedCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
+  std::unique_ptr<Arena> on_host;
+  if (world().size > 1) on_host = inner().allocate_arena(dtype, elements);
+  auto memory = device_.allocate(static_cast<std::size_t>(elements) * size_of(dtype));
+  return std::make_unique<StagedArena>(this, ++arenas_, std::move(memory), dtype, elements,
+                                       std::move(on_host), device_);
 }
 
-ExchangeTiming StagedCommunicator::all_reduce(std::size_t offset, std::size_t count, DType dtype,
-                                              ExchangeLabel label, kernels::Stream& stream) {
-  if (world().size == 1) return inner().all_reduce(offset, count, dtype, label, stream);
-  const std::size_t bytes = count * size_of(dtype);
-  if (offset + bytes > on_host_.size()) {
-    throw std::invalid_argument("all_reduce: the range is not in the arena");
+ExchangeTiming StagedCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                              kernels::Stream& stream) {
+  check_summable_ranges(ranges, this, "all_reduce");
+  if (world().size == 1) return inner().all_reduce(std::span<const ArenaRange>(), label, stream);
+  on_host_.clear();
+  for (const ArenaRange& range : ranges) {
+    on_host_.push_back(on_host(range));
+    copy_to_host(range, stream);
   }
-  std::byte* const on_device = static_cast<std::byte*>(arena_->data()) + offset;
-  std::byte* const on_host = on_host_.data() + offset;
-  device_.copy_to_host(on_host, on_device, bytes, stream);
   // No peer touches our arena on the host until we have joined the sum, and by then the copy back of the last
   // sum, which is in the same stream, is done too.
   stream.synchronize();
-  const ExchangeTiming timing = inner().all_reduce(offset, count, dtype, label, stream);
-  device_.copy_to_device(on_device, on_host, bytes, stream);
+  const ExchangeTiming timing = inner().all_reduce(on_host_, label, stream);
+  for (const ArenaRange& range : ranges) copy_to_device(range, stream);
   return timing;
+}
+
+void StagedCommunicator::copy_to_host(const ArenaRange& range, kernels::Stream& stream) {
+  device_.copy_to_host(on_host(range).data(), range.data(), range.bytes(), stream);
+}
+
+void StagedCommunicator::copy_to_device(const ArenaRange& range, kernels::Stream& stream) {
+  device_.copy_to_device(range.data(), on_host(range).data(), range.bytes(), stream);
 }
 
 }  // namespace lockstep::comm

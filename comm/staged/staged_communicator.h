@@ -1,28 +1,31 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "comm/decorated_communicator.h"
 
 namespace lockstep::comm {
 
-/// `--backend host` or `mpi` on a GPU: the arena is the device's, and an all-reduce goes through the arena
-/// that the group has on the host, pinned: copied out, summed there, copied back. The call returns when the
-/// sum is on its way back in the stream's order. A group of one copies nothing.
+/// `--backend host` or `mpi` on a GPU: an arena is the device's, and collectives go through one that the
+/// inner group has on the host, pinned: copied out, summed there, copied back. A call returns when the result
+/// is on its way back in the stream's order. A group of one copies nothing.
 class StagedCommunicator final : public DecoratedCommunicator {
  public:
-  /// `device` outlives this.
+  /// `device` outlives this and its arenas.
   StagedCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device);
 
-  std::span<std::byte> allocate_arena(std::size_t bytes) override;
-  ExchangeTiming all_reduce(std::size_t offset, std::size_t count, DType dtype, ExchangeLabel label,
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
 
  private:
+  void copy_to_host(const ArenaRange& range, kernels::Stream& stream);
+  void copy_to_device(const ArenaRange& range, kernels::Stream& stream);
+
   kernels::Device& device_;
-  std::unique_ptr<kernels::Memory> arena_;
-  std::span<std::byte> on_host_;
-  std::unique_ptr<kernels::Memory> pinned_;  ///< the group's arena, as long as it is there
+  std::uint32_t arenas_ = 0;
+  std::vector<ArenaRange> on_host_;  ///< ranges of the call that is made
 };
 
 }  // namespace lockstep::comm

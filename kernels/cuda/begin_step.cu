@@ -7,8 +7,12 @@
 namespace lockstep::kernels {
 namespace {
 
-__global__ void begin_step(const StepInput* input, StepState* state, ControlBlock* control) {
+__global__ void begin_step(BeginStep op, const StepInput* input, StepState* state, ControlBlock* control) {
   StepState next = input->state;
+  next.step = state->step - (state->skip_update != 0 ? 1 : 0) + op.updates;
+  const auto power = static_cast<double>(next.step);
+  next.bias_correction1 = static_cast<float>(1 - pow(op.beta1, power));
+  next.bias_correction2_sqrt = static_cast<float>(sqrt(1 - pow(op.beta2, power)));
   if (next.loss_scale == 0) next.loss_scale = static_cast<float>(1.0 / control->next_targets);
   *state = next;
   *control = input->control;
@@ -16,10 +20,10 @@ __global__ void begin_step(const StepInput* input, StepState* state, ControlBloc
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const BeginStep&, const KernelIo& io) {
+KernelPtr prepare(Cuda, const BeginStep& op, const KernelIo& io) {
   using Op = BeginStep;
-  return cuda_kernel(io, [](const Addresses& a, cudaStream_t stream) {
-    launch(begin_step, 1, 1, 0, stream, a.in<StepInput>(Op::input), a.out<StepState>(Op::state),
+  return cuda_kernel(io, [op](const Addresses& a, cudaStream_t stream) {
+    launch(begin_step, 1, 1, 0, stream, op, a.in<StepInput>(Op::input), a.out<StepState>(Op::state),
            a.out<ControlBlock>(Op::control));
   });
 }

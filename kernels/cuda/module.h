@@ -14,7 +14,7 @@ struct CudaModule {
   std::string (*versions)();
 };
 
-inline constexpr int cuda_module_layout = 3;
+inline constexpr int cuda_module_layout = 4;
 
 /// What gives it: `const CudaModule* lockstep_cuda_module()`.
 inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";

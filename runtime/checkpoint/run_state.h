@@ -20,11 +20,12 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 /// Where a run stands between two steps: state.json. With the tensors it is all that a run needs to go on to
 /// the bit, since what is random is drawn by counters (seed, epoch, step) and not from a generator's state.
 struct RunState {
-  std::int64_t step = 0;     ///< done
-  std::int64_t epoch = 0;    ///< of the next batch, counted from 0
-  std::int64_t batch = 0;    ///< the next batch of each rank in that epoch
-  std::int64_t samples = 0;  ///< over all ranks
-  double loss = 0;           ///< of the last step
+  std::int64_t step = 0;             ///< done
+  std::int64_t epoch = 0;            ///< of the next batch, counted from 0
+  std::int64_t batch = 0;            ///< the next batch of each rank in that epoch
+  std::int64_t samples = 0;          ///< over all ranks
+  std::int64_t applied_updates = 0;  ///< of the steps; fewer if some were skipped
+  double loss = 0;                   ///< of the last step
   std::int64_t evaluated_at_step = -1;
   double time = 0;  ///< seconds since 1970, by rank 0's clock
   Settings settings;

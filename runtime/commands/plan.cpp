@@ -15,7 +15,10 @@ int plan_command(const std::vector<std::string>& arguments) {
   const TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
-  const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), {});
+  const bool stream_ordered =
+      device->works_by_itself() && options.backend != "host" && options.backend != "mpi";
+  const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), world.size,
+                                               {.stream_ordered = stream_ordered});
   const Plan plan =
       make_plan(task.model, task.input, request, *device, {.matmul_precision = options.matmul_precision});
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,34 +10,48 @@
 namespace lockstep::runtime {
 
 /// Where a parameter lies in the parameter arena; its gradient and its optimizer state lie at the same place
-/// in theirs.
+/// in theirs. In elements.
 struct ArenaSlice {
   std::size_t parameter = 0;  ///< index in Graph::parameters()
   std::string name;
-  std::size_t offset = 0;  ///< bytes, a multiple of 64
-  std::size_t bytes = 0;   ///< padding of the layout included, padding between slices not
+  std::int64_t first = 0;  ///< on a cache line
+  std::int64_t count = 0;  ///< padding of the layout included, padding between slices not
 };
 
-/// A contiguous part of the gradient arena that is exchanged at once.
+/// Where a buffer lies in the arena of buffers, which are not learned. In elements.
+struct BufferSlice {
+  std::size_t buffer = 0;  ///< index in Graph::buffers()
+  std::string name;
+  std::int64_t first = 0;  ///< on a cache line
+};
+
+/// A contiguous part of the gradient arena that is summed at once. In elements.
 struct Bucket {
-  std::size_t offset = 0;
-  std::size_t bytes = 0;  ///< a multiple of 64
+  std::int64_t first = 0;
+  std::int64_t count = 0;  ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
   std::string first_parameter;
+  bool with_control = false;  ///< the last: its exchange sums the control block, too
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
-/// unpacked.
+/// unpacked. The parameter arena, the gradient arena and one arena for each optimizer state have the same
+/// slices; the control block is an arena of its own.
 struct ArenaPlan {
   std::vector<ArenaSlice> slices;
   std::vector<Bucket> buckets;
-  std::size_t parameter_bytes = 0;  ///< of the parameter arena, and of each optimizer state
-  std::size_t control_offset = 0;   ///< the control block follows the last gradient in the gradient arena
-  std::size_t gradient_bytes = 0;   ///< parameter_bytes and the control block
+  DType dtype = DType::f32;   ///< of parameters, gradients and optimizer state
+  std::int64_t elements = 0;  ///< of each of these arenas
+  std::vector<BufferSlice> buffers;
+  std::int64_t buffer_elements = 0;  ///< f32
+
+  std::size_t bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
+  std::size_t buffer_bytes() const { return static_cast<std::size_t>(buffer_elements) * sizeof(float); }
 };
 
 struct BucketLimits {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;
+  int ranks = 1;  ///< that each take a shard of a bucket
 };
 
 /// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit.
@@ -45,7 +60,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 /// For each bucket the index of the node of `graph` that completes its last gradient.
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
 
-/// For each bucket the index of the last node that reads one of its parameters: no update may come before it.
+/// For each bucket the index of the last node that reads one of its parameters, itself or a view: no update may come before it.
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena);
 
 }  // namespace lockstep::runtime

@@ -1,9 +1,10 @@
 #include "runtime/plan/plan.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
-#include "kernels/dispatch.h"
-#include "kernels/gradient_norm.h"
+#include "kernels/step_state.h"
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/precision.h"
@@ -31,25 +32,20 @@ std::vector<std::string> apply_choices(model::Graph& graph, const kernels::Devic
   return not_offered;
 }
 
-void prepare_kernels(Plan& plan, const kernels::Device& device) {
-  for (const model::Node& node : plan.graph.nodes()) {
-    plan.kernels.push_back(node.op->kernel(device, plan.graph.io(node)));
-    if (plan.kernels.back() == nullptr) continue;
-    plan.workspace_bytes = std::max(plan.workspace_bytes, plan.kernels.back()->workspace_bytes());
+template <class AnyLaunches>
+auto* launch_at(AnyLaunches& launches, const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::begin_step:
+      return &launches.begin_step;
+    case Step::Kind::launch:
+      return &launches.nodes[step.index];
+    case Step::Kind::clip:
+      return &launches.clip;
+    case Step::Kind::update:
+      return &launches.updates[step.index];
+    default:
+      return static_cast<decltype(&launches.clip)>(nullptr);
   }
-}
-
-/// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
-void prepare_clipping(Plan& plan, const kernels::Device& device) {
-  const auto elements = static_cast<std::int64_t>(plan.arena.parameter_bytes / sizeof(float));
-  const auto desc = [](const model::ValueType& type) {
-    return kernels::TensorDesc{type.dtype, type.shape, {}};
-  };
-  const kernels::KernelIo io{.inputs = {{DType::f32, {elements}, {}}},
-                             .outputs = {desc(kernels::step_state_type()), desc(kernels::control_type())}};
-  plan.gradient_norm =
-      kernels::kernel_for(device, kernels::GradientNorm{.max_norm = plan.request.clip_grad_norm}, io);
-  plan.workspace_bytes = std::max(plan.workspace_bytes, plan.gradient_norm->workspace_bytes());
 }
 
 std::size_t bytes_of(const model::Graph& graph, model::Role role) {
@@ -66,41 +62,71 @@ std::size_t Plan::target_bytes() const {
   return bytes_of(graph, model::Role::target);
 }
 
+const Launch* Plan::launch_of(const Step& step) const {
+  return launch_at(launches, step);
+}
+
+std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
+  std::size_t end = 0;
+  for (const StreamName stream : {StreamName::compute, StreamName::exchange}) {
+    const std::size_t begin = end;
+    for (const Step& step : steps) {
+      Launch* const launch = step.stream == stream ? launch_at(launches, step) : nullptr;
+      if (launch == nullptr || launch->kernel == nullptr) continue;
+      launch->workspace = begin;
+      end = std::max(end, begin + round_up_to_line(launch->kernel->workspace_bytes()));
+    }
+  }
+  return end;
+}
+
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions) {
-  const bool training = request.mode == Mode::train;
+  if (request.key.role != MicroBatchRole::only) {
+    throw std::logic_error("make_plan: gradients of micro-batches are not accumulated");
+  }
+  const bool training = request.key.mode == Mode::train;
   Plan plan;
   plan.request = request;
   plan.matmul_precision = decisions.matmul_precision;
-  plan.graph = model::build_graph(model, input, request.batch_size, training);
+  plan.graph = model::build_graph(model, input, request.key.batch, training);
   if (training) differentiate(plan.graph);
   fuse(plan.graph);
   set_matmul_precision(plan.graph, decisions.matmul_precision);
   settle_layouts(plan.graph, device, decisions.parameter_layouts);
   plan.choices_not_offered = apply_choices(plan.graph, device, decisions.algorithms);
-  if (training) plan.arena = assign_buckets(plan.graph, request.buckets);
+  plan.arena = decisions.arena ? *decisions.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
-  prepare_kernels(plan, device);
-  ScheduleOptions schedule = request.schedule;
-  schedule.clips = training && request.clip_grad_norm > 0;
-  if (schedule.clips) prepare_clipping(plan, device);
-  plan.steps = training ? schedule_training(plan.graph, plan.arena, schedule) : schedule_forward(plan.graph);
+  plan.launches = prepare_launches(
+      plan.graph, plan.arena, plan.activations,
+      {.training = training, .clip_grad_norm = request.clip_grad_norm, .optimizer = request.optimizer},
+      device);
+  ScheduleOptions options = request.schedule;
+  options.clips = request.clip_grad_norm > 0;
+  Schedule schedule =
+      training ? schedule_training(plan.graph, plan.arena, options) : schedule_forward(plan.graph);
+  plan.steps = std::move(schedule.steps);
+  plan.events = std::move(schedule.events);
+  plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
   const bool rounds = plan.matmul_precision != kernels::MatmulPrecision::highest;
   if (rounds && device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
   return plan;
 }
 
-MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOptions& optimizer) {
-  MemoryNeed need;
+MemoryNeed memory_need(std::span<const Plan> plans) {
+  const ArenaPlan& arena = plans.front().arena;
+  MemoryNeed need{
+      .parameters = arena.bytes() + arena.buffer_bytes(),
+      .gradients = arena.bytes(),
+      .optimizer_state = model::state_names(plans.front().request.optimizer).size() * arena.bytes(),
+      .step_state =
+          sizeof(kernels::StepInput) + sizeof(kernels::StepState) + 2 * sizeof(kernels::ControlBlock)};
   for (const Plan& plan : plans) {
-    need.parameters = std::max(need.parameters, plan.arena.parameter_bytes);
-    need.gradients = std::max(need.gradients, plan.arena.gradient_bytes);
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
     need.batch_slots = std::max(need.batch_slots, batch_slot_count * (round_up_to_line(plan.input_bytes()) +
                                                                       round_up_to_line(plan.target_bytes())));
   }
-  need.optimizer_state = model::state_names(optimizer).size() * need.parameters;
   return need;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +15,26 @@
 #include "model/optimizer.h"
 #include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/launches.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/schedule.h"
 
 namespace lockstep::runtime {
 
-enum class Mode { train, evaluate };
+enum class Mode : std::uint8_t { train, evaluate };
+
+/// Where a micro-batch stands in its step: `first` overwrites the gradients, `middle` adds to them, `last`
+/// adds and is followed by exchange and update; `only` is first and last.
+enum class MicroBatchRole : std::uint8_t { only, first, middle, last };
+
+/// What tells the plans of one run apart.
+struct PlanKey {
+  Mode mode = Mode::train;
+  MicroBatchRole role = MicroBatchRole::only;
+  std::int64_t batch = 1;   ///< samples
+  std::int64_t length = 0;  ///< of sequences; 0: samples have one shape
+  bool operator==(const PlanKey&) const = default;
+};
 
 /// What `--benchmark` chose, by "layer op": the name of its algorithm. Rank 0 measures, all ranks apply.
 using AlgorithmChoices = std::map<std::string, std::string>;
@@ -27,43 +44,51 @@ struct RunDecisions {
   ParameterLayouts parameter_layouts;
   AlgorithmChoices algorithms;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
 };
 
 struct PlanRequest {
-  Mode mode = Mode::train;
-  std::int64_t batch_size = 1;
+  PlanKey key;
   BucketLimits buckets;
   ScheduleOptions schedule;
   double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
+  model::OptimizerOptions optimizer;
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
-/// differ in mode and batch size and share parameters, gradients, optimizer state and the activation arena.
+/// differ in their keys and share parameters, gradients, optimizer state and the activation arena.
 struct Plan {
   PlanRequest request;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   model::Graph graph;
-  std::vector<kernels::KernelPtr> kernels;  ///< by node; null where there is nothing to launch
-  kernels::KernelPtr gradient_norm;         ///< null if gradients are not clipped
   ArenaPlan arena;
   ActivationPlan activations;
-  std::size_t workspace_bytes = 0;
+  Launches launches;
   std::vector<Step> steps;
+  std::vector<std::string> events;  ///< that steps record and wait for, by index
+  std::size_t workspace_bytes = 0;  ///< of all launches
   /// "layer op: algorithm" of choices that the device does not offer, so that the library's own is taken.
   std::vector<std::string> choices_not_offered;
   std::vector<std::string> warnings;  ///< what makes the model slower on this device than it need be
 
+  const PlanKey& key() const { return request.key; }
+  /// What the step launches; null if it is none that launches a kernel.
+  const Launch* launch_of(const Step& step) const;
   std::size_t input_bytes() const;
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, schedule. Deterministic: equal
-/// arguments give equal plans on every rank.
+/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, launches, schedule.
+/// Deterministic: equal arguments give equal plans on every rank. The micro-batch role must be `only`.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const RunDecisions& decisions);
 
-/// Bytes that a run of these plans needs: arenas, optimizer state, workspace, two batch slots, and for
-/// checkpoints the staged copy (`staged_bytes`, set by who asks for them).
+/// Gives each launch its part of the plan's workspace, and returns the size of all: launches of one stream
+/// share theirs, those of two streams may run at a time.
+std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
+
+/// Bytes that a run of these plans needs: arenas, workspace, two batch slots, what a step reads and sums
+/// beside, and for checkpoints the staged copy (`staged_bytes`, set by the caller that asks for them).
 struct MemoryNeed {
   std::size_t parameters = 0;
   std::size_t gradients = 0;
@@ -71,13 +96,16 @@ struct MemoryNeed {
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
+  std::size_t step_state = 0;  ///< with the step's input and the control blocks
   std::size_t checkpoint = 0;
 
   std::size_t total() const {
-    return parameters + gradients + optimizer_state + activations + workspace + batch_slots + checkpoint;
+    return parameters + gradients + optimizer_state + activations + workspace + batch_slots + step_state +
+           checkpoint;
   }
 };
-MemoryNeed memory_need(std::span<const Plan> plans, const model::OptimizerOptions& optimizer);
+/// The first plan is the training plan.
+MemoryNeed memory_need(std::span<const Plan> plans);
 
 inline constexpr std::size_t batch_slot_count = 2;
 

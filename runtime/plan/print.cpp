@@ -1,5 +1,8 @@
 #include "runtime/plan/print.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include <fmt/format.h>
 
 namespace lockstep::runtime {
@@ -31,30 +34,59 @@ double flops_of(const model::Graph& graph, const model::Node& node) {
   return node.op->flops(graph.types(node.inputs), graph.types(node.outputs));
 }
 
-std::string launch_line(const model::Graph& graph, std::size_t index) {
-  const model::Node& node = graph.nodes()[index];
-  const std::string op = node.op->name() + (node.op->attributes().empty() ? "" : " " + node.op->attributes());
-  return fmt::format("{:4}  {:<12} {:<34} {:8.2f}  {} -> {}\n", index, node.layer, op,
-                     flops_of(graph, node) / 1e6, list(graph, node.inputs), list(graph, node.outputs));
+std::string_view stream_label(const Step& step) {
+  if (step.stream == StreamName::compute) return "compute";
+  return step.queued ? "exchange q" : "exchange";
 }
 
-std::string step_line(const Plan& plan, const Step& step) {
-  switch (step.kind) {
-    case Step::Kind::launch:
-      return launch_line(plan.graph, step.index);
-    case Step::Kind::exchange:
-      return fmt::format("      all-reduce bucket {}, hidden behind what follows\n", step.index);
-    case Step::Kind::exchange_now:
-      return fmt::format("      all-reduce bucket {}\n", step.index);
-    case Step::Kind::clip:
-      return fmt::format("      clip gradients: their norm to at most {}\n", plan.request.clip_grad_norm);
-    case Step::Kind::update:
-      return fmt::format("      update bucket {}\n", step.index);
-  }
-  return {};
+std::string node_line(const model::Graph& graph, const model::Node& node) {
+  const std::string op = node.op->name() + (node.op->attributes().empty() ? "" : " " + node.op->attributes());
+  return fmt::format("{:<12} {:<34} {:8.2f}  {} -> {}\n", node.layer, op, flops_of(graph, node) / 1e6,
+                     list(graph, node.inputs), list(graph, node.outputs));
+}
+
+std::string step_line(const Plan& plan, std::size_t at) {
+  const Step& step = plan.steps[at];
+  const bool is_node = step.kind == Step::Kind::launch;
+  return fmt::format(
+      "{:4}  {:<10} {}", at, stream_label(step),
+      is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
 }
 
 }  // namespace
+
+std::string label_of(const Plan& plan, const Step& step) {
+  const auto bucket = [&] {
+    return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
+  };
+  switch (step.kind) {
+    case Step::Kind::copy_in:
+      return "copy the step's input to the device";
+    case Step::Kind::begin_step:
+      return "begin step";
+    case Step::Kind::launch: {
+      const model::Node& node = plan.graph.nodes()[step.index];
+      return node.layer.empty() ? node.op->name() : fmt::format("{} {}", node.layer, node.op->name());
+    }
+    case Step::Kind::record:
+      return fmt::format("record '{}'", plan.events[step.index]);
+    case Step::Kind::wait:
+      return fmt::format("wait for '{}'", plan.events[step.index]);
+    case Step::Kind::all_reduce:
+      return "all-reduce of " + bucket() + ", behind compute";
+    case Step::Kind::all_reduce_inline:
+      return "all-reduce of " + bucket();
+    case Step::Kind::join:
+      return "join the exchange queue";
+    case Step::Kind::clip:
+      return fmt::format("clip gradients to norm {}", plan.request.clip_grad_norm);
+    case Step::Kind::update:
+      return "update of " + bucket();
+    case Step::Kind::copy_back:
+      return "copy the control block to the host";
+  }
+  return {};
+}
 
 std::string warning_of(const Plan& plan) {
   if (plan.warnings.empty()) return {};
@@ -73,23 +105,27 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   double flops = 0;
   for (const model::Node& node : plan.graph.nodes()) flops += flops_of(plan.graph, node);
   std::string text = fmt::format(
-      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n\n",
-      plan.request.batch_size, plan.graph.parameter_elements(), flops / 1e6, name_of(plan.matmul_precision));
-  text +=
-      fmt::format("{:>4}  {:<12} {:<34} {:>8}  {}\n", "node", "layer", "op", "MFLOP", "inputs -> outputs");
-  for (const Step& step : plan.steps) text += step_line(plan, step);
+      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n\n", plan.key().batch,
+      plan.graph.parameter_elements(), flops / 1e6, name_of(plan.matmul_precision));
+  text += fmt::format("{:>4}  {:<10} {:<12} {:<34} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
+                      "inputs -> outputs");
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) text += step_line(plan, at);
+  if (std::ranges::any_of(plan.steps, &Step::queued)) text += "q: on the exchange queue's thread\n";
   if (!plan.warnings.empty()) text += "\n" + warning_of(plan) + "\n";
   text += "\nbuckets, in the order of their exchange\n";
   for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
     const Bucket& bucket = plan.arena.buckets[i];
-    text += fmt::format("  {}  {:>10}  from {}\n", i, size(bucket.bytes), bucket.first_parameter);
+    text += fmt::format("  {}  {:>10}  from {}\n", i,
+                        size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.dtype)),
+                        bucket.first_parameter);
   }
   text += fmt::format(
       "\nmemory per rank\n  parameters {}\n  gradients {}\n  optimizer state {}\n  activations {}\n  "
       "workspace {}\n"
-      "  batch slots {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
+      "  batch slots {}\n  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
       size(need.parameters), size(need.gradients), size(need.optimizer_state), size(need.activations),
-      size(need.workspace), size(need.batch_slots), size(need.checkpoint), size(need.total()), need.total());
+      size(need.workspace), size(need.batch_slots), size(need.step_state), size(need.checkpoint),
+      size(need.total()), need.total());
   return text;
 }
 

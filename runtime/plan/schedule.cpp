@@ -1,74 +1,160 @@
 #include "runtime/plan/schedule.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 namespace lockstep::runtime {
 namespace {
 
-void append_updates(std::vector<Step>& steps, std::size_t first, std::size_t buckets, bool clips) {
-  if (clips) steps.push_back({Step::Kind::clip, 0});
-  for (std::size_t bucket = first; bucket < buckets; ++bucket) {
-    steps.push_back({Step::Kind::update, bucket});
+using Kind = Step::Kind;
+constexpr StreamName compute = StreamName::compute;
+constexpr StreamName exchange = StreamName::exchange;
+
+/// A schedule under construction.
+class Builder {
+ public:
+  void add(Kind kind, std::size_t index = 0, StreamName stream = compute) {
+    schedule_.steps.push_back({.kind = kind, .stream = stream, .index = index});
   }
+  void queue(Kind kind, std::size_t index) {
+    schedule_.steps.push_back({.kind = kind, .stream = exchange, .index = index, .queued = true});
+  }
+
+  void begin() {
+    add(Kind::copy_in);
+    add(Kind::begin_step);
+  }
+  Schedule end() {
+    add(Kind::copy_back);
+    return std::move(schedule_);
+  }
+
+  std::size_t event(std::string name) {
+    schedule_.events.push_back(std::move(name));
+    return schedule_.events.size() - 1;
+  }
+  /// What `later` gets from here on comes after what `earlier` has.
+  void order(StreamName earlier, StreamName later, std::string event_name) {
+    const std::size_t at = event(std::move(event_name));
+    add(Kind::record, at, earlier);
+    add(Kind::wait, at, later);
+  }
+
+ private:
+  Schedule schedule_;
+};
+
+std::string gradients_ready(std::size_t bucket) {
+  return fmt::format("gradients {} ready", bucket);
 }
 
-/// The compute thread sums the last bucket, and applies all updates at the end.
-std::vector<Step> schedule_on_threads(const model::Graph& graph, const ArenaPlan& arena,
-                                      const ScheduleOptions& options) {
-  const std::vector<std::size_t> ready = bucket_ready_nodes(graph, arena);
-  std::vector<Step> steps;
-  std::size_t next_bucket = 0;
-  for (std::size_t node = 0; node < graph.nodes().size(); ++node) {
-    steps.push_back({Step::Kind::launch, node});
-    if (!options.exchange || !options.overlap) continue;
-    while (next_bucket + 1 < ready.size() && ready[next_bucket] <= node && node + 1 < graph.nodes().size()) {
-      steps.push_back({Step::Kind::exchange, next_bucket++});
+/// Without an exchange, or with one that occupies a thread: that of the exchange queue while compute goes on,
+/// else the walking thread. All updates come at the end.
+class ThreadSchedule {
+ public:
+  ThreadSchedule(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options)
+      : ready_(bucket_ready_nodes(graph, arena)), nodes_(graph.nodes().size()), options_(options) {}
+
+  Schedule make() {
+    build_.begin();
+    for (std::size_t node = 0; node < nodes_; ++node) {
+      build_.add(Kind::launch, node);
+      if (options_.exchange && options_.overlap) hand_over_ready(node);
+    }
+    if (options_.exchange) sum_the_rest();
+    update();
+    return build_.end();
+  }
+
+ private:
+  /// The last bucket has no compute behind it.
+  void hand_over_ready(std::size_t node) {
+    while (summed_.size() + 1 < ready_.size() && ready_[summed_.size()] <= node && node + 1 < nodes_) {
+      const std::size_t bucket = summed_.size();
+      const std::size_t ready = build_.event(gradients_ready(bucket));
+      summed_.push_back(build_.event(fmt::format("bucket {} summed", bucket)));
+      build_.add(Kind::record, ready);
+      build_.queue(Kind::wait, ready);
+      build_.queue(Kind::all_reduce, bucket);
+      build_.queue(Kind::record, summed_.back());
     }
   }
-  for (; options.exchange && next_bucket < ready.size(); ++next_bucket) {
-    steps.push_back({Step::Kind::exchange_now, next_bucket});
-  }
-  append_updates(steps, 0, ready.size(), options.clips);
-  return steps;
-}
 
-std::vector<Step> schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
-                                      const ScheduleOptions& options) {
+  /// A communicator serves one thread at a time.
+  void sum_the_rest() {
+    if (!summed_.empty()) build_.add(Kind::join);
+    while (summed_.size() < ready_.size()) {
+      const std::size_t bucket = summed_.size();
+      build_.order(compute, exchange, gradients_ready(bucket));
+      build_.add(Kind::all_reduce_inline, bucket, exchange);
+      summed_.push_back(build_.event(fmt::format("bucket {} summed", bucket)));
+      build_.add(Kind::record, summed_.back(), exchange);
+    }
+  }
+
+  void update() {
+    if (options_.clips) {
+      for (const std::size_t event : summed_) build_.add(Kind::wait, event);
+      build_.add(Kind::clip);
+    }
+    for (std::size_t bucket = 0; bucket < ready_.size(); ++bucket) {
+      if (!options_.clips && options_.exchange) build_.add(Kind::wait, summed_[bucket]);
+      build_.add(Kind::update, bucket);
+    }
+  }
+
+  const std::vector<std::size_t> ready_;
+  const std::size_t nodes_;
+  const ScheduleOptions options_;
+  Builder build_;
+  std::vector<std::size_t> summed_;  ///< events of the buckets that are exchanged, in their order
+};
+
+/// Exchange and updates are enqueued on the exchange stream, whose order puts an update behind its sum.
+Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
+                             const ScheduleOptions& options) {
   const std::vector<std::size_t> ready = bucket_ready_nodes(graph, arena);
   const std::vector<std::size_t> last_reader = bucket_last_readers(graph, arena);
   const std::size_t buckets = ready.size();
   const std::size_t nodes = graph.nodes().size();
-  std::vector<Step> steps;
+  Builder build;
+  build.begin();
   std::size_t exchanged = 0;
   std::size_t updated = 0;
   for (std::size_t node = 0; node < nodes; ++node) {
-    steps.push_back({Step::Kind::launch, node});
-    if (!options.overlap && node + 1 < nodes) continue;
-    while (exchanged < buckets && ready[exchanged] <= node) {
-      steps.push_back({Step::Kind::exchange, exchanged++});
+    build.add(Kind::launch, node);
+    const bool is_last = node + 1 == nodes;
+    if (!options.overlap && !is_last) continue;
+    for (; exchanged < buckets && (is_last || ready[exchanged] <= node); ++exchanged) {
+      build.order(compute, exchange, gradients_ready(exchanged));
+      build.add(Kind::all_reduce, exchanged, exchange);
     }
-    while (!options.clips && updated < exchanged && last_reader[updated] <= node) {
-      steps.push_back({Step::Kind::update, updated++});
+    for (; !options.clips && updated < exchanged && last_reader[updated] <= node; ++updated) {
+      build.order(compute, exchange, fmt::format("parameters {} free", updated));
+      build.add(Kind::update, updated, exchange);
     }
   }
-  append_updates(steps, updated, buckets, options.clips);
-  return steps;
+  if (options.clips) {
+    build.order(compute, exchange, "backward done");  // the norm writes step state, which backward reads
+    build.add(Kind::clip, 0, exchange);
+  }
+  for (; updated < buckets; ++updated) build.add(Kind::update, updated, exchange);
+  build.order(exchange, compute, "step exchanged");
+  return build.end();
 }
 
 }  // namespace
 
-std::vector<Step> schedule_forward(const model::Graph& graph) {
-  std::vector<Step> steps;
-  for (std::size_t node = 0; node < graph.nodes().size(); ++node) {
-    steps.push_back({Step::Kind::launch, node});
-  }
-  return steps;
+Schedule schedule_forward(const model::Graph& graph) {
+  Builder build;
+  build.begin();
+  for (std::size_t node = 0; node < graph.nodes().size(); ++node) build.add(Kind::launch, node);
+  return build.end();
 }
 
-std::vector<Step> schedule_training(const model::Graph& graph, const ArenaPlan& arena,
-                                    const ScheduleOptions& options) {
-  const bool on_streams = options.exchange && options.on_streams;
-  return on_streams ? schedule_on_streams(graph, arena, options) : schedule_on_threads(graph, arena, options);
+Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena,
+                           const ScheduleOptions& options) {
+  if (options.exchange && options.stream_ordered) return schedule_on_streams(graph, arena, options);
+  return ThreadSchedule(graph, arena, options).make();
 }
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "model/graph.h"
@@ -7,34 +10,54 @@
 
 namespace lockstep::runtime {
 
-/// One entry of a plan. `launch` runs node `index`; `exchange` hands bucket `index` to the communication
-/// stream; `exchange_now` sums it on the compute stream itself, when no compute is left to hide it; `update`
-/// waits for the sum of bucket `index` and applies the optimizer to it, on the communication stream when that
-/// is a device's; `clip` computes the norm of all gradients when all buckets are summed, and the factor that
-/// the updates behind it take (it has no index).
+/// The two in-order queues of a replica's device.
+enum class StreamName : std::uint8_t { compute, exchange };
+
+/// One entry of a step's program. The thread that walks the plan puts it on `stream`, or does it itself.
 struct Step {
-  enum class Kind { launch, exchange, exchange_now, clip, update };
-  Kind kind;
-  std::size_t index;
+  enum class Kind : std::uint8_t {
+    copy_in,            ///< StepInput, from the batch slot's part on the host to the device
+    begin_step,         ///< launches the kernel that sets step state and control block from it
+    launch,             ///< the kernel of node `index`
+    record,             ///< event `index`
+    wait,               ///< for event `index`: what comes on this stream from here on comes after it
+    all_reduce,         ///< of bucket `index`, behind compute
+    all_reduce_inline,  ///< of bucket `index`, when no compute is left to hide it
+    join,               ///< the walking thread waits until the exchange queue has done all that it was handed
+    clip,               ///< launches the norm of all gradients, and the factor that the updates take
+    update,             ///< launches the optimizer on bucket `index`
+    copy_back,          ///< the control block, to the batch slot's part on the host
+  };
+  Kind kind = Kind::launch;
+  StreamName stream = StreamName::compute;
+  std::size_t index = 0;
+  /// Handed to the exchange queue, whose thread does it behind what it was handed before: the exchange stream
+  /// of a communicator that works on the thread that calls it.
+  bool queued = false;
   bool operator==(const Step&) const = default;
+};
+
+/// A step's program in launch order; the same on every rank.
+struct Schedule {
+  std::vector<Step> steps;
+  std::vector<std::string> events;  ///< their names
 };
 
 struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
   bool clips = false;  ///< updates wait for the norm of all gradients
-  bool on_streams =
-      false;  ///< the communication stream is a device's: nothing that it does occupies a thread
+  /// An all-reduce is enqueued on the exchange stream: nothing that it does occupies a thread.
+  bool stream_ordered = false;
 };
 
 /// Evaluation: the nodes in order, no exchange and no update.
-std::vector<Step> schedule_forward(const model::Graph& graph);
+Schedule schedule_forward(const model::Graph& graph);
 
 /// Training. A bucket is exchanged as soon as its last gradient is there; buckets are exchanged in order on
-/// every rank. No kernel of this step reads an updated parameter: updates come last, or, on streams, behind
-/// the exchange and the last kernel that reads one of the bucket's parameters, so that they overlap backward
-/// too. With clipping all updates wait for all exchanges.
-std::vector<Step> schedule_training(const model::Graph& graph, const ArenaPlan& arena,
-                                    const ScheduleOptions& options);
+/// every rank. No kernel of this step reads an updated parameter: updates come last, or, where exchanges are
+/// stream-ordered, behind the exchange and the last kernel that reads one of the bucket's parameters, so that
+/// they overlap backward too. With clipping all updates wait for all exchanges.
+Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
 }  // namespace lockstep::runtime

@@ -36,13 +36,14 @@ Number element_of(std::size_t index, int rank) {
 }
 
 template <class Number>
-void check_sum(Communicator& group, std::span<std::byte> arena, std::size_t offset, std::size_t count,
-               DType dtype) {
+void check_sum(Communicator& group, DType dtype, std::size_t first, std::size_t count) {
   const World& world = group.world();
-  auto* const values = reinterpret_cast<Number*>(arena.data() + offset);
+  const auto arena = group.allocate_arena(dtype, static_cast<std::int64_t>(first + count));
+  const ArenaRange range{arena.get(), static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)};
+  auto* const values = reinterpret_cast<Number*>(range.data());
   for (std::size_t i = 0; i < count; ++i) values[i] = element_of<Number>(i, world.rank);
   NoStream stream;
-  const auto timing = group.all_reduce(offset, count, dtype, {.bucket = 0, .first_parameter = "p"}, stream);
+  const auto timing = group.all_reduce(range, {.bucket = 0, .first_parameter = "p"}, stream);
   require(timing.transfer_ns > 0, "the transfer took time");
   const double ranks = world.size * (world.size - 1) / 2.0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -53,12 +54,13 @@ void check_sum(Communicator& group, std::span<std::byte> arena, std::size_t offs
 
 /// 1 + 2^-9 - 1 on three ranks: bf16 has 8 bits, so summing in bf16 would lose the middle term.
 template <class Half>
-void check_sum_of_halves(Communicator& group, std::span<std::byte> arena, DType dtype, float small) {
-  auto* const values = reinterpret_cast<Half*>(arena.data());
+void check_sum_of_halves(Communicator& group, DType dtype, float small) {
+  const auto arena = group.allocate_arena(dtype, 1);
+  auto* const values = reinterpret_cast<Half*>(arena->data());
   const float terms[] = {1.0F, small, -1.0F};
   narrow(terms[group.world().rank], values[0]);
   NoStream stream;
-  group.all_reduce(0, 1, dtype, {}, stream);
+  group.all_reduce(all_of(*arena), {}, stream);
   require(widen(values[0]) == small, "halves are summed in f32");
 }
 
@@ -66,17 +68,15 @@ void check_sum_of_halves(Communicator& group, std::span<std::byte> arena, DType 
 void play_collectives(const World& world) {
   const auto group = open_group(world);
   require(group->backend() == "mpi", "the name");
-  constexpr std::size_t offset = 64;
   constexpr std::size_t most = 1'500'000;  // three pieces and a rest
-  const auto arena = group->allocate_arena(offset + most * sizeof(float));
-  require(arena[arena.size() - 1] == std::byte{0}, "the arena is zeroed");
+  require(group->allocate_arena(DType::u8, 1000)->data()[999] == std::byte{0}, "the arena is zeroed");
   for (const std::size_t count :
        {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{524'289}, most}) {
-    check_sum<float>(*group, arena, offset, count, DType::f32);
+    check_sum<float>(*group, DType::f32, 16, count);
   }
-  check_sum<double>(*group, arena, 0, 1000, DType::f64);
-  check_sum_of_halves<BFloat16>(*group, arena, DType::bf16, 0x1p-9F);
-  check_sum_of_halves<Float16>(*group, arena, DType::f16, 0x1p-12F);
+  check_sum<double>(*group, DType::f64, 0, 1000);
+  check_sum_of_halves<BFloat16>(*group, DType::bf16, 0x1p-9F);
+  check_sum_of_halves<Float16>(*group, DType::f16, 0x1p-12F);
 
   std::vector<double> sums{1.0, static_cast<double>(world.rank)};
   group->all_reduce_sum(sums);
@@ -94,10 +94,10 @@ void play_collectives(const World& world) {
 /// Rank 1 never comes.
 void play_timeout(const World& world) {
   const auto group = open_group(world, Seconds(1));
-  group->allocate_arena(64);
+  const auto arena = group->allocate_arena(DType::f32, 4);
   NoStream stream;
   if (world.rank == 1) pause();
-  group->all_reduce(0, 4, DType::f32, {.bucket = 3, .first_parameter = "fc.weight"}, stream);
+  group->all_reduce(all_of(*arena), {.bucket = 3, .first_parameter = "fc.weight"}, stream);
 }
 
 /// Rank 1 fails by itself while rank 0 waits for it.

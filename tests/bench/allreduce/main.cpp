@@ -78,8 +78,8 @@ std::vector<Row> run_rank(const World& world, const std::string& node, const std
   const auto group = make_communicator(world, {.timeout = Seconds(60), .node = node});
   const double meeting_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::size_t largest = std::ranges::max(sizes);
-  const std::span<std::byte> arena = group->allocate_arena(largest);
-  const std::span values(reinterpret_cast<float*>(arena.data()), largest / sizeof(float));
+  const auto arena = group->allocate_arena(DType::f32, static_cast<std::int64_t>(largest / sizeof(float)));
+  const std::span values(reinterpret_cast<float*>(arena->data()), largest / sizeof(float));
   std::vector<std::byte> one(largest / 2, std::byte{1});
   std::vector<std::byte> other(largest / 2);
   NoStream stream;
@@ -89,7 +89,9 @@ std::vector<Row> run_rank(const World& world, const std::string& node, const std
     const std::span summed = values.first(bytes / sizeof(float));
     row.all_reduce_ms = measure(
         *group, bytes, [&] { std::ranges::fill(summed, 1.0F); },
-        [&] { group->all_reduce(0, summed.size(), DType::f32, {}, stream); });
+        [&] {
+          group->all_reduce({arena.get(), 0, static_cast<std::int64_t>(summed.size())}, {}, stream);
+        });
     check_sums(summed, ranks);
     row.floor_ms = measure(
         *group, bytes, [] {},

@@ -56,7 +56,7 @@ void run(const std::vector<std::string>& arguments) {
   const runtime::TrainingTask task = runtime::make_task_without_data(options);
   const comm::World world;
   const auto device = runtime::open_device(options, world);
-  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, {});
+  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, 1, {});
   const runtime::Plan plan = runtime::make_plan(task.model, task.input, request, *device,
                                                 {.matmul_precision = options.matmul_precision});
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
@@ -65,7 +65,7 @@ void run(const std::vector<std::string>& arguments) {
   const Peaks peaks = measure_peaks(*device, options.matmul_precision);
   fmt::print("peaks measured here: {:.1f} TFLOP/s by a matrix product, {:.0f} GB/s by a copy\n\n",
              peaks.flops / 1e12, peaks.bytes / 1e9);
-  print(time_step(options, plan, *device), peaks);
+  print(time_step(plan, *device), peaks);
 }
 
 }  // namespace

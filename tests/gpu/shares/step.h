@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
 
 namespace lockstep::shares {
@@ -16,7 +15,6 @@ struct KernelTime {
 };
 
 /// Every kernel of a training step alone, in the order of the plan.
-std::vector<KernelTime> time_step(const runtime::Options& options, const runtime::Plan& plan,
-                                  kernels::Device& device);
+std::vector<KernelTime> time_step(const runtime::Plan& plan, kernels::Device& device);
 
 }  // namespace lockstep::shares

@@ -19,24 +19,29 @@ DType dtype_of() {
   return std::is_same_v<T, float> ? DType::f32 : DType::f64;
 }
 
-/// Every rank reduces `count` elements at `offset` and compares all bits with the reference.
+/// Every rank reduces `count` elements behind `offset` bytes and compares all bits with the reference.
 template <class T>
 void check_sum(Communicator& group, std::size_t offset, std::size_t count) {
-  const auto arena = group.allocate_arena(offset + count * sizeof(T) + 64);
-  T* values = reinterpret_cast<T*>(arena.data() + offset);
+  const std::size_t first = offset / sizeof(T);
+  const auto arena =
+      group.allocate_arena(dtype_of<T>(), static_cast<std::int64_t>(first + count + 64 / sizeof(T)));
+  const ArenaRange range{.arena = arena.get(),
+                         .first = static_cast<std::int64_t>(first),
+                         .count = static_cast<std::int64_t>(count)};
+  const auto values = values_of<T>(*arena).subspan(first);
   const World& world = group.world();
   NoStream stream;
   for (int repeat = 0; repeat < 2; ++repeat) {
     for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(world.rank, i);
-    group.all_reduce(offset, count, dtype_of<T>(), {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    group.all_reduce(range, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
     for (std::size_t i = 0; i < count; ++i) {
       const T expected = reference<T>(0, world.size, i);
       if (std::memcmp(&values[i], &expected, sizeof(T)) != 0) {
         throw std::runtime_error("element " + std::to_string(i) + " of " + std::to_string(count));
       }
     }
-    for (std::size_t i = offset + count * sizeof(T); i < arena.size(); ++i) {
-      if (arena[i] != std::byte{0}) throw std::runtime_error("wrote behind the range");
+    for (const std::byte byte : std::as_bytes(values.subspan(count))) {
+      if (byte != std::byte{0}) throw std::runtime_error("wrote behind the range");
     }
   }
 }
@@ -92,13 +97,13 @@ TEST_CASE("40 MiB over processes", "[comm]") {
 TEST_CASE("many small sums in a row do not mix", "[comm]") {
   const int size = GENERATE(2, 3);
   const auto errors = run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
-    const auto arena = group.allocate_arena(4096);
-    float* values = reinterpret_cast<float*>(arena.data());
+    const auto arena = group.allocate_arena(DType::f32, 1024);
+    const auto values = values_of<float>(*arena);
     NoStream stream;
     for (int step = 0; step < 500; ++step) {
       const std::size_t count = 1 + static_cast<std::size_t>(step) % 1000;
       for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(step + group.world().rank);
-      group.all_reduce(0, count, DType::f32, {}, stream);
+      group.all_reduce({arena.get(), 0, static_cast<std::int64_t>(count)}, {}, stream);
       const auto expected = static_cast<float>(size * step + size * (size - 1) / 2);
       for (std::size_t i = 0; i < count; ++i) {
         if (values[i] != expected) throw std::runtime_error("step " + std::to_string(step));
@@ -145,10 +150,10 @@ TEST_CASE("broadcast, all_gather, all_reduce_sum and barrier have no size limit"
 TEST_CASE("the arena is zero and aligned, and holds no more than was asked for", "[comm]") {
   const int size = GENERATE(1, 2);
   const auto errors = run_thread_ranks(size, ten_seconds, [&](Communicator& group) {
-    const auto arena = group.allocate_arena(100000);
-    if (arena.size() != 100000) throw std::runtime_error("size");
-    if (reinterpret_cast<std::uintptr_t>(arena.data()) % 64 != 0) throw std::runtime_error("alignment");
-    for (const std::byte byte : arena) {
+    const auto arena = group.allocate_arena(DType::bf16, 50000);
+    if (arena->bytes() != 100000 || arena->dtype() != DType::bf16) throw std::runtime_error("size");
+    if (reinterpret_cast<std::uintptr_t>(arena->data()) % 64 != 0) throw std::runtime_error("alignment");
+    for (const std::byte byte : std::as_bytes(values_of<BFloat16>(*arena))) {
       if (byte != std::byte{0}) throw std::runtime_error("not zero");
     }
   });
@@ -157,12 +162,12 @@ TEST_CASE("the arena is zero and aligned, and holds no more than was asked for",
 
 TEST_CASE("timing tells who was waited for", "[comm]") {
   const auto errors = run_thread_ranks(2, ten_seconds, [&](Communicator& group) {
-    group.allocate_arena(1 << 20);
+    const auto arena = group.allocate_arena(DType::f32, 1 << 18);
     NoStream stream;
     group.barrier();
     constexpr std::int64_t pause_ns = 30'000'000;
     if (group.world().rank == 1) std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns));
-    const ExchangeTiming timing = group.all_reduce(0, 1 << 18, DType::f32, {}, stream);
+    const ExchangeTiming timing = group.all_reduce(all_of(*arena), {}, stream);
     if (group.world().rank == 0 && timing.skew_ns < pause_ns * 9 / 10) throw std::runtime_error("skew");
     if (timing.transfer_ns <= 0) throw std::runtime_error("transfer");
   });

@@ -8,12 +8,14 @@ using namespace lockstep::comm::testing;
 
 TEST_CASE("all_reduce allocates nothing", "[comm]") {
   const auto errors = run_thread_ranks(2, {.timeout = Seconds(10)}, [](Communicator& group) {
-    group.allocate_arena(1 << 20);
+    const auto arena = group.allocate_arena(DType::f32, 1 << 18);
+    const auto control = group.allocate_arena(DType::f32, 16);
+    const ArenaRange both[] = {{arena.get(), 0, 200000}, all_of(*control)};
     NoStream stream;
     const tests::AllocationCount count;
     for (int step = 0; step < 20; ++step) {
-      group.all_reduce(0, 100, DType::f32, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
-      group.all_reduce(0, 200000, DType::f32, {.bucket = 1, .first_parameter = "fc2.weight"}, stream);
+      group.all_reduce({arena.get(), 0, 100}, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+      group.all_reduce(both, {.bucket = 1, .first_parameter = "fc2.weight"}, stream);
     }
     if (count.value() != 0) throw std::runtime_error(std::to_string(count.value()) + " allocations");
   });

@@ -67,27 +67,28 @@ std::vector<std::string> run_nodes(
   });
 }
 
-void map_arenas(NodeRanks& node, std::size_t bytes) {
-  const auto scope = node.begin(Call::Kind::allocate_arena, 0);
-  node.map_arenas(bytes);
+std::unique_ptr<SharedArena> allocate(NodeRanks& node, DType dtype, std::size_t elements) {
+  const auto scope = node.begin_allocation(dtype, static_cast<std::int64_t>(elements));
+  return node.allocate_arena(dtype, static_cast<std::int64_t>(elements));
 }
 
 template <class T>
 void check_sums(NodeRanks& node, DirectExchange& exchange, int world_size, std::size_t count, DType dtype) {
-  constexpr std::size_t offset = 128;
-  map_arenas(node, offset + count * sizeof(T) + 64);
-  T* const values = reinterpret_cast<T*>(node.arena().data() + offset);
+  constexpr std::size_t first = 128 / sizeof(T);
+  const auto arena = allocate(node, dtype, first + count + 64 / sizeof(T));
+  const auto values = values_of<T>(*arena).subspan(first);
+  const ArenaRange range{arena.get(), first, static_cast<std::int64_t>(count)};
   for (int repeat = 0; repeat < 3; ++repeat) {
     for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(node.members().rank(), i);
-    const auto scope = node.begin(Call::Kind::all_reduce, count * sizeof(T));
+    const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
     const bool behind_compute = repeat == 1;
-    exchange.all_reduce(offset, count * sizeof(T), dtype, behind_compute);
+    exchange.all_reduce(std::span(&range, 1), behind_compute);
     for (std::size_t i = 0; i < count; ++i) {
       const T expected = reference<T>(0, world_size, i);
       if (std::memcmp(&values[i], &expected, sizeof(T)) != 0)
         throw std::runtime_error(fmt::format("element {}", i));
     }
-    const auto behind = node.arena().subspan(offset + count * sizeof(T));
+    const auto behind = std::as_bytes(values.subspan(count));
     if (std::ranges::any_of(behind, [](std::byte b) { return b != std::byte{0}; })) {
       throw std::runtime_error("wrote behind the range");
     }
@@ -188,9 +189,10 @@ TEST_CASE("a roll call names all who did not come", "[comm]") {
 TEST_CASE("a peer that closes its connection is named", "[comm]") {
   const auto errors =
       run_nodes({0, 1}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>& links) {
-        map_arenas(node, 4096);
-        const auto scope = node.begin(Call::Kind::all_reduce, 4096);
-        if (node.members().rank() == 0) exchange.all_reduce(0, 4096, DType::f32);
+        const auto arena = allocate(node, DType::f32, 1024);
+        const ArenaRange range = all_of(*arena);
+        const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
+        if (node.members().rank() == 0) exchange.all_reduce(std::span(&range, 1));
         links.clear();
       });
   CHECK(errors == std::vector<std::string>{"trouble 1", ""});

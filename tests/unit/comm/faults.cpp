@@ -24,9 +24,9 @@ CommOptions timeout(double seconds) {
 }
 
 /// Reduces for ever: ends by an error only.
-void reduce_for_ever(Communicator& group, std::size_t count) {
+void reduce_for_ever(Communicator& group, const Arena& arena) {
   NoStream stream;
-  while (true) group.all_reduce(0, count, DType::f32, fc1, stream);
+  while (true) group.all_reduce(all_of(arena), fc1, stream);
 }
 
 /// Processes that reduce for ever, started and past their meeting.
@@ -38,10 +38,10 @@ std::vector<RankProcess> start_ranks(int size, std::size_t count, const CommOpti
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([=] {
       const auto group = make_communicator(local_world(rank, size, run_id), options);
-      group->allocate_arena(count * sizeof(float));
+      const auto arena = group->allocate_arena(DType::f32, static_cast<std::int64_t>(count));
       group->barrier();
       if (write(met[1], "x", 1) != 1) throw std::runtime_error("write");
-      reduce_for_ever(*group, count);
+      reduce_for_ever(*group, *arena);
     });
   }
   char byte;
@@ -194,10 +194,10 @@ TEST_CASE("a rank that left is not waited for", "[comm]") {
 
 TEST_CASE("calls that do not match are an error, not a wrong sum", "[comm]") {
   const auto errors = run_thread_ranks(2, timeout(5), [](Communicator& group) {
-    group.allocate_arena(1 << 20);
+    const auto arena = group.allocate_arena(DType::f32, 1 << 18);
     NoStream stream;
-    const std::size_t count = group.world().rank == 0 ? 100 : 101;
-    group.all_reduce(0, count, DType::f32, fc1, stream);
+    const std::int64_t count = group.world().rank == 0 ? 100 : 101;
+    group.all_reduce({arena.get(), 0, count}, fc1, stream);
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, contains("made another call than all-reduce 2 (bucket 0, fc1.weight)"));

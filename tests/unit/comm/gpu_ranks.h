@@ -25,7 +25,7 @@ struct GpuRank {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<kernels::Stream> stream;
   std::unique_ptr<Communicator> group;
-  std::span<std::byte> arena;
+  std::unique_ptr<Arena> arena;
 
   GpuRank(int rank, int size, const std::string& run_id, const CommOptions& options, int gpus = 0) {
     setenv("SIMGPU_DEVICES", std::to_string(gpus > 0 ? gpus : size).c_str(), 1);
@@ -35,22 +35,22 @@ struct GpuRank {
   }
 
   void fill(std::size_t offset, const std::vector<float>& values) {
-    device->copy_to_device(arena.data() + offset, values.data(), values.size() * sizeof(float), *stream);
+    device->copy_to_device(arena->data() + offset, values.data(), values.size() * sizeof(float), *stream);
     stream->synchronize();
   }
   std::vector<float> read(std::size_t offset) {
     std::vector<float> values(elements);
-    device->copy_to_host(values.data(), arena.data() + offset, elements * sizeof(float), *stream);
+    device->copy_to_host(values.data(), arena->data() + offset, elements * sizeof(float), *stream);
     stream->synchronize();
     return values;
   }
-  void sum(ExchangeLabel label = fc1) { group->all_reduce(0, elements, DType::f32, label, *stream); }
+  void sum(ExchangeLabel label = fc1) { group->all_reduce({arena.get(), 0, elements}, label, *stream); }
   void wait() {
     const auto event = device->make_event();
     stream->record(*event);
     group->wait(*event);
   }
-  void allocate() { arena = group->allocate_arena(elements * sizeof(float)); }
+  void allocate() { arena = group->allocate_arena(DType::f32, elements); }
 };
 
 /// From one process to another.

@@ -34,13 +34,15 @@ TEST_CASE("sums by NCCL and through the host are the host's", "[nccl]") {
     require(own.group->backend() == (solo ? "solo" : backend), "backend");
     constexpr std::size_t buckets = 3;
     constexpr std::size_t room = (elements * sizeof(float) + 63) / 64 * 64;
-    own.arena = own.group->allocate_arena(buckets * room);
-    require(own.arena.size() == buckets * room, "size");
+    own.arena = own.group->allocate_arena(DType::f32, buckets * room / sizeof(float));
+    require(own.arena->bytes() == buckets * room, "size");
     for (const float value : own.read(room)) require(value == 0, "not zeroed");
     for (int step = 0; step < 3; ++step) {
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) own.fill(bucket * room, inputs(rank, bucket));
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-        own.group->all_reduce(bucket * room, elements, DType::f32, fc1, *own.stream);
+        own.group->all_reduce(
+            {own.arena.get(), static_cast<std::int64_t>(bucket * room / sizeof(float)), elements}, fc1,
+            *own.stream);
       }
       own.wait();
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
@@ -73,7 +75,7 @@ TEST_CASE("gradients go to the host and back through pinned memory, in order", "
       own.wait();
       require(own.read(0) == std::vector<float>(elements, static_cast<float>(3 * step)), "sum");
     }
-    own.group.reset();
+    own.arena.reset();
     require(simgpu::call_count("cudaHostUnregister") == 1, "still registered");
   });
   CHECK(errors == std::vector<std::string>(2));
@@ -84,7 +86,7 @@ TEST_CASE("ranges outside of the GPU's arena are refused", "[nccl]") {
   const auto errors = run_ranks(2, [&](int rank) {
     GpuRank own(rank, 2, run_id, options(30, "nccl"));
     own.allocate();
-    own.group->all_reduce(64, elements, DType::f32, fc1, *own.stream);
+    own.group->all_reduce({own.arena.get(), 16, elements}, fc1, *own.stream);
   });
   for (const std::string& error : errors) CHECK_THAT(error, contains("not in the arena"));
 }

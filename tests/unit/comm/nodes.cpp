@@ -77,11 +77,11 @@ TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
   const int size = static_cast<int>(nodes.size());
   const auto errors = run_nodes(nodes, [&](Communicator& group) {
     const int rank = group.world().rank;
-    const auto arena = group.allocate_arena(65536);
-    float* const values = reinterpret_cast<float*>(arena.data());
+    const auto arena = group.allocate_arena(DType::f32, 16384);
+    const auto values = values_of<float>(*arena);
     for (std::size_t i = 0; i < 10000; ++i) values[i] = element<float>(rank, i);
     NoStream stream;
-    group.all_reduce(0, 10000, DType::f32, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    group.all_reduce({arena.get(), 0, 10000}, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
     for (std::size_t i = 0; i < 10000; ++i) {
       const auto expected = reference<float>(0, size, i);
       if (std::memcmp(&values[i], &expected, sizeof(float)) != 0) throw std::runtime_error("sum");
@@ -122,12 +122,12 @@ TEST_CASE("a rank of another node that stops or dies is named by all, in time", 
   const auto rank = [&](int index) {
     return RankProcess([=] {
       const auto group = join(index, nodes, run_id, port, Seconds(2));
-      group->allocate_arena(4096);
+      const auto arena = group->allocate_arena(DType::f32, 1024);
       NoStream stream;
       try {
         group->barrier();  // a rank may still be in it when the last one dies
         if (index == 3) raise(dies ? SIGKILL : SIGSTOP);
-        group->all_reduce(0, 1024, DType::f32, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+        group->all_reduce(all_of(*arena), {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
       } catch (const CommError&) {
         throw std::runtime_error(group->failure_report()->text());
       }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,12 @@
 namespace lockstep::comm::testing {
 
 using tests::NoStream;
+
+/// The elements of an arena on the host.
+template <class T>
+std::span<T> values_of(const Arena& arena) {
+  return {reinterpret_cast<T*>(arena.data()), static_cast<std::size_t>(arena.elements())};
+}
 
 /// A run id that no other test, and no other run of this test, uses.
 std::string fresh_run_id();

@@ -32,20 +32,20 @@ std::vector<std::string> run_staged(int size,
 TEST_CASE("sums through the host have the host's bits", "[comm]") {
   const int size = GENERATE(1, 2, 3);
   const auto errors = run_staged(size, [](Communicator& group, kernels::Stream& stream) {
-    constexpr std::size_t offset = 128;
+    constexpr std::size_t first = 32;
     constexpr std::size_t count = 20000;
-    const auto arena = group.allocate_arena(offset + count * sizeof(float) + 64);
-    auto* const values = reinterpret_cast<float*>(arena.data() + offset);
+    const auto arena = group.allocate_arena(DType::f32, first + count + 16);
+    const auto values = values_of<float>(*arena).subspan(first, count);
     for (int repeat = 0; repeat < 3; ++repeat) {
       for (std::size_t i = 0; i < count; ++i) values[i] = element<float>(group.world().rank, i);
-      group.all_reduce(offset, count, DType::f32, {}, stream);
+      group.all_reduce({arena.get(), first, count}, {}, stream);
       for (std::size_t i = 0; i < count; ++i) {
         const float expected = reference<float>(0, group.world().size, i);
         if (std::memcmp(&values[i], &expected, sizeof(float)) != 0) throw std::runtime_error("sum");
       }
     }
-    for (const std::byte* byte = arena.data(); byte < arena.data() + offset; ++byte) {
-      if (*byte != std::byte{0}) throw std::runtime_error("wrote before the range");
+    for (const float value : values_of<float>(*arena).first(first)) {
+      if (value != 0) throw std::runtime_error("wrote before the range");
     }
   });
   CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
@@ -54,10 +54,10 @@ TEST_CASE("sums through the host have the host's bits", "[comm]") {
 TEST_CASE("the arena of a staged group is the device's, zeroed", "[comm]") {
   const int size = GENERATE(1, 2);
   const auto errors = run_staged(size, [](Communicator& group, kernels::Stream&) {
-    const auto arena = group.allocate_arena(100000);
-    if (arena.size() != 100000) throw std::runtime_error("size");
-    for (const std::byte byte : arena) {
-      if (byte != std::byte{0}) throw std::runtime_error("not zero");
+    const auto arena = group.allocate_arena(DType::f32, 25000);
+    if (arena->bytes() != 100000) throw std::runtime_error("size");
+    for (const float value : values_of<float>(*arena)) {
+      if (value != 0) throw std::runtime_error("not zero");
     }
   });
   CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
@@ -83,8 +83,8 @@ TEST_CASE("what is no sum of gradients is the inner group's", "[comm]") {
 
 TEST_CASE("ranges outside of a staged arena are refused", "[comm]") {
   const auto errors = run_staged(2, [](Communicator& group, kernels::Stream& stream) {
-    group.allocate_arena(1024);
-    group.all_reduce(512, 129, DType::f32, {}, stream);
+    const auto arena = group.allocate_arena(DType::f32, 256);
+    group.all_reduce({arena.get(), 128, 129}, {}, stream);
   });
   for (const std::string& error : errors) CHECK_THAT(error, contains("not in the arena"));
 }

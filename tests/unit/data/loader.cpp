@@ -78,17 +78,17 @@ std::vector<std::pair<std::int64_t, std::int64_t>> deliver(Loader& loader,
   while (batches++ < most_batches) {
     const std::optional<Batch> batch = loader.next(kSoon());
     if (!batch) break;
-    REQUIRE(batch->index == index);
-    index = batch->last_of_epoch ? 0 : index + 1;
+    REQUIRE(batch->info.index == index);
+    index = batch->info.last_of_epoch ? 0 : index + 1;
     REQUIRE(reinterpret_cast<std::uintptr_t>(batch->input.data()) % 64 == 0);
     REQUIRE(reinterpret_cast<std::uintptr_t>(batch->target.data()) % 64 == 0);
-    REQUIRE(batch->target.size() == static_cast<std::size_t>(batch->samples) * 8);
-    const std::size_t length = batch->input.size() / 8 / static_cast<std::size_t>(batch->samples);
-    for (std::int64_t row = 0; row < batch->samples; ++row) {
+    REQUIRE(batch->target.size() == static_cast<std::size_t>(batch->info.samples) * 8);
+    const std::size_t length = batch->input.size() / 8 / static_cast<std::size_t>(batch->info.samples);
+    for (std::int64_t row = 0; row < batch->info.samples; ++row) {
       const auto input = row_of(batch->input, row, length);
-      REQUIRE(input[1] == batch->epoch);
+      REQUIRE(input[1] == batch->info.epoch);
       REQUIRE(row_of(batch->target, row, 1)[0] == 2 * input[0]);
-      samples.emplace_back(batch->epoch, input[0]);
+      samples.emplace_back(batch->info.epoch, input[0]);
     }
     loader.release(*batch);
   }
@@ -140,7 +140,7 @@ TEST_CASE("a loader that starts in mid-epoch gives what is left, then the next e
                    .epochs = epochs});
     std::vector<std::array<std::int64_t, 3>> batches;
     while (const auto batch = loader.next(kSoon())) {
-      batches.push_back({batch->epoch, batch->index, batch->samples});
+      batches.push_back({batch->info.epoch, batch->info.index, batch->info.samples});
       loader.release(*batch);
     }
     return batches;
@@ -203,7 +203,7 @@ TEST_CASE("two batches can be held while a third comes") {
     Batch newer = *loader.next(kSoon());
     for (std::int64_t i = 2; i < 300; ++i) {
       const Batch newest = *loader.next(kSoon());
-      REQUIRE(newest.index == i);
+      REQUIRE(newest.info.index == i);
       REQUIRE(row_of(older.input, 0, 1)[0] == i - 2);
       REQUIRE(row_of(newer.input, 0, 1)[0] == i - 1);
       loader.release(older);

@@ -1,6 +1,7 @@
 #include "kernels/begin_step.h"
 
 #include <array>
+#include <cmath>
 
 #include "tests/unit/kernels/harness.h"
 
@@ -8,29 +9,71 @@ using namespace lockstep;
 using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
-TEST_CASE("a step begins with what the host says, and with the count of the step before") {
-  const float given_scale = GENERATE(0.0F, 0.25F);
-  const StepInput input{.state = {.step = 7, .learning_rate = 0.5F, .loss_scale = given_scale, .seed = 11},
-                        .control = {.next_targets = 48, .stop_requests = 1}};
-  const ControlBlock last{.loss = 2.5F, .correct = 3, .targets = 8, .next_targets = 12};
+namespace {
+
+struct Begun {
+  StepState state;
+  ControlBlock control;
+};
+
+Begun begin(const BeginStep& spec, const StepInput& input, const StepState& before,
+            const ControlBlock& sums = {}) {
   const auto from = upload(std::vector<StepInput>{input});
-  const auto state = device().allocate(sizeof(StepState));
-  const auto control = upload(std::vector<ControlBlock>{last});
+  const auto state = upload(std::vector<StepState>{before});
+  const auto control = upload(std::vector<ControlBlock>{sums});
   const std::array<void*, 3> addresses{from->data(), state->data(), control->data()};
   const auto bytes = [](TensorType type) { return TensorDesc{type.dtype, type.shape, {}}; };
   const KernelIo io{{bytes({DType::u8, {sizeof(StepInput)}})},
                     {bytes(step_state_type()), bytes(control_type())}};
   const auto stream = device().make_stream();
-  kernel_for(device(), BeginStep{}, io)->bind(addresses, nullptr)->launch(*stream);
+  kernel_for(device(), spec, io)->bind(addresses, nullptr)->launch(*stream);
   stream->synchronize();
-  const StepState now = download<StepState>(*state).at(0);
-  CHECK(now.step == 7);
-  CHECK(now.learning_rate == 0.5F);
-  CHECK(now.seed == 11);
-  CHECK(now.loss_scale == (given_scale == 0 ? static_cast<float>(1.0 / 12) : given_scale));
-  const ControlBlock sums = download<ControlBlock>(*control).at(0);
-  CHECK(sums.loss == 0);
-  CHECK(sums.targets == 0);
-  CHECK(sums.next_targets == 48);
-  CHECK(sums.stop_requests == 1);
+  return {download<StepState>(*state).at(0), download<ControlBlock>(*control).at(0)};
+}
+
+}  // namespace
+
+TEST_CASE("a step begins with what the host says, and with the count of targets of the step before") {
+  const float given_scale = GENERATE(0.0F, 0.25F);
+  const StepInput input{.state = {.learning_rate = 0.5F, .loss_scale = given_scale, .seed = 11},
+                        .control = {.next_targets = 48, .stop_requests = 1}};
+  const auto [state, control] = begin({}, input, {.gradient_scale = 0.5F},
+                                      {.loss = 2.5F, .correct = 3, .targets = 8, .next_targets = 12});
+  CHECK(state.learning_rate == 0.5F);
+  CHECK(state.seed == 11);
+  CHECK(state.gradient_scale == 1);
+  CHECK(state.loss_scale == (given_scale == 0 ? static_cast<float>(1.0 / 12) : given_scale));
+  CHECK(control.loss == 0);
+  CHECK(control.targets == 0);
+  CHECK(control.next_targets == 48);
+  CHECK(control.stop_requests == 1);
+}
+
+TEST_CASE("steps count the updates that were applied: one that was skipped does not, evaluation has none") {
+  const BeginStep training{.beta1 = 0.9, .beta2 = 0.999};
+  StepState state = begin(training, {}, {}).state;
+  CHECK(state.step == 1);
+  state = begin(training, {}, state).state;
+  CHECK(state.step == 2);
+  state.skip_update = 1;
+  CHECK(state.applied_updates() == 1);
+  const StepState next = begin(training, {}, state).state;
+  CHECK(next.step == 2);
+  CHECK(next.skip_update == 0);
+  const StepState evaluation = begin({.updates = 0}, {}, state).state;
+  CHECK(evaluation.applied_updates() == 1);
+  CHECK(begin(training, {}, evaluation).state.step == 2);
+}
+
+TEST_CASE("bias corrections are PyTorch's, made in double of the count of updates") {
+  const BeginStep spec{.beta1 = 0.9, .beta2 = 0.999};
+  for (const std::int64_t step : {1, 2, 10, 1000, 100000}) {
+    const auto power = static_cast<double>(step);
+    const StepState state = begin(spec, {}, {.step = step - 1}).state;
+    CHECK(state.bias_correction1 == static_cast<float>(1 - std::pow(0.9, power)));
+    CHECK(state.bias_correction2_sqrt == static_cast<float>(std::sqrt(1 - std::pow(0.999, power))));
+  }
+  const StepState without = begin({}, {}, {}).state;
+  CHECK(without.bias_correction1 == 1);
+  CHECK(without.bias_correction2_sqrt == 1);
 }

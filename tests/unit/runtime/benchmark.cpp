@@ -22,9 +22,7 @@ model::Model two_convolutions() {
 }
 
 Plan plan_with(const AlgorithmChoices& choices, const kernels::Device& device) {
-  PlanRequest request{.batch_size = 4, .buckets = {}, .schedule = {}};
-  request.schedule.exchange = true;
-  return make_plan(two_convolutions(), images, request, device,
+  return make_plan(two_convolutions(), images, {.key = {.batch = 4}}, device,
                    {.parameter_layouts = {}, .algorithms = choices});
 }
 

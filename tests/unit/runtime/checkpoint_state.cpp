@@ -23,6 +23,7 @@ RunState state_at(std::int64_t step) {
           .epoch = 3,
           .batch = 17,
           .samples = 123456789012,
+          .applied_updates = step - 1,
           .loss = static_cast<double>(0.1F),
           .evaluated_at_step = step - 2,
           .time = 1700000000.125,
@@ -47,6 +48,7 @@ TEST_CASE("state.json gives back every number to the bit") {
   CHECK(to_json(after) == to_json(before));
   CHECK(after.loss == before.loss);
   CHECK(after.samples == before.samples);
+  CHECK(after.applied_updates == 1199);
   CHECK(after.algorithms == before.algorithms);
 }
 

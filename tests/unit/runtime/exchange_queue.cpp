@@ -1,5 +1,7 @@
 #include "runtime/exchange_queue.h"
 
+#include <algorithm>
+#include <future>
 #include <stdexcept>
 #include <vector>
 
@@ -10,7 +12,7 @@ namespace {
 
 TEST_CASE("exchanges run in order, and waiting sees all of them") {
   std::vector<std::size_t> seen;
-  ExchangeQueue queue([&](std::size_t bucket) { seen.push_back(bucket); });
+  ExchangeQueue queue(3, [&](std::size_t bucket) { seen.push_back(bucket); });
   std::vector<std::size_t> wanted;
   for (std::size_t step = 0; step < 500; ++step) {
     for (std::size_t bucket = 0; bucket < 3; ++bucket) {
@@ -24,7 +26,7 @@ TEST_CASE("exchanges run in order, and waiting sees all of them") {
 
 TEST_CASE("an exchange's error reaches the waiting thread; those behind it are not tried") {
   int runs = 0;
-  ExchangeQueue queue([&](std::size_t) {
+  ExchangeQueue queue(2, [&](std::size_t) {
     ++runs;
     throw std::runtime_error("lost");
   });
@@ -34,8 +36,26 @@ TEST_CASE("an exchange's error reaches the waiting thread; those behind it are n
   CHECK(runs == 1);
 }
 
+TEST_CASE("a queue holds as many as it was made for, and more than that wait for room") {
+  const std::size_t capacity = GENERATE(1, 3000);
+  constexpr std::size_t posted = 3000;
+  std::promise<void> may_begin;
+  std::vector<std::size_t> seen;
+  ExchangeQueue queue(capacity, [&, begin = may_begin.get_future().share()](std::size_t bucket) {
+    begin.wait();
+    seen.push_back(bucket);
+  });
+  if (capacity < posted) may_begin.set_value();
+  for (std::size_t bucket = 0; bucket < posted; ++bucket) queue.post(bucket);
+  if (capacity == posted) may_begin.set_value();
+  queue.wait_all();
+  REQUIRE(seen.size() == posted);
+  CHECK(std::ranges::is_sorted(seen));
+  CHECK(seen.back() == posted - 1);
+}
+
 TEST_CASE("a queue that never had work ends") {
-  ExchangeQueue queue([](std::size_t) {});
+  ExchangeQueue queue(0, [](std::size_t) {});
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ class Step {
     const InputSpec input{
         .shape = {3, 7, 6}, .num_classes = loss == LossKind::cross_entropy ? 4 : 0, .target_shape = Shape{4}};
     const Model net{.name = test.op, .forward = test.network, .loss = loss, .label_smoothing = 0.1F};
-    plans_.push_back(make_plan(net, input, {.batch_size = batch}, *device_, {}));
-    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_, frozen);
-    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_, plans_, frozen);
+    plans_.push_back(make_plan(net, input, {.key = {.batch = batch}, .optimizer = frozen}, *device_, {}));
+    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
+    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
     ParameterAccess(*device_, plans_[0], *memory_).initialise(3);
     Philox(1, 0).normals(0,
                          {static_cast<float*>(memory_->input(0)), plans_[0].input_bytes() / sizeof(float)});
@@ -105,13 +105,12 @@ class Step {
     } else {
       for (std::int64_t i = 0; i < batch; ++i) static_cast<std::int64_t*>(memory_->target(0))[i] = i % 4;
     }
-    *memory_->step_state() = {.step = 1, .loss_scale = 1.0F / batch, .valid_samples = batch};
+    memory_->host_input(0).state = {.loss_scale = 1.0F / batch, .valid_samples = batch};
   }
 
   double loss() {
-    *memory_->training_control() = {};
-    executor_->run(0, 0);
-    return memory_->training_control()->loss;
+    executor_->run(plans_[0], 0);
+    return memory_->host_control(0).loss;
   }
 
   std::vector<NamedTensor> gradients() {

@@ -6,6 +6,7 @@
 #include "runtime/plan/differentiate.h"
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/print.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/runtime/classifier.h"
@@ -34,9 +35,11 @@ std::vector<std::string> ops_of(const Graph& graph) {
   return names;
 }
 
+using Kind = Step::Kind;
+constexpr BucketLimits bucket_for_each{.first_bytes = 1, .bytes = 1};
+
 Plan plan_of(const model::Model& net, const kernels::Device& device, PlanRequest request = {}) {
-  request.batch_size = 4;
-  request.schedule.exchange = true;
+  request.key.batch = 4;
   return make_plan(net, images, request, device, {});
 }
 
@@ -121,9 +124,9 @@ TEST_CASE("layout: parameters of a later plan lie as in the first") {
   const auto device = kernels::make_cpu_device(1);
   const Plan first = plan_of(classifier(small_net), *device);
   const RunDecisions decisions{.parameter_layouts = parameter_layouts(first.graph)};
-  const Plan second = make_plan(classifier(small_net), images, {.batch_size = 3}, *device, decisions);
+  const Plan second = make_plan(classifier(small_net), images, {.key = {.batch = 3}}, *device, decisions);
   CHECK(parameter_layouts(second.graph) == decisions.parameter_layouts);
-  CHECK(second.arena.parameter_bytes == first.arena.parameter_bytes);
+  CHECK(second.arena.elements == first.arena.elements);
 }
 
 TEST_CASE("bucket: in order of readiness, closed by the parameter that reaches the limit") {
@@ -132,27 +135,36 @@ TEST_CASE("bucket: in order of readiness, closed by the parameter that reaches t
   REQUIRE(one.arena.buckets.size() == 1);
   CHECK(one.arena.slices.front().name == "fc2.weight");
   CHECK(one.arena.slices.back().name == "conv.bias");
-  CHECK(one.arena.buckets[0].bytes == one.arena.gradient_bytes);
-  CHECK(one.arena.control_offset + sizeof(kernels::ControlBlock) == one.arena.gradient_bytes);
+  CHECK(one.arena.buckets[0].count == one.arena.elements);
 
-  PlanRequest request;
-  request.buckets = {.first_bytes = 1, .bytes = 1};
-  const Plan many = plan_of(classifier(small_net), *device, request);
+  const Plan many = plan_of(classifier(small_net), *device, {.buckets = bucket_for_each});
   CHECK(many.arena.buckets.size() == many.arena.slices.size());
-  std::size_t end = 0;
-  for (const Bucket& bucket : many.arena.buckets) {
-    CHECK(bucket.offset == end);
-    CHECK(bucket.bytes % 64 == 0);
-    end += bucket.bytes;
+}
+
+TEST_CASE("bucket: a rank's shard of a bucket is a slice, whatever the world") {
+  const auto device = kernels::make_cpu_device(1);
+  const int ranks = GENERATE(1, 2, 3, 8);
+  BucketLimits limits = bucket_for_each;
+  limits.ranks = ranks;
+  const Plan plan = plan_of(classifier(small_net), *device, {.buckets = limits});
+  std::int64_t end = 0;
+  for (const Bucket& bucket : plan.arena.buckets) {
+    CHECK(bucket.first == end);
+    CHECK(bucket.count * 4 % (64 * ranks) == 0);
+    end += bucket.count;
   }
-  CHECK(end == many.arena.gradient_bytes);
+  CHECK(end == plan.arena.elements);
+  for (const ArenaSlice& slice : plan.arena.slices) {
+    CHECK(slice.first * 4 % 64 == 0);
+    CHECK(slice.first + slice.count <= plan.arena.elements);
+  }
 }
 
 TEST_CASE("allocate: values that live at the same time never share memory") {
   const auto device = kernels::make_cpu_device(1);
   const model::ZooEntry& entry = model::find_model("convnet", {});
   const model::InputSpec input = entry.wants({});
-  const Plan plan = make_plan(entry.make({}, input), input, {.batch_size = 4}, *device, {});
+  const Plan plan = make_plan(entry.make({}, input), input, {.key = {.batch = 4}}, *device, {});
   const auto& nodes = plan.graph.nodes();
   const auto root = [&](model::ValueId id) { return plan.activations.storage[static_cast<std::size_t>(id)]; };
   const auto range = [&](model::ValueId id) {
@@ -185,100 +197,172 @@ TEST_CASE("allocate: values that live at the same time never share memory") {
   CHECK(plan.activations.bytes < without_sharing);
 }
 
-/// A bucket for each parameter.
-Plan plan_with_many_buckets(const kernels::Device& device, const ScheduleOptions& schedule) {
-  PlanRequest request;
-  request.buckets = {.first_bytes = 1, .bytes = 1};
-  request.schedule = schedule;
-  return plan_of(classifier(small_net), device, request);
+Plan plan_with_many_buckets(const kernels::Device& device, const ScheduleOptions& schedule,
+                            double clip_grad_norm = 0) {
+  return plan_of(classifier(small_net), device,
+                 {.buckets = bucket_for_each, .schedule = schedule, .clip_grad_norm = clip_grad_norm});
 }
 
-TEST_CASE("schedule: a bucket goes out behind its last gradient, updates come last") {
-  const auto device = kernels::make_cpu_device(1);
-  const Plan plan = plan_with_many_buckets(*device, {});
-  const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
-  std::size_t launched = 0;
-  std::size_t exchanged = 0;
-  std::size_t updated = 0;
-  for (const Step& step : plan.steps) {
-    switch (step.kind) {
-      case Step::Kind::launch:
-        CHECK(step.index == launched++);
-        break;
-      case Step::Kind::exchange:
-      case Step::Kind::exchange_now:
-        CHECK(step.index == exchanged++);
-        CHECK(ready[step.index] < launched);
-        break;
-      case Step::Kind::update:
-        CHECK(step.index == updated++);
-        CHECK(launched == plan.graph.nodes().size());
-        CHECK(exchanged == plan.arena.buckets.size());
-        break;
-      case Step::Kind::clip:
-        FAIL("nobody has asked for it");
-        break;
+std::size_t find(const Plan& plan, Kind kind, std::size_t index = 0) {
+  const auto found = std::ranges::find_if(
+      plan.steps, [&](const Step& step) { return step.kind == kind && step.index == index; });
+  REQUIRE(found != plan.steps.end());
+  return static_cast<std::size_t>(found - plan.steps.begin());
+}
+
+std::size_t count(const Plan& plan, Kind kind) {
+  return static_cast<std::size_t>(std::ranges::count(plan.steps, kind, &Step::kind));
+}
+
+std::size_t find_all_reduce(const Plan& plan, std::size_t bucket) {
+  const bool is_inline = std::ranges::any_of(plan.steps, [&](const Step& step) {
+    return step.kind == Kind::all_reduce_inline && step.index == bucket;
+  });
+  return find(plan, is_inline ? Kind::all_reduce_inline : Kind::all_reduce, bucket);
+}
+
+/// Whether streams and events put `earlier` before `later`.
+bool must_wait(const Plan& plan, std::size_t later, std::size_t earlier) {
+  std::vector<bool> before(plan.steps.size());
+  before[later] = true;
+  for (std::size_t at = later; at > earlier; --at) {
+    if (!before[at]) continue;
+    const Step& step = plan.steps[at];
+    for (std::size_t other = 0; other < at; ++other) {
+      const Step& candidate = plan.steps[other];
+      const bool signals =
+          step.kind == Kind::wait && candidate.kind == Kind::record && candidate.index == step.index;
+      if (signals || candidate.stream == step.stream) before[other] = true;
     }
   }
-  CHECK(updated == plan.arena.buckets.size());
-  CHECK(std::ranges::count(plan.steps, Step::Kind::exchange, &Step::kind) > 0);
-  CHECK(plan.steps[plan.steps.size() - updated - 1].kind == Step::Kind::exchange_now);
-
-  const Plan serial = plan_with_many_buckets(*device, {.overlap = false});
-  CHECK(std::ranges::count(serial.steps, Step::Kind::exchange, &Step::kind) == 0);
+  return before[earlier];
 }
 
-TEST_CASE("schedule: on streams an update follows its exchange and the last reader of its parameters") {
+const ScheduleOptions all_schedules[] = {
+    {},
+    {.overlap = false},
+    {.stream_ordered = true},
+    {.overlap = false, .stream_ordered = true},
+};
+
+TEST_CASE("schedule: whatever a step does waits for what it needs") {
   const auto device = kernels::make_cpu_device(1);
-  const Plan plan = plan_with_many_buckets(*device, {.on_streams = true});
+  const double clip_grad_norm = GENERATE(0.0, 2.0);
+  const ScheduleOptions schedule = GENERATE(from_range(std::begin(all_schedules), std::end(all_schedules)));
+  CAPTURE(clip_grad_norm, schedule.overlap, schedule.stream_ordered);
+  const Plan plan = plan_with_many_buckets(*device, schedule, clip_grad_norm);
   const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
   const auto last_reader = bucket_last_readers(plan.graph, plan.arena);
-  std::size_t launched = 0;
-  std::size_t exchanged = 0;
-  std::size_t updated = 0;
-  std::size_t updated_during_backward = 0;
-  for (const Step& step : plan.steps) {
-    switch (step.kind) {
-      case Step::Kind::launch:
-        CHECK(step.index == launched++);
-        break;
-      case Step::Kind::exchange:
-        CHECK(step.index == exchanged++);
-        CHECK(ready[step.index] < launched);
-        break;
-      case Step::Kind::exchange_now:
-      case Step::Kind::clip:
-        FAIL("nothing occupies the compute stream, and nobody has asked to clip");
-        break;
-      case Step::Kind::update:
-        CHECK(step.index == updated++);
-        CHECK(step.index < exchanged);
-        CHECK(last_reader[step.index] < launched);
-        if (launched < plan.graph.nodes().size()) ++updated_during_backward;
-        break;
-    }
+  const std::size_t nodes = plan.graph.nodes().size();
+  const std::size_t begin = find(plan, Kind::begin_step);
+  CHECK(must_wait(plan, begin, find(plan, Kind::copy_in)));
+  CHECK(plan.steps.front().kind == Kind::copy_in);
+  CHECK(plan.steps.back().kind == Kind::copy_back);
+  for (std::size_t node = 0; node < nodes; ++node)
+    CHECK(must_wait(plan, find(plan, Kind::launch, node), begin));
+  for (std::size_t bucket = 0; bucket < plan.arena.buckets.size(); ++bucket) {
+    const std::size_t sum = find_all_reduce(plan, bucket);
+    const std::size_t update = find(plan, Kind::update, bucket);
+    CHECK(must_wait(plan, sum, find(plan, Kind::launch, ready[bucket])));
+    if (bucket > 0) CHECK(must_wait(plan, sum, find_all_reduce(plan, bucket - 1)));
+    CHECK(must_wait(plan, update, sum));
+    CHECK(must_wait(plan, update, find(plan, Kind::launch, last_reader[bucket])));
+    CHECK(must_wait(plan, plan.steps.size() - 1, update));
+    if (clip_grad_norm == 0) continue;
+    CHECK(must_wait(plan, find(plan, Kind::clip), sum));
+    CHECK(must_wait(plan, find(plan, Kind::clip), find(plan, Kind::launch, nodes - 1)));
+    CHECK(must_wait(plan, update, find(plan, Kind::clip)));
   }
-  CHECK(updated == plan.arena.buckets.size());
-  CHECK(updated_during_backward > 0);
+  CHECK(count(plan, Kind::clip) == (clip_grad_norm > 0 ? 1 : 0));
+  CHECK(count(plan, Kind::update) == plan.arena.buckets.size());
 }
 
-TEST_CASE("schedule: with clipping the norm follows all exchanges, and all updates follow the norm") {
+TEST_CASE("schedule: the queue sums all buckets but the last, and is joined before anybody needs a sum") {
   const auto device = kernels::make_cpu_device(1);
-  const ScheduleOptions schedule =
-      GENERATE(ScheduleOptions{}, ScheduleOptions{.overlap = false}, ScheduleOptions{.on_streams = true},
-               ScheduleOptions{.overlap = false, .on_streams = true});
-  PlanRequest request{.buckets = {.first_bytes = 1, .bytes = 1}, .schedule = schedule, .clip_grad_norm = 2};
-  const Plan plan = plan_of(classifier(small_net), *device, request);
-  REQUIRE(plan.gradient_norm != nullptr);
-  CHECK(plan.workspace_bytes >= plan.gradient_norm->workspace_bytes());
-  const auto buckets = static_cast<std::ptrdiff_t>(plan.arena.buckets.size());
-  const auto clip = std::ranges::find(plan.steps, Step::Kind::clip, &Step::kind);
-  REQUIRE(plan.steps.end() - clip == 1 + buckets);
-  CHECK(std::all_of(clip + 1, plan.steps.end(), [](const Step& s) { return s.kind == Step::Kind::update; }));
-  const auto exchanges = [](const Step& s) {
-    return s.kind == Step::Kind::exchange || s.kind == Step::Kind::exchange_now;
-  };
-  CHECK(std::count_if(plan.steps.begin(), clip, exchanges) == buckets);
+  const Plan plan = plan_with_many_buckets(*device, {});
+  const std::size_t join = find(plan, Kind::join);
+  CHECK(count(plan, Kind::join) == 1);
+  CHECK(count(plan, Kind::all_reduce) > 0);
+  CHECK(count(plan, Kind::all_reduce_inline) > 0);
+  CHECK(find_all_reduce(plan, plan.arena.buckets.size() - 1) > join);
+  CHECK(find(plan, Kind::launch, plan.graph.nodes().size() - 1) < join);
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    const Step& step = plan.steps[at];
+    if (step.queued) CHECK(at < join);
+    CHECK((step.kind == Kind::all_reduce) ==
+          (step.queued && step.kind != Kind::wait && step.kind != Kind::record));
+    if (step.kind == Kind::update) CHECK(at > join);
+  }
+  const Plan serial = plan_with_many_buckets(*device, {.overlap = false});
+  CHECK(std::ranges::none_of(serial.steps, &Step::queued));
+  CHECK(count(serial, Kind::all_reduce) + count(serial, Kind::join) == 0);
+}
+
+TEST_CASE("schedule: on streams updates overlap backward, unless gradients are clipped") {
+  const auto device = kernels::make_cpu_device(1);
+  const double clip_grad_norm = GENERATE(0.0, 2.0);
+  const Plan plan = plan_with_many_buckets(*device, {.stream_ordered = true}, clip_grad_norm);
+  const std::size_t last_node = find(plan, Kind::launch, plan.graph.nodes().size() - 1);
+  CHECK(must_wait(plan, find(plan, Kind::update), last_node) == (clip_grad_norm > 0));
+  CHECK_FALSE(must_wait(plan, find(plan, Kind::all_reduce), last_node));
+  CHECK(std::ranges::none_of(plan.steps, &Step::queued));
+}
+
+TEST_CASE("schedule: a rank alone exchanges nothing and waits for nothing") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {.exchange = false});
+  CHECK(std::ranges::all_of(plan.steps, [](const Step& s) { return s.stream == StreamName::compute; }));
+  CHECK(plan.events.empty());
+}
+
+/// Needs scratch memory.
+class Greedy : public kernels::Kernel {
+ public:
+  explicit Greedy(std::size_t bytes) : bytes_(bytes) {}
+  std::size_t workspace_bytes() const override { return bytes_; }
+  std::unique_ptr<kernels::BoundKernel> bind(std::span<void* const>, void*) const override { return nullptr; }
+
+ private:
+  std::size_t bytes_;
+};
+
+TEST_CASE("workspace: that of updates is counted, and apart from that of kernels that run beside them") {
+  const auto device = kernels::make_cpu_device(1);
+  const bool stream_ordered = GENERATE(false, true);
+  Plan plan = plan_with_many_buckets(*device, {.stream_ordered = stream_ordered});
+  const std::size_t before = plan.workspace_bytes;
+  for (Launch& update : plan.launches.updates) update.kernel = std::make_unique<Greedy>(1 << 20);
+  const std::size_t after = assign_workspace(plan.launches, plan.steps);
+  CHECK(after == (stream_ordered ? before + (1 << 20) : std::max<std::size_t>(before, 1 << 20)));
+  for (const Step& step : plan.steps) {
+    const Launch* const launch = plan.launch_of(step);
+    if (launch == nullptr || launch->kernel == nullptr) continue;
+    CHECK(launch->workspace + launch->kernel->workspace_bytes() <= after);
+    if (stream_ordered) CHECK((launch->workspace >= before) == (step.kind == Kind::update));
+  }
+}
+
+TEST_CASE("workspace: a plan's covers that of every launch") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {}, 2);
+  REQUIRE(plan.launches.clip.kernel != nullptr);
+  CHECK(plan.launches.clip.kernel->workspace_bytes() > 0);
+  CHECK(plan.workspace_bytes >= plan.launches.clip.workspace + plan.launches.clip.kernel->workspace_bytes());
+}
+
+TEST_CASE("print: every step of a plan is a line, with its stream") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {}, 2);
+  const std::string text = to_text(plan, {});
+  for (const Step& step : plan.steps) {
+    if (step.kind != Kind::launch) CHECK_THAT(text, tests::contains(label_of(plan, step)));
+  }
+  for (const char* line :
+       {"compute    begin step", "exchange q all-reduce of bucket 0 (fc2.weight), behind compute",
+        "compute    join the exchange queue", "compute    clip gradients to norm 2",
+        "compute    update of bucket 0 (fc2.weight)", "compute    copy the control block to the host"}) {
+    CHECK_THAT(text, tests::contains(line));
+  }
 }
 
 }  // namespace

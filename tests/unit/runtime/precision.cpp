@@ -66,9 +66,8 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps all
 TEST_CASE("precision: a plan follows the run's, in training and evaluation, and says so") {
   const auto device = kernels::make_cpu_device(1);
   const auto mode = GENERATE(Mode::train, Mode::evaluate);
-  const Plan plan =
-      make_plan(classifier(small_net), images, {.mode = mode, .batch_size = 4, .buckets = {}, .schedule = {}},
-                *device, {.matmul_precision = kernels::MatmulPrecision::medium});
+  const Plan plan = make_plan(classifier(small_net), images, {.key = {.mode = mode, .batch = 4}}, *device,
+                              {.matmul_precision = kernels::MatmulPrecision::medium});
   check_precision<kernels::Linear>(plan.graph, kernels::MatmulPrecision::medium, 2);
   CHECK_THAT(to_text(plan, {}), tests::contains("products at medium precision"));
   CHECK(plan.warnings.empty());  // there are no tensor cores
@@ -77,10 +76,9 @@ TEST_CASE("precision: a plan follows the run's, in training and evaluation, and 
 TEST_CASE("precision: ranks that differ in it are told so") {
   const auto device = kernels::make_cpu_device(1);
   const auto signature = [&](kernels::MatmulPrecision precision) {
-    const Plan plan =
-        make_plan(classifier(small_net), images, {.batch_size = 4, .buckets = {}, .schedule = {}}, *device,
-                  {.matmul_precision = precision});
-    return exchange_signature(plan, {}, *device, {});
+    const Plan plan = make_plan(classifier(small_net), images, {.key = {.batch = 4}}, *device,
+                                {.matmul_precision = precision});
+    return exchange_signature(plan, *device, {});
   };
   CHECK_THAT(signature(kernels::MatmulPrecision::high), tests::contains("matmul precision high\n"));
   CHECK(signature(kernels::MatmulPrecision::high) != signature(kernels::MatmulPrecision::highest));

@@ -41,7 +41,7 @@ TEST_CASE("a batch is at most an epoch, and every rank needs one") {
 TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
   const bool last = GENERATE(false, true);
   RunPosition before{.step = 7, .samples = 70, .evaluated_at_step = 5};
-  before.advance({.samples = 3, .epoch = 2, .index = 4, .last_of_epoch = last}, 6, {.loss = 0.5F});
+  before.advance({.epoch = 2, .index = 4, .samples = 3, .last_of_epoch = last}, 6, {.loss = 0.5F});
   CHECK(before.step == 8);
   CHECK(before.samples == 76);
   CHECK(before.loss == 0.5);

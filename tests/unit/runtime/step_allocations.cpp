@@ -15,25 +15,25 @@ TEST_CASE("a training step allocates nothing of ours, and the heap does not grow
   const auto communicator = comm::make_communicator({}, {});
   const model::ZooEntry& entry = model::find_model(name, {});
   const model::InputSpec input = entry.wants({});
-  const model::OptimizerOptions optimizer;
   std::vector<Plan> plans;
   plans.push_back(make_plan(entry.make({}, input), input,
-                            {.batch_size = 16, .clip_grad_norm = clip_grad_norm}, *device, {}));
-  ReplicaMemory memory(*device, *communicator, plans, optimizer);
-  Executor executor(*device, *communicator, memory, plans, optimizer);
-  model::set_step(optimizer, 1, *memory.step_state());
-  memory.step_state()->valid_samples = 16;
-  for (int warm_up = 0; warm_up < 10; ++warm_up) executor.run(0, 0);
+                            {.key = {.batch = 16}, .clip_grad_norm = clip_grad_norm}, *device, {}));
+  ReplicaMemory memory(*device, *communicator, plans);
+  Executor executor(*device, *communicator, memory);
+  for (std::size_t slot = 0; slot < batch_slot_count; ++slot) {
+    memory.host_input(slot).state = {.learning_rate = 1e-3F, .valid_samples = 16};
+  }
+  for (int warm_up = 0; warm_up < 10; ++warm_up) executor.run(plans[0], 0);
 
   const int allocations = [&] {
     const tests::AllocationCount count;
-    for (std::size_t step = 0; step < 10; ++step) executor.run(0, step % batch_slot_count);
+    for (std::size_t step = 0; step < 10; ++step) executor.run(plans[0], step % batch_slot_count);
     return count.value();
   }();
   CHECK(allocations == 0);
 
   const std::size_t before = ::mallinfo2().uordblks;
-  for (std::size_t step = 0; step < 1000; ++step) executor.run(0, step % batch_slot_count);
+  for (std::size_t step = 0; step < 1000; ++step) executor.run(plans[0], step % batch_slot_count);
   CHECK(::mallinfo2().uordblks <= before);
 }
 

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/base/dtype.h"
+
+namespace lockstep::comm {
+
+/// Arenas, ranges and shards begin on a cache line, so that no two ranks write the same one.
+inline constexpr std::size_t cache_line = 64;
+
+constexpr std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + cache_line - 1) / cache_line * cache_line;
+}
+
+/// Where shard `rank` of `bytes` begins when `ranks` ranks share them; shard `ranks` begins at the end.
+constexpr std::size_t shard_begin(std::size_t bytes, int rank, int ranks) {
+  const std::size_t lines = whole_lines(bytes) / cache_line;
+  const std::size_t begin =
+      lines * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks) * cache_line;
+  return begin < bytes ? begin : bytes;
+}
+
+/// Memory that collectives work on in place: `elements` numbers of one type, zeroed when it is allocated and
+/// 64-byte aligned. Communicator::allocate_arena makes it.
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::byte* data() const { return data_; }
+  DType dtype() const { return dtype_; }
+  std::int64_t elements() const { return elements_; }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements_) * size_of(dtype_); }
+
+  /// Who allocated it; no other group takes it in a collective.
+  const void* owner() const { return owner_; }
+  /// Which of its owner's arenas it is; the same on all ranks.
+  std::uint32_t number() const { return number_; }
+
+ protected:
+  struct Identity {
+    const void* owner;
+    std::uint32_t number;
+  };
+  Arena(Identity identity, std::byte* data, DType dtype, std::int64_t elements)
+      : owner_(identity.owner), number_(identity.number), data_(data), dtype_(dtype), elements_(elements) {}
+
+ private:
+  const void* owner_;
+  std::uint32_t number_;
+  std::byte* data_;
+  DType dtype_;
+  std::int64_t elements_;
+};
+
+/// Elements first, first + 1, ... of an arena. `first` lies on a 64-byte line; `count` is any.
+struct ArenaRange {
+  const Arena* arena = nullptr;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  DType dtype() const { return arena->dtype(); }
+  std::size_t begin_bytes() const { return static_cast<std::size_t>(first) * size_of(dtype()); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype()); }
+  std::byte* data() const { return arena->data() + begin_bytes(); }
+};
+
+/// The whole arena.
+inline ArenaRange all_of(const Arena& arena) {
+  return {.arena = &arena, .first = 0, .count = arena.elements()};
+}
+
+/// The shard of a range that rank `rank` of `ranks` owns: whole 64-byte lines but for the range's end, as
+/// many on each rank as on the others or one more. With fewer lines than ranks some shards are empty.
+ArenaRange shard_of(const ArenaRange& range, int rank, int ranks);
+
+/// std::invalid_argument, beginning with `collective`, unless every range lies in an arena of `owner` and
+/// begins on a line.
+void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective);
+/// And unless its elements are floating-point numbers.
+void check_summable_ranges(std::span<const ArenaRange> ranges, const void* owner,
+                           std::string_view collective);
+
+/// Differs, but for accident, between lists of ranges that ranks must not exchange with each other.
+std::uint64_t signature_of(std::span<const ArenaRange> ranges);
+
+}  // namespace lockstep::comm

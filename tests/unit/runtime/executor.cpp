@@ -1,0 +1,85 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+#include "model/zoo/zoo.h"
+#include "runtime/parameters.h"
+#include "tests/support/catch.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// The plans of a run: a full batch, a smaller one, and evaluation.
+class Run {
+ public:
+  Run() {
+    const model::ZooEntry& entry = model::find_model("mlp", {});
+    const model::InputSpec input = entry.wants({});
+    RunDecisions decisions;
+    for (const PlanKey& key : {full, smaller, evaluation}) {
+      plans_.push_back(make_plan(entry.make({}, input), input, {.key = key}, *device_, decisions));
+      decisions = {.parameter_layouts = parameter_layouts(plans_[0].graph), .arena = plans_[0].arena};
+    }
+    memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
+    executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
+    replica().initialise(7);
+  }
+
+  static constexpr PlanKey full{.batch = 6};
+  static constexpr PlanKey smaller{.batch = 2};
+  static constexpr PlanKey evaluation{.mode = Mode::evaluate, .batch = 6};
+
+  ParameterAccess replica() { return {*device_, plans_[0], *memory_}; }
+  std::string where(Whereabouts::Phase phase) const {
+    executor_->whereabouts()->enter(phase);
+    return executor_->whereabouts()->text();
+  }
+
+  kernels::ControlBlock step(const PlanKey& key, std::size_t slot, float loss_scale = 1) {
+    memory_->host_input(slot) = {.state = {.learning_rate = 0.01F,
+                                           .loss_scale = loss_scale,
+                                           .valid_samples = static_cast<std::int32_t>(key.batch)},
+                                 .control = {.next_targets = 4}};
+    executor_->run(*std::ranges::find(plans_, key, &Plan::key), slot);
+    return memory_->host_control(slot);
+  }
+
+ private:
+  std::unique_ptr<kernels::Device> device_ = kernels::make_cpu_device(1);
+  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {});
+  std::vector<Plan> plans_;
+  std::unique_ptr<ReplicaMemory> memory_;
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_CASE("plans are bound at their first use, and one runs on the batch that its key says") {
+  Run run;
+  CHECK(run.step(Run::full, 1).targets == 6);
+  CHECK(run.step(Run::smaller, 0).targets == 2);
+  CHECK(run.step(Run::evaluation, 1).targets == 6);
+  CHECK(run.step(Run::full, 0).targets == 6);
+}
+
+TEST_CASE("an evaluation between two steps changes neither weights nor what the next step begins with") {
+  Run one;
+  Run other;
+  one.step(Run::full, 0);
+  other.step(Run::full, 0);
+  const std::string weights = one.replica().fingerprint();
+  one.step(Run::evaluation, 0);
+  CHECK(one.replica().fingerprint() == weights);
+  CHECK(one.replica().applied_updates() == 1);
+  one.step(Run::full, 1, 0);  // scaled by the targets that the step before has announced
+  other.step(Run::full, 1, 0);
+  CHECK(one.replica().fingerprint() == other.replica().fingerprint());
+  CHECK(one.replica().applied_updates() == 2);
+}
+
+TEST_CASE("the watchdog is told which step of which plan was walked last") {
+  Run run;
+  run.step(Run::full, 0);
+  CHECK(run.where(Whereabouts::Phase::computing) == "step 0, copy the control block to the host");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
