@@ -66,7 +66,7 @@ TEST_CASE("benchmark: a layer that stands twice in a model has two choices") {
     const auto again = graph.add_node(first.op, {x.id(), first.inputs[1], first.inputs[2]}, first.layer);
     return linear(flatten(model::Tensor(graph, again.front())), "fc", 10);
   };
-  const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.batch_size = 4}, *device, {});
+  const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.key = {.batch = 4}}, *device, {});
   std::set<std::string> keys;
   for (const model::Node& node : plan.graph.nodes()) CHECK(keys.insert(node.key()).second);
   CHECK(benchmark_algorithms(plan, *device).size() == 5);
