@@ -92,8 +92,8 @@ TEST_CASE("what a run holds is what its plan said, however it exchanges") {
       train(ranks, options + Words{"--max-steps=1", "--eval-every=0", "--backend=" + backend},
             folder.path() / "run");
   const std::string world = "WORLD_SIZE=" + std::to_string(ranks);
-  Program plan(Words{"env", "RANK=0", "LOCAL_RANK=0", world, "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1",
-                     TRAINER_PROGRAM, "plan"} +
+  Program plan(Words{"/usr/bin/env", "RANK=0", "LOCAL_RANK=0", world, "MASTER_ADDR=127.0.0.1",
+                     "MASTER_PORT=1", TRAINER_PROGRAM, "plan"} +
                options);
   REQUIRE(plan.wait_for_end() == 0);
   const std::string output = plan.output();

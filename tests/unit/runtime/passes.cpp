@@ -7,6 +7,7 @@
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
+#include "runtime/signature.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/runtime/classifier.h"
@@ -313,6 +314,25 @@ TEST_CASE("schedule: a rank alone exchanges nothing and waits for nothing") {
   const Plan plan = plan_with_many_buckets(*device, {.exchange = false});
   CHECK(std::ranges::all_of(plan.steps, [](const Step& s) { return s.stream == StreamName::compute; }));
   CHECK(plan.events.empty());
+}
+
+TEST_CASE("signature: ranks that place, pad or type their arenas differently are told apart") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto signature = [&](const BucketLimits& limits) {
+    return exchange_signature(plan_of(classifier(small_net), *device, {.buckets = limits}), *device, {});
+  };
+  BucketLimits of_three = bucket_for_each;
+  of_three.ranks = 3;
+  CHECK(signature(bucket_for_each) == signature(bucket_for_each));
+  CHECK(signature(bucket_for_each) != signature(of_three));
+  CHECK(signature(bucket_for_each) != signature({}));
+  const std::string elements = std::to_string(plan_of(classifier(small_net), *device).arena.elements);
+  for (const std::string& entry :
+       {std::string("parameter fc2.weight f32 10x6 at element 0 "),
+        "bucket at element 0 of " + elements + " with the control block\n",
+        "arenas of " + elements + " f32\n", std::string("control block of 16 f32\n")}) {
+    CHECK_THAT(signature({}), tests::contains(entry));
+  }
 }
 
 /// Needs scratch memory.
