@@ -1,13 +1,14 @@
 #include "runtime/exchange_queue.h"
 
+#include <bit>
 #include <utility>
 
 #include "runtime/short_turns.h"
 
 namespace lockstep::runtime {
 
-ExchangeQueue::ExchangeQueue(std::function<void(std::size_t)> exchange)
-    : exchange_(std::move(exchange)), thread_([this] { run(); }) {}
+ExchangeQueue::ExchangeQueue(std::size_t buckets, std::function<void(std::size_t)> exchange)
+    : exchange_(std::move(exchange)), ring_(std::bit_ceil(buckets)), thread_([this] { run(); }) {}
 
 ExchangeQueue::~ExchangeQueue() {
   stopping_ = true;
@@ -17,7 +18,7 @@ ExchangeQueue::~ExchangeQueue() {
 }
 
 void ExchangeQueue::post(std::size_t bucket) {
-  ring_[posted_.load(std::memory_order_relaxed) % capacity] = bucket;
+  ring_[posted_.load(std::memory_order_relaxed) % ring_.size()] = bucket;
   posted_.fetch_add(1, std::memory_order_release);
   posted_.notify_one();
 }
@@ -37,7 +38,7 @@ void ExchangeQueue::run() {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;
     try {
-      if (failure_ == nullptr) exchange_(ring_[next % capacity]);
+      if (failure_ == nullptr) exchange_(ring_[next % ring_.size()]);
     } catch (...) {
       failure_ = std::current_exception();
     }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <vector>
 
 namespace lockstep::runtime {
 
@@ -12,8 +13,8 @@ namespace lockstep::runtime {
 /// posted, while the caller computes. Posting and waiting allocate nothing.
 class ExchangeQueue {
  public:
-  /// `exchange(bucket)` runs on the queue's thread.
-  explicit ExchangeQueue(std::function<void(std::size_t bucket)> exchange);
+  /// `exchange(bucket)` runs on the queue's thread. At most `buckets` are posted between two `wait_all`.
+  ExchangeQueue(std::size_t buckets, std::function<void(std::size_t bucket)> exchange);
   ~ExchangeQueue();
   ExchangeQueue(const ExchangeQueue&) = delete;
   ExchangeQueue& operator=(const ExchangeQueue&) = delete;
@@ -23,12 +24,10 @@ class ExchangeQueue {
   void wait_all();
 
  private:
-  static constexpr std::size_t capacity = 1024;
-
   void run();
 
   std::function<void(std::size_t)> exchange_;
-  std::size_t ring_[capacity] = {};
+  std::vector<std::size_t> ring_;  ///< a power of two, so that places go on where the counters wrap
   std::atomic<std::uint32_t> posted_{0};
   std::atomic<std::uint32_t> done_{0};
   std::atomic<bool> stopping_{false};

@@ -82,7 +82,8 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, Re
     gradient_norm_ = norm->bind(args, memory.workspace());
   }
   if (overlaps && !communicator_.on_streams()) {
-    queue_ = std::make_unique<ExchangeQueue>([this](std::size_t bucket) { exchange(bucket, true); });
+    queue_ = std::make_unique<ExchangeQueue>(arena_.buckets.size(),
+                                             [this](std::size_t bucket) { exchange(bucket, true); });
   }
 }
 
