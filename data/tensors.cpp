@@ -67,6 +67,10 @@ class Tensors final : public Dataset {
       std::memcpy(&label, targets_->bytes.data() + offset, sizeof label);
       if (label < 0)
         throw DataError(fmt::format("{}: 'targets' holds the negative class {}", path.string(), label));
+      if (label >= most_classes) {
+        throw DataError(fmt::format("{}: 'targets' holds the class {}, the highest may be {}", path.string(),
+                                    label, most_classes - 1));
+      }
       highest = std::max(highest, label);
     }
     return highest + 1;

@@ -14,6 +14,18 @@ Shape with_batch(std::int64_t batch_size, const Shape& sample) {
   return Shape(std::move(extents));
 }
 
+/// Before a kernel is prepared for it, or memory allocated.
+void require_addressable(const Model& model, const Graph& graph) {
+  for (std::size_t id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(static_cast<ValueId>(id));
+    try {
+      bytes_of(value.type.dtype, value.type.shape);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("model '{}', value '{}': {}", model.name, value.name, error.what()));
+    }
+  }
+}
+
 OpPtr loss_op(const Model& model, bool training) {
   if (model.loss == LossKind::cross_entropy) {
     if (!training) return std::make_shared<SoftmaxCrossEntropyEval>();
@@ -46,6 +58,7 @@ Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch
   const auto outputs = graph.add_node(loss_op(model, training), {output.id(), target, state}, "loss");
   graph.value(outputs.back()).role = Role::control;
   graph.value(outputs.back()).name = "control";
+  require_addressable(model, graph);
   return graph;
 }
 

@@ -8,15 +8,20 @@
 
 namespace lockstep::runtime {
 
-/// One option: how its text gets into Options and back.
-struct OptionEntry {
+struct OptionInfo {
   std::string group;
   std::string name;
   std::string value_name;  ///< empty for a switch
   std::string what;
+};
+
+/// One option: how its text gets into Options and back.
+struct OptionEntry : OptionInfo {
   std::function<void(Options&, const std::string& text)>
       set;                                          ///< throws UsageError without the option's name
   std::function<std::string(const Options&)> show;  ///< empty text: not given
+  std::string least{};                              ///< of a number; empty for anything else
+  std::string most{};
 
   bool is_switch() const { return value_name.empty(); }
 };

@@ -203,6 +203,9 @@ TEST_CASE("tensors that are no data set are refused") {
   CHECK(tensors_complaint({inputs}) == "there is no tensor 'targets'");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
         "'targets' holds the negative class -2");
+  labels[1] = std::numeric_limits<std::int64_t>::max();
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
+        "'targets' holds the class 9223372036854775807, the highest may be 16777215");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {2}, of(labels).first(16)}}) ==
         "4 inputs, but 2 targets");
   CHECK(tensors_complaint({inputs, {"targets", DType::i32, {8}, of(labels)}}) ==

@@ -51,5 +51,12 @@ TEST_CASE("unknown models and arguments meet the nearest name") {
         }) == "model 'convnet' takes no arguments, not 'width'");
 }
 
+TEST_CASE("values that no memory can hold are refused before there is any") {
+  const InputSpec input{.shape = {1 << 24}, .num_classes = 0, .target_shape = {1 << 24}};
+  CHECK_THAT(
+      message_of<UsageError>([&] { build_graph(find_model("linear", {}).make({}, input), input, 1, true); }),
+      tests::contains("16777216x16777216") && tests::contains("2^40"));
+}
+
 }  // namespace
 }  // namespace lockstep::model

@@ -1,11 +1,15 @@
 #include "kernels/base/error.h"
 #include "runtime/output/lines.h"
+#include "runtime/requests.h"
 #include "runtime/run_plans.h"
 #include "runtime/run_position.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace lockstep::runtime {
 namespace {
+
+using tests::message_of;
 
 comm::World world_of(int size) {
   comm::World world;
@@ -59,6 +63,22 @@ TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch to
   CHECK(after.samples == before.samples);
   CHECK(after.loss == before.loss);
   CHECK(after.evaluated_at_step == 5);
+}
+
+TEST_CASE("a run that no memory can hold is refused before it has any") {
+  Options options;
+  options.optimizer.kind = model::OptimizerKind::sgd;
+  std::vector<Plan> plans(1);
+  plans.front().graph.add_value("input", {DType::f32, {4, 2}}, model::Role::input);
+  plans.front().graph.add_value("target", {DType::i64, {4}}, model::Role::target);
+  plans.front().arena.parameter_bytes = std::size_t{1} << 39;
+  CHECK(run_memory_need(options, plans).total() > std::size_t{1} << 39);
+  plans.front().arena.gradient_bytes = std::size_t{1} << 40;
+  CHECK_THAT(message_of<UsageError>([&] { run_memory_need(options, plans); }),
+             tests::contains("549755813888 of parameters"));
+  options.batch_size = most_global_batch;
+  CHECK(batch_size_per_rank(options, 1) == most_global_batch);
+  CHECK_THROWS_AS(batch_size_per_rank(options, 2), UsageError);
 }
 
 TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {
