@@ -81,23 +81,13 @@ RunState read_run_state(const std::filesystem::path& path) {
   }
 }
 
-const std::vector<std::string>& free_options() {
-  static const std::vector<std::string> names{
-      "init-from",        "data-dir", "num-workers", "prefetch-factor", "epochs",     "max-steps",
-      "device",           "threads",  "benchmark",   "backend",         "no-overlap", "bucket-cap-mb",
-      "first-bucket-mb",  "timeout",  "world",       "interface",       "port-range", "token-file",
-      "insecure",         "run-dir",  "log-every",   "eval-every",      "progress",   "quiet",
-      "checkpoint-every", "keep",     "resume",      "dump-gradients"};
-  return names;
-}
-
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples) {
   Settings settings{{"ranks", std::to_string(world.size)},
                     {"samples of the training set", std::to_string(training_samples)},
                     {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))}};
   for (const OptionEntry& entry : option_table()) {
     const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";
-    if (sizes_a_batch || std::ranges::count(free_options(), entry.name) != 0) continue;
+    if (sizes_a_batch || entry.decides == Decides::nothing) continue;
     settings.emplace_back("--" + entry.name, entry.show(options));
   }
   return settings;

@@ -36,15 +36,12 @@ std::string to_json(const RunState& state);
 /// DataError names the file.
 RunState read_run_state(const std::filesystem::path& file);
 
-/// What decides a run's numbers: every option but those that only say how, where and for how long it runs,
-/// the ranks, and the samples. A run goes on only with equal settings.
+/// What decides a run's numbers: the options whose entry in the table says so, the ranks, and the samples. A
+/// run goes on only with equal settings.
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
 
 /// What the last bits depend on beside the settings. `signature`: of the exchange.
 Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);
-
-/// Names of the options that may differ when a run goes on.
-const std::vector<std::string>& free_options();
 
 /// UsageError names each setting that differs, with the checkpoint's value and this run's.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,

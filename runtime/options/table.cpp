@@ -9,6 +9,7 @@ namespace {
 
 using O = Options;
 using Optimizer = model::OptimizerOptions;
+using enum Decides;
 
 /// Epochs times samples must fit 64 bits, and the order of an epoch takes 8 bytes a sample.
 constexpr Range<std::int64_t> epoch_counts{1, 1'000'000'000};
@@ -30,100 +31,118 @@ constexpr Range<double> seconds{0.001, 1e12};
 
 std::vector<OptionEntry> model_and_data() {
   return {
-      text({"model", "model", "NAME", "what to train; `trainer models` lists them"}, &O::model),
-      model_args({"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them"}),
-      path({"model", "init-from", "FILE", "start from these weights (safetensors)"}, &O::init_from),
+      text({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}, &O::model),
+      model_args(
+          {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),
+      path({"model", "init-from", "FILE", "start from these weights (safetensors)", nothing}, &O::init_from),
 
-      text({"data", "dataset", "NAME", "`trainer datasets` lists them"}, &O::dataset),
-      path({"data", "data-dir", "DIR", "where its files are, if not where the package puts them"},
+      text({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}, &O::dataset),
+      path({"data", "data-dir", "DIR", "where its files are, if not where the package puts them", nothing},
            &O::data_dir),
-      integer({"data", "samples", "N", "synthetic: how many"}, &O::samples, sample_counts),
-      image_shape({"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)"}),
-      integer({"data", "num-classes", "N", "synthetic: 0 for a regression (what the model wants)"},
+      integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),
+      image_shape(
+          {"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)", numbers}),
+      integer({"data", "num-classes", "N", "synthetic: 0 for a regression (what the model wants)", numbers},
               &O::num_classes, class_counts),
-      integer({"data", "batch-size", "N", "samples per rank and step"}, &O::batch_size, batch_sizes),
-      integer({"data", "global-batch", "N", "samples per step over all ranks, instead of --batch-size"},
-              &O::global_batch, batch_sizes),
-      integer({"data", "num-workers", "N", "threads that load batches (cores / local ranks)"},
+      integer({"data", "batch-size", "N", "samples per rank and step", numbers}, &O::batch_size, batch_sizes),
+      integer(
+          {"data", "global-batch", "N", "samples per step over all ranks, instead of --batch-size", numbers},
+          &O::global_batch, batch_sizes),
+      integer({"data", "num-workers", "N", "threads that load batches (cores / local ranks)", nothing},
               &O::num_workers, worker_counts),
-      integer({"data", "prefetch-factor", "N", "batches that each of them loads ahead"}, &O::prefetch_factor,
-              prefetch_factors),
-      on_off({"data", "drop-last", "", "drop samples that do not fill a batch on every rank"}, &O::drop_last),
+      integer({"data", "prefetch-factor", "N", "batches that each of them loads ahead", nothing},
+              &O::prefetch_factor, prefetch_factors),
+      on_off({"data", "drop-last", "", "drop samples that do not fill a batch on every rank", numbers},
+             &O::drop_last),
   };
 }
 
 std::vector<OptionEntry> training() {
   return {
-      integer({"training", "epochs", "N", "passes over the data (1; with --max-steps alone: no limit)"},
-              &O::epochs, epoch_counts),
-      integer({"training", "max-steps", "N", "stop after so many steps"}, &O::max_steps, step_counts),
-      optimizer_name({"training", "optimizer", "sgd|adam|adamw", "how parameters follow gradients"}),
-      optimizer_real({"training", "lr", "X", "learning rate"}, &Optimizer::learning_rate, not_negative),
-      optimizer_real({"training", "momentum", "X", "of SGD"}, &Optimizer::momentum, not_negative),
-      nesterov({"training", "nesterov", "", "Nesterov's momentum"}),
-      weight_decay({"training", "weight-decay", "X", "L2 penalty (adamw: decoupled, 0.01 if not given)"},
-                   not_negative),
-      betas({"training", "betas", "B1,B2", "Adam's decay rates"}),
-      clip_grad_norm({"training", "clip-grad-norm", "MAX",
-                      "scale gradients down to this 2-norm of all of them; 0: never"},
+      integer(
+          {"training", "epochs", "N", "passes over the data (1; with --max-steps alone: no limit)", nothing},
+          &O::epochs, epoch_counts),
+      integer({"training", "max-steps", "N", "stop after so many steps", nothing}, &O::max_steps,
+              step_counts),
+      optimizer_name({"training", "optimizer", "sgd|adam|adamw", "how parameters follow gradients", numbers}),
+      optimizer_real({"training", "lr", "X", "learning rate", numbers}, &Optimizer::learning_rate,
                      not_negative),
-      real({"training", "label-smoothing", "X", "of the cross-entropy"}, &O::label_smoothing, shares),
-      integer({"training", "seed", "N", "of weights, data order and everything random"}, &O::seed, seeds),
+      optimizer_real({"training", "momentum", "X", "of SGD", numbers}, &Optimizer::momentum, not_negative),
+      nesterov({"training", "nesterov", "", "Nesterov's momentum", numbers}),
+      weight_decay(
+          {"training", "weight-decay", "X", "L2 penalty (adamw: decoupled, 0.01 if not given)", numbers},
+          not_negative),
+      betas({"training", "betas", "B1,B2", "Adam's decay rates", numbers}),
+      clip_grad_norm({"training", "clip-grad-norm", "MAX",
+                      "scale gradients down to this 2-norm of all of them; 0: never", numbers},
+                     not_negative),
+      real({"training", "label-smoothing", "X", "of the cross-entropy", numbers}, &O::label_smoothing,
+           shares),
+      integer({"training", "seed", "N", "of weights, data order and everything random", numbers}, &O::seed,
+              seeds),
   };
 }
 
 std::vector<OptionEntry> device_and_exchange() {
   return {
-      text({"device", "device", "auto|cpu|cuda[:N]", "where to compute"}, &O::device),
-      integer(
-          {"device", "threads", "N", "compute threads of a rank (OMP_NUM_THREADS, or cores / local ranks)"},
-          &O::threads, thread_counts),
+      text({"device", "device", "auto|cpu|cuda[:N]", "where to compute", nothing}, &O::device),
+      integer({"device", "threads", "N",
+               "compute threads of a rank (OMP_NUM_THREADS, or cores / local ranks)", nothing},
+              &O::threads, thread_counts),
       matmul_precision({"device", "matmul-precision", "highest|high|medium",
-                        "of products: fp32; or TF32 on GPUs, and with medium bf16 on CPUs"}),
-      on_off({"device", "benchmark", "", "time the algorithms of each op first and use the fastest"},
+                        "of products: fp32; or TF32 on GPUs, and with medium bf16 on CPUs", numbers}),
+      on_off({"device", "benchmark", "", "time the algorithms of each op first and use the fastest", nothing},
              &O::benchmark),
-      text({"device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)"},
+      text({"device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)",
+            nothing},
            &O::cuda_graph, {"auto", "on", "off"}),
 
-      text({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients"}, &O::backend),
-      real({"exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once"}, &O::bucket_cap_mb,
+      text({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing},
+           &O::backend),
+      real({"exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", nothing}, &O::bucket_cap_mb,
            mebibytes),
-      real({"exchange", "first-bucket-mb", "X", "the same for the first bucket"}, &O::first_bucket_mb,
-           mebibytes),
-      on_off({"exchange", "no-overlap", "", "exchange only after backward"}, &O::no_overlap),
-      real({"exchange", "timeout", "S", "seconds that any wait may take"}, &O::timeout, seconds),
-      text({"exchange", "world", "SOURCE", "who tells the ranks: launch, torchrun, openmpi, slurm, alone"},
+      real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},
+           &O::first_bucket_mb, mebibytes),
+      on_off({"exchange", "no-overlap", "", "exchange only after backward", nothing}, &O::no_overlap),
+      real({"exchange", "timeout", "S", "seconds that any wait may take", nothing}, &O::timeout, seconds),
+      text({"exchange", "world", "SOURCE", "who tells the ranks: launch, torchrun, openmpi, slurm, alone",
+            nothing},
            &O::world),
-      text({"exchange", "interface", "NAME|ADDRESS", "where sockets listen (what faces rank 0)"},
+      text({"exchange", "interface", "NAME|ADDRESS", "where sockets listen (what faces rank 0)", nothing},
            &O::interface),
-      port_range(
-          {"exchange", "port-range", "FIRST-LAST", "ports that sockets between nodes take (any free one)"}),
-      path({"exchange", "token-file", "FILE", "the run's secret, the same file on every node"},
+      port_range({"exchange", "port-range", "FIRST-LAST",
+                  "ports that sockets between nodes take (any free one)", nothing}),
+      path({"exchange", "token-file", "FILE", "the run's secret, the same file on every node", nothing},
            &O::token_file),
-      on_off({"exchange", "insecure", "", "nodes meet without a secret: anyone on the network may join"},
+      on_off({"exchange", "insecure", "", "nodes meet without a secret: anyone on the network may join",
+              nothing},
              &O::insecure),
   };
 }
 
 std::vector<OptionEntry> state_and_output() {
   return {
-      path({"state", "run-dir", "DIR", "where results go (runs/<model>-<dataset>-<run id>)"}, &O::run_dir),
-      integer(
-          {"state", "checkpoint-every", "N", "steps between checkpoints; 0: only when stopped by a signal"},
-          &O::checkpoint_every, intervals),
-      integer({"state", "keep", "N", "checkpoints that are kept; 0: all"}, &O::keep, intervals),
-      text({"state", "resume", "auto|PATH|none",
-            "go on from the newest checkpoint of RUN, or of a folder (none; auto when a launcher restarts "
-            "us)"},
-           &O::resume),
+      path({"state", "run-dir", "DIR", "where results go (runs/<model>-<dataset>-<run id>)", nothing},
+           &O::run_dir),
+      integer({"state", "checkpoint-every", "N",
+               "steps between checkpoints; 0: only when stopped by a signal", nothing},
+              &O::checkpoint_every, intervals),
+      integer({"state", "keep", "N", "checkpoints that are kept; 0: all", nothing}, &O::keep, intervals),
+      text(
+          {"state", "resume", "auto|PATH|none",
+           "go on from the newest checkpoint of RUN, or of a folder (none; auto when a launcher restarts us)",
+           nothing},
+          &O::resume),
 
-      integer({"output", "log-every", "N", "steps between lines of log.jsonl"}, &O::log_every, step_counts),
-      integer({"output", "eval-every", "N", "epochs between evaluations; 0: never"}, &O::eval_every,
+      integer({"output", "log-every", "N", "steps between lines of log.jsonl", nothing}, &O::log_every,
+              step_counts),
+      integer({"output", "eval-every", "N", "epochs between evaluations; 0: never", nothing}, &O::eval_every,
               intervals),
-      text({"output", "progress", "auto|bar|plain|none", "how a run is shown"}, &O::progress,
+      text({"output", "progress", "auto|bar|plain|none", "how a run is shown", nothing}, &O::progress,
            {"auto", "bar", "plain", "none"}),
-      on_off({"output", "quiet", "", "print nothing but errors"}, &O::quiet),
-      path({"output", "dump-gradients", "FILE", "write loss and gradients of the first step (safetensors)"},
+      on_off({"output", "quiet", "", "print nothing but errors", nothing}, &O::quiet),
+      path({"output", "dump-gradients", "FILE", "write loss and gradients of the first step (safetensors)",
+            nothing},
            &O::dump_gradients),
   };
 }

@@ -8,11 +8,16 @@
 
 namespace lockstep::runtime {
 
+/// Whether an option decides what a run computes, and so must be the same when the run goes on from a
+/// checkpoint, or only says how, where and for how long it runs.
+enum class Decides { numbers, nothing };
+
 struct OptionInfo {
   std::string group;
   std::string name;
   std::string value_name;  ///< empty for a switch
   std::string what;
+  Decides decides = Decides::numbers;
 };
 
 /// One option: how its text gets into Options and back.
