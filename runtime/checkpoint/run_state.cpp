@@ -16,7 +16,7 @@ namespace lockstep::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int format = 1;
+constexpr int format = 2;
 
 Json to_object(const Settings& settings) {
   Json object = Json::object();
@@ -47,7 +47,7 @@ std::string to_json(const RunState& s) {
                   {"time", s.time},
                   {"step", s.step},
                   {"epoch", s.epoch},
-                  {"batch", s.batch},
+                  {"epoch_samples", s.epoch_samples},
                   {"samples", s.samples},
                   {"loss", s.loss},
                   {"evaluated_at_step", s.evaluated_at_step},
@@ -63,12 +63,14 @@ RunState read_run_state(const std::filesystem::path& path) {
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != format) {
-      throw DataError(fmt::format("{}: format {}, this version reads {}", path.string(),
-                                  json.at("format").dump(), format));
+      throw FormatError(fmt::format(
+          "{}: was written by Lockstep {} in format {}; this version reads format {}: go on with that "
+          "version, or begin anew in another --run-dir",
+          path.string(), json.at("version").get<std::string>(), json.at("format").dump(), format));
     }
     return {.step = json.at("step"),
             .epoch = json.at("epoch"),
-            .batch = json.at("batch"),
+            .epoch_samples = json.at("epoch_samples"),
             .samples = json.at("samples"),
             .loss = json.at("loss"),
             .evaluated_at_step = json.at("evaluated_at_step"),

@@ -44,13 +44,14 @@ TEST_CASE("a batch is at most an epoch, and every rank needs one") {
 
 TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
   const bool last = GENERATE(false, true);
-  RunPosition before{.step = 7, .samples = 70, .evaluated_at_step = 5};
+  RunPosition before{.step = 7, .epoch_samples = 24, .samples = 70, .evaluated_at_step = 5};
   before.advance({.samples = 3, .epoch = 2, .index = 4, .last_of_epoch = last}, 6, {.loss = 0.5F});
   CHECK(before.step == 8);
   CHECK(before.samples == 76);
   CHECK(before.loss == 0.5);
   CHECK(before.next_epoch == (last ? 3 : 2));
-  CHECK(before.next_batch == (last ? 0 : 5));
+  CHECK(before.epoch_samples == (last ? 0 : 30));
+  CHECK(before.next_batch(6) == (last ? 0 : 5));
   CHECK(before.ends_evaluated_epoch(3) == last);
   CHECK_FALSE(before.ends_evaluated_epoch(2));
   CHECK_FALSE(before.ends_evaluated_epoch(0));
@@ -59,10 +60,19 @@ TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch to
   CHECK(after.step == before.step);
   CHECK(after.epoch == 2);
   CHECK(after.next_epoch == before.next_epoch);
-  CHECK(after.next_batch == before.next_batch);
+  CHECK(after.epoch_samples == before.epoch_samples);
   CHECK(after.samples == before.samples);
   CHECK(after.loss == before.loss);
   CHECK(after.evaluated_at_step == 5);
+}
+
+TEST_CASE("each rank's next batch follows from the samples that are done, however many ranks did them") {
+  const RunPosition position{.next_epoch = 2, .epoch_samples = 96};
+  CHECK(position.next_batch(4 * 8) == 3);
+  CHECK(position.next_batch(2 * 16) == 3);
+  CHECK(position.next_batch(2 * 8) == 6);
+  CHECK_THAT(message_of<DataError>([&] { position.next_batch(36); }),
+             tests::contains("96 samples of epoch 3 are done"));
 }
 
 TEST_CASE("a run that no memory can hold is refused before it has any") {
