@@ -48,7 +48,7 @@ model::ModelArgs parse_model_args(const std::string& text) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(fmt::format("'{}' is not key=value", pair));
-    args[pair.substr(0, equals)] = number_in(pair.substr(equals + 1), Range<std::int64_t>{1, 1 << 24});
+    args[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
   return args;
 }
