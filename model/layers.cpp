@@ -25,6 +25,13 @@ Tensor apply(OpPtr op, Tensor x, std::vector<ValueId> inputs, const std::string&
   return {x.graph(), x.graph().add_node(std::move(op), std::move(inputs), layer).front()};
 }
 
+/// Integers would be read as the bits of floating-point numbers.
+void require_f32(const Tensor& x, const std::string& layer, const char* op) {
+  if (x.dtype() == DType::f32) return;
+  throw UsageError(fmt::format("layer '{}' ({}): wants inputs of f32, got {} ({}): save them as f32", layer,
+                               op, name_of(x.dtype()), x.shape().str()));
+}
+
 /// A network that is one bare layer has parameters without a prefix, as nn.Linear alone has in PyTorch.
 std::string parameter_name(const std::string& layer, const char* parameter) {
   return layer.empty() ? parameter : layer + "." + parameter;
@@ -40,6 +47,7 @@ kernels::Pool2dGeometry pool_geometry(const PoolOptions& options) {
 }  // namespace
 
 Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options) {
+  require_f32(x, name, "linear");
   Graph& graph = x.graph();
   const Tensor rows = x.shape().rank() > 2 ? flatten(x) : x;
   if (rows.shape().rank() != 2 || out_features < 1) {
@@ -57,6 +65,7 @@ Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, Line
 }
 
 Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
+  require_f32(x, name, "conv2d");
   Graph& graph = x.graph();
   const bool divides = o.groups > 0 && x.shape().rank() == 4 && x.shape()[1] % o.groups == 0;
   if (!divides || o.out_channels < 1 || o.out_channels % o.groups != 0 || o.stride < 1 || o.kernel < 1) {
@@ -81,20 +90,24 @@ Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
 }
 
 Tensor max_pool2d(Tensor x, PoolOptions options) {
+  require_f32(x, "max_pool2d", "max_pool2d");
   const kernels::MaxPool2dForward spec{pool_geometry(options)};
   return apply(std::make_shared<MaxPool2d>(spec), x, {x.id()}, "max_pool2d");
 }
 
 Tensor avg_pool2d(Tensor x, PoolOptions options) {
+  require_f32(x, "avg_pool2d", "avg_pool2d");
   const kernels::AvgPool2dForward spec{pool_geometry(options)};
   return apply(std::make_shared<AvgPool2d>(spec), x, {x.id()}, "avg_pool2d");
 }
 
 Tensor relu(Tensor x) {
+  require_f32(x, "relu", "relu");
   return apply(std::make_shared<Relu>(), x, {x.id()}, "relu");
 }
 
 Tensor add(Tensor a, Tensor b) {
+  for (const Tensor& x : {a, b}) require_f32(x, "add", "add");
   return apply(std::make_shared<Add>(), a, {a.id(), b.id()}, "add");
 }
 

@@ -44,7 +44,7 @@ Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch
                                  classes ? "classes" : "values", classes ? "no classes" : "classes"));
   }
   Graph graph;
-  const ValueId x = graph.add_value("input", {DType::f32, with_batch(batch_size, input.shape)}, Role::input);
+  const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
   const ValueType target_type = classes ? ValueType{DType::i64, {batch_size}}
                                         : ValueType{DType::f32, with_batch(batch_size, input.target_shape)};
   const ValueId target = graph.add_value("target", target_type, Role::target);
@@ -54,6 +54,10 @@ Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch
   if (classes && output.shape() != Shape{batch_size, input.num_classes}) {
     throw UsageError(fmt::format("model '{}' gives {} but the data set has {} classes", model.name,
                                  output.shape().str(), input.num_classes));
+  }
+  if (output.dtype() != DType::f32) {
+    throw UsageError(fmt::format("model '{}' gives {} of {}, the loss wants f32", model.name,
+                                 output.shape().str(), name_of(output.dtype())));
   }
   const auto outputs = graph.add_node(loss_op(model, training), {output.id(), target, state}, "loss");
   graph.value(outputs.back()).role = Role::control;

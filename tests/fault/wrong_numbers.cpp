@@ -1,3 +1,4 @@
+#include "kernels/base/safetensors.h"
 #include "tests/support/training.h"
 
 namespace lockstep::tests {
@@ -70,6 +71,20 @@ TEST_CASE("trainer sampler's numbers have ranges, too") {
                Words{"--samples", "8", "--ranks", "4294967297"}, Words{"--samples", "8", "--epoch", "-1"});
   CHECK_THAT(refusal(Words{TRAINER_PROGRAM, "sampler"} + wrong),
              contains(wrong[wrong.size() - 2] + ": " + wrong.back() + " is not in the range "));
+}
+
+TEST_CASE("inputs that the model's first layer cannot take: 2, with layer and both dtypes") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.safetensors").string();
+  const DType dtype = GENERATE(DType::i64, DType::i32, DType::u16, DType::u8, DType::bf16);
+  const std::vector<std::byte> inputs(64 * 10 * size_of(dtype));
+  const std::vector<float> targets(64);
+  write_safetensors(data, std::array{SafetensorsFile::Tensor{"inputs", dtype, {64, 10}, inputs},
+                                     SafetensorsFile::Tensor{
+                                         "targets", DType::f32, {64, 1}, std::as_bytes(std::span(targets))}});
+  CHECK_THAT(refusal(trainer_words(1, {"--model=linear", "--dataset=tensors", "--data-dir", data,
+                                       "--max-steps=2", "--run-dir", (folder / "run").string()})),
+             contains("layer '' (linear): wants inputs of f32, got " + std::string(name_of(dtype))));
 }
 
 }  // namespace

@@ -81,6 +81,21 @@ TEST_CASE("arguments are of the kind and in the range that the model declares") 
   CHECK(std::get<3>(declared[3]).of({}));
 }
 
+TEST_CASE("inputs of another dtype are refused by the first layer that computes with them") {
+  const auto refusal = [](const std::string& name, const InputSpec& input) {
+    return message_of<UsageError>([&] { build_graph(find_model(name, {}).make({}, input), input, 2, true); });
+  };
+  CHECK(refusal("mlp", {.shape = {4}, .num_classes = 2, .target_shape = {}, .dtype = DType::i64}) ==
+        "layer '1' (linear): wants inputs of f32, got i64 (2x4): save them as f32");
+  CHECK(refusal("convnet", {.shape = {1, 8, 8}, .num_classes = 2, .target_shape = {}, .dtype = DType::u8}) ==
+        "layer 'conv1' (conv2d): wants inputs of f32, got u8 (2x1x8x8): save them as f32");
+  const Model identity{.name = "identity", .forward = [](Tensor x) { return x; }};
+  CHECK(message_of<UsageError>([&] {
+          build_graph(identity, {.shape = {2}, .num_classes = 2, .target_shape = {}, .dtype = DType::i32}, 4,
+                      true);
+        }) == "model 'identity' gives 4x2 of i32, the loss wants f32");
+}
+
 TEST_CASE("values that no memory can hold are refused before there is any") {
   const InputSpec input{.shape = {1 << 24}, .num_classes = 0, .target_shape = {1 << 24}};
   CHECK_THAT(

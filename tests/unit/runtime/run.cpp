@@ -3,6 +3,7 @@
 #include "runtime/requests.h"
 #include "runtime/run_plans.h"
 #include "runtime/run_position.h"
+#include "runtime/task.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -89,6 +90,49 @@ TEST_CASE("a run that no memory can hold is refused before it has any") {
   options.batch_size = most_global_batch;
   CHECK(batch_size_per_rank(options, 1) == most_global_batch);
   CHECK_THROWS_AS(batch_size_per_rank(options, 2), UsageError);
+}
+
+TEST_CASE("samples that are not what the batch slots are made for are refused") {
+  struct Samples : data::Dataset {
+    std::int64_t size() const override { return 8; }
+    const data::SampleSpec& spec() const override { return sample; }
+    void get(std::int64_t, std::int64_t, std::span<std::byte>, std::span<std::byte>) const override {}
+    data::SampleSpec sample{.input_shape = {3}, .num_classes = 2};
+  };
+  const auto refusal = [](const data::SampleSpec& sample) {
+    auto set = std::make_shared<Samples>();
+    set->sample = sample;
+    const TrainingTask task{
+        .model = {}, .input = {.shape = {3}, .num_classes = 2}, .train_set = set, .test_set = nullptr};
+    return message_of<UsageError>([&] { require_fitting(task); });
+  };
+  CHECK(refusal({.input_shape = {3}, .num_classes = 2}).empty());
+  CHECK(refusal({.input_dtype = DType::i64, .input_shape = {3}, .num_classes = 2}) ==
+        "the data set gives inputs of i64 (3), the model takes f32 (3)");
+  CHECK(refusal({.input_shape = {4}, .num_classes = 2}) ==
+        "the data set gives inputs of f32 (4), the model takes f32 (3)");
+  CHECK(refusal({.input_shape = {3}, .target_shape = {2}, .num_classes = 2}) ==
+        "the data set gives targets of i64 (2), the model takes i64 (scalar)");
+}
+
+TEST_CASE("a batch slot holds inputs of their dtype") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto bytes_of_inputs = [&](DType dtype) {
+    // No layer takes integers yet: the model learns from a parameter alone.
+    const model::Model model{
+        .name = "bias", .forward = [](model::Tensor x) {
+          model::Graph& graph = x.graph();
+          const model::Tensor ones(graph, graph.add_parameter("ones", {x.shape()[0], 3}, {}));
+          return model::linear(ones, "fc", 2);
+        }};
+    const model::InputSpec input{.shape = {5}, .num_classes = 2, .target_shape = {}, .dtype = dtype};
+    const Plan plan = make_plan(model, input, {.mode = Mode::evaluate, .batch_size = 4}, *device, {});
+    return plan.input_bytes();
+  };
+  CHECK(bytes_of_inputs(DType::f32) == 4 * 5 * 4);
+  CHECK(bytes_of_inputs(DType::i64) == 4 * 5 * 8);
+  CHECK(bytes_of_inputs(DType::u16) == 4 * 5 * 2);
+  CHECK(bytes_of_inputs(DType::u8) == 4 * 5);
 }
 
 TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {
