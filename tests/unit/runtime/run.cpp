@@ -1,5 +1,8 @@
+#include <cstring>
+
 #include "kernels/base/error.h"
 #include "runtime/output/lines.h"
+#include "runtime/output/screen.h"
 #include "runtime/requests.h"
 #include "runtime/run_plans.h"
 #include "runtime/run_position.h"
@@ -133,6 +136,43 @@ TEST_CASE("a batch slot holds inputs of their dtype") {
   CHECK(bytes_of_inputs(DType::i64) == 4 * 5 * 8);
   CHECK(bytes_of_inputs(DType::u16) == 4 * 5 * 2);
   CHECK(bytes_of_inputs(DType::u8) == 4 * 5);
+}
+
+TEST_CASE("the bar shows whole fields in any width, the most important longest") {
+  const Progress progress{.step = 149,
+                          .total_steps = 1407,
+                          .epoch = 0,
+                          .epochs = 3,
+                          .loss = 0.6864,
+                          .gradient_norm = {},
+                          .samples_per_s = 9426,
+                          .step_ms = 13.58,
+                          .exposed_comm_ms = 0.95,
+                          .data_wait_ms = 0,
+                          .seconds_left = 17};
+  const std::string whole = progress_line(progress);
+  CHECK(whole ==
+        "epoch 1/3  step 149/1407  loss 0.6864  9426 samples/s  13.58 ms (compute 12.63 exchange 0.95 data "
+        "0.00)  0:17 left");
+  std::size_t before = 0;
+  for (std::size_t width = 40; width <= 200; ++width) {
+    std::string line = progress_bar(progress, width);
+    INFO(width << ": " << line);
+    CHECK(line.size() <= width);
+    CHECK(line.size() >= before);
+    before = line.size();
+    if (line.starts_with('[')) line = line.substr(line.find(']') + 2);
+    std::size_t at = 0;
+    for (const char* field : {"epoch 1/3", "  step 149/1407", "  loss 0.6864", "  9426 samples/s",
+                              "  13.58 ms", " (compute 12.63 exchange 0.95 data 0.00)", "  0:17 left"}) {
+      if (line.compare(at, std::strlen(field), field) == 0) at += std::strlen(field);
+    }
+    CHECK(at == line.size());
+  }
+  CHECK(progress_bar(progress, 79) ==
+        "epoch 1/3  step 149/1407  loss 0.6864  9426 samples/s  13.58 ms  0:17 left");
+  CHECK(progress_bar(progress, 40) == "epoch 1/3  step 149/1407  loss 0.6864");
+  CHECK(progress_bar(progress, 20) == "step 149/1407");
 }
 
 TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {
