@@ -1,5 +1,6 @@
 #include "runtime/options/options.h"
 
+#include "comm/bootstrap/bootstrap.h"
 #include "kernels/base/error.h"
 #include "runtime/options/table.h"
 #include "tests/support/catch.h"
@@ -120,7 +121,14 @@ TEST_CASE("what this version lacks is said; a value that asks for nothing passes
   }
   CHECK(refusal({"--accumulate-steps", "4"}) == "--accumulate-steps 4 is not in this version; what is: 1");
   CHECK(refusal({"--amp", "bf16"}) == "--amp bf16 is not in this version; what is: off");
+  CHECK(refusal({"--grad-dtype", "f32"}) == "--grad-dtype f32 is not in this version; what is: fp32");
   CHECK(refusal({"--trace", "3"}) == "--trace 3 is not in this version; leave it out");
+}
+
+TEST_CASE("--world's help lists every source") {
+  for (const auto& finding : comm::examine([](const char*) { return std::nullopt; })) {
+    CHECK_THAT(options_help(), tests::contains(std::string(finding.source)));
+  }
 }
 
 TEST_CASE("a config file gives the same options; the command line wins") {
