@@ -7,9 +7,10 @@ BatchRing::BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_
     : slots_(slots) {
   const auto rows = static_cast<std::size_t>(batch_size);
   const auto lines = [](std::size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
-  const std::size_t input_bytes = rows * spec.input_bytes();
-  const std::size_t target_bytes = rows * spec.target_bytes();
+  const std::size_t input_bytes = bytes_of_all("inputs of a batch", rows, spec.input_bytes());
+  const std::size_t target_bytes = bytes_of_all("targets of a batch", rows, spec.target_bytes());
   const std::size_t slot_lines = lines(input_bytes) + lines(target_bytes);
+  bytes_of_all("batches loaded ahead", slots, slot_lines * sizeof(Line));
   const std::span<std::byte> bytes = allocate(slots * slot_lines, device);
   for (std::size_t i = 0; i < slots; ++i) {
     Slot& slot = slots_[i];

@@ -11,6 +11,9 @@
 
 namespace lockstep::data {
 
+/// Classes that a data set may have.
+inline constexpr std::int64_t most_classes = std::int64_t{1} << 24;
+
 /// What one sample looks like, without the batch dimension.
 struct SampleSpec {
   DType input_dtype = DType::f32;
@@ -19,12 +22,8 @@ struct SampleSpec {
   Shape target_shape{};          ///< rank 0 for a class index
   std::int64_t num_classes = 0;  ///< 0: the targets are no classes
 
-  std::size_t input_bytes() const {
-    return static_cast<std::size_t>(input_shape.elements()) * size_of(input_dtype);
-  }
-  std::size_t target_bytes() const {
-    return static_cast<std::size_t>(target_shape.elements()) * size_of(target_dtype);
-  }
+  std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
+  std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
 };
 
 /// Samples by index. `get` is called from several threads at once and depends on its arguments alone.

@@ -41,8 +41,8 @@ std::size_t least_slots(const LoaderOptions& options) {
 std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
   const std::size_t least = least_slots(options);
   if (options.workers == 0) return least;
-  const std::size_t batch_bytes =
-      static_cast<std::size_t>(options.batch_size) * (spec.input_bytes() + spec.target_bytes());
+  const std::size_t batch_bytes = bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
+                                               spec.input_bytes() + spec.target_bytes());
   return std::max(least, std::min(kDeepestRing, kDeepRingBytes / batch_bytes));
 }
 

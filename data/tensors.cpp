@@ -19,7 +19,9 @@ class Tensors final : public Dataset {
  public:
   explicit Tensors(const fs::path& path)
       : file_(path),
-        inputs_(&tensor(path, "inputs", {DType::f32, DType::i64, DType::i32})),
+        inputs_(
+            &tensor(path, "inputs",
+                    {DType::f32, DType::bf16, DType::f16, DType::u8, DType::u16, DType::i32, DType::i64})),
         targets_(&tensor(path, "targets", {DType::i64, DType::f32})) {
     if (inputs_->shape[0] != targets_->shape[0]) {
       throw DataError(
@@ -67,6 +69,10 @@ class Tensors final : public Dataset {
       std::memcpy(&label, targets_->bytes.data() + offset, sizeof label);
       if (label < 0)
         throw DataError(fmt::format("{}: 'targets' holds the negative class {}", path.string(), label));
+      if (label >= most_classes) {
+        throw DataError(fmt::format("{}: 'targets' holds the class {}, the highest may be {}", path.string(),
+                                    label, most_classes - 1));
+      }
       highest = std::max(highest, label);
     }
     return highest + 1;

@@ -76,7 +76,7 @@ struct Conv2d {
   Types infer(TypeSpan in) const {
     require_count(in, 2, 3);
     require_floats("x", in[x]);
-    require_dtype("w", in[w], in[x].dtype);
+    require_same_dtype("x", in[x], "the weights", in[w]);
     const Shape& images = in[x].shape;
     const Shape& filters = in[w].shape;
     const bool fits = images.rank() == 4 && filters.rank() == 4 && geometry.groups > 0 &&

@@ -45,7 +45,7 @@ struct Linear {
   Types infer(TypeSpan in) const {
     require_count(in, 2, 3);
     require_floats("x", in[x]);
-    require_dtype("w", in[w], in[x].dtype);
+    require_same_dtype("x", in[x], "the weights", in[w]);
     const Shape& data = in[x].shape;
     const Shape& weights = in[w].shape;
     if (in.size() > b && weights.rank() > 0) require_type("bias", in[b], {in[x].dtype, {weights[0]}});

@@ -35,9 +35,15 @@ void require_dtype(std::string_view operand, const TensorType& type, DType wante
   throw UsageError(fmt::format("{} is {}, must be {}", operand, type.str(), name_of(wanted)));
 }
 
+void require_same_dtype(std::string_view a, const TensorType& type_a, std::string_view b,
+                        const TensorType& type_b) {
+  if (type_a.dtype == type_b.dtype) return;
+  throw UsageError(fmt::format("{} is {}, {} {}: both must have one dtype", a, type_a.str(), b, type_b.str()));
+}
+
 void require_floats(std::string_view operand, const TensorType& type) {
   if (type.dtype == DType::f32 || is_half(type.dtype)) return;
-  throw UsageError(fmt::format("{} is {}, must be f32, bf16 or f16", operand, type.str()));
+  throw UsageError(fmt::format("{} is {}, must be f32, bf16 or f16: save it as f32", operand, type.str()));
 }
 
 void require_rank(std::string_view operand, const TensorType& type, std::size_t rank) {

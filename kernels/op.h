@@ -33,6 +33,8 @@ enum class LayoutRule {
 void require_count(TypeSpan in, std::size_t least, std::size_t most);
 void require_type(std::string_view operand, const TensorType& type, const TensorType& wanted);
 void require_dtype(std::string_view operand, const TensorType& type, DType wanted);
+void require_same_dtype(std::string_view a, const TensorType& type_a, std::string_view b,
+                        const TensorType& type_b);
 /// f32, bf16 or f16.
 void require_floats(std::string_view operand, const TensorType& type);
 void require_rank(std::string_view operand, const TensorType& type, std::size_t rank);

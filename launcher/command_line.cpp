@@ -23,10 +23,6 @@ po::options_description describe() {
   po::options_description all(
       "Options (each also as PET_<NAME> in the environment; - and _ are the same in names)", 108, 68);
   const auto text = [](const char* fallback) { return po::value<std::string>()->default_value(fallback); };
-  const auto number = [](int fallback) { return po::value<int>()->default_value(fallback); };
-  const auto seconds = [](double fallback, const char* shown) {
-    return po::value<double>()->default_value(fallback, shown);
-  };
   const auto flag = [] { return po::bool_switch(); };
   const auto add = [&](const char* name, const po::value_semantic* value, const char* meaning) {
     all.add_options()(name, value, meaning);
@@ -34,16 +30,16 @@ po::options_description describe() {
   add("nproc-per-node", text("1"), "ranks on this node: a number, cpu, gpu, or auto (gpu if any)");
   add("standalone", flag(), "one node, a free port; other rendezvous options are ignored");
   add("master-addr", text(""), "address of node 0, where rank 0 is (127.0.0.1)");
-  add("master-port", number(0), "port of rank 0; 0: a free one, of several nodes 29500");
+  add("master-port", text("0"), "port of rank 0; 0: a free one, of several nodes 29500");
   add("nnodes", text("1"), "nodes: one launch on each, all with the same options but node-rank");
-  add("node-rank", number(0), "this node's number, from 0");
+  add("node-rank", text("0"), "this node's number, from 0");
   add("rdzv-backend", text("static"), "static; for one node c10d is the same");
   add("rdzv-endpoint", text(""), "HOST[:PORT], in place of master-addr and master-port");
   add("rdzv-id", text(""), "the run's id, the same on all nodes (random; of several nodes none)");
   add("rdzv-conf", text(""), "accepted: there is nothing to configure");
   add("local-addr", text(""), "accepted: there is nothing to choose");
-  add("max-restarts", number(0), "this version: 0");
-  add("monitor-interval", seconds(0.1, "0.1"), "accepted: a rank's end is seen at once");
+  add("max-restarts", text("0"), "this version: 0");
+  add("monitor-interval", text("0.1"), "accepted: a rank's end is seen at once");
   add("role", text("default"), "ROLE_NAME of the ranks");
   add("module,m", flag(), "PROGRAM is a Python module");
   add("no-python", flag(), "run a .py PROGRAM itself, not under python3 -u");
@@ -52,7 +48,7 @@ po::options_description describe() {
   add("tee,t", text("0"), "the same, and to the console too");
   add("local-ranks-filter", text(""), "ranks shown on the console: 0,1,... (all)");
   add("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}");
-  add("shutdown-timeout", seconds(30, "30"), "seconds between SIGTERM and SIGKILL");
+  add("shutdown-timeout", text("30"), "seconds between SIGTERM and SIGKILL");
   add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
       "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)");
   add("allow-gpu-sharing", flag(),

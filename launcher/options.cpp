@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include <charconv>
 #include <csignal>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 #include "launcher/command_line.h"
 
 namespace lockstep::launcher {
@@ -23,29 +23,35 @@ void refuse_unless(bool accepted, const std::string& option, const std::string& 
     throw UsageError(fmt::format("--{} {}: not in this version, which has {}", option, value, possible));
 }
 
+constexpr Range<std::int64_t> counts{0, 65536};
+constexpr Range<std::int64_t> ports{0, 65535};
+constexpr Range<double> waits{0, 1e12};
+
+template <class Number>
+Number parse(const std::string& option, std::string_view text, Range<Number> range) {
+  try {
+    return number_in(text, range);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--{}: {}", option, error.what()));
+  }
+}
+
+int parse_int(const std::string& option, std::string_view text, Range<std::int64_t> range = counts) {
+  return static_cast<int>(parse(option, text, range));
+}
+
+double parse_seconds(const std::string& option, const po::variables_map& values) {
+  return parse(option, values[option].as<std::string>(), waits);
+}
+
 void refuse_what_is_missing(const po::variables_map& values) {
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
-  const auto number = [&](const char* name) { return values[name].as<int>(); };
-  refuse_unless(number("max-restarts") == 0, "max-restarts", std::to_string(number("max-restarts")),
+  refuse_unless(parse_int("max-restarts", text("max-restarts")) == 0, "max-restarts", text("max-restarts"),
                 "--max-restarts 0");
   refuse_unless(text("rdzv-backend") == "static" || text("rdzv-backend") == "c10d", "rdzv-backend",
                 text("rdzv-backend"), "static and c10d");
   refuse_unless(text("numa-binding").empty(), "numa-binding", text("numa-binding"),
                 "binding of each rank to an equal slice of the cores, by itself");
-}
-
-int parse_int(const std::string& option, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
-    throw UsageError(fmt::format("--{}: '{}' is not a number", option, text));
-  }
-  return value;
-}
-
-int parse_port(const std::string& option, int port) {
-  if (port < 0 || port > 65535) throw UsageError(fmt::format("--{} {}: a port is 0 to 65535", option, port));
-  return port;
 }
 
 Arguments split_list(const std::string& text) {
@@ -74,18 +80,17 @@ void read_endpoint(const std::string& endpoint, Options& options) {
   if (bracketed && host.size() > 2) host = host.substr(1, host.size() - 2);
   if (options.master_addr.empty()) options.master_addr = host;
   if (options.master_port == 0 && colon != std::string::npos) {
-    const std::string option = "rdzv-endpoint";
-    options.master_port = parse_port(option, parse_int(option, std::string_view(endpoint).substr(colon + 1)));
+    options.master_port = parse_int("rdzv-endpoint", std::string_view(endpoint).substr(colon + 1), ports);
   }
 }
 
 /// "2" or "2:2"; torchrun's MIN:MAX of a run that grows and shrinks is refused.
 int read_nnodes(const std::string& text) {
   const auto colon = text.find(':');
-  const int least = parse_int("nnodes", text.substr(0, colon));
-  const int most = colon == std::string::npos ? least : parse_int("nnodes", text.substr(colon + 1));
+  constexpr Range<std::int64_t> nodes{1, counts.most};
+  const int least = parse_int("nnodes", text.substr(0, colon), nodes);
+  const int most = colon == std::string::npos ? least : parse_int("nnodes", text.substr(colon + 1), nodes);
   refuse_unless(least == most, "nnodes", text, "a fixed number of nodes");
-  if (least < 1) throw UsageError(fmt::format("--nnodes {}: at least 1", text));
   return least;
 }
 
@@ -105,8 +110,8 @@ void check_static_rendezvous(const po::variables_map& values, Options& options) 
 
 void read_nodes(const po::variables_map& values, Options& options) {
   options.nnodes = read_nnodes(values["nnodes"].as<std::string>());
-  options.node_rank = values["node-rank"].as<int>();
-  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
+  options.node_rank = parse_int("node-rank", values["node-rank"].as<std::string>());
+  if (options.node_rank >= options.nnodes) {
     throw UsageError(fmt::format("--node-rank {}: of {} node{} it is 0 to {}", options.node_rank,
                                  options.nnodes, options.nnodes == 1 ? "" : "s", options.nnodes - 1));
   }
@@ -117,7 +122,7 @@ void read_rendezvous(const po::variables_map& values, Options& options) {
   options.run_id = values["rdzv-id"].as<std::string>();
   if (!values["standalone"].as<bool>()) {
     options.master_addr = values["master-addr"].as<std::string>();
-    options.master_port = parse_port("master-port", values["master-port"].as<int>());
+    options.master_port = parse_int("master-port", values["master-port"].as<std::string>(), ports);
     read_endpoint(values["rdzv-endpoint"].as<std::string>(), options);
   }
   read_nodes(values, options);
@@ -178,8 +183,8 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   options.module = values["module"].as<bool>();
   options.allow_gpu_sharing = values["allow-gpu-sharing"].as<bool>();
   options.no_python = values["no-python"].as<bool>();
-  options.shutdown_timeout = values["shutdown-timeout"].as<double>();
-  if (!(options.shutdown_timeout >= 0)) throw UsageError("--shutdown-timeout: seconds, 0 or more");
+  options.shutdown_timeout = parse_seconds("shutdown-timeout", values);
+  parse_seconds("monitor-interval", values);
   for (const std::string& name : split_list(values["signals-to-handle"].as<std::string>())) {
     options.signals.push_back(parse_signal(name));
   }

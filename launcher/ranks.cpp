@@ -1,13 +1,18 @@
 #include "launcher/ranks.h"
 
-#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::launcher {
+namespace {
+
+constexpr Range<std::int64_t> rank_counts{1, 4096};
+
+}  // namespace
 
 int count_ranks(const std::string& wanted, const Cores& cores, int devices) {
   if (wanted == "gpu" && devices == 0) {
@@ -16,12 +21,11 @@ int count_ranks(const std::string& wanted, const Cores& cores, int devices) {
   if (wanted == "gpu") return devices;
   if (wanted == "cpu") return cores.usable();
   if (wanted == "auto") return devices > 0 ? devices : cores.usable();
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), ranks);
-  if (error != std::errc{} || end != wanted.data() + wanted.size() || ranks < 1) {
-    throw UsageError(fmt::format("--nproc-per-node {}: want a number from 1, cpu, gpu or auto", wanted));
+  try {
+    return static_cast<int>(number_in(wanted, rank_counts));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--nproc-per-node: {}; or cpu, gpu, auto", error.what()));
   }
-  return ranks;
 }
 
 std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,

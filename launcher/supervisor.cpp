@@ -55,8 +55,7 @@ Supervisor::Supervisor(std::vector<Worker>& workers, const Guard& guard, Signals
       guard_(guard),
       signals_(signals),
       output_(output),
-      shutdown_timeout_(
-          std::chrono::duration_cast<Clock::duration>(std::min(shutdown_timeout, Seconds(1e9)))),
+      shutdown_timeout_(clock_duration(shutdown_timeout)),
       killed_(workers.size()) {}
 
 std::vector<Ending> Supervisor::run() {

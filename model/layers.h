@@ -15,6 +15,7 @@ class Tensor {
   Graph& graph() const { return *graph_; }
   ValueId id() const { return id_; }
   const Shape& shape() const { return graph_->value(id_).type.shape; }
+  DType dtype() const { return graph_->value(id_).type.dtype; }
 
  private:
   Graph* graph_;
@@ -23,7 +24,8 @@ class Tensor {
 
 /// Layers. `name` is the layer's place in the model and the prefix of its parameters in files, as in PyTorch:
 /// linear(x, "fc1", 128) has fc1.weight (128, I) and fc1.bias (128). Parameters start as PyTorch's do.
-/// All throw UsageError naming the layer when the shapes do not fit.
+/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: but for flatten,
+/// inputs of another dtype are refused in the same way.
 
 struct LinearOptions {
   bool bias = true;

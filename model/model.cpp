@@ -26,17 +26,30 @@ void require_targets(const Model& model, const InputSpec& input) {
                                classes ? "classes" : "values", classes ? "no classes" : "classes"));
 }
 
+/// Before a kernel is prepared for it, or memory allocated.
+void require_addressable(const Model& model, const Graph& graph) {
+  for (std::size_t id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(static_cast<ValueId>(id));
+    try {
+      bytes_of(value.type.dtype, value.type.shape);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("model '{}', value '{}': {}", model.name, value.name, error.what()));
+    }
+  }
+}
+
 }  // namespace
 
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size) {
   require_targets(model, input);
   Graph graph;
-  const ValueId x = graph.add_value("input", {DType::f32, with_batch(batch_size, input.shape)}, Role::input);
+  const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
   const Tensor output = model.forward(Tensor(graph, x));
   if (has_classes(model) && output.shape() != Shape{batch_size, input.num_classes}) {
     throw UsageError(fmt::format("model '{}' gives {} but the data set has {} classes", model.name,
                                  output.shape().str(), input.num_classes));
   }
+  require_addressable(model, graph);
   graph.output = output.id();
   return graph;
 }

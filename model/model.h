@@ -14,6 +14,7 @@ struct InputSpec {
   Shape shape;                   ///< of one sample, without the batch
   std::int64_t num_classes = 0;  ///< 0: a regression to `target_shape`
   Shape target_shape;
+  DType dtype = DType::f32;  ///< of the inputs
 };
 
 /// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes) or

@@ -107,6 +107,12 @@ std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan) {
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans) {
   MemoryNeed need = memory_need(plans);
   need.checkpoint = staged_checkpoint_bytes(options, plans.front());
+  if (need.total() > static_cast<std::size_t>(most_bytes)) {
+    throw UsageError(fmt::format(
+        "the run needs {} bytes a rank ({} of parameters, {} of activations), at most 2^40: take a "
+        "smaller --batch-size or model",
+        need.total(), need.parameters, need.activations));
+  }
   return need;
 }
 

@@ -49,7 +49,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
 /// What the plan counts for checkpoints: without --checkpoint-every there is but the one of a stop.
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);
 
-/// With the checkpoints' part.
+/// With the checkpoints' part. UsageError above `most_bytes`.
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans);
 
 }  // namespace lockstep::runtime

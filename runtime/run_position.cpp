@@ -1,12 +1,16 @@
 #include "runtime/run_position.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
 namespace lockstep::runtime {
 
 RunPosition RunPosition::of(const RunState& state) {
   return {.step = state.step,
-          .epoch = state.batch == 0 ? state.epoch - 1 : state.epoch,
+          .epoch = state.epoch_samples == 0 ? state.epoch - 1 : state.epoch,
           .next_epoch = state.epoch,
-          .next_batch = state.batch,
+          .epoch_samples = state.epoch_samples,
           .samples = state.samples,
           .loss = state.loss,
           .evaluated_at_step = state.evaluated_at_step};
@@ -15,7 +19,7 @@ RunPosition RunPosition::of(const RunState& state) {
 RunState RunPosition::state() const {
   return {.step = step,
           .epoch = next_epoch,
-          .batch = next_batch,
+          .epoch_samples = epoch_samples,
           .samples = samples,
           .applied_updates = 0,
           .loss = loss,
@@ -25,12 +29,20 @@ RunState RunPosition::state() const {
           .algorithms = {}};
 }
 
+std::int64_t RunPosition::next_batch(std::int64_t global_batch) const {
+  if (epoch_samples % global_batch != 0) {
+    throw DataError(fmt::format("{} samples of epoch {} are done: no whole number of steps of {} samples",
+                                epoch_samples, next_epoch + 1, global_batch));
+  }
+  return epoch_samples / global_batch;
+}
+
 void RunPosition::advance(const data::BatchInfo& batch, std::int64_t global_samples,
                           const kernels::ControlBlock& control) {
   ++step;
   epoch = batch.epoch;
   next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
-  next_batch = batch.last_of_epoch ? 0 : batch.index + 1;
+  epoch_samples = batch.last_of_epoch ? 0 : epoch_samples + global_samples;
   samples += global_samples;
   loss = control.loss;
   gradient_norm = control.gradient_norm;
@@ -39,7 +51,7 @@ void RunPosition::advance(const data::BatchInfo& batch, std::int64_t global_samp
 }
 
 bool RunPosition::ends_evaluated_epoch(std::int64_t eval_every) const {
-  return step > 0 && next_batch == 0 && eval_every > 0 && next_epoch % eval_every == 0;
+  return step > 0 && epoch_samples == 0 && eval_every > 0 && next_epoch % eval_every == 0;
 }
 
 bool RunPosition::ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every) {

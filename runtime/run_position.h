@@ -11,12 +11,12 @@ namespace lockstep::runtime {
 /// Where a run stands between two steps; the same on all ranks.
 struct RunPosition {
   std::int64_t step = 0;
-  std::int64_t epoch = 0;       ///< of the last step, counted from 0
-  std::int64_t next_epoch = 0;  ///< of the next batch
-  std::int64_t next_batch = 0;  ///< its index there
-  std::int64_t samples = 0;     ///< over all ranks
-  double loss = 0;              ///< of the last step, over all ranks
-  double gradient_norm = 0;     ///< of the last step, before clipping; 0 without
+  std::int64_t epoch = 0;          ///< of the last step, counted from 0
+  std::int64_t next_epoch = 0;     ///< of the next batch
+  std::int64_t epoch_samples = 0;  ///< done there, over all ranks
+  std::int64_t samples = 0;        ///< done in all epochs, over all ranks
+  double loss = 0;                 ///< of the last step, over all ranks
+  double gradient_norm = 0;        ///< of the last step, before clipping; 0 without
   bool not_finite = false;
   bool stopped = false;
   std::int64_t evaluated_at_step = -1;
@@ -25,6 +25,10 @@ struct RunPosition {
   static RunPosition of(const RunState& state);
   /// For a checkpoint: all but applied updates, settings, machine and algorithms.
   RunState state() const;
+
+  /// Index of each rank's next batch in its epoch, when all ranks together take `global_batch` samples a
+  /// step. DataError when the samples that are done make no whole number of such steps.
+  std::int64_t next_batch(std::int64_t global_batch) const;
 
   /// A step with `batch` over `global_samples` of all ranks is done; `control` is what they summed in it.
   void advance(const data::BatchInfo& batch, std::int64_t global_samples,

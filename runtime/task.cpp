@@ -1,5 +1,7 @@
 #include "runtime/task.h"
 
+#include <fmt/format.h>
+
 #include "kernels/base/error.h"
 
 namespace lockstep::runtime {
@@ -20,8 +22,10 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
 
 TrainingTask task_for(const Options& options, const data::SampleSpec& spec) {
   const model::ZooEntry& entry = model::find_model(options.model, options.model_args);
-  const model::InputSpec input{
-      .shape = spec.input_shape, .num_classes = spec.num_classes, .target_shape = spec.target_shape};
+  const model::InputSpec input{.shape = spec.input_shape,
+                               .num_classes = spec.num_classes,
+                               .target_shape = spec.target_shape,
+                               .dtype = spec.input_dtype};
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
   return task;
@@ -33,7 +37,32 @@ data::DatasetOptions resolved_dataset(const Options& options) {
   return dataset_options(options, entry.wants(options.model_args));
 }
 
+std::string describe(DType dtype, const Shape& shape) {
+  return fmt::format("{} ({})", name_of(dtype), shape.str());
+}
+
+void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec) {
+  if (spec.input_dtype != input.dtype || spec.input_bytes() != bytes_of(input.dtype, input.shape)) {
+    throw UsageError(fmt::format("the data set gives inputs of {}, the model takes {}",
+                                 describe(spec.input_dtype, spec.input_shape),
+                                 describe(input.dtype, input.shape)));
+  }
+  const bool classes = input.num_classes > 0;
+  const DType dtype = classes ? DType::i64 : DType::f32;
+  const Shape shape = classes ? Shape{} : input.target_shape;
+  if (spec.target_dtype != dtype || spec.target_bytes() != bytes_of(dtype, shape)) {
+    throw UsageError(fmt::format("the data set gives targets of {}, the model takes {}",
+                                 describe(spec.target_dtype, spec.target_shape), describe(dtype, shape)));
+  }
+}
+
 }  // namespace
+
+void require_fitting(const TrainingTask& task) {
+  for (const auto* set : {&task.train_set, &task.test_set}) {
+    if (*set != nullptr) require_fitting(task.input, (*set)->spec());
+  }
+}
 
 TrainingTask make_task(const Options& options) {
   const data::DatasetOptions dataset = resolved_dataset(options);

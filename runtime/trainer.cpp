@@ -27,7 +27,7 @@ Summary Trainer::run() {
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = position_.next_epoch,
-                              .first_batch = position_.next_batch,
+                              .first_batch = position_.next_batch(batching_.batch_size * session_.world.size),
                               .device = session_.device.get()};
   if (options_.epochs > 0) loading.epochs = options_.epochs - position_.next_epoch;
   // Of an epoch whose evaluation a stop came before.

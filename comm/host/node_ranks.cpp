@@ -76,7 +76,7 @@ std::string NodeRanks::describe_call() const {
 }
 
 Clock::time_point NodeRanks::deadline() const {
-  return call_.start + std::chrono::duration_cast<Clock::duration>(timeout_);
+  return call_.start + clock_duration(timeout_);
 }
 
 void NodeRanks::arrive() {

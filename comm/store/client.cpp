@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "comm/store/doorman.h"
@@ -23,7 +24,7 @@ constexpr Seconds time_per_port{1};
 constexpr std::chrono::milliseconds longest_pause{100};
 
 Frame get_request(std::string_view key, Seconds wait) {
-  const auto milliseconds = static_cast<std::int64_t>(wait.count() * 1000);
+  const auto milliseconds = static_cast<std::int64_t>(std::ceil(wait.count() * 1000));
   return {Frame::Type::get, FieldWriter().text(key).number(milliseconds).take()};
 }
 
@@ -69,10 +70,12 @@ std::string StoreClient::wait(std::string_view key, Deadline deadline) {
 }
 
 std::optional<std::string> StoreClient::wait_for(std::string_view key, Deadline deadline) {
-  // The server ends the wait at the deadline, so give its answer time to arrive.
-  Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_per_port));
-  if (reply.type == Frame::Type::absent) return std::nullopt;
-  return std::move(reply.payload);
+  // The server ends the wait at the deadline, or after a day, so give its answer time to arrive.
+  do {
+    Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_per_port));
+    if (reply.type != Frame::Type::absent) return std::move(reply.payload);
+  } while (!deadline.passed());
+  return std::nullopt;
 }
 
 std::int64_t StoreClient::add(std::string_view key, std::int64_t amount, Deadline deadline) {

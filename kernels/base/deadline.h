@@ -8,12 +8,17 @@ namespace lockstep {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+/// What the clock can count: a wait of more than a century is one of a century, since nanoseconds overflow
+/// after three.
+constexpr Clock::duration clock_duration(Seconds seconds) {
+  constexpr Seconds century{100 * 365.25 * 24 * 3600};
+  return std::chrono::duration_cast<Clock::duration>(std::min(seconds, century));
+}
+
 /// A point in time that a wait may not outlive. Nothing in Lockstep waits without one.
 class Deadline {
  public:
-  static Deadline in(Seconds seconds) {
-    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds));
-  }
+  static Deadline in(Seconds seconds) { return Deadline(Clock::now() + clock_duration(seconds)); }
 
   static Deadline at(Clock::time_point when) { return Deadline(when); }
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// Element types. The names are those of safetensors in lower case.
-enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8 };
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8, u16 };
 
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
@@ -19,6 +19,7 @@ constexpr std::size_t size_of(DType dtype) {
       return 4;
     case DType::bf16:
     case DType::f16:
+    case DType::u16:
       return 2;
     case DType::u8:
       return 1;
@@ -47,6 +48,8 @@ constexpr std::string_view name_of(DType dtype) {
       return "i64";
     case DType::u8:
       return "u8";
+    case DType::u16:
+      return "u16";
   }
   return "?";
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -14,5 +15,16 @@ std::optional<Integer> parse_number(std::string_view text) {
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
+
+/// The least and the greatest value of a number that a user types.
+template <class Number>
+struct Range {
+  Number least;
+  Number most;
+};
+
+/// The whole text as a number in `range`, or a UsageError with the text and what was wanted.
+std::int64_t number_in(std::string_view text, Range<std::int64_t> range);
+double number_in(std::string_view text, Range<double> range);
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ std::string file_name_of(DType dtype) {
 
 std::optional<DType> dtype_of(std::string_view name) {
   for (const DType dtype :
-       {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8}) {
+       {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::u16}) {
     if (file_name_of(dtype) == name) return dtype;
   }
   return std::nullopt;

@@ -1,16 +1,20 @@
 #include "model/zoo/zoo.h"
 
 namespace lockstep::model {
+namespace {
+
+const IntegerArgument in{.key = "in", .otherwise = 10, .range = feature_counts};
+const IntegerArgument out{.key = "out", .otherwise = 1, .range = feature_counts};
+
+}  // namespace
 
 ZooEntry linear_entry() {
   return {.name = "linear",
           .what = "linear regression, 10 to 1 (--model-args in=,out=), mean squared error",
-          .arguments = {"in", "out"},
+          .arguments = {in, out},
           .wants =
               [](const ModelArgs& args) {
-                return InputSpec{.shape = {argument(args, "in", 10)},
-                                 .num_classes = 0,
-                                 .target_shape = {argument(args, "out", 1)}};
+                return InputSpec{.shape = {in.of(args)}, .num_classes = 0, .target_shape = {out.of(args)}};
               },
           .make =
               [](const ModelArgs&, const InputSpec& input) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "kernels/base/error.h"
 #include "kernels/base/nearest.h"
 
@@ -21,22 +19,8 @@ const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
     for (const ZooEntry& entry : zoo()) names.push_back(entry.name);
     throw UsageError(unknown_name("model", name, names));
   }
-  for (const auto& [key, value] : args) {
-    if (std::ranges::find(found->arguments, key) != found->arguments.end()) continue;
-    if (found->arguments.empty()) {
-      throw UsageError(fmt::format("model '{}' takes no arguments, not '{}'", name, key));
-    }
-    throw UsageError(unknown_name("argument of model '" + name + "'", key, found->arguments));
-  }
+  check_arguments(name, found->arguments, args);
   return *found;
-}
-
-std::int64_t argument(const ModelArgs& args, const std::string& key, std::int64_t otherwise) {
-  const auto found = args.find(key);
-  if (found == args.end()) return otherwise;
-  if (found->second < 1)
-    throw UsageError(fmt::format("model argument {}={}: at least 1", key, found->second));
-  return found->second;
 }
 
 }  // namespace lockstep::model

@@ -24,18 +24,26 @@ struct Offer {
   std::int64_t step = -1;  ///< -1: nothing
   std::string digest;      ///< of the manifest, and so of all files
   std::vector<std::string> damaged;
-  fs::path folder;  ///< on its own disk
+  std::string unreadable;  ///< why the newest whole one is of no use to this version
+  fs::path folder;         ///< on its own disk
 
   bool same_as(const Offer& other) const { return step == other.step && digest == other.digest; }
 };
 
 Json to_json(const Offer& offer) {
-  return {{"step", offer.step}, {"digest", offer.digest}, {"damaged", offer.damaged}};
+  return {{"step", offer.step},
+          {"digest", offer.digest},
+          {"damaged", offer.damaged},
+          {"unreadable", offer.unreadable}};
 }
 
 Offer offer_from(const std::string& text) {
   const Json json = Json::parse(text);
-  return {.step = json["step"], .digest = json["digest"], .damaged = json["damaged"], .folder = {}};
+  return {.step = json["step"],
+          .digest = json["digest"],
+          .damaged = json["damaged"],
+          .unreadable = json["unreadable"],
+          .folder = {}};
 }
 
 /// Folders to try, the newest first: the one that is named, or all of a RUN.
@@ -63,6 +71,9 @@ Offer newest_whole(const std::vector<fs::path>& folders) {
       offer.digest = Sha256().update(MappedFile(folder / manifest_file).bytes()).hex();
       offer.folder = folder;
       break;
+    } catch (const FormatError& error) {
+      offer.unreadable = error.what();
+      break;
     } catch (const Error& error) {
       offer.damaged.emplace_back(error.what());
     }
@@ -76,6 +87,13 @@ void warn_of_damage(const std::vector<Offer>& offers) {
     for (const std::string& damage : offer.damaged) {
       if (said.insert(damage).second) spdlog::warn("a damaged checkpoint is passed over: {}", damage);
     }
+  }
+}
+
+/// What another version wrote is neither damaged nor to be trained over.
+void require_readable(const std::vector<Offer>& offers) {
+  for (const Offer& offer : offers) {
+    if (!offer.unreadable.empty()) throw DataError(offer.unreadable);
   }
 }
 
@@ -117,6 +135,7 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator, c
   for (const std::string& text : communicator.all_gather(to_json(mine).dump())) {
     offers.push_back(offer_from(text));
   }
+  require_readable(offers);
   const auto best = std::ranges::max_element(offers, {}, &Offer::step);
   const bool nothing = best->step < 0;
   if (nothing && names_a_path(place.resume)) throw_nothing_to_resume(place, offers);

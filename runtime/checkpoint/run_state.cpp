@@ -16,7 +16,7 @@ namespace lockstep::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int format = 1;
+constexpr int format = 2;
 
 Json to_object(const Settings& settings) {
   Json object = Json::object();
@@ -47,7 +47,7 @@ std::string to_json(const RunState& s) {
                   {"time", s.time},
                   {"step", s.step},
                   {"epoch", s.epoch},
-                  {"batch", s.batch},
+                  {"epoch_samples", s.epoch_samples},
                   {"samples", s.samples},
                   {"applied_updates", s.applied_updates},
                   {"loss", s.loss},
@@ -64,12 +64,14 @@ RunState read_run_state(const std::filesystem::path& path) {
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != format) {
-      throw DataError(fmt::format("{}: format {}, this version reads {}", path.string(),
-                                  json.at("format").dump(), format));
+      throw FormatError(fmt::format(
+          "{}: was written by Lockstep {} in format {}; this version reads format {}: go on with that "
+          "version, or begin anew in another --run-dir",
+          path.string(), json.at("version").get<std::string>(), json.at("format").dump(), format));
     }
     return {.step = json.at("step"),
             .epoch = json.at("epoch"),
-            .batch = json.at("batch"),
+            .epoch_samples = json.at("epoch_samples"),
             .samples = json.at("samples"),
             .applied_updates = json.at("applied_updates"),
             .loss = json.at("loss"),
@@ -83,23 +85,13 @@ RunState read_run_state(const std::filesystem::path& path) {
   }
 }
 
-const std::vector<std::string>& free_options() {
-  static const std::vector<std::string> names{
-      "init-from",        "data-dir", "num-workers", "prefetch-factor", "epochs",     "max-steps",
-      "device",           "threads",  "benchmark",   "backend",         "no-overlap", "bucket-cap-mb",
-      "first-bucket-mb",  "timeout",  "world",       "interface",       "port-range", "token-file",
-      "insecure",         "run-dir",  "log-every",   "eval-every",      "progress",   "quiet",
-      "checkpoint-every", "keep",     "resume",      "dump-gradients"};
-  return names;
-}
-
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples) {
   Settings settings{{"ranks", std::to_string(world.size)},
                     {"samples of the training set", std::to_string(training_samples)},
                     {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))}};
   for (const OptionEntry& entry : option_table()) {
     const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";
-    if (sizes_a_batch || std::ranges::count(free_options(), entry.name) != 0) continue;
+    if (sizes_a_batch || entry.decides == Decides::nothing) continue;
     settings.emplace_back("--" + entry.name, entry.show(options));
   }
   return settings;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/world.h"
+#include "kernels/base/error.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
@@ -17,13 +18,14 @@ namespace lockstep::runtime {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// Where a run stands between two steps: state.json. With the tensors it is all that a run needs to go on to
-/// the bit, since what is random is drawn by counters (seed, epoch, step) and not from a generator's state.
+/// Where a run stands between two steps, whatever the ranks: state.json. With the tensors it is all that a
+/// run needs to go on to the bit, since what is random is drawn by counters (seed, epoch, step) and not from
+/// a generator's state.
 struct RunState {
   std::int64_t step = 0;             ///< done
   std::int64_t epoch = 0;            ///< of the next batch, counted from 0
-  std::int64_t batch = 0;            ///< the next batch of each rank in that epoch
-  std::int64_t samples = 0;          ///< over all ranks
+  std::int64_t epoch_samples = 0;    ///< done in that epoch, over all ranks
+  std::int64_t samples = 0;          ///< done in all epochs, over all ranks
   std::int64_t applied_updates = 0;  ///< of the steps; fewer if some were skipped
   double loss = 0;                   ///< of the last step
   std::int64_t evaluated_at_step = -1;
@@ -33,19 +35,21 @@ struct RunState {
   AlgorithmChoices algorithms;
 };
 
+/// The file is whole, but another version of Lockstep wrote it.
+struct FormatError : DataError {
+  using DataError::DataError;
+};
+
 std::string to_json(const RunState& state);
-/// DataError names the file.
+/// DataError names the file, FormatError also its format and the version that wrote it.
 RunState read_run_state(const std::filesystem::path& file);
 
-/// What decides a run's numbers: every option but those that only say how, where and for how long it runs,
-/// the ranks, and the samples. A run goes on only with equal settings.
+/// What decides a run's numbers: the options whose entry in the table says so, the ranks, and the samples. A
+/// run goes on only with equal settings.
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
 
 /// What the last bits depend on beside the settings. `signature`: of the exchange.
 Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);
-
-/// Names of the options that may differ when a run goes on.
-const std::vector<std::string>& free_options();
 
 /// UsageError names each setting that differs, with the checkpoint's value and this run's.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,

@@ -1,11 +1,15 @@
 #include "data/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 #include "runtime/commands/commands.h"
 
 namespace lockstep::runtime {
@@ -18,18 +22,29 @@ struct SamplerRequest {
   std::int64_t epoch = 0;
 };
 
-SamplerRequest parse(std::vector<std::string> arguments) {
+struct Number {
+  const char* name;
+  const char* otherwise;  ///< null: must be given
+  Range<std::int64_t> range;
+};
+
+constexpr std::array numbers{Number{"samples", nullptr, {1, std::int64_t{1} << 33}},
+                             Number{"ranks", "1", {1, 1 << 20}}, Number{"rank", "0", {0, 1 << 20}},
+                             Number{"seed", "0", {0, std::numeric_limits<std::int64_t>::max()}},
+                             Number{"epoch", "0", {0, 1'000'000'000}}};
+
+po::variables_map given_words(std::vector<std::string> arguments) {
   for (std::string& argument : arguments) {
     if (argument.starts_with("--")) std::replace(argument.begin(), argument.end(), '_', '-');
   }
-  SamplerRequest request;
-  data::DistributedSampler& sampler = request.sampler;
   po::options_description description;
-  description.add_options()("samples", po::value(&sampler.samples)->required())(
-      "ranks", po::value(&sampler.replicas)->default_value(1))(
-      "rank", po::value(&sampler.rank)->default_value(0))("seed", po::value(&sampler.seed)->default_value(0))(
-      "epoch", po::value(&request.epoch)->default_value(0))("no-shuffle", po::bool_switch())(
-      "drop-last", po::bool_switch(&sampler.drop_last));
+  description.add_options()("no-shuffle", po::bool_switch())("drop-last", po::bool_switch());
+  for (const Number& number : numbers) {
+    auto* value = po::value<std::string>();
+    description.add_options()(number.name, number.otherwise == nullptr
+                                               ? value->required()
+                                               : value->default_value(number.otherwise));
+  }
   constexpr int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   po::variables_map given;
   try {
@@ -41,13 +56,29 @@ SamplerRequest parse(std::vector<std::string> arguments) {
                     "[--no-shuffle] [--drop-last]",
                     error.what()));
   }
-  sampler.shuffle = !given["no-shuffle"].as<bool>();
-  if (sampler.samples < 1 || sampler.replicas < 1 || sampler.rank < 0 || sampler.rank >= sampler.replicas) {
-    throw UsageError(
-        fmt::format("--samples {} --ranks {} --rank {}: at least one sample, and a rank below --ranks",
-                    sampler.samples, sampler.replicas, sampler.rank));
+  return given;
+}
+
+SamplerRequest parse(const std::vector<std::string>& arguments) {
+  const po::variables_map given = given_words(arguments);
+  std::map<std::string, std::int64_t> values;
+  for (const Number& number : numbers) {
+    try {
+      values[number.name] = number_in(given[number.name].as<std::string>(), number.range);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--{}: {}", number.name, error.what()));
+    }
   }
-  return request;
+  if (values["rank"] >= values["ranks"]) {
+    throw UsageError(fmt::format("--rank {} of --ranks {}: from 0", values["rank"], values["ranks"]));
+  }
+  return {.sampler = {.samples = values["samples"],
+                      .replicas = static_cast<int>(values["ranks"]),
+                      .rank = static_cast<int>(values["rank"]),
+                      .shuffle = !given["no-shuffle"].as<bool>(),
+                      .seed = static_cast<std::uint64_t>(values["seed"]),
+                      .drop_last = given["drop-last"].as<bool>()},
+          .epoch = values["epoch"]};
 }
 
 }  // namespace

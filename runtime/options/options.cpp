@@ -139,7 +139,6 @@ void settle_dependent_defaults(Options& options) {
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     throw UsageError("--nesterov needs --momentum above 0");
   }
-  if (options.label_smoothing > 1) throw UsageError("--label-smoothing: at most 1");
   if (options.device != "auto" && options.device != "cpu" && options.device != "cuda" &&
       !options.device.starts_with("cuda:")) {
     throw UsageError(fmt::format("--device {}: what is: auto, cpu, cuda, cuda:N", options.device));

@@ -14,6 +14,9 @@
 
 namespace lockstep::runtime {
 
+/// Samples of a step over all ranks at most: the ranks sum their counts in fp32, which is exact up to here.
+inline constexpr std::int64_t most_global_batch = std::int64_t{1} << 24;
+
 /// Everything that `trainer` can be told, with its defaults. Sizes not given are settled by the run.
 struct Options {
   std::string model;

@@ -8,15 +8,25 @@
 
 namespace lockstep::runtime {
 
-/// One option: how its text gets into Options and back.
-struct OptionEntry {
+/// Whether an option decides what a run computes, and so must be the same when the run goes on from a
+/// checkpoint, or only says how, where and for how long it runs.
+enum class Decides { numbers, nothing };
+
+struct OptionInfo {
   std::string group;
   std::string name;
   std::string value_name;  ///< empty for a switch
   std::string what;
+  Decides decides = Decides::numbers;
+};
+
+/// One option: how its text gets into Options and back.
+struct OptionEntry : OptionInfo {
   std::function<void(Options&, const std::string& text)>
       set;                                          ///< throws UsageError without the option's name
   std::function<std::string(const Options&)> show;  ///< empty text: not given
+  std::string least{};                              ///< of a number; empty for anything else
+  std::string most{};
 
   bool is_switch() const { return value_name.empty(); }
 };

@@ -1,22 +1,16 @@
 #include "runtime/options/values.h"
 
-#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
 #include "kernels/base/nearest.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::runtime {
 namespace {
-
-template <class Number>
-bool parse_whole(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end;
-}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -31,22 +25,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
-std::int64_t parse_integer(const std::string& text, std::int64_t least) {
-  std::int64_t number = 0;
-  if (!parse_whole(text, number)) throw UsageError(fmt::format("'{}' is not a whole number", text));
-  if (number < least) throw UsageError(fmt::format("{} is too small, at least {}", number, least));
-  return number;
-}
-
-double parse_real(const std::string& text, double least) {
-  double number = 0;
-  if (!parse_whole(text, number) || !std::isfinite(number)) {
-    throw UsageError(fmt::format("'{}' is not a number", text));
-  }
-  if (number < least) throw UsageError(fmt::format("{} is too small, at least {}", text, least));
-  return number;
-}
-
 bool parse_switch(const std::string& text) {
   if (text == "true" || text == "1" || text == "on" || text == "yes") return true;
   if (text == "false" || text == "0" || text == "off" || text == "no") return false;
@@ -55,9 +33,12 @@ bool parse_switch(const std::string& text) {
 
 Shape parse_shape(const std::string& text) {
   std::vector<std::int64_t> extents;
-  for (const std::string& part : split(text, 'x')) extents.push_back(parse_integer(part, 1));
+  constexpr Range<std::int64_t> extent{1, std::numeric_limits<std::int32_t>::max()};
+  for (const std::string& part : split(text, 'x')) extents.push_back(number_in(part, extent));
   if (extents.size() > 4) throw UsageError(fmt::format("'{}' has more than four dimensions", text));
-  return Shape(std::move(extents));
+  Shape shape(std::move(extents));
+  bytes_of(DType::f32, shape);  // refuses one that is too large
+  return shape;
 }
 
 model::ModelArgs parse_model_args(const std::string& text) {
@@ -67,7 +48,7 @@ model::ModelArgs parse_model_args(const std::string& text) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(fmt::format("'{}' is not key=value", pair));
-    args[pair.substr(0, equals)] = parse_integer(pair.substr(equals + 1), 1);
+    args[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
   return args;
 }
@@ -75,18 +56,16 @@ model::ModelArgs parse_model_args(const std::string& text) {
 std::pair<double, double> parse_betas(const std::string& text) {
   const std::vector<std::string> parts = split(text, ',');
   if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two numbers with a comma", text));
-  const std::pair betas{parse_real(parts[0], 0), parse_real(parts[1], 0)};
-  if (betas.first >= 1 || betas.second >= 1)
-    throw UsageError(fmt::format("'{}': both must be below 1", text));
-  return betas;
+  const Range<double> below_one{0, std::nextafter(1.0, 0.0)};
+  return {number_in(parts[0], below_one), number_in(parts[1], below_one)};
 }
 
 std::pair<int, int> parse_port_range(const std::string& text) {
   const std::vector<std::string> parts = split(text, '-');
   if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two ports with a dash", text));
-  const std::int64_t first = parse_integer(parts[0], 1);
-  const std::int64_t last = parse_integer(parts[1], first);
-  if (last > 65535) throw UsageError(fmt::format("'{}': ports end at 65535", text));
+  constexpr std::int64_t last_port = 65535;
+  const std::int64_t first = number_in(parts[0], Range<std::int64_t>{1, last_port});
+  const std::int64_t last = number_in(parts[1], Range<std::int64_t>{first, last_port});
   return {static_cast<int>(first), static_cast<int>(last)};
 }
 

@@ -11,8 +11,6 @@
 namespace lockstep::runtime {
 
 /// Texts of option values to values and back. UsageError says what was wanted, without the option's name.
-std::int64_t parse_integer(const std::string& text, std::int64_t least);
-double parse_real(const std::string& text, double least);
 bool parse_switch(const std::string& text);
 Shape parse_shape(const std::string& text);                  ///< "3x224x224"
 model::ModelArgs parse_model_args(const std::string& text);  ///< "k=v,k=v"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,41 +22,64 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
-std::string place(const Progress& p) {
-  const std::string epoch =
-      p.epochs > 0 ? fmt::format("epoch {}/{}", p.epoch + 1, p.epochs) : fmt::format("epoch {}", p.epoch + 1);
-  return p.total_steps > 0 ? fmt::format("{}  step {}/{}", epoch, p.step, p.total_steps)
-                           : fmt::format("{}  step {}", epoch, p.step);
-}
+/// A part of a line, and what parts it from the one to its left. A narrow line goes without the least
+/// important.
+struct Field {
+  std::string gap;
+  std::string text;
+  int importance;
+};
 
-std::string figures(const Progress& p) {
+std::vector<Field> fields_of(const Progress& p) {
+  const auto of = [](std::int64_t count) { return count > 0 ? fmt::format("/{}", count) : std::string(); };
   const double compute_ms = std::max(0.0, p.step_ms - p.exposed_comm_ms - p.data_wait_ms);
-  std::string text =
-      fmt::format("loss {:.4f}  {:.0f} samples/s  {:.2f} ms (compute {:.2f} exchange {:.2f} data {:.2f})",
-                  p.loss, p.samples_per_s, p.step_ms, compute_ms, p.exposed_comm_ms, p.data_wait_ms);
-  if (p.total_steps > 0) text += fmt::format("  {} left", duration(p.seconds_left));
-  return text;
+  std::vector<Field> fields{{" ", fmt::format("epoch {}{}", p.epoch + 1, of(p.epochs)), 6},
+                            {"  ", fmt::format("step {}{}", p.step, of(p.total_steps)), 7},
+                            {"  ", fmt::format("loss {:.4f}", p.loss), 5},
+                            {"  ", fmt::format("{:.0f} samples/s", p.samples_per_s), 3},
+                            {"  ", fmt::format("{:.2f} ms", p.step_ms), 2},
+                            {" ",
+                             fmt::format("(compute {:.2f} exchange {:.2f} data {:.2f})", compute_ms,
+                                         p.exposed_comm_ms, p.data_wait_ms),
+                             0}};
+  if (p.total_steps > 0) fields.push_back({"  ", duration(p.seconds_left) + " left", 4});
+  return fields;
 }
 
-std::string bar(const Progress& p) {
-  if (p.total_steps <= 0) return {};
+Field bar(const Progress& p) {
   const auto filled = static_cast<std::size_t>(bar_cells * std::min(p.step, p.total_steps) / p.total_steps);
-  return "[" + std::string(filled, '=') + std::string(bar_cells - filled, ' ') + "] ";
+  return {"", "[" + std::string(filled, '=') + std::string(bar_cells - filled, ' ') + "]", 1};
+}
+
+std::string joined(const std::vector<Field>& fields) {
+  std::string line;
+  for (const Field& field : fields) line += (line.empty() ? "" : field.gap) + field.text;
+  return line;
 }
 
 }  // namespace
 
+std::string progress_line(const Progress& progress) {
+  return joined(fields_of(progress));
+}
+
+std::string progress_bar(const Progress& progress, std::size_t width) {
+  std::vector<Field> fields = fields_of(progress);
+  if (progress.total_steps > 0) fields.insert(fields.begin(), bar(progress));
+  while (joined(fields).size() > width && fields.size() > 1) {
+    fields.erase(std::ranges::min_element(fields, {}, &Field::importance));
+  }
+  return joined(fields).substr(0, width);
+}
+
 void Screen::show(const Progress& progress) {
   if (style_ == Style::none) return;
   if (style_ == Style::plain) {
-    fmt::print("{}  {}\n", place(progress), figures(progress));
+    fmt::print("{}\n", progress_line(progress));
     next_ = Clock::now() + line_interval;
   } else {
-    std::string line = bar(progress) + place(progress) + "  " + figures(progress);
     const auto width = static_cast<std::size_t>(std::max(columns_ - 1, 20));
-    if (line.size() > width) line = place(progress) + "  " + figures(progress);
-    line.resize(std::min(line.size(), width));
-    fmt::print("\r{:<{}}", line, width);
+    fmt::print("\r{:<{}}", progress_bar(progress, width), width);
     bar_drawn_ = true;
     next_ = Clock::now() + bar_interval;
   }

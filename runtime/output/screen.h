@@ -29,6 +29,11 @@ class Screen {
   bool bar_drawn_ = false;
 };
 
+/// A line of `--progress plain`.
+std::string progress_line(const Progress& progress);
+/// What a bar shows in `width` columns: whole fields, the least important left out where there is no room.
+std::string progress_bar(const Progress& progress, std::size_t width);
+
 /// `--progress` and `--quiet` against where standard output goes; `launch_columns` is what launch said of its
 /// terminal, 0 when it said nothing.
 Screen make_screen(const std::string& progress, bool quiet, int launch_columns);

@@ -200,6 +200,38 @@ TEST_CASE("what must be equal is named with both values; nothing is touched") {
   CHECK(contents(run_dir / "summary.json") == summary);
 }
 
+TEST_CASE(
+    "positions are those of all ranks; a checkpoint of format 1, where they were of one: 3, with the file, "
+    "its format and the version that wrote it") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  hash_of(resumable(run_dir, {"--max-steps=10", "--checkpoint-every=10"}), run_dir);
+  const fs::path checkpoint = shelf_of(run_dir).place_of(10);
+  auto state = nlohmann::json::parse(contents(checkpoint / "state.json"));
+  CHECK(state["format"] == 2);
+  CHECK(state["epoch"] == 0);
+  CHECK(state["epoch_samples"] == 80);  // 10 steps of 4 on each of 2 ranks
+  CHECK(state["samples"] == 80);
+  const Words alone = trainer_words(
+      1, {"--model=convnet", "--dataset=synthetic", "--samples=268", "--batch-size=8", "--eval-every=0",
+          "--max-steps=10", "--checkpoint-every=10", "--run-dir=" + (folder / "alone").string()});
+  hash_of(alone, folder / "alone");
+  const auto state_alone =
+      nlohmann::json::parse(contents(shelf_of(folder / "alone").place_of(10) / "state.json"));
+  for (const char* field : {"step", "epoch", "epoch_samples", "samples"}) {
+    CHECK(state_alone[field] == state[field]);
+  }
+  state["format"] = 1;
+  state["batch"] = 10;
+  state.erase("epoch_samples");
+  write_file(checkpoint / "state.json", state.dump());
+  runtime::write_manifest(checkpoint);
+  Program run(resumable(run_dir, {"--max-steps=20", "--resume=auto"}));
+  CHECK(run.wait_for_end() == 3);
+  CHECK_THAT(run.output(), contains((checkpoint / "state.json").string() + ": was written by Lockstep ") &&
+                               contains("in format 1; this version reads format 2"));
+}
+
 TEST_CASE("a launcher's restart resumes by itself; a named checkpoint starts another run") {
   const TemporaryFolder folder;
   const Words words{TRAINER_PROGRAM, "--model=mlp",    "--dataset=synthetic",

@@ -18,10 +18,9 @@ inline constexpr std::array parts{
     Part{"kernels", ""},
     Part{"kernels/cuda/portability.h", "kernels tests/simgpu"},  // the compiler of a simulated build
     Part{"comm/world.h", ""},
-    Part{"comm/fd.h", ""},
     Part{"kernels/base/signals_blocked.h", ""},
     Part{"comm/bootstrap", "kernels/base comm/world.h"},
-    Part{"comm/store", "kernels/base comm/world.h comm/fd.h kernels/base/signals_blocked.h comm/bootstrap"},
+    Part{"comm/store", "kernels/base comm/world.h kernels/base/signals_blocked.h comm/bootstrap"},
     Part{"comm", "kernels"},
     Part{"data", "kernels"},
     Part{"model", "kernels"},

@@ -49,6 +49,7 @@ TEST_CASE("what is written is read again") {
   const std::vector<SafetensorsFile::Tensor> tensors{
       {"z.weight", DType::f32, {2, 3}, std::as_bytes(std::span(weights))},
       {"bytes", DType::u8, {3, 1}, std::as_bytes(std::span(bytes))},
+      {"words", DType::u16, {2}, std::as_bytes(std::span(count)).first(4)},
       {"none", DType::f16, {0, 4}, {}},
       {"count \"ü\"", DType::i64, {}, std::as_bytes(std::span(count))},
   };

@@ -195,6 +195,26 @@ TEST_CASE("tensors of a file are samples") {
   CHECK(sample_of(*set, 1).label == 6);
 }
 
+TEST_CASE("inputs of a file keep their dtype and come to the byte") {
+  const DType dtype =
+      GENERATE(DType::f32, DType::bf16, DType::f16, DType::u8, DType::u16, DType::i32, DType::i64);
+  const TemporaryFolder folder;
+  std::vector<std::byte> inputs(3 * 2 * size_of(dtype));
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<std::byte>(i + 1);
+  std::vector<std::int64_t> targets{0, 1, 1};
+  const std::vector<SafetensorsFile::Tensor> tensors{
+      {"inputs", dtype, {3, 2}, inputs}, {"targets", DType::i64, {3}, std::as_bytes(std::span(targets))}};
+  write_safetensors(folder / "file", tensors);
+  const DatasetPtr set = open_dataset({.name = "tensors", .data_dir = folder / "file"}, Split::train);
+  CHECK(set->spec().input_dtype == dtype);
+  const std::size_t row = 2 * size_of(dtype);
+  REQUIRE(set->spec().input_bytes() == row);
+  std::vector<std::byte> sample(row);
+  std::int64_t target = -1;
+  set->get(1, 0, sample, std::as_writable_bytes(std::span(&target, 1)));
+  CHECK(std::equal(sample.begin(), sample.end(), inputs.begin() + static_cast<std::ptrdiff_t>(row)));
+}
+
 TEST_CASE("tensors that are no data set are refused") {
   std::vector<float> values(4);
   std::vector<std::int64_t> labels{1, -2, 0, 1};
@@ -203,6 +223,9 @@ TEST_CASE("tensors that are no data set are refused") {
   CHECK(tensors_complaint({inputs}) == "there is no tensor 'targets'");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
         "'targets' holds the negative class -2");
+  labels[1] = std::numeric_limits<std::int64_t>::max();
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
+        "'targets' holds the class 9223372036854775807, the highest may be 16777215");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {2}, of(labels).first(16)}}) ==
         "4 inputs, but 2 targets");
   CHECK(tensors_complaint({inputs, {"targets", DType::i32, {8}, of(labels)}}) ==

@@ -308,5 +308,6 @@ TEST_CASE("bad options are refused") {
   };
   CHECK(complaint({.batch_size = 0}) == "batch size 0 is too small: give 1 or more");
   CHECK(complaint({.workers = -1}) == "number of loader workers -1 is too small: give 0 or more");
+  CHECK(complaint({.batch_size = std::int64_t{1} << 36}).find("more than 2^40") != std::string::npos);
   CHECK(complaint({.prefetch_factor = 0}) == "prefetch factor 0 is too small: give 1 or more");
 }

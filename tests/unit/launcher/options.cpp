@@ -129,6 +129,23 @@ TEST_CASE("several nodes: all are told the same, and which one they are") {
   CHECK(complaint({"--nnodes=1:4", "p"}).find("not in this version") != std::string::npos);
 }
 
+TEST_CASE("numbers outside their range are refused with it") {
+  CHECK(complaint({"--node_rank=4294967297", "p"}) ==
+        "--node-rank: 4294967297 is not in the range 0 to 65536");
+  CHECK(complaint({"--nnodes=4294967297", "p"}) == "--nnodes: 4294967297 is not in the range 1 to 65536");
+  CHECK(complaint({"--master_port=70000", "p"}) == "--master-port: 70000 is not in the range 0 to 65535");
+  CHECK(complaint({"--monitor_interval=1e300", "p"}) ==
+        "--monitor-interval: 1e300 is not in the range 0 to 1000000000000");
+  CHECK(complaint({"--monitor_interval=-1", "p"}) ==
+        "--monitor-interval: -1 is not in the range 0 to 1000000000000");
+  CHECK(complaint({"--shutdown_timeout=inf", "p"}) == "--shutdown-timeout: 'inf' is not a number");
+  CHECK(complaint({"--local_ranks_filter=4294967296", "p"}) ==
+        "--local-ranks-filter: 4294967296 is not in the range 0 to 65536");
+  CHECK(complaint({"--redirects=4294967297", "p"}) ==
+        "--redirects: 4294967297 is not in the range 0 to 65536");
+  CHECK(parse({"--shutdown_timeout=1e10", "p"}).shutdown_timeout == 1e10);
+}
+
 TEST_CASE("bad values") {
   for (const char* option :
        {"--master_port=abc", "--master_port=70000", "--master_port=-1", "--shutdown_timeout=-1",

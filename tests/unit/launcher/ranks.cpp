@@ -15,7 +15,7 @@ TEST_CASE("ranks are given as a number or counted") {
   CHECK(count_ranks("auto", four, 2) == 2);
   CHECK(count_ranks("auto", four, 0) == 4);
   CHECK_THROWS_AS(count_ranks("gpu", four, 0), DeviceError);
-  for (const char* wrong : {"", "0", "-1", "2x", "many", "99999999999"}) {
+  for (const char* wrong : {"", "0", "-1", "2x", "many", "4097", "4294967297", "99999999999"}) {
     CHECK_THROWS_AS(count_ranks(wrong, four, 2), UsageError);
   }
 }

@@ -44,11 +44,63 @@ TEST_CASE("unknown models and arguments meet the nearest name") {
   CHECK(message_of<UsageError>([] { find_model("convnt", {}); }) ==
         "unknown model 'convnt', did you mean 'convnet'?");
   CHECK(message_of<UsageError>([] {
-          find_model("mlp", {{"hiden", 3}});
+          find_model("mlp", {{"hiden", "3"}});
         }) == "unknown argument of model 'mlp' 'hiden', did you mean 'hidden'?");
   CHECK(message_of<UsageError>([] {
-          find_model("convnet", {{"width", 3}});
+          find_model("convnet", {{"width", "3"}});
         }) == "model 'convnet' takes no arguments, not 'width'");
+}
+
+TEST_CASE("arguments are of the kind and in the range that the model declares") {
+  const std::vector<Argument> declared{
+      IntegerArgument{.key = "layers", .otherwise = 2, .range = {1, 96}},
+      RealArgument{.key = "dropout", .otherwise = 0.1, .range = {0, 1}},
+      ChoiceArgument{.key = "activation", .choices = {"gelu", "relu"}},
+      SwitchArgument{.key = "bias", .otherwise = true},
+  };
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    return message_of<UsageError>([&] { check_arguments("gpt", declared, {{key, value}}); });
+  };
+  CHECK(refusal("layers", "97") == "model 'gpt': layers=97: 97 is not in the range 1 to 96");
+  CHECK(refusal("layers", "2.5") == "model 'gpt': layers=2.5: '2.5' is not a whole number");
+  CHECK(refusal("dropout", "1.5") == "model 'gpt': dropout=1.5: 1.5 is not in the range 0 to 1");
+  CHECK(refusal("dropout", "high") == "model 'gpt': dropout=high: 'high' is not a number");
+  CHECK(refusal("activation", "tanh") == "model 'gpt': activation=tanh: what is: gelu, relu");
+  CHECK(refusal("bias", "2") == "model 'gpt': bias=2: what is: true, false");
+  CHECK(refusal("layer", "2") == "unknown argument of model 'gpt' 'layer', did you mean 'layers'?");
+
+  const ModelArgs typed{{"layers", "12"}, {"dropout", "0.25"}, {"activation", "relu"}, {"bias", "false"}};
+  check_arguments("gpt", declared, typed);
+  CHECK(std::get<0>(declared[0]).of(typed) == 12);
+  CHECK(std::get<1>(declared[1]).of(typed) == 0.25);
+  CHECK(std::get<2>(declared[2]).of(typed) == "relu");
+  CHECK_FALSE(std::get<3>(declared[3]).of(typed));
+  CHECK(std::get<0>(declared[0]).of({}) == 2);
+  CHECK(std::get<1>(declared[1]).of({}) == 0.1);
+  CHECK(std::get<2>(declared[2]).of({}) == "gelu");
+  CHECK(std::get<3>(declared[3]).of({}));
+}
+
+TEST_CASE("inputs of another dtype are refused by the first layer that computes with them") {
+  const auto refusal = [](const std::string& name, const InputSpec& input) {
+    return message_of<UsageError>([&] { build_graph(find_model(name, {}).make({}, input), input, 2, true); });
+  };
+  CHECK(refusal("mlp", {.shape = {4}, .num_classes = 2, .target_shape = {}, .dtype = DType::i64}) ==
+        "layer '1' (linear): x is i64 2x4, must be f32, bf16 or f16: save it as f32");
+  CHECK(refusal("convnet", {.shape = {1, 8, 8}, .num_classes = 2, .target_shape = {}, .dtype = DType::u8}) ==
+        "layer 'conv1' (conv2d): x is u8 2x1x8x8, must be f32, bf16 or f16: save it as f32");
+  const Model identity{.name = "identity", .forward = [](Tensor x) { return x; }};
+  CHECK(message_of<UsageError>([&] {
+          build_graph(identity, {.shape = {2}, .num_classes = 2, .target_shape = {}, .dtype = DType::i32}, 4,
+                      true);
+        }) == "layer 'loss' (mean_squared_error): predictions is i32 4x2, must be f32");
+}
+
+TEST_CASE("values that no memory can hold are refused before there is any") {
+  const InputSpec input{.shape = {1 << 24}, .num_classes = 0, .target_shape = {1 << 24}};
+  CHECK_THAT(
+      message_of<UsageError>([&] { build_graph(find_model("linear", {}).make({}, input), input, 1, true); }),
+      tests::contains("16777216x16777216") && tests::contains("2^40"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using tests::write_file;
 RunState state_at(std::int64_t step) {
   return {.step = step,
           .epoch = 3,
-          .batch = 17,
+          .epoch_samples = 1088,
           .samples = 123456789012,
           .applied_updates = step - 1,
           .loss = static_cast<double>(0.1F),
@@ -55,10 +55,41 @@ TEST_CASE("state.json gives back every number to the bit") {
 TEST_CASE("a state that is none names its file") {
   const tests::TemporaryFolder folder;
   for (const char* text :
-       {"", "[]", "{\"format\": 1}", "{\"format\": 2}", "{\"format\": 1, \"step\": \"x\"}"}) {
+       {"", "[]", "{\"format\": 2}", "{\"format\": 3}", "{\"format\": 2, \"step\": \"x\"}"}) {
     write_file(folder / "state.json", text);
     CHECK_THAT(message_of<DataError>([&] { read_run_state(folder / "state.json"); }), contains("state.json"));
   }
+}
+
+/// As Lockstep wrote it while positions were those of one rank.
+constexpr const char* state_of_format_1 = R"({
+  "format": 1, "version": "0.1.0", "time": 1795317811.785, "step": 3, "epoch": 0, "batch": 3, "samples": 24,
+  "loss": 2.4201974868774414, "evaluated_at_step": -1, "settings": {"ranks": "1", "--batch-size": "8"},
+  "machine": {"threads": "2", "backend": "solo"}, "algorithms": {}
+})";
+
+TEST_CASE("a checkpoint of another format is refused by name, not passed over and not trained over") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  const CheckpointShelf shelf(run / "checkpoints");
+  add(shelf, 2);
+  shelf.add(3, [](const fs::path& folder) {
+    for (const char* name : checkpoint_files) write_file(folder / name, "tensors");
+    write_file(folder / "state.json", state_of_format_1);
+    write_manifest(folder);
+  });
+  for (const std::string& resume : {std::string("auto"), shelf.place_of(3).string()}) {
+    const std::string message = message_of<DataError>(
+        [&] { find_resume_point(*communicator, agree_on_place(*communicator, run.path(), resume)); });
+    CHECK(message ==
+          (shelf.place_of(3) / "state.json").string() +
+              ": was written by Lockstep 0.1.0 in format 1; this version reads format 2: go on with "
+              "that version, or begin anew in another --run-dir");
+  }
+  add(shelf, 4);
+  const auto point = find_resume_point(*communicator, agree_on_place(*communicator, run.path(), "auto"));
+  REQUIRE(point);
+  CHECK(point->state.step == 4);
 }
 
 TEST_CASE("a run goes on only with the settings that decide its numbers; others may differ") {
@@ -85,10 +116,14 @@ TEST_CASE("a run goes on only with the settings that decide its numbers; others 
   CHECK(differences({}, {{"a", "1"}}) == "a not given (now 1)");
 }
 
-TEST_CASE("options that may differ are options") {
-  for (const std::string& name : free_options()) {
-    INFO(name);
-    CHECK(std::ranges::count(option_table(), name, &OptionEntry::name) == 1);
+TEST_CASE("the table says of each option whether it decides the numbers") {
+  const Settings settings = settings_of({}, {}, 1000);
+  for (const OptionEntry& entry : option_table()) {
+    INFO(entry.name);
+    const bool is_setting =
+        std::ranges::count(settings, "--" + entry.name, &Settings::value_type::first) == 1;
+    // The batch over all ranks shows as each rank's.
+    CHECK(is_setting == (entry.decides == Decides::numbers && entry.name != "global-batch"));
   }
 }
 

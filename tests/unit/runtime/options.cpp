@@ -1,5 +1,6 @@
 #include "runtime/options/options.h"
 
+#include "comm/bootstrap/bootstrap.h"
 #include "kernels/base/error.h"
 #include "runtime/options/table.h"
 #include "tests/support/catch.h"
@@ -64,10 +65,54 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
   }
   CHECK(refusal({"--device", "gpu"}).starts_with("--device gpu"));
   CHECK(refusal({"--backend", "gloo"}).starts_with("--backend gloo"));
-  CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is too small, at least 1");
+  CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is not in the range 1 to 16777216");
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
-  CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is too small, at least 0");
+  CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is not in the range 0 to 1e+38");
   CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");
+}
+
+/// The option as config.ini shows it after it was given as `text`.
+std::string shown(const OptionEntry& entry, const std::string& text) {
+  return entry.show(parse_options({"--" + entry.name + "=" + text}));
+}
+
+TEST_CASE("a number is taken as it is from the least to the greatest of its range, and refused beyond") {
+  int numbers = 0;
+  for (const OptionEntry& entry : option_table()) {
+    if (entry.least.empty()) continue;
+    ++numbers;
+    INFO(entry.name);
+    for (const std::string& text : {entry.least, entry.most}) {
+      const std::string back = shown(entry, text);
+      CHECK((back == text || (back.empty() && text == "0")));
+    }
+    const std::string range = " is not in the range " + entry.least + " to " + entry.most;
+    for (const char* text : {"-1", "9223372036854775808", "18446744073709551617"}) {
+      const std::string name = "--" + entry.name;
+      const bool fits = std::stod(text) <= std::stod(entry.most) && std::stod(text) >= 0;
+      if (!fits) CHECK(refusal({name + "=" + text}) == name + ": " + text + range);
+    }
+    CHECK_FALSE(refusal({"--" + entry.name + "=1e300"}).empty());
+    CHECK_FALSE(refusal({"--" + entry.name + "=inf"}).empty());
+    CHECK_FALSE(refusal({"--" + entry.name + "=nan"}).empty());
+  }
+  CHECK(numbers == 22);
+}
+
+TEST_CASE("numbers that 32 bits would cut are refused with the range") {
+  CHECK(refusal({"--num-workers", "4294967296"}) ==
+        "--num-workers: 4294967296 is not in the range 0 to 4096");
+  CHECK(refusal({"--threads", "4294967297"}) == "--threads: 4294967297 is not in the range 1 to 4096");
+  CHECK(refusal({"--num-classes", "9223372036854775807"}) ==
+        "--num-classes: 9223372036854775807 is not in the range 0 to 16777216");
+  CHECK(refusal({"--bucket-cap-mb", "1e300"}) == "--bucket-cap-mb: 1e300 is not in the range 0 to 1048576");
+  CHECK(refusal({"--image-shape", "4294967296x4294967296"}) ==
+        "--image-shape: 4294967296 is not in the range 1 to 2147483647");
+  CHECK_THAT(refusal({"--image-shape", "65536x65536x65536"}),
+             tests::contains("--image-shape: shape 65536x65536x65536 ") && tests::contains("2^40"));
+  CHECK(refusal({"--port-range", "1-65536"}) == "--port-range: 65536 is not in the range 1 to 65535");
+  CHECK(refusal({"--betas", "0.9,1"}).starts_with("--betas: 1 is not in the range 0 to 0.99"));
+  CHECK(parse_options({"--timeout", "1e10"}).timeout == 1e10);
 }
 
 TEST_CASE("what this version lacks is said; a value that asks for nothing passes") {
@@ -76,7 +121,14 @@ TEST_CASE("what this version lacks is said; a value that asks for nothing passes
   }
   CHECK(refusal({"--accumulate-steps", "4"}) == "--accumulate-steps 4 is not in this version; what is: 1");
   CHECK(refusal({"--amp", "bf16"}) == "--amp bf16 is not in this version; what is: off");
+  CHECK(refusal({"--grad-dtype", "f32"}) == "--grad-dtype f32 is not in this version; what is: fp32");
   CHECK(refusal({"--trace", "3"}) == "--trace 3 is not in this version; leave it out");
+}
+
+TEST_CASE("--world's help lists every source") {
+  for (const auto& finding : comm::examine([](const char*) { return std::nullopt; })) {
+    CHECK_THAT(options_help(), tests::contains(std::string(finding.source)));
+  }
 }
 
 TEST_CASE("a config file gives the same options; the command line wins") {

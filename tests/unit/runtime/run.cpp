@@ -1,11 +1,19 @@
+#include <cstring>
+
 #include "kernels/base/error.h"
 #include "runtime/output/lines.h"
+#include "runtime/output/screen.h"
+#include "runtime/requests.h"
 #include "runtime/run_plans.h"
 #include "runtime/run_position.h"
+#include "runtime/task.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace lockstep::runtime {
 namespace {
+
+using tests::message_of;
 
 comm::World world_of(int size) {
   comm::World world;
@@ -40,13 +48,14 @@ TEST_CASE("a batch is at most an epoch, and every rank needs one") {
 
 TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
   const bool last = GENERATE(false, true);
-  RunPosition before{.step = 7, .samples = 70, .evaluated_at_step = 5};
+  RunPosition before{.step = 7, .epoch_samples = 24, .samples = 70, .evaluated_at_step = 5};
   before.advance({.epoch = 2, .index = 4, .samples = 3, .last_of_epoch = last}, 6, {.loss = 0.5F});
   CHECK(before.step == 8);
   CHECK(before.samples == 76);
   CHECK(before.loss == 0.5);
   CHECK(before.next_epoch == (last ? 3 : 2));
-  CHECK(before.next_batch == (last ? 0 : 5));
+  CHECK(before.epoch_samples == (last ? 0 : 30));
+  CHECK(before.next_batch(6) == (last ? 0 : 5));
   CHECK(before.ends_evaluated_epoch(3) == last);
   CHECK_FALSE(before.ends_evaluated_epoch(2));
   CHECK_FALSE(before.ends_evaluated_epoch(0));
@@ -55,10 +64,115 @@ TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch to
   CHECK(after.step == before.step);
   CHECK(after.epoch == 2);
   CHECK(after.next_epoch == before.next_epoch);
-  CHECK(after.next_batch == before.next_batch);
+  CHECK(after.epoch_samples == before.epoch_samples);
   CHECK(after.samples == before.samples);
   CHECK(after.loss == before.loss);
   CHECK(after.evaluated_at_step == 5);
+}
+
+TEST_CASE("each rank's next batch follows from the samples that are done, however many ranks did them") {
+  const RunPosition position{.next_epoch = 2, .epoch_samples = 96};
+  CHECK(position.next_batch(4 * 8) == 3);
+  CHECK(position.next_batch(2 * 16) == 3);
+  CHECK(position.next_batch(2 * 8) == 6);
+  CHECK_THAT(message_of<DataError>([&] { position.next_batch(36); }),
+             tests::contains("96 samples of epoch 3 are done"));
+}
+
+TEST_CASE("a run that no memory can hold is refused before it has any") {
+  Options options;
+  options.optimizer.kind = model::OptimizerKind::sgd;
+  std::vector<Plan> plans(1);
+  plans.front().graph.add_value("input", {DType::f32, {4, 2}}, model::Role::input);
+  plans.front().graph.add_value("target", {DType::i64, {4}}, model::Role::target);
+  plans.front().arena.parameter_bytes = std::size_t{1} << 39;
+  CHECK(run_memory_need(options, plans).total() > std::size_t{1} << 39);
+  plans.front().arena.gradient_bytes = std::size_t{1} << 40;
+  CHECK_THAT(message_of<UsageError>([&] { run_memory_need(options, plans); }),
+             tests::contains("549755813888 of parameters"));
+  options.batch_size = most_global_batch;
+  CHECK(batch_size_per_rank(options, 1) == most_global_batch);
+  CHECK_THROWS_AS(batch_size_per_rank(options, 2), UsageError);
+}
+
+TEST_CASE("samples that are not what the batch slots are made for are refused") {
+  struct Samples : data::Dataset {
+    std::int64_t size() const override { return 8; }
+    const data::SampleSpec& spec() const override { return sample; }
+    void get(std::int64_t, std::int64_t, std::span<std::byte>, std::span<std::byte>) const override {}
+    data::SampleSpec sample{.input_shape = {3}, .num_classes = 2};
+  };
+  const auto refusal = [](const data::SampleSpec& sample) {
+    auto set = std::make_shared<Samples>();
+    set->sample = sample;
+    const TrainingTask task{
+        .model = {}, .input = {.shape = {3}, .num_classes = 2}, .train_set = set, .test_set = nullptr};
+    return message_of<UsageError>([&] { require_fitting(task); });
+  };
+  CHECK(refusal({.input_shape = {3}, .num_classes = 2}).empty());
+  CHECK(refusal({.input_dtype = DType::i64, .input_shape = {3}, .num_classes = 2}) ==
+        "the data set gives inputs of i64 (3), the model takes f32 (3)");
+  CHECK(refusal({.input_shape = {4}, .num_classes = 2}) ==
+        "the data set gives inputs of f32 (4), the model takes f32 (3)");
+  CHECK(refusal({.input_shape = {3}, .target_shape = {2}, .num_classes = 2}) ==
+        "the data set gives targets of i64 (2), the model takes i64 (scalar)");
+}
+
+TEST_CASE("a batch slot holds inputs of their dtype") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto bytes_of_inputs = [&](DType dtype) {
+    // No layer takes integers yet: the model learns from a parameter alone.
+    const model::Model model{
+        .name = "bias", .forward = [](model::Tensor x) {
+          model::Graph& graph = x.graph();
+          const model::Tensor ones(graph, graph.add_parameter("ones", {x.shape()[0], 3}, {}));
+          return model::linear(ones, "fc", 2);
+        }};
+    const model::InputSpec input{.shape = {5}, .num_classes = 2, .target_shape = {}, .dtype = dtype};
+    const Plan plan = make_plan(model, input, {.mode = Mode::evaluate, .batch_size = 4}, *device, {});
+    return plan.input_bytes();
+  };
+  CHECK(bytes_of_inputs(DType::f32) == 4 * 5 * 4);
+  CHECK(bytes_of_inputs(DType::i64) == 4 * 5 * 8);
+  CHECK(bytes_of_inputs(DType::u16) == 4 * 5 * 2);
+  CHECK(bytes_of_inputs(DType::u8) == 4 * 5);
+}
+
+TEST_CASE("the bar shows whole fields in any width, the most important longest") {
+  const Progress progress{.step = 149,
+                          .total_steps = 1407,
+                          .epoch = 0,
+                          .epochs = 3,
+                          .loss = 0.6864,
+                          .gradient_norm = {},
+                          .samples_per_s = 9426,
+                          .step_ms = 13.58,
+                          .exposed_comm_ms = 0.95,
+                          .data_wait_ms = 0,
+                          .seconds_left = 17};
+  const std::string whole = progress_line(progress);
+  CHECK(whole ==
+        "epoch 1/3  step 149/1407  loss 0.6864  9426 samples/s  13.58 ms (compute 12.63 exchange 0.95 data "
+        "0.00)  0:17 left");
+  std::size_t before = 0;
+  for (std::size_t width = 40; width <= 200; ++width) {
+    std::string line = progress_bar(progress, width);
+    INFO(width << ": " << line);
+    CHECK(line.size() <= width);
+    CHECK(line.size() >= before);
+    before = line.size();
+    if (line.starts_with('[')) line = line.substr(line.find(']') + 2);
+    std::size_t at = 0;
+    for (const char* field : {"epoch 1/3", "  step 149/1407", "  loss 0.6864", "  9426 samples/s",
+                              "  13.58 ms", " (compute 12.63 exchange 0.95 data 0.00)", "  0:17 left"}) {
+      if (line.compare(at, std::strlen(field), field) == 0) at += std::strlen(field);
+    }
+    CHECK(at == line.size());
+  }
+  CHECK(progress_bar(progress, 79) ==
+        "epoch 1/3  step 149/1407  loss 0.6864  9426 samples/s  13.58 ms  0:17 left");
+  CHECK(progress_bar(progress, 40) == "epoch 1/3  step 149/1407  loss 0.6864");
+  CHECK(progress_bar(progress, 20) == "step 149/1407");
 }
 
 TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {

@@ -1,0 +1,36 @@
+#include "kernels/base/number.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep {
+namespace {
+
+template <class Number>
+Number parse_in(std::string_view text, Range<Number> range, std::string_view wanted) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool is_number = stop == end && error != std::errc::invalid_argument &&
+                         !std::isnan(static_cast<double>(value)) && !std::isinf(static_cast<double>(value));
+  if (!is_number) throw UsageError(fmt::format("'{}' is not a {}", text, wanted));
+  if (error == std::errc::result_out_of_range || value < range.least || value > range.most) {
+    throw UsageError(fmt::format("{} is not in the range {} to {}", text, range.least, range.most));
+  }
+  return value;
+}
+
+}  // namespace
+
+std::int64_t number_in(std::string_view text, Range<std::int64_t> range) {
+  return parse_in(text, range, "whole number");
+}
+
+double number_in(std::string_view text, Range<double> range) {
+  return parse_in(text, range, "number");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#include "model/zoo/arguments.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/nearest.h"
+
+namespace lockstep::model {
+namespace {
+
+/// What `read` makes of the text behind `key`, if there is one.
+template <class Value, class Read>
+Value value_of(const ModelArgs& args, const std::string& key, Value otherwise, Read&& read) {
+  const auto found = args.find(key);
+  if (found == args.end()) return otherwise;
+  try {
+    return read(found->second);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}={}: {}", key, found->second, error.what()));
+  }
+}
+
+std::string one_of(const std::string& text, const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, text) != choices.end()) return text;
+  throw UsageError(fmt::format("what is: {}", fmt::join(choices, ", ")));
+}
+
+}  // namespace
+
+std::int64_t IntegerArgument::of(const ModelArgs& args) const {
+  return value_of(args, key, otherwise, [&](const std::string& text) { return number_in(text, range); });
+}
+
+double RealArgument::of(const ModelArgs& args) const {
+  return value_of(args, key, otherwise, [&](const std::string& text) { return number_in(text, range); });
+}
+
+std::string ChoiceArgument::of(const ModelArgs& args) const {
+  return value_of(args, key, choices.front(), [&](const std::string& text) { return one_of(text, choices); });
+}
+
+bool SwitchArgument::of(const ModelArgs& args) const {
+  return value_of(args, key, otherwise, [](const std::string& text) {
+    return one_of(text, {"true", "false"}) == "true";
+  });
+}
+
+void check_arguments(const std::string& model, const std::vector<Argument>& declared, const ModelArgs& args) {
+  std::vector<std::string> keys;
+  for (const Argument& argument : declared) {
+    keys.push_back(std::visit([](const auto& a) { return a.key; }, argument));
+  }
+  for (const auto& [key, value] : args) {
+    const auto found = std::ranges::find(keys, key);
+    if (found == keys.end()) {
+      throw UsageError(keys.empty() ? fmt::format("model '{}' takes no arguments, not '{}'", model, key)
+                                    : unknown_name("argument of model '" + model + "'", key, keys));
+    }
+    try {
+      std::visit([&](const auto& a) { a.of(args); },
+                 declared[static_cast<std::size_t>(found - keys.begin())]);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("model '{}': {}", model, error.what()));
+    }
+  }
+}
+
+}  // namespace lockstep::model

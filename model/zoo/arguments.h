@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/base/number.h"
+
+namespace lockstep::model {
+
+/// `--model-args k=v,...`, as typed.
+using ModelArgs = std::map<std::string, std::string>;
+
+/// What a model lets a user choose. `of` gives the typed value or, where none was typed, the default;
+/// UsageError names key, value and what was wanted.
+struct IntegerArgument {
+  std::string key;
+  std::int64_t otherwise;
+  Range<std::int64_t> range;
+  std::int64_t of(const ModelArgs& args) const;
+};
+
+struct RealArgument {
+  std::string key;
+  double otherwise;
+  Range<double> range;
+  double of(const ModelArgs& args) const;
+};
+
+struct ChoiceArgument {
+  std::string key;
+  std::vector<std::string> choices;  ///< the first is the default
+  std::string of(const ModelArgs& args) const;
+};
+
+struct SwitchArgument {
+  std::string key;
+  bool otherwise;
+  bool of(const ModelArgs& args) const;
+};
+
+using Argument = std::variant<IntegerArgument, RealArgument, ChoiceArgument, SwitchArgument>;
+
+/// Layers have at most so many features.
+inline constexpr Range<std::int64_t> feature_counts{1, std::int64_t{1} << 24};
+
+/// UsageError, with the model's name, for a key that is not declared and for a value that is not what its
+/// declaration wants.
+void check_arguments(const std::string& model, const std::vector<Argument>& declared, const ModelArgs& args);
+
+}  // namespace lockstep::model

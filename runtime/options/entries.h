@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/base/number.h"
+#include "runtime/options/table.h"
+#include "runtime/options/values.h"
+
+namespace lockstep::runtime {
+
+// Rows of the table of options, by the kind of their value.
+
+template <class Integer>
+OptionEntry integer(OptionInfo info, Integer Options::*field, Range<std::int64_t> range) {
+  return {std::move(info),
+          [field, range](Options& o, const std::string& text) {
+            o.*field = static_cast<Integer>(number_in(text, range));
+          },
+          [field, range](const Options& o) {
+            const bool given = static_cast<std::int64_t>(o.*field) >= range.least;
+            return given ? std::to_string(o.*field) : std::string();
+          },
+          std::to_string(range.least), std::to_string(range.most)};
+}
+
+OptionEntry real(OptionInfo info, double Options::*field, Range<double> range);
+OptionEntry optimizer_real(OptionInfo info, double model::OptimizerOptions::*field, Range<double> range);
+OptionEntry on_off(OptionInfo info, bool Options::*field);
+OptionEntry path(OptionInfo info, std::filesystem::path Options::*field);
+/// `choices`: none for any text.
+OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::string> choices = {});
+
+// Rows of one option each.
+
+OptionEntry optimizer_name(OptionInfo info);
+OptionEntry nesterov(OptionInfo info);
+OptionEntry weight_decay(OptionInfo info, Range<double> range);
+OptionEntry betas(OptionInfo info);
+/// 0 shows as not given, which is what checkpoints from before it say.
+OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
+OptionEntry matmul_precision(OptionInfo info);
+OptionEntry model_args(OptionInfo info);
+OptionEntry image_shape(OptionInfo info);
+OptionEntry port_range(OptionInfo info);
+
+}  // namespace lockstep::runtime

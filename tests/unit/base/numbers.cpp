@@ -1,0 +1,61 @@
+#include <limits>
+
+#include "kernels/base/deadline.h"
+#include "kernels/base/error.h"
+#include "kernels/base/number.h"
+#include "kernels/base/shape.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+using namespace lockstep;
+using tests::message_of;
+
+TEST_CASE("a number in its range, whole and as typed") {
+  constexpr Range<std::int64_t> small{1, 4096};
+  CHECK(number_in("1", small) == 1);
+  CHECK(number_in("4096", small) == 4096);
+  CHECK(number_in("1e10", Range<double>{0, 1e12}) == 1e10);
+  const auto refusal = [](const char* text, auto range) {
+    return message_of<UsageError>([&] { number_in(text, range); });
+  };
+  CHECK(refusal("0", small) == "0 is not in the range 1 to 4096");
+  CHECK(refusal("4294967297", small) == "4294967297 is not in the range 1 to 4096");
+  CHECK(refusal("99999999999999999999", small) == "99999999999999999999 is not in the range 1 to 4096");
+  for (const char* text : {"", " 1", "1 ", "+1", "1.0", "1e1", "x"}) {
+    CHECK(refusal(text, small) == "'" + std::string(text) + "' is not a whole number");
+  }
+  constexpr Range<double> real{0, 1e12};
+  CHECK(refusal("1e300", real) == "1e300 is not in the range 0 to 1000000000000");
+  CHECK(refusal("1e400", real) == "1e400 is not in the range 0 to 1000000000000");
+  for (const char* text : {"", "inf", "nan", "-inf", "1x"}) {
+    CHECK(refusal(text, real) == "'" + std::string(text) + "' is not a number");
+  }
+}
+
+TEST_CASE("a long deadline has not passed: it saturates") {
+  for (const double seconds : {1e10, 1e12, 1e18, 1e300, std::numeric_limits<double>::infinity()}) {
+    INFO(seconds);
+    const Deadline deadline = Deadline::in(Seconds(seconds));
+    CHECK_FALSE(deadline.passed());
+    CHECK(deadline.left() > Seconds(1e9));
+    CHECK_FALSE(Deadline::in(deadline.left() + Seconds(1)).passed());
+  }
+  CHECK(Deadline::in(Seconds(0)).passed());
+  CHECK(clock_duration(Seconds(2)) == std::chrono::seconds(2));
+}
+
+TEST_CASE("sizes whose product is over 2^40 are refused, those that would overflow too") {
+  constexpr std::int64_t large = std::int64_t{1} << 32;
+  CHECK(Shape{2, 3, 4}.elements() == 24);
+  CHECK(Shape{}.elements() == 1);
+  CHECK(Shape{large, 256}.elements() == most_bytes);
+  for (const Shape& shape : {Shape{large, 257}, Shape{large, large}, Shape{large, large, large}}) {
+    CHECK(message_of<UsageError>([&] { static_cast<void>(shape.elements()); }) ==
+          "shape " + shape.str() + " has more than 2^40 elements: give smaller sizes");
+  }
+  CHECK(bytes_of(DType::f16, {3, 5}) == 30);
+  CHECK(bytes_of(DType::f32, {large, 64}) == static_cast<std::size_t>(most_bytes));
+  CHECK_THROWS_AS(bytes_of(DType::f32, {large, 65}), UsageError);
+  CHECK(message_of<UsageError>([] { bytes_of_all("inputs of a batch", 1 << 20, 1 << 21); }) ==
+        "inputs of a batch: 1048576 times 2097152 bytes are more than 2^40: give smaller sizes");
+}
