@@ -46,13 +46,13 @@ std::size_t DirectExchange::link_to(int rank) const {
   return static_cast<std::size_t>(link - links_.begin());
 }
 
-void DirectExchange::run(Halves halves, std::span<const ArenaRange> ranges, bool behind_compute) {
-  halves_ = halves;
+void DirectExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute) {
+  phases_ = phases;
   start(ranges);
   worth_waking_ = behind_compute ? worth_a_turn : 1;
   node_.arrive();
   all_here_ = Clock::now();
-  if (!halves_.sums) {
+  if (!phases_.sums) {
     spread_shard();
   } else if (duties_.remote_parts.empty()) {
     sum_alone();
@@ -70,19 +70,19 @@ void DirectExchange::start(std::span<const ArenaRange> ranges) {
   signature_ = node_.call().signature();
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
-  chunks_to_sum_ = halves_.sums ? chunks_.count(rank_) : 0;
+  chunks_to_sum_ = phases_.sums ? chunks_.count(rank_) : 0;
   parts_missing_.assign(chunks_to_sum_, duties_.remote_parts.size());
   for (Agency& agency : agencies_) {
     const std::size_t chunks = chunks_.count(agency.owner);
-    agency.chunks = halves_.sums ? chunks : 0;
+    agency.chunks = phases_.sums ? chunks : 0;
     agency.next_chunk = agency.next_part = 0;
-    agency.sums_missing = halves_.spreads ? chunks : 0;
+    agency.sums_missing = phases_.spreads ? chunks : 0;
   }
   make_room();
 }
 
 void DirectExchange::make_room() {
-  if (!halves_.sums) return;
+  if (!phases_.sums) return;
   for (ChunkRing& ring : incoming_) ring.make_room(chunks_.count(rank_));
   if (node_.size() == 1) return;  // what it sends lies in its arena
   for (Agency& agency : agencies_)
@@ -193,14 +193,14 @@ void DirectExchange::sum_chunk(std::size_t chunk) {
   for (std::size_t member = 0; member < duties_.local_leaves.size(); ++member) {
     std::byte* const values = data_of(range, static_cast<int>(member));
     terms_[duties_.local_leaves[member]] = {values, range.dtype()};
-    if (halves_.spreads || static_cast<int>(member) == node_.index()) outputs_.push_back(values);
+    if (phases_.spreads || static_cast<int>(member) == node_.index()) outputs_.push_back(values);
   }
   for (std::size_t part = 0; part < incoming_.size(); ++part) {
     const auto& [agent, index, ranks, leaf] = duties_.remote_parts[part];
     terms_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
   tree_sum(range.dtype(), duties_.tree, terms_, outputs_, static_cast<std::size_t>(range.count));
-  if (halves_.spreads) post_sum(chunk);
+  if (phases_.spreads) post_sum(chunk);
 }
 
 void DirectExchange::post_sum(std::size_t chunk) {

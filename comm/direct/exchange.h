@@ -20,7 +20,7 @@ struct PeerTrouble {
   std::vector<int> ranks;
 };
 
-/// Collectives over ranges of arenas between all ranks of all nodes, in place. An all-reduce has two halves,
+/// Collectives over ranges of arenas between all ranks of all nodes, in place. An all-reduce has two phases,
 /// each a collective of its own: each owner gets its shard from all nodes and adds in the tree's order
 /// (reduce-scatter), and sends its shard to all (all-gather). In chunks, so that sending, adding and
 /// receiving overlap, and both directions of every connection at once.
@@ -58,11 +58,11 @@ class DirectExchange {
   std::size_t link_to(int rank) const;
 
   /// What a collective does with shards.
-  struct Halves {
+  struct Phases {
     bool sums;     ///< owners get partial sums and add them
     bool spreads;  ///< owners send their shards to all
   };
-  void run(Halves halves, std::span<const ArenaRange> ranges, bool behind_compute);
+  void run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute);
   void start(std::span<const ArenaRange> ranges);
   void make_room();
   void post_partials();
@@ -93,7 +93,7 @@ class DirectExchange {
   std::vector<Agency> agencies_;
   std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's shard
 
-  Halves halves_{};
+  Phases phases_{};
   Chunks chunks_;
   std::uint32_t signature_ = 0;
   std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's shard

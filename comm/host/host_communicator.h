@@ -12,8 +12,8 @@ namespace lockstep::comm {
 
 /// Ranks of one node that exchange through memory which they share. A large all-reduce works in place: rank r
 /// sums shard r of each range straight from all arenas into all arenas, between two rounds; reduce_scatter
-/// and all_gather do the first or the second half of that. Everything else goes through mailboxes in pieces,
-/// one round for each piece.
+/// and all_gather do one phase of that each. Everything else goes through mailboxes in pieces, one round for
+/// each piece.
 class HostCommunicator final : public Communicator {
  public:
   /// Meets the other ranks. UsageError when they are not all on this node.

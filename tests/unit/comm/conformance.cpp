@@ -94,7 +94,12 @@ class Conformance {
       : backend_(backend),
         rank_(backend.group.world().rank),
         ranks_(backend.group.world().size),
-        arena_(backend.group.allocate_arena(dtype, first + largest + tail)) {}
+        arena_(backend.group.allocate_arena(dtype, first + largest + tail)) {
+    for (std::size_t i = 0; i < index_of(largest); ++i) sums_.push_back(sum<T>(backend.order, ranks_, i));
+    for (std::size_t i = 0; i < index_of(arena_->elements()); ++i) {
+      fillers_.push_back(element<T>(rank_ + 100, i));
+    }
+  }
 
   void run() const {
     for (const std::int64_t count : sizes) {
@@ -102,7 +107,7 @@ class Conformance {
       all_reduce(range);
       reduce_scatter(range);
       all_gather(range);
-      two_halves(range);
+      in_two_phases(range);
     }
     several_ranges(1, 17);
     several_ranges(1023, 50001);
@@ -114,14 +119,8 @@ class Conformance {
   static constexpr std::int64_t first = 3 * line;
   static constexpr std::int64_t tail = 2 * line + 5;
 
-  /// Around a range, and in the others' shards before an all_gather.
-  Values fillers() const {
-    Values values(index_of(arena_->elements()));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = element<T>(rank_ + 100, i);
-    return values;
-  }
   T own_input(std::size_t index) const { return input<T>(backend_.order, rank_, index); }
-  T whole_sum(std::size_t index) const { return sum<T>(backend_.order, ranks_, index); }
+  T whole_sum(std::size_t index) const { return sums_[index]; }
 
   void check(const Values& expected, std::string_view what, std::int64_t count) const {
     const Values found = read<T>(backend_, *arena_);
@@ -135,7 +134,7 @@ class Conformance {
   }
 
   void all_reduce(const ArenaRange& range) const {
-    Values values = fillers();
+    Values values = fillers_;
     put(values, range, [&](std::size_t i) { return own_input(i); });
     write(backend_, *arena_, values);
     backend_.group.all_reduce(range, {}, backend_.stream);
@@ -144,7 +143,7 @@ class Conformance {
   }
 
   void reduce_scatter(const ArenaRange& range) const {
-    Values values = fillers();
+    Values values = fillers_;
     put(values, range, [&](std::size_t i) { return own_input(i); });
     write(backend_, *arena_, values);
     backend_.group.reduce_scatter(range, {}, backend_.stream);
@@ -162,7 +161,7 @@ class Conformance {
   }
 
   void all_gather(const ArenaRange& range) const {
-    Values values = fillers();
+    Values values = fillers_;
     const auto put_shard = [&](int rank) {
       const ArenaRange shard = shard_of(range, rank, ranks_);
       const std::size_t begin = index_of(shard.first - range.first);
@@ -176,8 +175,8 @@ class Conformance {
   }
 
   /// With values whose sums are rounded, whatever the order.
-  void two_halves(const ArenaRange& range) const {
-    Values values = fillers();
+  void in_two_phases(const ArenaRange& range) const {
+    Values values = fillers_;
     put(values, range, [&](std::size_t i) { return element<T>(rank_, i); });
     write(backend_, *arena_, values);
     backend_.group.all_reduce(range, {}, backend_.stream);
@@ -202,7 +201,7 @@ class Conformance {
     const auto control = backend_.group.allocate_arena(DType::f32, 16);
     const std::int64_t second = (first + one + line - 1) / line * line + line;
     const ArenaRange ranges[] = {{arena_.get(), second, other}, all_of(*control), {arena_.get(), first, one}};
-    Values values = fillers();
+    Values values = fillers_;
     std::vector<float> controls(16);
     for (const int at : {0, 2}) put(values, ranges[at], [&](std::size_t i) { return own_input(i); });
     put(controls, ranges[1], [&](std::size_t i) { return input<float>(backend_.order, rank_, i); });
@@ -219,6 +218,8 @@ class Conformance {
   int rank_;
   int ranks_;
   std::unique_ptr<Arena> arena_;
+  Values sums_;
+  Values fillers_;  ///< around a range, and in the others' shards before an all_gather
 };
 
 }  // namespace
