@@ -67,6 +67,16 @@ class Communicator {
     return all_reduce(std::span(&range, 1), label, stream);
   }
 
+  /// Sums the range over all ranks; this rank's shard of it (`shard_of` with this rank) then holds the sum,
+  /// as all_reduce would leave it. Every other element of the range holds what this rank had put there; by
+  /// mpi it may hold the sum.
+  virtual ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                        kernels::Stream& stream) = 0;
+  /// Copies each rank's shard of the range to all ranks; elements of any type. After a reduce_scatter the
+  /// range has all_reduce's bits; by nccl where NCCL adds in the same order for both.
+  virtual ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label,
+                                    kernels::Stream& stream) = 0;
+
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool on_streams() const { return false; }

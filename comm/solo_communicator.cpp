@@ -25,6 +25,16 @@ class SoloCommunicator final : public Communicator {
     throw_if_aborted();
     return {};
   }
+  ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel, kernels::Stream&) override {
+    check_summable_ranges(std::span(&range, 1), this, "reduce_scatter");
+    throw_if_aborted();
+    return {};
+  }
+  ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel, kernels::Stream&) override {
+    check_ranges(std::span(&range, 1), this, "all_gather");
+    throw_if_aborted();
+    return {};
+  }
   void all_reduce_sum(std::span<double>) override { throw_if_aborted(); }
   void broadcast(std::span<std::byte>, int) override { throw_if_aborted(); }
   std::vector<std::string> all_gather(std::string_view mine) override {

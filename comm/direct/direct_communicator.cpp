@@ -147,6 +147,22 @@ ExchangeTiming DirectCommunicator::all_reduce(std::span<const ArenaRange> ranges
   return node_->timing(exchange_->all_here());
 }
 
+ExchangeTiming DirectCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                                  kernels::Stream&) {
+  check_summable_ranges(std::span(&range, 1), &*node_, "reduce_scatter");
+  const auto scope = node_->begin(Call::Kind::reduce_scatter, std::span(&range, 1), label);
+  guarded([&] { exchange_->reduce_scatter(range, label.behind_compute); });
+  return node_->timing(exchange_->all_here());
+}
+
+ExchangeTiming DirectCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label,
+                                              kernels::Stream&) {
+  check_ranges(std::span(&range, 1), &*node_, "all_gather");
+  const auto scope = node_->begin(Call::Kind::all_gather, std::span(&range, 1), label);
+  guarded([&] { exchange_->all_gather(range, label.behind_compute); });
+  return node_->timing(exchange_->all_here());
+}
+
 void DirectCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_->begin(Call::Kind::all_reduce_sum, values.size_bytes());
   const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());

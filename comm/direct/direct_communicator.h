@@ -31,6 +31,9 @@ class DirectCommunicator final : public Communicator {
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
+  ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                kernels::Stream& stream) override;
+  ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;

@@ -46,12 +46,17 @@ std::size_t DirectExchange::link_to(int rank) const {
   return static_cast<std::size_t>(link - links_.begin());
 }
 
-void DirectExchange::all_reduce(std::span<const ArenaRange> ranges, bool behind_compute) {
+void DirectExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute) {
+  phases_ = phases;
   start(ranges);
   worth_waking_ = behind_compute ? worth_a_turn : 1;
   node_.arrive();
   all_here_ = Clock::now();
-  if (duties_.remote_parts.empty()) sum_alone();
+  if (!phases_.sums) {
+    spread_shard();
+  } else if (duties_.remote_parts.empty()) {
+    sum_alone();
+  }
   while (!done()) {
     post_partials();
     move_bytes();
@@ -65,16 +70,19 @@ void DirectExchange::start(std::span<const ArenaRange> ranges) {
   signature_ = node_.call().signature();
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
-  chunks_to_sum_ = chunks_.count(rank_);
+  chunks_to_sum_ = phases_.sums ? chunks_.count(rank_) : 0;
   parts_missing_.assign(chunks_to_sum_, duties_.remote_parts.size());
   for (Agency& agency : agencies_) {
+    const std::size_t chunks = chunks_.count(agency.owner);
+    agency.chunks = phases_.sums ? chunks : 0;
     agency.next_chunk = agency.next_part = 0;
-    agency.sums_missing = chunks_.count(agency.owner);
+    agency.sums_missing = phases_.spreads ? chunks : 0;
   }
   make_room();
 }
 
 void DirectExchange::make_room() {
+  if (!phases_.sums) return;
   for (ChunkRing& ring : incoming_) ring.make_room(chunks_.count(rank_));
   if (node_.size() == 1) return;  // what it sends lies in its arena
   for (Agency& agency : agencies_)
@@ -83,13 +91,16 @@ void DirectExchange::make_room() {
 
 bool DirectExchange::done() const {
   return chunks_to_sum_ == 0 &&
-         std::ranges::all_of(agencies_, [](const Agency& agency) { return agency.sums_missing == 0; }) &&
+         std::ranges::all_of(agencies_,
+                             [](const Agency& agency) {
+                               return agency.next_chunk == agency.chunks && agency.sums_missing == 0;
+                             }) &&
          std::ranges::none_of(links_, [](const Link& link) { return link.has_outgoing(); });
 }
 
 void DirectExchange::post_partials() {
   for (Agency& agency : agencies_) {
-    while (agency.next_chunk < chunks_.count(agency.owner) &&
+    while (agency.next_chunk < agency.chunks &&
            links_[agency.link].partials_in_queue() < static_cast<int>(partials_ahead)) {
       post_partial(agency);
       if (++agency.next_part < duties_.subtrees.size()) continue;
@@ -167,7 +178,7 @@ bool DirectExchange::fits(const Link& from, const ChunkHeader& header) const {
 
 void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
   if (header.kind == ChunkHeader::Kind::sum) {
-    spread_sum(from.rank(), header.chunk);
+    node_.copy_to_members(chunks_.at(from.rank(), header.chunk));
     --agency_for(from).sums_missing;
   } else if (--parts_missing_[header.chunk] == 0) {
     sum_chunk(header.chunk);
@@ -180,14 +191,20 @@ void DirectExchange::sum_chunk(std::size_t chunk) {
   terms_.resize(duties_.tree.leaves());
   outputs_.clear();
   for (std::size_t member = 0; member < duties_.local_leaves.size(); ++member) {
-    outputs_.push_back(data_of(range, static_cast<int>(member)));
-    terms_[duties_.local_leaves[member]] = {outputs_.back(), range.dtype()};
+    std::byte* const values = data_of(range, static_cast<int>(member));
+    terms_[duties_.local_leaves[member]] = {values, range.dtype()};
+    if (phases_.spreads || static_cast<int>(member) == node_.index()) outputs_.push_back(values);
   }
   for (std::size_t part = 0; part < incoming_.size(); ++part) {
     const auto& [agent, index, ranks, leaf] = duties_.remote_parts[part];
     terms_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
   tree_sum(range.dtype(), duties_.tree, terms_, outputs_, static_cast<std::size_t>(range.count));
+  if (phases_.spreads) post_sum(chunk);
+}
+
+void DirectExchange::post_sum(std::size_t chunk) {
+  const ArenaRange range = chunks_.at(rank_, chunk);
   for (const int taker : duties_.takers) {
     links_[link_to(taker)].post({.kind = ChunkHeader::Kind::sum,
                                  .call = node_.call().number,
@@ -203,11 +220,10 @@ void DirectExchange::sum_alone() {
   chunks_to_sum_ = 0;
 }
 
-void DirectExchange::spread_sum(int owner, std::size_t chunk) {
-  const ArenaRange range = chunks_.at(owner, chunk);
-  for (int member = 0; member < node_.size(); ++member) {
-    if (member == node_.index()) continue;
-    std::memcpy(data_of(range, member), range.data(), range.bytes());
+void DirectExchange::spread_shard() {
+  for (std::size_t chunk = 0; chunk < chunks_.count(rank_); ++chunk) {
+    post_sum(chunk);
+    node_.copy_to_members(chunks_.at(rank_, chunk));
   }
 }
 

@@ -15,8 +15,8 @@ namespace lockstep::comm {
 struct ChunkHeader {
   enum class Kind : std::uint32_t {
     partial =
-        0x4C4B5031,    ///< a partial sum of the receiver's slice: `part` tells of which subtree of the sender
-    sum = 0x4C4B5331,  ///< the sum of the sender's slice
+        0x4C4B5031,    ///< a partial sum of the receiver's shard: `part` tells of which subtree of the sender
+    sum = 0x4C4B5331,  ///< the sender's shard, as all get it
     goodbye = 0x4C4B4731,  ///< nothing follows: the sender leaves in order
   };
   Kind kind = Kind::goodbye;

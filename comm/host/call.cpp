@@ -11,6 +11,10 @@ std::string_view name_of(Call::Kind kind) {
       return "arena allocation";
     case Call::Kind::all_reduce:
       return "all-reduce";
+    case Call::Kind::reduce_scatter:
+      return "reduce-scatter";
+    case Call::Kind::all_gather:
+      return "all-gather";
     case Call::Kind::all_reduce_sum:
       return "sum";
     case Call::Kind::broadcast:

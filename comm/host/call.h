@@ -15,6 +15,8 @@ struct Call {
   enum class Kind : std::uint32_t {
     allocate_arena,
     all_reduce,
+    reduce_scatter,
+    all_gather,
     all_reduce_sum,
     broadcast,
     all_gather_texts,

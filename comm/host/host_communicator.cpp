@@ -47,13 +47,32 @@ ExchangeTiming HostCommunicator::all_reduce(std::span<const ArenaRange> ranges, 
     sum_through_mailboxes(ranges);
   } else {
     node_.arrive();
-    for (const ArenaRange& range : ranges) sum_shard_in_place(range);
+    for (const ArenaRange& range : ranges) sum_shard(range, {0, world_.size});
     node_.arrive();
   }
   return node_.timing(node_.call().all_here);
 }
 
-void HostCommunicator::sum_shard_in_place(const ArenaRange& range) {
+ExchangeTiming HostCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                                kernels::Stream&) {
+  check_summable_ranges(std::span(&range, 1), &node_, "reduce_scatter");
+  const auto scope = node_.begin(Call::Kind::reduce_scatter, std::span(&range, 1), label);
+  node_.arrive();
+  sum_shard(range, {world_.rank, world_.rank + 1});
+  node_.arrive();
+  return node_.timing(node_.call().all_here);
+}
+
+ExchangeTiming HostCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
+  check_ranges(std::span(&range, 1), &node_, "all_gather");
+  const auto scope = node_.begin(Call::Kind::all_gather, std::span(&range, 1), label);
+  node_.arrive();
+  node_.copy_to_members(shard_of(range, world_.rank, world_.size));
+  node_.arrive();
+  return node_.timing(node_.call().all_here);
+}
+
+void HostCommunicator::sum_shard(const ArenaRange& range, RankRange receivers) {
   const auto ranks = static_cast<std::size_t>(world_.size);
   const ArenaRange shard = shard_of(range, world_.rank, world_.size);
   std::array<Term, max_local_ranks> operands;
@@ -62,7 +81,8 @@ void HostCommunicator::sum_shard_in_place(const ArenaRange& range) {
     outputs[rank] = data_of(shard, static_cast<int>(rank));
     operands[rank] = {outputs[rank], shard.dtype()};
   }
-  tree_sum(shard.dtype(), tree_, std::span(operands.data(), ranks), std::span(outputs.data(), ranks),
+  tree_sum(shard.dtype(), tree_, std::span(operands.data(), ranks),
+           std::span(outputs.data() + receivers.first, static_cast<std::size_t>(receivers.size())),
            static_cast<std::size_t>(shard.count));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "kernels/base/error.h"
 
@@ -105,6 +106,12 @@ void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
     abort(fmt::format("rank {}: {}", members_.rank(), reason));
   } catch (const std::exception&) {
     abort(reason);  // no memory for more words
+  }
+}
+
+void NodeRanks::copy_to_members(const ArenaRange& range) const {
+  for (int member = 0; member < size(); ++member) {
+    if (member != index()) std::memcpy(data_of(range, member), range.data(), range.bytes());
   }
 }
 

@@ -67,6 +67,9 @@ class NodeRanks {
   /// An arena for each member, with its pages. Collective, within a call of its own.
   std::unique_ptr<SharedArena> allocate_arena(DType dtype, std::int64_t elements);
 
+  /// Copies the range from this member's arena into those of the others.
+  void copy_to_members(const ArenaRange& range) const;
+
   /// Ends every wait of the node with `reason`, unless one was there before. From any thread.
   void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
   /// With this rank named as the one who gives the reason.

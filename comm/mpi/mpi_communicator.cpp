@@ -51,6 +51,25 @@ ExchangeTiming MpiCommunicator::all_reduce(std::span<const ArenaRange> ranges, E
   return time_since(start);
 }
 
+ExchangeTiming MpiCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                               kernels::Stream&) {
+  check_summable_ranges(std::span(&range, 1), this, "reduce_scatter");
+  const auto start = Clock::now();
+  sum(range, begin("reduce-scatter", label));
+  return time_since(start);
+}
+
+ExchangeTiming MpiCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
+  check_ranges(std::span(&range, 1), this, "all_gather");
+  const auto start = Clock::now();
+  const MpiCall call = begin("all-gather", label);
+  for (int rank = 0; rank < world_.size; ++rank) {
+    const ArenaRange shard = shard_of(range, rank, world_.size);
+    broadcast({shard.data(), shard.bytes()}, rank, call);
+  }
+  return time_since(start);
+}
+
 void MpiCommunicator::sum(const ArenaRange& range, const MpiCall& call) {
   const auto count = static_cast<std::size_t>(range.count);
   switch (range.dtype()) {
@@ -98,7 +117,10 @@ void MpiCommunicator::all_reduce_sum(std::span<double> values) {
 }
 
 void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root) {
-  const MpiCall call = begin("broadcast");
+  broadcast(bytes, root, begin("broadcast"));
+}
+
+void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root, const MpiCall& call) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), most_bytes));
     MpiRequest request;
@@ -122,7 +144,7 @@ void MpiCommunicator::gather(std::span<const std::byte> mine, std::span<std::byt
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(std::string_view mine) {
-  const MpiCall call = begin("all-gather");
+  const MpiCall call = begin("all-gather of texts");
   const auto ranks = static_cast<std::size_t>(world_.size);
   if (mine.size() > most_bytes / ranks) throw std::invalid_argument("all_gather: the text is too long");
 

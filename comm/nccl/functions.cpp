@@ -43,6 +43,10 @@ NcclFunctions load() {
   require(library, "ncclGroupStart", nccl.group_start);
   require(library, "ncclGroupEnd", nccl.group_end);
   require(library, "ncclAllReduce", nccl.all_reduce);
+  require(library, "ncclReduceScatter", nccl.reduce_scatter);
+  require(library, "ncclAllGather", nccl.all_gather);
+  require(library, "ncclReduce", nccl.reduce);
+  require(library, "ncclBroadcast", nccl.broadcast);
   require(library, "ncclCommFinalize", nccl.finalize);
   require(library, "ncclCommDestroy", nccl.destroy);
   require(library, "ncclCommAbort", nccl.abort);

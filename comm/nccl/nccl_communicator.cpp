@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -137,6 +138,48 @@ ExchangeTiming NcclCommunicator::all_reduce(std::span<const ArenaRange> ranges, 
     return first_error(ranges, [&](const ArenaRange& range) {
       return nccl_.all_reduce(range.data(), range.data(), static_cast<std::size_t>(range.count),
                               nccl_type(range.dtype()), ncclSum, communicator, handle);
+    });
+  });
+}
+
+template <class Call>
+ncclResult_t NcclCommunicator::for_each_shard(const ArenaRange& range, Call call) const {
+  return first_error(std::views::iota(0, world().size), [&](int rank) {
+    const ArenaRange shard = shard_of(range, rank, world().size);
+    return shard.count == 0 ? ncclSuccess : call(shard, rank);
+  });
+}
+
+ExchangeTiming NcclCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                                kernels::Stream& stream) {
+  check_summable_ranges(std::span(&range, 1), this, "reduce_scatter");
+  const ncclDataType_t type = nccl_type(range.dtype());
+  return exchange("reduce-scatter", label, stream, [&](ncclComm_t communicator, cudaStream_t handle) {
+    if (has_equal_shards(range)) {
+      const ArenaRange own = shard_of(range, world().rank, world().size);
+      return nccl_.reduce_scatter(range.data(), own.data(), static_cast<std::size_t>(own.count), type,
+                                  ncclSum, communicator, handle);
+    }
+    return for_each_shard(range, [&](const ArenaRange& shard, int rank) {
+      return nccl_.reduce(shard.data(), shard.data(), static_cast<std::size_t>(shard.count), type, ncclSum,
+                          rank, communicator, handle);
+    });
+  });
+}
+
+ExchangeTiming NcclCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label,
+                                            kernels::Stream& stream) {
+  check_ranges(std::span(&range, 1), this, "all_gather");
+  const ncclDataType_t type = nccl_type(range.dtype());
+  return exchange("all-gather", label, stream, [&](ncclComm_t communicator, cudaStream_t handle) {
+    if (has_equal_shards(range)) {
+      const ArenaRange own = shard_of(range, world().rank, world().size);
+      return nccl_.all_gather(own.data(), range.data(), static_cast<std::size_t>(own.count), type,
+                              communicator, handle);
+    }
+    return for_each_shard(range, [&](const ArenaRange& shard, int rank) {
+      return nccl_.broadcast(shard.data(), shard.data(), static_cast<std::size_t>(shard.count), type, rank,
+                             communicator, handle);
     });
   });
 }

@@ -25,6 +25,9 @@ class NcclCommunicator final : public DecoratedCommunicator {
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
+  ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                kernels::Stream& stream) override;
+  ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
   void wait(kernels::Event& event) override;
   void watch(WatchHooks hooks) override;
 
@@ -33,6 +36,13 @@ class NcclCommunicator final : public DecoratedCommunicator {
   /// exchange.
   template <class Calls>
   ExchangeTiming exchange(std::string_view kind, ExchangeLabel label, kernels::Stream& stream, Calls calls);
+  /// `call(shard, rank)` for each rank that has a shard of the range.
+  template <class Call>
+  ncclResult_t for_each_shard(const ArenaRange& range, Call call) const;
+  /// NCCL's own reduce-scatter and all-gather want as many elements on every rank.
+  bool has_equal_shards(const ArenaRange& range) const {
+    return range.bytes() % (cache_line * static_cast<std::size_t>(world().size)) == 0;
+  }
   Deadline deadline() const { return Deadline::in(timeout_); }
   ncclUniqueId agree_on_id();
   std::optional<std::string> problem(const Deadline& deadline);

@@ -43,29 +43,51 @@ std::unique_ptr<Arena> StagedCommunicator::allocate_arena(DType dtype, std::int6
                                        std::move(on_host), device_);
 }
 
-ExchangeTiming StagedCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
-                                              kernels::Stream& stream) {
-  check_summable_ranges(ranges, this, "all_reduce");
-  if (world().size == 1) return inner().all_reduce(std::span<const ArenaRange>(), label, stream);
-  on_host_.clear();
-  for (const ArenaRange& range : ranges) {
-    on_host_.push_back(on_host(range));
-    copy_to_host(range, stream);
+template <class Exchange>
+ExchangeTiming StagedCommunicator::stage(std::span<const ArenaRange> sent,
+                                         std::span<const ArenaRange> received, kernels::Stream& stream,
+                                         Exchange exchange) {
+  if (world().size == 1) {
+    inner().barrier();  // throws after an abort
+    return {};
   }
-  // No peer touches our arena on the host until we have joined the sum, and by then the copy back of the last
-  // sum, which is in the same stream, is done too.
+  for (const ArenaRange& range : sent) {
+    device_.copy_to_host(on_host(range).data(), range.data(), range.bytes(), stream);
+  }
+  // No peer touches our arena on the host until we have joined the exchange, and by then the copy back of the
+  // last one, which is in the same stream, is done too.
   stream.synchronize();
-  const ExchangeTiming timing = inner().all_reduce(on_host_, label, stream);
-  for (const ArenaRange& range : ranges) copy_to_device(range, stream);
+  const ExchangeTiming timing = exchange();
+  for (const ArenaRange& range : received) {
+    device_.copy_to_device(range.data(), on_host(range).data(), range.bytes(), stream);
+  }
   return timing;
 }
 
-void StagedCommunicator::copy_to_host(const ArenaRange& range, kernels::Stream& stream) {
-  device_.copy_to_host(on_host(range).data(), range.data(), range.bytes(), stream);
+ExchangeTiming StagedCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                              kernels::Stream& stream) {
+  check_summable_ranges(ranges, this, "all_reduce");
+  return stage(ranges, ranges, stream, [&] {
+    on_host_.clear();
+    for (const ArenaRange& range : ranges) on_host_.push_back(on_host(range));
+    return inner().all_reduce(on_host_, label, stream);
+  });
 }
 
-void StagedCommunicator::copy_to_device(const ArenaRange& range, kernels::Stream& stream) {
-  device_.copy_to_device(range.data(), on_host(range).data(), range.bytes(), stream);
+ExchangeTiming StagedCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                                  kernels::Stream& stream) {
+  check_summable_ranges(std::span(&range, 1), this, "reduce_scatter");
+  const ArenaRange own = own_shard(range);
+  return stage(std::span(&range, 1), std::span(&own, 1), stream,
+               [&] { return inner().reduce_scatter(on_host(range), label, stream); });
+}
+
+ExchangeTiming StagedCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label,
+                                              kernels::Stream& stream) {
+  check_ranges(std::span(&range, 1), this, "all_gather");
+  const ArenaRange own = own_shard(range);
+  return stage(std::span(&own, 1), std::span(&range, 1), stream,
+               [&] { return inner().all_gather(on_host(range), label, stream); });
 }
 
 }  // namespace lockstep::comm

@@ -18,10 +18,16 @@ class StagedCommunicator final : public DecoratedCommunicator {
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
+  ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                kernels::Stream& stream) override;
+  ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
 
  private:
-  void copy_to_host(const ArenaRange& range, kernels::Stream& stream);
-  void copy_to_device(const ArenaRange& range, kernels::Stream& stream);
+  /// Copies `sent` to the host, exchanges there, copies `received` back.
+  template <class Exchange>
+  ExchangeTiming stage(std::span<const ArenaRange> sent, std::span<const ArenaRange> received,
+                       kernels::Stream& stream, Exchange exchange);
+  ArenaRange own_shard(const ArenaRange& range) const { return shard_of(range, world().rank, world().size); }
 
   kernels::Device& device_;
   std::uint32_t arenas_ = 0;

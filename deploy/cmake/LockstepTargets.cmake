@@ -26,7 +26,7 @@ function(lockstep_library name)
 endfunction()
 
 # tests_<label> builds all test programs of a label, and the programs that they start
-foreach(label unit parity cluster fault fuzz slow interop slurm gpu cuda)
+foreach(label unit parity cluster fault fuzz slow interop slurm gpu cuda conformance)
   add_custom_target(tests_${label})
 endforeach()
 

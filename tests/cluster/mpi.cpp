@@ -65,6 +65,13 @@ TEST_CASE("all collectives, all number types") {
   CHECK_THAT(outcome.output, contains("passed\npassed\npassed\n"));
 }
 
+TEST_CASE("tests/unit/comm/conformance.cpp passes by MPI", "[.conformance]") {
+  const int ranks = GENERATE(1, 2, 3, 4, 5);
+  const Outcome outcome = play(ranks, "conformance");
+  INFO(outcome.output);
+  CHECK(outcome.code == 0);
+}
+
 TEST_CASE("a meeting by MPI, once in a process") {
   const Outcome outcome = play(3, "meeting");
   INFO(outcome.output);

@@ -16,6 +16,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "tests/support/no_stream.h"
+#include "tests/unit/comm/conformance.h"
 
 namespace lockstep::comm {
 namespace {
@@ -91,6 +92,12 @@ void play_collectives(const World& world) {
   group->barrier();
 }
 
+void play_conformance(const World& world) {
+  const auto group = open_group(world);
+  NoStream stream;
+  testing::check_conformance(testing::host_backend(*group, stream, testing::SumOrder::unknown));
+}
+
 /// Rank 1 never comes.
 void play_timeout(const World& world) {
   const auto group = open_group(world, Seconds(1));
@@ -134,10 +141,13 @@ void play_other_world(const World& world) {
   open_group(other);
 }
 
-const std::map<std::string, std::function<void(const World&)>> scenarios{
-    {"collectives", play_collectives}, {"timeout", play_timeout},
-    {"failure", play_failure},         {"abort", play_abort},
-    {"meeting", play_meeting},         {"other-world", play_other_world}};
+const std::map<std::string, std::function<void(const World&)>> scenarios{{"collectives", play_collectives},
+                                                                         {"conformance", play_conformance},
+                                                                         {"timeout", play_timeout},
+                                                                         {"failure", play_failure},
+                                                                         {"abort", play_abort},
+                                                                         {"meeting", play_meeting},
+                                                                         {"other-world", play_other_world}};
 
 }  // namespace
 }  // namespace lockstep::comm

@@ -41,7 +41,9 @@ void require_no_overlap(const Issued& issued) {
   if (call.kind == Call::Kind::all_gather) in_place = receive + own * block;
   const std::byte* const sent = call.kind == Call::Kind::reduce_scatter ? send + own * block : send;
   if (sent == in_place) return;
-  if (send + send_bytes(call, ranks) <= receive || receive + receive_bytes(call, ranks) <= send) return;
+  if (send + send_bytes(call, ranks) <= receive ||
+      receive + receive_bytes(call, issued.rank->rank(), ranks) <= send)
+    return;
   report_mistake("NCCL buffer",
                  fmt::format("{} on rank {}: the buffers overlap, and not as an in-place call's",
                              describe(call), issued.rank->rank()));
@@ -66,8 +68,12 @@ ncclResult_t issue(const Call& call, const void* send, void* receive, ncclComm_t
     if (call.count == 0) return ncclSuccess;
     const bool sends = call.kind != Call::Kind::broadcast || rank->rank() == call.root;
     if (!sends) issued.send = receive;
+    const bool receives = receive_bytes(call, rank->rank(), rank->ranks()) > 0;
+    if (!receives) issued.receive = const_cast<void*>(send);  // NCCL ignores what it is
     require_device_memory(call, "send", issued.send, send_bytes(call, rank->ranks()));
-    require_device_memory(call, "receive", receive, receive_bytes(call, rank->ranks()));
+    if (receives) {
+      require_device_memory(call, "receive", receive, receive_bytes(call, rank->rank(), rank->ranks()));
+    }
     require_no_overlap(issued);
     if (group.is_open()) {
       group.add(std::move(issued));
@@ -97,6 +103,12 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, nc
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   return issue({.kind = Call::Kind::all_gather, .type = type, .count = count}, send, receive, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue({.kind = Call::Kind::reduce, .type = type, .op = op, .root = root, .count = count}, send,
+               receive, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,

@@ -62,7 +62,8 @@ std::size_t send_bytes(const Call& call, int ranks) {
   return call.count * blocks * type_bytes(call.type);
 }
 
-std::size_t receive_bytes(const Call& call, int ranks) {
+std::size_t receive_bytes(const Call& call, int rank, int ranks) {
+  if (call.kind == Call::Kind::reduce && rank != call.root) return 0;
   const std::size_t blocks = call.kind == Call::Kind::all_gather ? static_cast<std::size_t>(ranks) : 1;
   return call.count * blocks * type_bytes(call.type);
 }
@@ -75,6 +76,8 @@ const char* function_name(Call::Kind kind) {
       return "ncclReduceScatter";
     case Call::Kind::all_gather:
       return "ncclAllGather";
+    case Call::Kind::reduce:
+      return "ncclReduce";
     case Call::Kind::broadcast:
       return "ncclBroadcast";
   }
@@ -83,6 +86,7 @@ const char* function_name(Call::Kind kind) {
 
 std::string describe(const Call& call) {
   std::string text = fmt::format("{} of {} {}", function_name(call.kind), call.count, name_of(call.type));
+  if (call.kind == Call::Kind::reduce) text += fmt::format(" to rank {}", call.root);
   if (call.kind == Call::Kind::broadcast) text += fmt::format(" from rank {}", call.root);
   if (call.captured) text += " in a graph";
   return text;

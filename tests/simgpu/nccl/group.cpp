@@ -24,12 +24,13 @@ void enqueue_one(const Issued& issued) {
   auto* const receive = static_cast<std::byte*>(issued.receive);
   const auto collective =
       std::make_shared<Collective>(issued.rank, call, host_view(send), host_view(receive));
-  const cudaError_t error =
-      simgpu::enqueue(issued.stream, {.kind = Operation::Kind::collective,
-                                      .name = function_name(call.kind),
-                                      .accesses = {{send, send + send_bytes(call, ranks), false},
-                                                   {receive, receive + receive_bytes(call, ranks), true}},
-                                      .run = [collective] { return collective->step(); }});
+  const cudaError_t error = simgpu::enqueue(
+      issued.stream,
+      {.kind = Operation::Kind::collective,
+       .name = function_name(call.kind),
+       .accesses = {{send, send + send_bytes(call, ranks), false},
+                    {receive, receive + receive_bytes(call, issued.rank->rank(), ranks), true}},
+       .run = [collective] { return collective->step(); }});
   require(error == cudaSuccess, ncclUnhandledCudaError,
           fmt::format("enqueueing {}: {}", describe(call), cudaGetErrorString(error)));
 }

@@ -77,6 +77,10 @@ void Transfer::collect(std::size_t chunk, std::span<std::byte* const> mailboxes)
       sum_in_order(at(mailboxes, rank_ * whole.bytes), receive_ + whole.begin, whole.bytes / element_,
                    call_.type);
       break;
+    case Call::Kind::reduce:
+      if (rank_ != static_cast<std::size_t>(call_.root)) break;
+      sum_in_order(at(mailboxes, 0), receive_ + whole.begin, whole.bytes / element_, call_.type);
+      break;
     case Call::Kind::all_gather:
       for (std::size_t rank = 0; rank < ranks_; ++rank) {
         std::memcpy(receive_ + rank * block_ + whole.begin, mailboxes[rank], whole.bytes);

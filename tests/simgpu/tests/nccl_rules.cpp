@@ -96,6 +96,11 @@ TEST_CASE("types and roots must agree", "[simgpu]") {
     cudaStreamSynchronize(own.stream);
   });
   check_all(roots, mistake, "NCCL calls differ");
+  const auto receivers = with_buffer(2, [](Rank& own, float* values) {
+    own.complete(ncclReduce(values, values, 10, ncclFloat32, ncclSum, own.rank, own.comm, own.stream));
+    cudaStreamSynchronize(own.stream);
+  });
+  check_all(receivers, mistake, "ncclReduce of 10 float32 to rank 1 on rank 1");
 }
 
 TEST_CASE("a peer that never comes is waited for; an abort ends that at once", "[simgpu]") {
@@ -319,6 +324,10 @@ TEST_CASE("buffers are device memory, and one or apart", "[simgpu]") {
     ncclAllReduce(values, values + 1, 10, ncclFloat32, ncclSum, own.comm, own.stream);
   });
   check_all(overlap, mistake, "the buffers overlap");
+  const auto nowhere = with_buffer(1, [](Rank& own, float* values) {
+    ncclReduce(values, nullptr, 10, ncclFloat32, ncclSum, 0, own.comm, own.stream);
+  });
+  check_all(nowhere, mistake, "the receive buffer of 40 bytes is not all device memory");
 }
 
 TEST_CASE("two ranks in one process need a group", "[simgpu]") {

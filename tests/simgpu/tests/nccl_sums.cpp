@@ -74,7 +74,7 @@ TEST_CASE("all-reduce sums in rank order, whatever the size and type", "[simgpu]
   CHECK(complaints(outcomes).empty());
 }
 
-TEST_CASE("reduce-scatter, all-gather and broadcast, apart and in place", "[simgpu]") {
+TEST_CASE("reduce-scatter, all-gather, reduce and broadcast, apart and in place", "[simgpu]") {
   const int ranks = GENERATE(2, 4, 8);
   const ncclUniqueId id = fresh_id();
   const auto outcomes = run_ranks(ranks, [&](int rank) {
@@ -101,6 +101,17 @@ TEST_CASE("reduce-scatter, all-gather and broadcast, apart and in place", "[simg
       }
 
       const int root = ranks - 1;
+      float* const input = on_device(values_of<float>(rank, count));
+      const bool is_root = rank == root;
+      // NCCL looks at the result's address on the root alone.
+      float* const result = in_place ? input : is_root ? on_device(std::vector<float>(count)) : nullptr;
+      own.complete(ncclReduce(input, result, count, ncclFloat32, ncclSum, root, own.comm, own.stream));
+      const auto reduced = to_host(is_root ? result : input, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float expected = is_root ? sum_of<float>(ranks, i) : value(rank, i);
+        require(reduced[i] == expected, "reduce " + std::to_string(i));
+      }
+
       float* const source = on_device(values_of<float>(rank, count));
       float* const target = in_place ? source : on_device(std::vector<float>(count));
       own.complete(ncclBroadcast(source, target, count, ncclFloat32, root, own.comm, own.stream));

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "tests/support/catch.h"
@@ -158,6 +159,85 @@ TEST_CASE("the arena is zero and aligned, and holds no more than was asked for",
     }
   });
   CHECK(errors == no_errors(size));
+}
+
+TEST_CASE("arenas may go before their group and after it, and give their memory back", "[comm]") {
+  const int size = GENERATE(1, 2);
+  const auto errors = run_threads(size, [run_id = fresh_run_id(), size](int rank) {
+    auto group = make_communicator(local_world(rank, size, run_id), ten_seconds);
+    auto kept = group->allocate_arena(DType::f32, 100);
+    values_of<float>(*kept)[99] = 1;
+    NoStream stream;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const auto passing = group->allocate_arena(DType::f32, 100000);
+      if (values_of<float>(*passing)[99999] != 0) throw std::runtime_error("not zeroed");
+      values_of<float>(*passing)[99999] = 1;
+      group->all_reduce(all_of(*passing), {}, stream);
+    }
+    group->all_reduce(all_of(*kept), {}, stream);
+    if (values_of<float>(*kept)[99] != static_cast<float>(size)) throw std::runtime_error("sum");
+    group.reset();
+    kept.reset();
+  });
+  CHECK(errors == no_errors(size));
+}
+
+TEST_CASE("ranges that no sum can be taken of are refused", "[comm]") {
+  const auto refused = [](const std::function<void(Communicator&, Communicator&)>& call) {
+    const auto one = make_communicator(local_world(0, 1, "one"), ten_seconds);
+    const auto other = make_communicator(local_world(0, 1, "other"), ten_seconds);
+    try {
+      call(*one, *other);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  NoStream stream;
+  const auto range_of_100 = [&](std::int64_t first, std::int64_t count) {
+    return refused([&](Communicator& group, Communicator&) {
+      const auto arena = group.allocate_arena(DType::f32, 100);
+      group.all_reduce({arena.get(), first, count}, {}, stream);
+    });
+  };
+  CHECK(range_of_100(16, 84).empty());
+  CHECK(range_of_100(16, 85) ==
+        "all_reduce: elements 16 to 101 are not aligned to 64 bytes or not in the arena of 100");
+  CHECK_FALSE(range_of_100(15, 1).empty());
+  CHECK_FALSE(range_of_100(-16, 1).empty());
+  CHECK_FALSE(range_of_100(16, -1).empty());
+  CHECK_FALSE(range_of_100(16, std::numeric_limits<std::int64_t>::max()).empty());
+  CHECK(refused([&](Communicator& group, Communicator& other) {
+          const auto arena = other.allocate_arena(DType::f32, 100);
+          group.reduce_scatter(all_of(*arena), {}, stream);
+        }) == "reduce_scatter: the arena is not of this group");
+  CHECK(refused([&](Communicator& group, Communicator&) {
+          const auto arena = group.allocate_arena(DType::i64, 100);
+          group.all_gather(all_of(*arena), {}, stream);
+          group.all_reduce(all_of(*arena), {}, stream);
+        }) == "all_reduce: floating-point numbers only, these are i64");
+}
+
+TEST_CASE("shards are whole lines, as many on each rank or one more, and hold the range together", "[comm]") {
+  const auto group = make_communicator(local_world(0, 1, "shards"), ten_seconds);
+  const DType dtype = GENERATE(DType::f32, DType::bf16, DType::f64);
+  const auto arena = group->allocate_arena(dtype, 10000);
+  const auto line = static_cast<std::int64_t>(cache_line / size_of(dtype));
+  for (const std::int64_t count : {0, 1, 31, 33, 1000, 9000}) {
+    for (const int ranks : {1, 2, 3, 5, 64}) {
+      std::int64_t next = line;
+      const std::int64_t lines = (count + line - 1) / line;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const ArenaRange shard = shard_of({arena.get(), line, count}, rank, ranks);
+        CHECK(shard.first == next);
+        CHECK((shard.first % line == 0 || shard.count == 0));
+        CHECK((shard.count + line - 1) / line >= lines / ranks);
+        CHECK((shard.count + line - 1) / line <= lines / ranks + 1);
+        next += shard.count;
+      }
+      CHECK(next == line + count);
+    }
+  }
 }
 
 TEST_CASE("timing tells who was waited for", "[comm]") {

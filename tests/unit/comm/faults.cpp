@@ -192,6 +192,29 @@ TEST_CASE("a rank that left is not waited for", "[comm]") {
   CHECK(since(start) < Seconds(1));
 }
 
+TEST_CASE("collectives over arenas that do not match are an error", "[comm]") {
+  const std::string difference = GENERATE("collective", "arena", "first element", "type");
+  CAPTURE(difference);
+  const auto errors = run_thread_ranks(2, timeout(5), [&](Communicator& group) {
+    const auto one = group.allocate_arena(DType::f32, 1000);
+    const auto other = group.allocate_arena(DType::bf16, 2000);
+    const auto third = group.allocate_arena(DType::f32, 1000);
+    NoStream stream;
+    ArenaRange range{one.get(), 0, 100};
+    if (group.world().rank == 1) {
+      if (difference == "collective") return void(group.all_gather(range, fc1, stream));
+      if (difference == "arena") range.arena = third.get();
+      if (difference == "first element") range.first = 16;
+      if (difference == "type") range = {other.get(), 0, 200};
+    }
+    group.reduce_scatter(range, fc1, stream);
+  });
+  // Whoever notices first names its own.
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, contains("made another call than ") && contains(" 4 (bucket 0, fc1.weight)"));
+  }
+}
+
 TEST_CASE("calls that do not match are an error, not a wrong sum", "[comm]") {
   const auto errors = run_thread_ranks(2, timeout(5), [](Communicator& group) {
     const auto arena = group.allocate_arena(DType::f32, 1 << 18);

@@ -81,6 +81,54 @@ TEST_CASE("gradients go to the host and back through pinned memory, in order", "
   CHECK(errors == std::vector<std::string>(2));
 }
 
+TEST_CASE("a graph holds reduce-scatter and all-gather, with equal shards and without", "[nccl]") {
+  const int size = 3;
+  const std::int64_t count = GENERATE(3 * 16 * 10, 1000);
+  CAPTURE(count);
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(size, [&](int rank) {
+    GpuRank own(rank, size, run_id, options(30, "nccl"));
+    own.allocate();
+    const ArenaRange range{own.arena.get(), 16, count};
+    const auto graph = own.device->capture(*own.stream, [&] {
+      own.group->reduce_scatter(range, fc1, *own.stream);
+      own.group->all_gather(range, fc1, *own.stream);
+    });
+    for (int step = 1; step <= 3; ++step) {
+      own.fill(0, std::vector<float>(elements, static_cast<float>(step * (rank + 1))));
+      graph->launch(*own.stream);
+      own.wait();
+      const auto values = own.read(0);
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(elements); ++i) {
+        const bool is_inside = i >= 16 && i < 16 + count;
+        const auto expected = static_cast<float>(is_inside ? step * 6 : step * (rank + 1));
+        require(values[static_cast<std::size_t>(i)] == expected, "element " + std::to_string(i));
+      }
+    }
+    own.group->barrier();
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+TEST_CASE("arenas may go before their group and after it", "[nccl]") {
+  const bool first = GENERATE(true, false);
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    GpuRank own(rank, 2, run_id, options(30, "nccl"));
+    own.allocate();
+    auto other = own.group->allocate_arena(DType::bf16, 100);
+    own.sum();
+    own.wait();
+    other.reset();
+    own.sum();  // the others stay
+    own.wait();
+    if (first) own.arena.reset();
+    own.group.reset();
+    own.arena.reset();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
 TEST_CASE("ranges outside of the GPU's arena are refused", "[nccl]") {
   const std::string run_id = fresh_run_id();
   const auto errors = run_ranks(2, [&](int rank) {

@@ -1,17 +1,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <future>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
 
-#include "comm/direct/direct_communicator.h"
-#include "comm/store/tcp.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
-#include "tests/unit/comm/ranks.h"
+#include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/reference.h"
 
 using namespace lockstep;
@@ -19,63 +16,11 @@ using namespace lockstep::comm;
 using namespace lockstep::comm::testing;
 using lockstep::tests::contains;
 
-namespace {
-
-const std::string secret(64, 'a');
-
-/// Rank 0's store, or a connection to it, as a rendezvous gives it.
-Rendezvous meet_at(int port, int rank, const std::string& run_id, Seconds timeout) {
-  const Credentials credentials{.run_id = run_id, .secret = secret};
-  std::unique_ptr<StoreServer> server;
-  if (rank == 0) server = std::make_unique<StoreServer>("127.0.0.1", std::vector{port}, credentials);
-  return {.meeting_file = nullptr,
-          .server = std::move(server),
-          .address = "127.0.0.1",
-          .port = port,
-          .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout),
-                                        fmt::format("rank {}", rank)),
-          .credentials = credentials,
-          .own_address = "127.0.0.1",
-          .keep_alive = nullptr};
-}
-
-int unused_port() {
-  const UniqueFd socket = listen_tcp("127.0.0.1", 0);
-  return local_port(socket.get());
-}
-
-World world_of(int rank, int size, const std::string& run_id) {
-  World world = local_world(rank, size, run_id);
-  world.local_size = 1;
-  return world;
-}
-
-std::unique_ptr<Communicator> join(int rank, const std::vector<int>& nodes, const std::string& run_id,
-                                   int port, Seconds timeout) {
-  const CommOptions options{.timeout = timeout,
-                            .node = fmt::format("node {}", nodes[static_cast<std::size_t>(rank)])};
-  return std::make_unique<DirectCommunicator>(world_of(rank, static_cast<int>(nodes.size()), run_id), options,
-                                              meet_at(port, rank, run_id, timeout), Deadline::in(timeout));
-}
-
-/// Calls `body` as every rank of a world whose rank r is on node `nodes[r]`.
-std::vector<std::string> run_nodes(const std::vector<int>& nodes,
-                                   const std::function<void(Communicator&)>& body) {
-  const std::string run_id = fresh_run_id();
-  const int port = unused_port();
-  return run_threads(static_cast<int>(nodes.size()), [&](int rank) {
-    const auto group = join(rank, nodes, run_id, port, Seconds(10));
-    body(*group);
-  });
-}
-
-}  // namespace
-
 TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
   const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 2, 1});
   CAPTURE(nodes);
   const int size = static_cast<int>(nodes.size());
-  const auto errors = run_nodes(nodes, [&](Communicator& group) {
+  const auto errors = run_nodes(nodes, Seconds(10), [&](Communicator& group) {
     const int rank = group.world().rank;
     const auto arena = group.allocate_arena(DType::f32, 16384);
     const auto values = values_of<float>(*arena);
@@ -104,7 +49,7 @@ TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
 }
 
 TEST_CASE("ranks that call different things are told so", "[comm]") {
-  const auto errors = run_nodes({0, 1}, [&](Communicator& group) {
+  const auto errors = run_nodes({0, 1}, Seconds(10), [&](Communicator& group) {
     if (group.world().rank == 0) {
       group.barrier();
     } else {
@@ -114,6 +59,16 @@ TEST_CASE("ranks that call different things are told so", "[comm]") {
   CHECK_THAT(errors[0] + errors[1], contains("made another call than"));
 }
 
+TEST_CASE("nodes whose ranges differ are told so", "[comm]") {
+  const auto errors = run_nodes({0, 1}, Seconds(10), [&](Communicator& group) {
+    const auto arena = group.allocate_arena(DType::f32, 1000);
+    NoStream stream;
+    const std::int64_t first = group.world().rank * 16;
+    group.all_reduce({arena.get(), first, 500}, {}, stream);
+  });
+  CHECK_THAT(errors[0], contains("sends what does not belong to all-reduce 2: all ranks must make the same"));
+}
+
 TEST_CASE("a rank of another node that stops or dies is named by all, in time", "[comm]") {
   const bool dies = GENERATE(true, false);
   const std::vector<int> nodes{0, 0, 1, 1};
@@ -121,7 +76,7 @@ TEST_CASE("a rank of another node that stops or dies is named by all, in time", 
   const int port = unused_port();
   const auto rank = [&](int index) {
     return RankProcess([=] {
-      const auto group = join(index, nodes, run_id, port, Seconds(2));
+      const auto group = join_nodes(index, nodes, run_id, port, Seconds(2));
       const auto arena = group->allocate_arena(DType::f32, 1024);
       NoStream stream;
       try {

@@ -3,6 +3,7 @@
 #include "comm/staged/staged_communicator.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/unit/comm/conformance.h"
 #include "tests/unit/comm/ranks.h"
 #include "tests/unit/comm/reference.h"
 
@@ -47,6 +48,14 @@ TEST_CASE("sums through the host have the host's bits", "[comm]") {
     for (const float value : values_of<float>(*arena).first(first)) {
       if (value != 0) throw std::runtime_error("wrote before the range");
     }
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+TEST_CASE("reduce_scatter and all_gather of a staged group", "[comm]") {
+  const int size = GENERATE(1, 2, 3);
+  const auto errors = run_staged(size, [](Communicator& group, kernels::Stream& stream) {
+    check_conformance(host_backend(group, stream));
   });
   CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
 }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "tests/unit/comm/ranks.h"
+
+namespace lockstep::comm::testing {
+
+/// A port that nobody listens on.
+int unused_port();
+
+/// Rank `rank` of a world whose rank r is on node `nodes[r]`; rank 0 has the store, at `port`.
+std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes, const std::string& run_id,
+                                         int port, Seconds timeout);
+
+/// Calls `body` as every rank of such a world, on a thread each. What a rank threw, by rank.
+std::vector<std::string> run_nodes(const std::vector<int>& nodes, Seconds timeout,
+                                   const std::function<void(Communicator&)>& body);
+
+}  // namespace lockstep::comm::testing
