@@ -46,8 +46,8 @@ struct SoftmaxCrossEntropy {
 
   Types infer(TypeSpan in) const {
     require_count(in, 3, 3);
-    require_dtype("predictions", in[predictions], DType::f32);
-    require_rank("predictions", in[predictions], 2);
+    require_dtype("the output", in[predictions], DType::f32);
+    require_rank("the output", in[predictions], 2);
     require_type("one class a row", in[targets], {DType::i64, {in[predictions].shape[0]}});
     Types out{control_type()};
     if (has_gradient) out.push_back(in[predictions]);
@@ -73,8 +73,8 @@ struct MeanSquaredError {
 
   Types infer(TypeSpan in) const {
     require_count(in, 3, 3);
-    require_dtype("predictions", in[predictions], DType::f32);
-    require_rank("predictions", in[predictions], 2);
+    require_dtype("the output", in[predictions], DType::f32);
+    require_rank("the output", in[predictions], 2);
     require_type("the targets", in[targets], in[predictions]);
     Types out{control_type()};
     if (has_gradient) out.push_back(in[predictions]);

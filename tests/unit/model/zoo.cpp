@@ -93,7 +93,7 @@ TEST_CASE("inputs of another dtype are refused by the first layer that computes 
   CHECK(message_of<UsageError>([&] {
           build_graph(identity, {.shape = {2}, .num_classes = 2, .target_shape = {}, .dtype = DType::i32}, 4,
                       true);
-        }) == "layer 'loss' (mean_squared_error): predictions is i32 4x2, must be f32");
+        }) == "layer 'loss' (softmax_cross_entropy): the output is i32 4x2, must be f32");
 }
 
 TEST_CASE("values that no memory can hold are refused before there is any") {

@@ -85,9 +85,10 @@ TEST_CASE("a run that no memory can hold is refused before it has any") {
   std::vector<Plan> plans(1);
   plans.front().graph.add_value("input", {DType::f32, {4, 2}}, model::Role::input);
   plans.front().graph.add_value("target", {DType::i64, {4}}, model::Role::target);
-  plans.front().arena.parameter_bytes = std::size_t{1} << 39;
+  plans.front().request.optimizer = options.optimizer;
+  plans.front().arena.elements = std::int64_t{1} << 36;
   CHECK(run_memory_need(options, plans).total() > std::size_t{1} << 39);
-  plans.front().arena.gradient_bytes = std::size_t{1} << 40;
+  plans.front().arena.elements = std::int64_t{1} << 37;
   CHECK_THAT(message_of<UsageError>([&] { run_memory_need(options, plans); }),
              tests::contains("549755813888 of parameters"));
   options.batch_size = most_global_batch;
@@ -129,7 +130,7 @@ TEST_CASE("a batch slot holds inputs of their dtype") {
           return model::linear(ones, "fc", 2);
         }};
     const model::InputSpec input{.shape = {5}, .num_classes = 2, .target_shape = {}, .dtype = dtype};
-    const Plan plan = make_plan(model, input, {.mode = Mode::evaluate, .batch_size = 4}, *device, {});
+    const Plan plan = make_plan(model, input, {.key = {.mode = Mode::evaluate, .batch = 4}}, *device, {});
     return plan.input_bytes();
   };
   CHECK(bytes_of_inputs(DType::f32) == 4 * 5 * 4);
