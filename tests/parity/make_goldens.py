@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Writes goldens/*.json with the PyTorch of the Python that runs it: make_goldens.py [ops] [optimizers] [models]"""
+"""Writes goldens/*.json with the PyTorch of the Python that runs it: make_goldens.py [ops] [layers] [optimizers] [models]"""
 import json
 import pathlib
 import sys
 
 import torch
 
+import golden_layers
 import golden_models
 import golden_ops
 import golden_optimizers
 
-KINDS = {"ops": golden_ops, "optimizers": golden_optimizers, "models": golden_models}
+KINDS = {"ops": golden_ops, "layers": golden_layers, "optimizers": golden_optimizers, "models": golden_models}
 
 
 def main():

@@ -1,0 +1,145 @@
+#include "tests/ops/layer_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "kernels/base/half.h"
+#include "model/backward.h"
+#include "runtime/plan/layout.h"
+
+namespace lockstep::ops {
+namespace {
+
+using kernels::TensorDesc;
+using kernels::test::device;
+using model::ValueId;
+
+std::size_t at(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
+
+/// f32 bits to those of `dtype` and back, element by element, padding included.
+template <class Half>
+std::unique_ptr<kernels::Memory> narrowed(const kernels::Memory& from) {
+  const auto floats = kernels::test::download<float>(from);
+  std::vector<Half> halves(floats.size());
+  for (std::size_t i = 0; i < floats.size(); ++i) narrow(floats[i], halves[i]);
+  return kernels::test::upload(halves);
+}
+
+template <class Half>
+std::unique_ptr<kernels::Memory> widened(const kernels::Memory& from) {
+  const auto halves = kernels::test::download<Half>(from);
+  std::vector<float> floats(halves.size());
+  for (std::size_t i = 0; i < halves.size(); ++i) floats[i] = widen(halves[i]);
+  return kernels::test::upload(floats);
+}
+
+std::unique_ptr<kernels::Memory> upload(const Values& values, const TensorDesc& desc) {
+  auto floats = kernels::test::pack(values, desc.layout_or_plain());
+  if (desc.dtype == DType::bf16) return narrowed<BFloat16>(*floats);
+  if (desc.dtype == DType::f16) return narrowed<Float16>(*floats);
+  return floats;
+}
+
+Values download(const kernels::Memory& memory, const TensorDesc& desc) {
+  const kernels::Layout layout = desc.layout_or_plain();
+  if (desc.dtype == DType::bf16) return kernels::test::unpack(*widened<BFloat16>(memory), desc.shape, layout);
+  if (desc.dtype == DType::f16) return kernels::test::unpack(*widened<Float16>(memory), desc.shape, layout);
+  return kernels::test::unpack(memory, desc.shape, layout);
+}
+
+TensorDesc described(const model::Value& value) {
+  return {value.type.dtype, value.type.shape, value.layout};
+}
+
+/// Memory for each value; a view lies in that of its input.
+class Memories {
+ public:
+  explicit Memories(const model::Graph& graph) : graph_(graph) {}
+
+  void put(ValueId id, std::unique_ptr<kernels::Memory> memory) { memory_[id] = std::move(memory); }
+  void alias(ValueId view, ValueId of) { root_[view] = root(of); }
+
+  const kernels::Memory& of(ValueId id) {
+    auto& memory = memory_[root(id)];
+    if (memory == nullptr)
+      memory = device().allocate(std::max<std::size_t>(described(graph_.value(id)).bytes(), 64));
+    return *memory;
+  }
+
+ private:
+  ValueId root(ValueId id) const {
+    const auto found = root_.find(id);
+    return found == root_.end() ? id : found->second;
+  }
+
+  const model::Graph& graph_;
+  std::map<ValueId, std::unique_ptr<kernels::Memory>> memory_;
+  std::map<ValueId, ValueId> root_;
+};
+
+void launch(const model::Graph& graph, const model::Node& node, Memories& memories) {
+  if (node.op->is_view()) return memories.alias(node.outputs[0], node.inputs[0]);
+  const auto kernel = node.op->kernel(device(), graph.io(node));
+  std::vector<void*> args;
+  for (const auto* ids : {&node.inputs, &node.outputs}) {
+    for (const ValueId id : *ids) args.push_back(memories.of(id).data());
+  }
+  const auto workspace = device().allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  const auto stream = device().make_stream();
+  kernel->bind(args, workspace->data())->launch(*stream);
+  stream->synchronize();
+}
+
+}  // namespace
+
+LayerRun::LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype) {
+  std::vector<Tensor> tensors;
+  for (const Shape& shape : inputs) {
+    operands_.push_back(graph_.add_value("input", {dtype, shape}, model::Role::input));
+    tensors.emplace_back(graph_, operands_.back());
+  }
+  y_ = layer(tensors).id();
+  for (const model::Parameter& parameter : graph_.parameters()) operands_.push_back(parameter.value);
+  dy_ = graph_.add_value("dy", graph_.value(y_).type, model::Role::input);
+  differentiate();
+  runtime::settle_layouts(graph_, device(), {});
+}
+
+void LayerRun::differentiate() {
+  const std::vector<bool> all(graph_.value_count(), true);
+  gradients_.assign(graph_.value_count(), model::no_value);
+  gradients_[at(y_)] = dy_;
+  for (std::size_t i = graph_.nodes().size(); i-- > 0;) {
+    const model::Node node = graph_.nodes()[i];  // a copy: the graph grows meanwhile
+    model::Backward backward(graph_, node, gradients_, all);
+    node.op->differentiate(backward);
+  }
+}
+
+std::vector<Shape> LayerRun::operand_shapes() const {
+  std::vector<Shape> shapes;
+  for (const ValueId id : operands_) shapes.push_back(graph_.value(id).type.shape);
+  return shapes;
+}
+
+const Shape& LayerRun::output_shape() const {
+  return graph_.value(y_).type.shape;
+}
+
+LayerResult LayerRun::run(const std::vector<Values>& operands, const Values& dy) {
+  Memories memories(graph_);
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    memories.put(operands_[i], upload(operands[i], described(graph_.value(operands_[i]))));
+  }
+  memories.put(dy_, upload(dy, described(graph_.value(dy_))));
+  for (const model::Node& node : graph_.nodes()) launch(graph_, node, memories);
+  const auto values_of = [&](ValueId id) { return download(memories.of(id), described(graph_.value(id))); };
+  LayerResult result{.y = values_of(y_), .gradients = {}};
+  for (const ValueId id : operands_) result.gradients.push_back(values_of(gradients_[at(id)]));
+  return result;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "tests/ops/conformance.h"
+
+namespace lockstep::ops {
+
+/// y, and where dy was given the gradients of inputs and parameters.
+struct LayerResult {
+  Values y;
+  std::vector<Values> gradients;
+};
+
+/// A layer and its backward nodes, differentiated as a training step is and run node by node.
+class LayerRun {
+ public:
+  using Layer = std::function<Tensor(const std::vector<Tensor>&)>;
+
+  LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype);
+
+  /// Of inputs, then parameters.
+  std::vector<Shape> operand_shapes() const;
+  const Shape& output_shape() const;
+
+  LayerResult run(const std::vector<Values>& operands, const Values& dy);
+
+ private:
+  void differentiate();
+
+  model::Graph graph_;
+  std::vector<model::ValueId> operands_;
+  model::ValueId y_ = model::no_value;
+  model::ValueId dy_ = model::no_value;
+  std::vector<model::ValueId> gradients_;  ///< by value
+};
+
+}  // namespace lockstep::ops

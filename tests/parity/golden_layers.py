@@ -1,0 +1,31 @@
+"""Goldens of layers, forward and gradients: a line a case. tests/ops has the other side.
+
+"<op>/<case>": the function on named operands, in the order of tests/ops/<op>.cpp; dy is `<case>/dy` of the formula.
+"""
+import torch
+
+import formula
+from golden_record import record_all, tensor
+
+
+def floats(*shape, scale=1.0):
+    return {"shape": list(shape), "scale": scale}
+
+
+CASES = {
+    "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
+    "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
+}
+
+
+def compute(case, dtype):
+    function, operands = CASES[case]
+    leaves = {name: tensor(f"{case}/{name}", spec).to(dtype).requires_grad_() for name, spec in operands.items()}
+    y = function(*leaves.values())
+    y.backward(torch.from_numpy(formula.uniform(f"{case}/dy", y.shape)).to(dtype))
+    return {"y": y, **{f"d{name}": leaf.grad for name, leaf in leaves.items()}}
+
+
+def make():
+    return [{"name": case, "inputs": operands, "outputs": record_all(lambda dtype: compute(case, dtype))}
+            for case, (_, operands) in CASES.items()]
