@@ -30,23 +30,29 @@ kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elemen
           .outputs = std::vector(1 + state_names(options).size(), slice)};
 }
 
-kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& o,
+kernels::SgdUpdate sgd_update(const OptimizerOptions& o) {
+  return {.momentum = static_cast<float>(o.momentum),
+          .dampening = static_cast<float>(o.dampening),
+          .weight_decay = static_cast<float>(o.weight_decay),
+          .nesterov = o.nesterov};
+}
+
+kernels::AdamUpdate adam_update(const OptimizerOptions& o) {
+  return {.beta1 = static_cast<float>(o.beta1),
+          .beta2 = static_cast<float>(o.beta2),
+          .epsilon = static_cast<float>(o.epsilon),
+          .weight_decay = static_cast<float>(o.weight_decay),
+          .decoupled = o.kind == OptimizerKind::adamw};
+}
+
+void set_rate(const OptimizerOptions& options, kernels::StepState& state) {
+  state.learning_rate = static_cast<float>(options.learning_rate);
+}
+
+kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,
                                  const kernels::KernelIo& io) {
-  if (o.kind == OptimizerKind::sgd) {
-    return kernels::kernel_for(device,
-                               kernels::SgdUpdate{.momentum = static_cast<float>(o.momentum),
-                                                  .dampening = static_cast<float>(o.dampening),
-                                                  .weight_decay = static_cast<float>(o.weight_decay),
-                                                  .nesterov = o.nesterov},
-                               io);
-  }
-  return kernels::kernel_for(device,
-                             kernels::AdamUpdate{.beta1 = static_cast<float>(o.beta1),
-                                                 .beta2 = static_cast<float>(o.beta2),
-                                                 .epsilon = static_cast<float>(o.epsilon),
-                                                 .weight_decay = static_cast<float>(o.weight_decay),
-                                                 .decoupled = o.kind == OptimizerKind::adamw},
-                             io);
+  if (options.kind == OptimizerKind::sgd) return kernels::kernel_for(device, sgd_update(options), io);
+  return kernels::kernel_for(device, adam_update(options), io);
 }
 
 kernels::BeginStep begin_step(const OptimizerOptions& o) {

@@ -7,6 +7,7 @@
 #include "kernels/begin_step.h"
 #include "kernels/device.h"
 #include "kernels/kernel.h"
+#include "kernels/optimizer.h"
 
 namespace lockstep::model {
 
@@ -34,6 +35,12 @@ std::string describe(const OptimizerOptions& options);
 /// What the update of `elements` consecutive parameters works on: inputs gradient, step state; outputs
 /// parameter, states.
 kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements);
+
+/// What updates a parameter: the options as PyTorch's arithmetic takes them.
+kernels::SgdUpdate sgd_update(const OptimizerOptions& options);
+kernels::AdamUpdate adam_update(const OptimizerOptions& options);
+/// The part of a step's state that the host says: the learning rate.
+void set_rate(const OptimizerOptions& options, kernels::StepState& state);
 
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,
                                  const kernels::KernelIo& io);

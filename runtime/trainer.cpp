@@ -74,10 +74,11 @@ void Trainer::train(data::Loader& loader) {
 }
 
 kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
-  return {
-      .state = {.learning_rate = static_cast<float>(options_.optimizer.learning_rate), .seed = options_.seed},
-      .control = {.next_targets = static_cast<float>(next_samples),
-                  .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
+  kernels::StepInput input{.state = {.seed = options_.seed},
+                           .control = {.next_targets = static_cast<float>(next_samples),
+                                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
+  model::set_rate(options_.optimizer, input.state);
+  return input;
 }
 
 /// Whether something is to be done with the replica as that step leaves it.

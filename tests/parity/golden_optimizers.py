@@ -60,6 +60,24 @@ def options_in_force(case):
     return {name: defaults[name] for name in OPTION_NAMES[kind]}
 
 
+FIFTY = {"adam/fifty_steps": dict(lr=1e-3), "adamw/fifty_steps": dict(lr=1e-3, weight_decay=0.01)}
+FEW = {"shape": [256], "scale": 1.0}
+
+
+def after_fifty_steps(case):
+    """Every number of the parameter in float32, as its bits: for a distance, which a digest does not give."""
+    parameter = torch.nn.Parameter(tensor(f"{case}/parameter", FEW))
+    optimizer = OPTIMIZERS[case.split("/")[0]]([parameter], **FIFTY[case])
+    for step in range(1, 51):
+        parameter.grad = tensor(f"{case}/gradient/{step}", FEW)
+        optimizer.step()
+    return parameter.detach().numpy().view("int32").tolist()
+
+
+def make_fifty_steps():
+    return [{"name": case, "options": FIFTY[case], "bits": after_fifty_steps(case)} for case in FIFTY]
+
+
 def make():
     return [{"name": case, "optimizer": case.split("/")[0], "options": options_in_force(case), "steps": STEPS,
              "parameter": PARAMETER, "gradient": GRADIENT,

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import types
 
 import torch
 
@@ -12,6 +13,7 @@ import golden_ops
 import golden_optimizers
 
 KINDS = {"ops": golden_ops, "layers": golden_layers, "optimizers": golden_optimizers, "models": golden_models}
+KINDS["fifty_steps"] = types.SimpleNamespace(make=golden_optimizers.make_fifty_steps)
 
 
 def main():
