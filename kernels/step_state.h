@@ -9,14 +9,14 @@ namespace lockstep::kernels {
 /// What changes from step to step. It lives in device memory and kernels read it there, so that a bound
 /// kernel (on a GPU: a captured graph) never goes stale.
 struct alignas(64) StepState {
-  std::int64_t step = 0;  ///< updates that were applied, and this one: 1 in the first; set by BeginStep
-  float learning_rate = 0;
-  float loss_scale = 1;        ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
-  float bias_correction1 = 1;  ///< Adam: 1 - beta1^step; set by BeginStep, as is the next
-  float bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
-  float gradient_scale = 1;         ///< the update multiplies gradients by it: GradientNorm clips so
-  std::int32_t valid_samples = 0;   ///< rows of the batch that are no padding (they come first)
-  std::uint32_t skip_update = 0;    ///< not 0: the optimizer leaves everything as it is
+  std::int64_t step = 0;        ///< updates that were applied, and this one: 1 in the first; set by BeginStep
+  double learning_rate = 0;     ///< PyTorch's arithmetic on hyper-parameters is in double
+  double bias_correction1 = 1;  ///< Adam: 1 - beta1^step; set by BeginStep, as is the next
+  double bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
+  float loss_scale = 1;            ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
+  float gradient_scale = 1;        ///< the update multiplies gradients by it: GradientNorm clips so
+  std::int32_t valid_samples = 0;  ///< rows of the batch that are no padding (they come first)
+  std::uint32_t skip_update = 0;   ///< not 0: the optimizer leaves everything as it is
   std::uint64_t seed = 0;
 
   /// Behind the step.

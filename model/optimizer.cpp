@@ -31,22 +31,22 @@ kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elemen
 }
 
 kernels::SgdUpdate sgd_update(const OptimizerOptions& o) {
-  return {.momentum = static_cast<float>(o.momentum),
-          .dampening = static_cast<float>(o.dampening),
-          .weight_decay = static_cast<float>(o.weight_decay),
+  return {.momentum = o.momentum,
+          .dampening = o.dampening,
+          .weight_decay = o.weight_decay,
           .nesterov = o.nesterov};
 }
 
 kernels::AdamUpdate adam_update(const OptimizerOptions& o) {
-  return {.beta1 = static_cast<float>(o.beta1),
-          .beta2 = static_cast<float>(o.beta2),
-          .epsilon = static_cast<float>(o.epsilon),
-          .weight_decay = static_cast<float>(o.weight_decay),
+  return {.beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .epsilon = o.epsilon,
+          .weight_decay = o.weight_decay,
           .decoupled = o.kind == OptimizerKind::adamw};
 }
 
 void set_rate(const OptimizerOptions& options, kernels::StepState& state) {
-  state.learning_rate = static_cast<float>(options.learning_rate);
+  state.learning_rate = options.learning_rate;
 }
 
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,

@@ -15,8 +15,8 @@ KernelPtr prepare(Cpu, const BeginStep& op, const KernelIo& io) {
     const auto power = static_cast<double>(step);
     state = input.state;
     state.step = step;
-    state.bias_correction1 = static_cast<float>(1 - std::pow(op.beta1, power));
-    state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(op.beta2, power)));
+    state.bias_correction1 = 1 - std::pow(op.beta1, power);
+    state.bias_correction2_sqrt = std::sqrt(1 - std::pow(op.beta2, power));
     if (state.loss_scale == 0) state.loss_scale = static_cast<float>(1.0 / control.next_targets);
     control = input.control;
   });

@@ -11,8 +11,8 @@ __global__ void begin_step(BeginStep op, const StepInput* input, StepState* stat
   StepState next = input->state;
   next.step = state->step - (state->skip_update != 0 ? 1 : 0) + op.updates;
   const auto power = static_cast<double>(next.step);
-  next.bias_correction1 = static_cast<float>(1 - pow(op.beta1, power));
-  next.bias_correction2_sqrt = static_cast<float>(sqrt(1 - pow(op.beta2, power)));
+  next.bias_correction1 = 1 - pow(op.beta1, power);
+  next.bias_correction2_sqrt = sqrt(1 - pow(op.beta2, power));
   if (next.loss_scale == 0) next.loss_scale = static_cast<float>(1.0 / control->next_targets);
   *state = next;
   *control = input->control;

@@ -35,7 +35,7 @@ struct SgdStep {
         decay(rule.decay),
         of_gradient(rule.of_gradient),
         of_buffer(rule.of_buffer),
-        rate(-state.learning_rate),
+        rate(static_cast<float>(-state.learning_rate)),
         scale(state.gradient_scale) {}
 
   __device__ void operator()(float gradient, float& parameter) const {
@@ -69,8 +69,8 @@ struct AdamStep {
         beta2(rule.beta2),
         square(rule.square),
         epsilon(rule.epsilon),
-        step(static_cast<float>(-static_cast<double>(state.learning_rate) / state.bias_correction1)),
-        correction(state.bias_correction2_sqrt),
+        step(static_cast<float>(-state.learning_rate / state.bias_correction1)),
+        correction(static_cast<float>(state.bias_correction2_sqrt)),
         shrink(static_cast<float>(1 - state.learning_rate * rule.decoupled_decay)),
         decay(static_cast<float>(rule.decay)),
         scale(state.gradient_scale) {}

@@ -111,8 +111,8 @@ void check_adam(OptimizerCase& c, bool decoupled) {
     kernels::StepState state;
     state.step = step;
     c.options().at("lr").get_to(state.learning_rate);
-    state.bias_correction1 = static_cast<float>(1 - std::pow(beta1, power));
-    state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(beta2, power)));
+    state.bias_correction1 = 1 - std::pow(beta1, power);
+    state.bias_correction2_sqrt = std::sqrt(1 - std::pow(beta2, power));
     return state;
   });
 }
@@ -157,7 +157,8 @@ double distance_after_fifty_steps(const json& golden) {
 TEST_CASE("fifty steps of Adam and AdamW, as the trainer makes them, end where PyTorch's do") {
   for (const json& golden : load_cases("fifty_steps")) {
     INFO(golden.at("name").get<std::string>());
-    CHECK(distance_after_fifty_steps(golden) < 1.5e-7);
+    // What is left is the order of single roundings: 5e-9; with hyper-parameters in float it was 1.4e-7.
+    CHECK(distance_after_fifty_steps(golden) < 1e-8);
   }
 }
 

@@ -16,7 +16,7 @@ void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradi
   const float take = first ? 1 : static_cast<float>(1 - spec.dampening);
   const float of_gradient = spec.nesterov ? 1.0F : 0.0F;
   const float of_buffer = spec.nesterov ? momentum : 1.0F;
-  const float rate = -state.learning_rate;
+  const auto rate = static_cast<float>(-state.learning_rate);
   const float scale = state.gradient_scale;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
@@ -49,7 +49,7 @@ void run(const AdamUpdate& spec, const StepState& state, const float* gradient, 
   const auto epsilon = static_cast<float>(spec.epsilon);
   const auto step = static_cast<float>(-rate / state.bias_correction1);
   const float scale = state.gradient_scale;
-  const float correction = state.bias_correction2_sqrt;
+  const auto correction = static_cast<float>(state.bias_correction2_sqrt);
   const auto shrink = static_cast<float>(spec.decoupled ? 1 - rate * spec.weight_decay : 1.0);
   const auto decay = static_cast<float>(spec.decoupled ? 0.0 : spec.weight_decay);
 #pragma omp simd

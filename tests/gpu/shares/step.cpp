@@ -24,7 +24,7 @@ double moved_bytes(const runtime::Launch& launch, bool is_update) {
 
 std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
   const StepState state{.step = 1,
-                        .learning_rate = static_cast<float>(plan.request.optimizer.learning_rate),
+                        .learning_rate = plan.request.optimizer.learning_rate,
                         .loss_scale = 1.0F / static_cast<float>(plan.key().batch),
                         .valid_samples = static_cast<std::int32_t>(plan.key().batch)};
   std::vector<KernelTime> times;

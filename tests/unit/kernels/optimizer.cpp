@@ -36,8 +36,8 @@ StepState state_at(int step) {
   StepState state;
   state.step = step;
   state.learning_rate = rate;
-  state.bias_correction1 = static_cast<float>(1 - std::pow(0.9, step));
-  state.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(0.999, step)));
+  state.bias_correction1 = 1 - std::pow(0.9, step);
+  state.bias_correction2_sqrt = std::sqrt(1 - std::pow(0.999, step));
   return state;
 }
 

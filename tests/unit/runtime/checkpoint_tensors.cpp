@@ -29,7 +29,7 @@ class Replica {
   const Plan& plan() const { return plans_.front(); }
 
   void train(int steps) {
-    memory_->host_input(0).state = {.learning_rate = static_cast<float>(optimizer_.learning_rate),
+    memory_->host_input(0).state = {.learning_rate = optimizer_.learning_rate,
                                     .loss_scale = 0.25F,
                                     .valid_samples = 4};
     for (int step = 0; step < steps; ++step) executor_->run(plans_.front(), 0);
