@@ -53,6 +53,36 @@ TEST_CASE("parameters start in PyTorch's bounds") {
   }
 }
 
+TEST_CASE("the network alone has no loss, and its nodes are those of training and evaluation") {
+  const Model model{.name = "head", .forward = [](Tensor x) { return linear(relu(x), "head", 3); }};
+  const InputSpec input{.shape = {4}, .num_classes = 3};
+  const Graph forward = build_forward(model, input, 2);
+  CHECK(forward.value(forward.output).type.shape == Shape{2, 3});
+  CHECK(forward.find(Role::target) == no_value);
+  CHECK(forward.find(Role::step_state) == no_value);
+  CHECK(forward.find(Role::control) == no_value);
+  for (const bool training : {false, true}) {
+    const Graph graph = build_graph(model, input, 2, training);
+    REQUIRE(graph.nodes().size() == forward.nodes().size() + 1);
+    CHECK(graph.output == forward.output);
+    CHECK(graph.find(Role::control) != no_value);
+    for (std::size_t at = 0; at < forward.nodes().size(); ++at) {
+      CHECK(graph.nodes()[at].key() == forward.nodes()[at].key());
+    }
+  }
+}
+
+TEST_CASE("views follow PyTorch's rules") {
+  Graph graph;
+  const Tensor x = images(graph, {2, 3, 4, 1});
+  CHECK(permute(x, {0, 2, 3, 1}).shape() == Shape{2, 4, 1, 3});
+  CHECK(reshape(x, {6, 4}).shape() == Shape{6, 4});
+  CHECK(expand(x, {2, 3, 4, 5}).shape() == Shape{2, 3, 4, 5});
+  CHECK_THAT(message_of<UsageError>([&] { permute(x, {0, 1, 1, 2}); }), contains("0x1x1x2"));
+  CHECK_THAT(message_of<UsageError>([&] { reshape(x, {5, 4}); }), contains("as many elements"));
+  CHECK_THAT(message_of<UsageError>([&] { expand(x, {2, 3, 5, 1}); }), contains("do not broadcast"));
+}
+
 TEST_CASE("a model and a data set that do not fit are told apart") {
   const Model model{.name = "head", .forward = [](Tensor x) { return linear(x, "head", 10); }};
   const InputSpec values{.shape = {4}, .num_classes = 0, .target_shape = {1}};

@@ -15,11 +15,12 @@ using tests::contains;
 /// A model on one rank that trains on a batch of zeros and zero targets.
 class Replica {
  public:
-  Replica(const std::string& model, const model::OptimizerOptions& optimizer) : optimizer_(optimizer) {
-    const model::ZooEntry& entry = model::find_model(model, {});
-    const model::InputSpec input = entry.wants({});
-    plans_.push_back(
-        make_plan(entry.make({}, input), input, {.key = {.batch = 4}, .optimizer = optimizer}, *device_, {}));
+  Replica(const std::string& name, const model::OptimizerOptions& optimizer)
+      : Replica(model::find_model(name, {}).make({}, input_of(name)), input_of(name), optimizer) {}
+
+  Replica(const model::Model& model, const model::InputSpec& input, const model::OptimizerOptions& optimizer)
+      : optimizer_(optimizer) {
+    plans_.push_back(make_plan(model, input, {.key = {.batch = 4}, .optimizer = optimizer}, *device_, {}));
     memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
     executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
     access().initialise(5);
@@ -29,13 +30,14 @@ class Replica {
   const Plan& plan() const { return plans_.front(); }
 
   void train(int steps) {
-    memory_->host_input(0).state = {.learning_rate = optimizer_.learning_rate,
-                                    .loss_scale = 0.25F,
-                                    .valid_samples = 4};
+    memory_->host_input(0).state = {
+        .learning_rate = optimizer_.learning_rate, .loss_scale = 0.25F, .valid_samples = 4};
     for (int step = 0; step < steps; ++step) executor_->run(plans_.front(), 0);
   }
 
  private:
+  static model::InputSpec input_of(const std::string& name) { return model::find_model(name, {}).wants({}); }
+
   model::OptimizerOptions optimizer_;
   std::unique_ptr<kernels::Device> device_ = kernels::make_cpu_device(1);
   std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {});
@@ -84,6 +86,30 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
   CHECK(other.access().fingerprint() == one.access().fingerprint());
   CHECK(sha256_of(other.access().optimizer_state(optimizer)) ==
         sha256_of(one.access().optimizer_state(optimizer)));
+}
+
+TEST_CASE("buffers start as their layer says, are not learned, and are saved with the weights") {
+  const tests::TemporaryFolder folder;
+  const model::Model scaled{.name = "scaled", .forward = [](model::Tensor x) {
+                              const model::Tensor scale(x.graph(), x.graph().add_buffer("scale", {5}, 2));
+                              return linear(mul(x, scale), "fc", 3);
+                            }};
+  const model::InputSpec input{.shape = {5}, .num_classes = 3};
+  Replica replica(scaled, input, {});
+  const auto saved = [&] { return replica.access().parameters(); };
+  REQUIRE(saved().size() == 3);
+  CHECK(saved()[2].name == "scale");
+  CHECK(saved()[2].values == std::vector<float>(5, 2));
+  replica.train(3);
+  CHECK(saved()[2].values == std::vector<float>(5, 2));
+  std::vector<NamedTensor> other = saved();
+  other[2].values = {1, 2, 3, 4, 5};
+  save_tensors(folder / "model", other);
+  replica.access().load(folder / "model");
+  CHECK(saved()[2].values == other[2].values);
+  save_tensors(folder / "without", std::span(other).first(2));
+  CHECK_THAT(tests::message_of<DataError>([&] { replica.access().load(folder / "without"); }),
+             contains("'scale'"));
 }
 
 TEST_CASE("without its optimizer's state a replica does not go on alike") {
