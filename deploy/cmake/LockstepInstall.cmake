@@ -10,7 +10,7 @@ install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 
 foreach(folder kernels comm data model runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep
-    FILES_MATCHING PATTERN "*.h")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 endforeach()
 
 foreach(program launch trainer)
