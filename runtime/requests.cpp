@@ -34,4 +34,8 @@ PlanRequest training_request(const Options& options, std::int64_t batch_size, in
           .optimizer = options.optimizer};
 }
 
+RunDecisions run_decisions(const Options& options) {
+  return {.matmul_precision = options.matmul_precision, .allow_unused = options.allow_unused};
+}
+
 }  // namespace lockstep::runtime

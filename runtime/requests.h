@@ -14,4 +14,7 @@ std::int64_t batch_size_per_rank(const Options& options, int world_size);
 PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
                              ScheduleOptions exchange);
 
+/// What the options decide for all plans of a run.
+RunDecisions run_decisions(const Options& options);
+
 }  // namespace lockstep::runtime

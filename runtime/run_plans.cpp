@@ -76,7 +76,7 @@ const Plan& RunPlans::at(const PlanKey& key) const {
 
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<AlgorithmChoices>& saved) {
-  RunPlans plans{.all = {}, .decisions = {.matmul_precision = options.matmul_precision}};
+  RunPlans plans{.all = {}, .decisions = run_decisions(options)};
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.decisions);
   };

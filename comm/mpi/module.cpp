@@ -93,17 +93,17 @@ void error_text(int error, char* text, int room) {
 
 extern "C" const lockstep::comm::MpiModule* lockstep_mpi_module() {
   using namespace lockstep::comm;
-  static constexpr MpiModule module{.layout = mpi_module_layout,
-                                    .start = start,
-                                    .finish = finish,
-                                    .abort_at_exit = abort_at_exit,
-                                    .rank = rank,
-                                    .size = size,
-                                    .begin_sum = begin_sum,
-                                    .begin_broadcast = begin_broadcast,
-                                    .begin_gather = begin_gather,
-                                    .begin_barrier = begin_barrier,
-                                    .test = test,
-                                    .error_text = error_text};
+  static const MpiModule module{.identity = mpi_module_identity(),
+                                .start = start,
+                                .finish = finish,
+                                .abort_at_exit = abort_at_exit,
+                                .rank = rank,
+                                .size = size,
+                                .begin_sum = begin_sum,
+                                .begin_broadcast = begin_broadcast,
+                                .begin_gather = begin_gather,
+                                .begin_barrier = begin_barrier,
+                                .test = test,
+                                .error_text = error_text};
   return &module;
 }

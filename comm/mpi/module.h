@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/base/abi.h"
+
 namespace lockstep::comm {
 
 /// Room for an MPI_Request, whatever the library makes of it.
@@ -16,7 +18,7 @@ enum class MpiNumber : int { f32, f64 };
 /// Functions that return int give 0 or an error code for `error_text`. A begun collective is done when `test`
 /// says so; its memory stays in use till then.
 struct MpiModule {
-  int layout;  ///< mpi_module_layout, or the file is of another Lockstep
+  AbiIdentity identity;
 
   /// MPI_Init_thread for calls from one thread at a time, with errors returned. At most once in a process.
   int (*start)();
@@ -39,7 +41,9 @@ struct MpiModule {
   void (*error_text)(int error, char* text, int room);
 };
 
-inline constexpr int mpi_module_layout = 1;
+inline AbiIdentity mpi_module_identity() {
+  return abi_identity(sizes_of<MpiModule, MpiRequest>());
+}
 
 /// What gives it: `const MpiModule* lockstep_mpi_module()`.
 inline constexpr const char* mpi_module_symbol = "lockstep_mpi_module";

@@ -38,7 +38,7 @@ const MpiModule& load_mpi_module() {
                                        .symbol = mpi_module_symbol,
                                        .mend = "install openmpi-bin, or use --backend host",
                                        .symbols = ModuleSymbols::global},
-                                      mpi_module_layout);
+                                      mpi_module_identity());
 }
 
 std::string error_text(const MpiModule& module, int error) {

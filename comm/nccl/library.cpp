@@ -12,7 +12,7 @@ const NcclModule& loaded_module() {
   return load_module_table<NcclModule>({.file = "liblockstep_cuda.so",
                                         .symbol = nccl_module_symbol,
                                         .mend = "install CUDA's runtime libraries, or use --backend host"},
-                                       nccl_module_layout);
+                                       nccl_module_identity());
 }
 
 }  // namespace

@@ -75,10 +75,10 @@ std::string version() {
 
 extern "C" const lockstep::comm::NcclModule* lockstep_nccl_module() {
   using namespace lockstep::comm;
-  static constexpr NcclModule module{.layout = nccl_module_layout,
-                                     .make_communicator = make,
-                                     .gpu_identity = identity_of,
-                                     .problem = problem,
-                                     .version = version};
+  static const NcclModule module{.identity = nccl_module_identity(),
+                                 .make_communicator = make,
+                                 .gpu_identity = identity_of,
+                                 .problem = problem,
+                                 .version = version};
   return &module;
 }

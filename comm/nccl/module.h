@@ -1,12 +1,14 @@
 #pragma once
 
 #include "comm/nccl/library.h"
+#include "kernels/abi.h"
+#include "kernels/base/abi.h"
 
 namespace lockstep::comm {
 
 /// What `comm/nccl` adds to liblockstep_cuda.so, where CUDA's streams are known; see `library.h`.
 struct NcclModule {
-  int layout;  ///< nccl_module_layout, or the file is of another Lockstep
+  AbiIdentity identity;
   std::unique_ptr<Communicator> (*make_communicator)(std::unique_ptr<Communicator> inner,
                                                      kernels::Device& device, Seconds timeout);
   GpuIdentity (*gpu_identity)(kernels::Device& device);
@@ -14,7 +16,11 @@ struct NcclModule {
   std::string (*version)();
 };
 
-inline constexpr int nccl_module_layout = 3;
+inline AbiIdentity nccl_module_identity() {
+  return abi_identity(kernels::abi_border() +
+                      sizes_of<NcclModule, GpuIdentity, Communicator, Arena, ArenaRange, ExchangeTiming,
+                               ExchangeLabel, WatchHooks, World>());
+}
 
 /// The type of the symbol `lockstep_nccl_module`.
 using NcclModuleEntry = const NcclModule* (*)();

@@ -32,9 +32,16 @@ void* load_module_entry(const Module& module) {
   throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.mend, answers));
 }
 
-void refuse_other_version(const Module& module) {
+void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours) {
+  if (its == ours) return;
+  const std::string hashes =
+      its.commit == ours.commit
+          ? fmt::format(", and what crosses between them differs (hashes {:016x} and {:016x})", its.hash,
+                        ours.hash)
+          : "";
   throw DeviceError(
-      fmt::format("{} is of another version of Lockstep: install both from one build", module.file));
+      fmt::format("{} was built from commit {}, this program from commit {}{}: install both from one build",
+                  module.file, its.commit_name(), ours.commit_name(), hashes));
 }
 
 }  // namespace lockstep

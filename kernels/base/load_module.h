@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "kernels/base/abi.h"
+
 namespace lockstep {
 
 /// How far a module's symbols, and those of the libraries that it brings, are seen.
@@ -22,14 +24,15 @@ struct Module {
 /// installation and where the system looks; it stays loaded. DeviceError tells what each place answered.
 void* load_module_entry(const Module& module);
 
-/// DeviceError: the module was built with another Lockstep than the program.
-[[noreturn]] void refuse_other_version(const Module& module);
+/// DeviceError naming both commits unless the module was built from what the program was built from.
+void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours);
 
-/// What the entry, a `const Table* (*)()`, gives. A table begins with its layout, as a number.
+/// What the entry, a `const Table* (*)()`, gives. A table begins with the module's AbiIdentity, which must
+/// equal `ours`.
 template <class Table>
-const Table& load_module_table(const Module& module, int layout) {
+const Table& load_module_table(const Module& module, const AbiIdentity& ours) {
   const auto entry = reinterpret_cast<const Table* (*)()>(load_module_entry(module));
-  if (entry()->layout != layout) refuse_other_version(module);
+  require_same_build(module, entry()->identity, ours);
   return *entry();
 }
 

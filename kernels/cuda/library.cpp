@@ -10,7 +10,7 @@ const CudaModule& loaded_module() {
   return load_module_table<CudaModule>({.file = "liblockstep_cuda.so",
                                         .symbol = cuda_module_symbol,
                                         .mend = "install CUDA's runtime libraries, or use --device cpu"},
-                                       cuda_module_layout);
+                                       cuda_module_identity());
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ int plan_command(const std::vector<std::string>& arguments) {
       device->works_by_itself() && options.backend != "host" && options.backend != "mpi";
   const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), world.size,
                                                {.stream_ordered = stream_ordered});
-  const Plan plan =
-      make_plan(task.model, task.input, request, *device, {.matmul_precision = options.matmul_precision});
+  const Plan plan = make_plan(task.model, task.input, request, *device, run_decisions(options));
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
   if (const auto free = device->free_bytes()) {

@@ -40,6 +40,7 @@ struct Options {
   bool weight_decay_given = false;
   double label_smoothing = 0;
   double clip_grad_norm = 0;  ///< 0: not clipped
+  bool allow_unused = false;
   std::uint64_t seed = 0;
 
   std::string device = "auto";

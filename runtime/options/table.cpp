@@ -78,6 +78,10 @@ std::vector<OptionEntry> training() {
                      not_negative),
       real({"training", "label-smoothing", "X", "of the cross-entropy", numbers}, &O::label_smoothing,
            shares),
+      on_off(
+          {"training", "allow-unused", "",
+           "a parameter that does not reach the loss gets a gradient of zero; weight decay goes on", numbers},
+          &O::allow_unused),
       integer({"training", "seed", "N", "of weights, data order and everything random", numbers}, &O::seed,
               seeds),
   };

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/fill.h"
 #include "model/backward.h"
+#include "model/spec_op.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -33,11 +35,23 @@ bool is_loss(const Graph& graph, const Node& node) {
                              [&](ValueId id) { return graph.value(id).role == model::Role::control; });
 }
 
-void require_gradient(const Graph& graph, const model::Parameter& parameter, ValueId gradient) {
-  if (gradient != model::no_value) return;
+void require_gradients(const Graph& graph, const std::vector<ValueId>& gradients) {
+  std::string unused;
+  for (const model::Parameter& parameter : graph.parameters()) {
+    if (gradients[static_cast<std::size_t>(parameter.value)] != model::no_value) continue;
+    unused += fmt::format("{}'{}'", unused.empty() ? "" : ", ", graph.value(parameter.value).name);
+  }
+  if (unused.empty()) return;
   throw UsageError(
-      fmt::format("parameter '{}' does not reach the loss: use its layer's output, or leave the layer out",
-                  graph.value(parameter.value).name));
+      fmt::format("no gradient from the loss reaches {}: use what the layer gives, leave the layer out, or "
+                  "take zeros for it by "
+                  "--allow-unused",
+                  unused));
+}
+
+ValueId add_zeros(Graph& graph, const model::Parameter& parameter) {
+  const model::Value value = graph.value(parameter.value);
+  return graph.add_backward_node(model::make_op(kernels::Fill{}), {}, {value.type}, value.name).front();
 }
 
 /// It lies in the gradients' arena and is summed there in place: no view, no other parameter's gradient, and
@@ -57,7 +71,7 @@ void set_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
 
 }  // namespace
 
-void differentiate(Graph& graph) {
+void differentiate(Graph& graph, bool allow_unused) {
   const std::vector<bool> needed = depends_on_parameters(graph);
   std::vector<ValueId> gradients(graph.value_count(), model::no_value);
   for (std::size_t at = graph.nodes().size(); at-- > 0;) {
@@ -68,10 +82,10 @@ void differentiate(Graph& graph) {
     model::Backward backward(graph, node, gradients, needed);
     node.op->differentiate(backward);
   }
+  if (!allow_unused) require_gradients(graph, gradients);
   for (model::Parameter& parameter : graph.parameters()) {
     const ValueId gradient = gradients[static_cast<std::size_t>(parameter.value)];
-    require_gradient(graph, parameter, gradient);
-    set_gradient(graph, parameter, gradient);
+    set_gradient(graph, parameter, gradient == model::no_value ? add_zeros(graph, parameter) : gradient);
   }
 }
 

@@ -90,7 +90,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.request = request;
   plan.matmul_precision = decisions.matmul_precision;
   plan.graph = model::build_graph(model, input, request.key.batch, training);
-  if (training) differentiate(plan.graph);
+  if (training) differentiate(plan.graph, decisions.allow_unused);
   fuse(plan.graph);
   set_matmul_precision(plan.graph, decisions.matmul_precision);
   settle_layouts(plan.graph, device, decisions.parameter_layouts);

@@ -44,6 +44,7 @@ struct RunDecisions {
   ParameterLayouts parameter_layouts;
   AlgorithmChoices algorithms;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  bool allow_unused = false;       ///< parameters that do not reach the loss get gradients of zero
   std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
 };
 

@@ -63,6 +63,9 @@ std::string read(const fs::path& path) {
 std::optional<std::string> quoted_include_fault(const std::string& from, const std::string& included) {
   const Part* target = part_of(included);
   if (!target) return "\"" + included + "\" is not written from the repository root";
+  if (belongs_to_any(included, op_lists) && !belongs_to_any(from, op_list_readers)) {
+    return "\"" + included + "\" lists every op: it is only for " + std::string(op_list_readers);
+  }
   const Part* own = part_of(from);
   if (belongs_to(target->name, own->name) || belongs_to_any(target->name, own->may_include))
     return std::nullopt;

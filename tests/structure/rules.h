@@ -45,6 +45,14 @@ inline constexpr std::array vendors{
     Vendor{"mpi.h", "comm/mpi tests/bench"},
 };
 
+/// What lists every op, and the few files that may include it: they are compiled again for each new op.
+inline constexpr std::string_view op_lists =
+    "kernels/ops.def kernels/op_headers.h kernels/spec.h kernels/backend.h";
+inline constexpr std::string_view op_list_readers =
+    "kernels/spec.h kernels/backend.h kernels/abi.cpp kernels/dispatch.cpp kernels/cpu/device.cpp "
+    "kernels/cuda/device.cpp kernels/cpu/simd/select.cpp kernels/cpu/simd/table.cpp "
+    "kernels/cpu/simd/table.h tests/ops";
+
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.
 inline constexpr std::string_view conditional_folders =

@@ -52,6 +52,13 @@ TEST_CASE("vendors' headers stay in their folders") {
   CHECK(faults("runtime/executor.cpp", "#include <cuda_runtime.h>\n") == 1);
 }
 
+TEST_CASE("the list of ops is seen by few files") {
+  CHECK(faults("kernels/dispatch.cpp", "#include \"kernels/spec.h\"\n") == 0);
+  CHECK(faults("model/op.cpp", "#include \"kernels/spec.h\"\n") == 1);
+  CHECK(faults("kernels/cpu/pool2d.cpp", "#include \"kernels/backend.h\"\n") == 1);
+  CHECK(faults("model/graph.cpp", "#include \"kernels/ops.def\"\n") == 1);
+}
+
 TEST_CASE("conditional compilation stays in the folders that differ between machines") {
   CHECK(faults("comm/nccl/nccl.cpp", "#if NCCL_VERSION_CODE > 22700\n#endif\n") == 0);
   CHECK(faults("runtime/executor.cpp", "#ifdef LOCKSTEP_CUDA\n#endif\n") == 1);

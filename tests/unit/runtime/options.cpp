@@ -3,6 +3,7 @@
 #include "comm/bootstrap/bootstrap.h"
 #include "kernels/base/error.h"
 #include "runtime/options/table.h"
+#include "runtime/requests.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
@@ -113,6 +114,11 @@ TEST_CASE("numbers that 32 bits would cut are refused with the range") {
   CHECK(refusal({"--port-range", "1-65536"}) == "--port-range: 65536 is not in the range 1 to 65535");
   CHECK(refusal({"--betas", "0.9,1"}).starts_with("--betas: 1 is not in the range 0 to 0.99"));
   CHECK(parse_options({"--timeout", "1e10"}).timeout == 1e10);
+}
+
+TEST_CASE("every plan of a run is told what --allow-unused says") {
+  CHECK_FALSE(run_decisions(parse_options({})).allow_unused);
+  CHECK(run_decisions(parse_options({"--allow-unused"})).allow_unused);
 }
 
 TEST_CASE("what this version lacks is said; a value that asks for nothing passes") {

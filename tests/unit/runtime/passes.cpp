@@ -67,14 +67,28 @@ TEST_CASE("differentiate: a value used twice gets the sum of both gradients") {
   CHECK(std::ranges::count(ops_of(graph), "add") == 2);  // one forward, one of gradients
 }
 
-TEST_CASE("differentiate: a parameter without influence is named") {
-  Graph graph = build_graph(classifier([](Tensor x) {
-                              linear(x, "unused", 3);
-                              return linear(flatten(x), "head", 10);
-                            }),
-                            images, 4, true);
+Tensor net_with_unused(Tensor x) {
+  conv2d(x, "spare", {.out_channels = 16, .kernel = 3});
+  const Tensor y = linear(flatten(x), "head", 10);
+  x.graph().add_parameter("lost", {5}, {.bound = 1});
+  return y;
+}
+
+TEST_CASE("differentiate: parameters without influence are all named") {
+  Graph graph = build_graph(classifier(net_with_unused), images, 4, true);
   CHECK_THAT(tests::message_of<UsageError>([&] { differentiate(graph); }),
-             tests::contains("'unused.weight' does not reach the loss"));
+             tests::contains("no gradient from the loss reaches 'spare.weight', 'spare.bias', 'lost': ") &&
+                 tests::contains("--allow-unused"));
+}
+
+TEST_CASE("differentiate: where it is allowed, parameters without influence get zeros") {
+  Graph graph = build_graph(classifier(net_with_unused), images, 4, true);
+  differentiate(graph, true);
+  CHECK(std::ranges::count(ops_of(graph), "fill") == 3);
+  for (const model::Parameter& parameter : graph.parameters()) {
+    CHECK(graph.value(parameter.gradient).role == model::Role::gradient);
+    CHECK(graph.value(parameter.gradient).type == graph.value(parameter.value).type);
+  }
 }
 
 TEST_CASE("fuse: relu into its producer, its gradient into pooling, flatten into the linear layer") {

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep::kernels {
+
+/// What a backend's module takes and gives: every description of ops.def with its fields, the functions of
+/// pointwise.def, tensors, memory and streams. A part of the module's border (kernels/base/abi.h).
+std::string abi_border();
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// What a program and a module of it must have in common. Each makes its own, of the same source; a module's
+/// table begins with it. Text of a fixed size, so that it can be read from a table of any build.
+struct AbiIdentity {
+  std::array<char, 56> commit{};
+  std::uint64_t hash = 0;  ///< of everything that crosses the border
+
+  std::string_view commit_name() const;
+  bool operator==(const AbiIdentity&) const = default;
+};
+
+/// This build's, for a module whose border `border` describes.
+AbiIdentity abi_identity(std::string_view border);
+
+/// A part of a border: how large structs are.
+template <class... Structs>
+std::string sizes_of() {
+  return (... + (std::to_string(sizeof(Structs)) + "/" + std::to_string(alignof(Structs)) + " "));
+}
+
+}  // namespace lockstep
