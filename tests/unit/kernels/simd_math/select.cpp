@@ -1,25 +1,20 @@
 #include "tests/unit/kernels/simd_math/probe.h"
 
+// The instruction sets that the loops are compiled for: LOCKSTEP_ISA_LOOPS(avx2) and so on, from CMake.
 namespace lockstep::kernels::test {
 
-namespace baseline {
-extern const MathLoops loops;
-}
-#if LOCKSTEP_X86_LOOPS
-namespace avx2 {
-extern const MathLoops loops;
-}
-namespace avx512 {
-extern const MathLoops loops;
-}
-#endif
+#define LOCKSTEP_ISA_LOOPS(isa) \
+  namespace isa {               \
+  extern const MathLoops loops; \
+  }
+#include "tests/unit/kernels/simd_math/isas.def"
+#undef LOCKSTEP_ISA_LOOPS
 
 const MathLoops& math_loops(std::size_t index) {
-#if LOCKSTEP_X86_LOOPS
-  const MathLoops* const all[] = {&baseline::loops, &avx2::loops, &avx512::loops};
-#else
-  const MathLoops* const all[] = {&baseline::loops};
-#endif
+  const MathLoops* const all[] = {
+#define LOCKSTEP_ISA_LOOPS(isa) &isa::loops,
+#include "tests/unit/kernels/simd_math/isas.def"
+  };
   return *all[index];
 }
 
