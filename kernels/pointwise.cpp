@@ -79,23 +79,20 @@ Shape broadcast(const Shape& a, const Shape& b) {
   return shape;
 }
 
-bool join(const Pointwise& first, const Pointwise& second, std::span<const int> from,
-          std::span<const bool> kept, Pointwise& joined) {
-  joined = first;
-  joined.output_count = 0;
+std::optional<Pointwise> join(const Pointwise& first, const Pointwise& second,
+                              std::span<const Pointwise::Operand> read, std::span<const bool> kept) {
+  const auto inputs = first.inputs + std::ranges::count(read, new_input);
+  const auto outputs = std::ranges::count(kept.first(first.output_count), true) + second.output_count;
+  if (inputs > static_cast<int>(Pointwise::most_inputs) ||
+      first.step_count + second.step_count > static_cast<int>(Pointwise::most_steps) ||
+      outputs > static_cast<int>(Pointwise::most_outputs)) {
+    return std::nullopt;
+  }
+  Pointwise joined = first;
   std::array<Pointwise::Operand, Pointwise::most_inputs> input_of{};
-  std::size_t inputs = first.inputs;
   for (std::size_t i = 0; i < second.inputs; ++i) {
-    if (from[i] < 0 && inputs == Pointwise::most_inputs) return false;
-    input_of[i] = from[i] < 0 ? static_cast<Pointwise::Operand>(inputs++)
-                              : Pointwise::result_of(first.outputs[static_cast<std::size_t>(from[i])]);
+    input_of[i] = read[i] == new_input ? joined.inputs++ : read[i];
   }
-  const std::size_t outputs = static_cast<std::size_t>(std::ranges::count(kept, true)) + second.output_count;
-  if (first.step_count + second.step_count > static_cast<int>(Pointwise::most_steps) ||
-      outputs > Pointwise::most_outputs) {
-    return false;
-  }
-  joined.inputs = static_cast<std::uint8_t>(inputs);
   for (std::size_t i = 0; i < second.step_count; ++i) {
     Pointwise::Step step = second.steps[i];
     for (std::size_t operand = 0; operand < step.operand_count(); ++operand) {
@@ -105,13 +102,14 @@ bool join(const Pointwise& first, const Pointwise& second, std::span<const int> 
     }
     joined.steps[joined.step_count++] = step;
   }
+  joined.output_count = 0;
   for (std::size_t i = 0; i < first.output_count; ++i) {
     if (kept[i]) joined.outputs[joined.output_count++] = first.outputs[i];
   }
   for (std::size_t i = 0; i < second.output_count; ++i) {
     joined.outputs[joined.output_count++] = static_cast<std::uint8_t>(second.outputs[i] + first.step_count);
   }
-  return true;
+  return joined;
 }
 
 }  // namespace lockstep::kernels

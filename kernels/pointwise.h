@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "kernels/op.h"
 
@@ -68,10 +70,13 @@ struct Pointwise {
 /// The shape that both broadcast to. UsageError when they do not.
 Shape broadcast(const Shape& a, const Shape& b);
 
-/// `second` reads the outputs of `first` that `from` names, by their place, for each of its inputs; -1: an
-/// input of its own. The inputs of the result are first's, then second's own; its outputs are those of
-/// `first` that `kept` says, then second's. False when there are too many.
-bool join(const Pointwise& first, const Pointwise& second, std::span<const int> from,
-          std::span<const bool> kept, Pointwise& joined);
+/// For `join`: an input of the result that `first` does not have.
+inline constexpr Pointwise::Operand new_input = 0xFF;
+
+/// Both in one program. `read` says what each input of `second` is there: an operand of `first`, or
+/// `new_input`. The inputs of the result are those of `first`, then the new ones; its outputs are those of
+/// `first` that `kept` says, then those of `second`. Nothing when there are too many.
+std::optional<Pointwise> join(const Pointwise& first, const Pointwise& second,
+                              std::span<const Pointwise::Operand> read, std::span<const bool> kept);
 
 }  // namespace lockstep::kernels

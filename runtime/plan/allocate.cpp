@@ -57,7 +57,8 @@ class Storage {
   bool may_overwrite(ValueId input, ValueId output, std::size_t at) const {
     const ValueId root = root_[index(input)];
     return graph_.value(root).role == Role::activation && graph_.value(output).role == Role::activation &&
-           last_read_[index(root)] <= at && slice_bytes(graph_, root) == slice_bytes(graph_, output);
+           last_read_[index(root)] <= at &&
+           stored_bytes(graph_.value(root)) == stored_bytes(graph_.value(output));
   }
 
   void merge(ValueId output, ValueId input) {

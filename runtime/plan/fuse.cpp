@@ -7,6 +7,7 @@
 #include "kernels/pool2d.h"
 #include "kernels/view.h"
 #include "model/spec_op.h"
+#include "runtime/plan/fuse_pointwise.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -159,6 +160,7 @@ void fuse(Graph& graph) {
   fuse_flatten_into_linear(graph);
   fuse_relu_into_producer(graph);
   fuse_relu_backward_into_pool_backward(graph);
+  fuse_pointwise(graph);
 }
 
 }  // namespace lockstep::runtime

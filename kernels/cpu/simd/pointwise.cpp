@@ -88,7 +88,9 @@ class Block {
     }
     if constexpr (is_float) {
       for (std::size_t i = 0; i < op.output_count; ++i) {
-        operands_[Pointwise::most_inputs + op.outputs[i]] = static_cast<Element*>(run.out[i]) + at;
+        if (!is_read_later(op, run, i)) {
+          operands_[Pointwise::most_inputs + op.outputs[i]] = static_cast<Element*>(run.out[i]) + at;
+        }
       }
     }
   }
@@ -102,11 +104,12 @@ class Block {
     }
   }
 
+  /// Results that are not in their place yet.
   void write(const Pointwise& op, const PointwiseRun& run, std::int64_t at) const {
-    if constexpr (is_float) return;
     for (std::size_t i = 0; i < op.output_count; ++i) {
       const float* const from = operands_[Pointwise::most_inputs + op.outputs[i]];
       auto* const to = static_cast<Element*>(run.out[i]) + at;
+      if (static_cast<const void*>(from) == to) continue;
 #pragma omp simd
       for (std::int64_t k = 0; k < n_; ++k) store(to + k, from[k]);
     }
@@ -114,6 +117,14 @@ class Block {
 
  private:
   static constexpr bool is_float = sizeof(Element) == sizeof(float);
+
+  /// Whether output i takes the memory of an input that steps behind its own may read.
+  static bool is_read_later(const Pointwise& op, const PointwiseRun& run, std::size_t i) {
+    bool shares = false;
+    for (std::size_t in = 0; in < op.inputs; ++in) shares = shares || run.in[in] == run.out[i];
+    return shares && op.outputs[i] + 1 < op.step_count;
+  }
+
   static constexpr std::size_t most = Pointwise::most_inputs + Pointwise::most_steps;
 
   std::int64_t n_;

@@ -37,6 +37,18 @@ Json step_table(const Model& model, kernels::Device& device) {
   return {{"model", model.name}, {"batch", model.batch}, {"kernels", rows}};
 }
 
+/// Beside a copy that moves the same bytes.
+Json chain_table(kernels::Device& device, double memcpy_gb_per_s) {
+  const double copy = chain_gigabytes() / memcpy_gb_per_s * 1e3;
+  const double joined = chain_joined(device).measure().back().milliseconds;
+  const double apart = chain_apart(device).measure().back().milliseconds;
+  return {{"copy_ms", copy},
+          {"joined_ms", joined},
+          {"apart_ms", apart},
+          {"joined_to_copy", joined / copy},
+          {"apart_to_copy", apart / copy}};
+}
+
 Json measure(int threads) {
   const auto device = kernels::make_cpu_device(threads);
   Json result{{"threads", threads},
@@ -48,6 +60,7 @@ Json measure(int threads) {
                                 {"f32_gflops", matmul_gflops(m, k, n, false)},
                                 {"bf16_gflops", matmul_gflops(m, k, n, true)}});
   }
+  result["pointwise_chain"] = chain_table(*device, result["memcpy_gb_per_s"].get<double>());
   for (const Model& model : models) result["steps"].push_back(step_table(model, *device));
   return result;
 }
@@ -59,6 +72,12 @@ void print(const Json& result) {
   for (const Json& row : result["matmul"]) {
     fmt::print("  matmul {:<16} f32 {:7.0f}   bf16 {:7.0f} GFLOP/s\n", row["shape"].get<std::string>(),
                row["f32_gflops"].get<double>(), row["bf16_gflops"].get<double>());
+  }
+  const Json& chain = result["pointwise_chain"];
+  for (const char* kind : {"joined", "apart"}) {
+    fmt::print("  pointwise chain, {:<6} {:8.3f} ms, {:.2f} times a copy of what it must move\n", kind,
+               chain[fmt::format("{}_ms", kind)].get<double>(),
+               chain[fmt::format("{}_to_copy", kind)].get<double>());
   }
   for (const Json& step : result["steps"]) {
     fmt::print("  {}, batch {}\n", step["model"].get<std::string>(), step["batch"].get<int>());

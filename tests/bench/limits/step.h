@@ -82,4 +82,10 @@ Step mlp(kernels::Device& device, std::int64_t batch);
 Step simplecnn(kernels::Device& device, std::int64_t batch);
 Step linear(kernels::Device& device, std::int64_t batch);
 
+/// The same chain of pointwise ops, over tensors far larger than the caches.
+Step chain_apart(kernels::Device& device);
+Step chain_joined(kernels::Device& device);
+/// What it must read and write at least.
+double chain_gigabytes();
+
 }  // namespace lockstep::bench

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/base/half.h"
 #include "tests/support/device_under_test.h"
 
 namespace lockstep::kernels::test {
@@ -22,6 +23,20 @@ void for_each_index(const Shape& shape, const Visit& visit) {
     }
     visit(index, static_cast<std::size_t>(n));
   }
+}
+
+template <class Half>
+std::vector<Half> narrowed(const std::vector<float>& data) {
+  std::vector<Half> halves(data.size());
+  for (std::size_t i = 0; i < data.size(); ++i) narrow(data[i], halves[i]);
+  return halves;
+}
+
+template <class Half>
+std::vector<float> widened(const Memory& memory) {
+  std::vector<float> data;
+  for (const Half half : download<Half>(memory)) data.push_back(widen(half));
+  return data;
 }
 
 double inner_product(const Values& a, const Values& b) {
@@ -58,17 +73,20 @@ void download(const Memory& memory, std::span<std::byte> bytes) {
   stream->synchronize();
 }
 
-std::unique_ptr<Memory> pack(const Values& values, const Layout& layout) {
+std::unique_ptr<Memory> pack(const Values& values, const Layout& layout, DType dtype) {
   std::vector<float> data(static_cast<std::size_t>(layout.span()));
   for_each_index(values.shape, [&](const Shape& index, std::size_t n) {
     data[static_cast<std::size_t>(layout.offset(index))] = static_cast<float>(values.data[n]);
   });
-  return upload(std::as_bytes(std::span(data)));
+  if (dtype == DType::bf16) return upload(narrowed<BFloat16>(data));
+  if (dtype == DType::f16) return upload(narrowed<Float16>(data));
+  return upload(data);
 }
 
-Values unpack(const Memory& memory, const Shape& shape, const Layout& layout) {
-  std::vector<float> data(static_cast<std::size_t>(layout.span()));
-  download(memory, std::as_writable_bytes(std::span(data)));
+Values unpack(const Memory& memory, const Shape& shape, const Layout& layout, DType dtype) {
+  const std::vector<float> data = dtype == DType::bf16  ? widened<BFloat16>(memory)
+                                  : dtype == DType::f16 ? widened<Float16>(memory)
+                                                        : download<float>(memory);
   Values values{shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
   std::vector<bool> used(static_cast<std::size_t>(layout.span()), false);
   for_each_index(shape, [&](const Shape& index, std::size_t n) {
@@ -99,7 +117,7 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<void*> addresses;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    memories.push_back(pack(inputs[i], io.inputs[i].layout_or_plain()));
+    memories.push_back(pack(inputs[i], io.inputs[i].layout_or_plain(), io.inputs[i].dtype));
   }
   for (const TensorDesc& desc : io.outputs) memories.push_back(device().allocate(desc.bytes()));
   for (const auto& memory : memories) addresses.push_back(memory->data());
@@ -113,7 +131,7 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   std::vector<Values> outputs;
   for (std::size_t i = 0; i < io.outputs.size(); ++i) {
     const TensorDesc& desc = io.outputs[i];
-    outputs.push_back(unpack(*memories[inputs.size() + i], desc.shape, desc.layout_or_plain()));
+    outputs.push_back(unpack(*memories[inputs.size() + i], desc.shape, desc.layout_or_plain(), desc.dtype));
   }
   return outputs;
 }

@@ -37,10 +37,9 @@ std::vector<T> download(const Memory& memory) {
   return values;
 }
 
-/// Bytes of `values` in `layout` as f32, padding zero, and back. `unpack` also requires the padding to be
-/// zero.
-std::unique_ptr<Memory> pack(const Values& values, const Layout& layout);
-Values unpack(const Memory& memory, const Shape& shape, const Layout& layout);
+/// Elements of `values` in `layout`, padding zero, and back. `unpack` also requires the padding to be zero.
+std::unique_ptr<Memory> pack(const Values& values, const Layout& layout, DType dtype = DType::f32);
+Values unpack(const Memory& memory, const Shape& shape, const Layout& layout, DType dtype = DType::f32);
 
 /// Packs, prepares, binds, launches twice (the second must not depend on the first) and unpacks.
 std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,

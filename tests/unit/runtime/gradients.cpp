@@ -72,6 +72,13 @@ const Case cases[] = {
        const Tensor gain(x.graph(), x.graph().add_parameter("gain", {5, 1, 1}, {.bound = 1}));
        return head(mul(stem(x), gain));
      }},
+    {"a chain over channels, rows and a residual",
+     [](Tensor x) {
+       const Tensor gain(x.graph(), x.graph().add_parameter("gain", {5, 1, 1}, {.bound = 1}));
+       const Tensor row(x.graph(), x.graph().add_parameter("row", {6}, {.bound = 1}));
+       const Tensor h = relu(add(mul(stem(x), gain), row));
+       return head(add(avg_pool2d(mul(h, row), {.kernel = 1}), mul(h, gain)));
+     }},
     {"expand, of a row",
      [](Tensor x) {
        const Tensor row(x.graph(), x.graph().add_parameter("row", {6}, {.bound = 1}));

@@ -1,41 +1,12 @@
-#include "kernels/pointwise.h"
+#include "kernels/reorder.h"
 
 #include <array>
 
-#include "kernels/reorder.h"
-#include "tests/unit/kernels/reference.h"
+#include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
 using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
-
-namespace {
-
-const Pointwise relu_op = Pointwise::single(PointwiseFunction::relu);
-const Pointwise relu_gradient = Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient);
-const Pointwise add_op = Pointwise::single(PointwiseFunction::add);
-
-}  // namespace
-
-TEST_CASE("relu, its gradient, and add") {
-  for (const Shape& shape : {Shape{1}, Shape{7, 17}, Shape{2, 3, 5, 5}, Shape{70001}}) {
-    const Values a = random_values(shape, 1);
-    const Values b = random_values(shape, 2);
-    const Values y = relu(a);
-    require_close(run(relu_op, {a}, {shape}, Layouts::plain)[0], y, 0);
-    Values wanted = b;
-    for (std::size_t i = 0; i < b.data.size(); ++i) wanted.data[i] = y.data[i] > 0 ? b.data[i] : 0;
-    require_close(run(relu_gradient, {y, b}, {shape}, Layouts::plain)[0], wanted, 0);
-    for (std::size_t i = 0; i < b.data.size(); ++i) wanted.data[i] = a.data[i] + b.data[i];
-    require_close(run(add_op, {a, b}, {shape}, Layouts::plain)[0], wanted, 0);
-  }
-}
-
-TEST_CASE("relu keeps a NaN, as PyTorch's does") {
-  const auto y = run(relu_op, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::plain)[0];
-  CHECK(std::isnan(y.data[0]));
-  CHECK(y.data[1] == 0);
-}
 
 TEST_CASE("reorder between every two orders of the dimensions") {
   const Shape shape{2, 5, 3, 4};
