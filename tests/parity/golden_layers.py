@@ -15,6 +15,7 @@ def floats(*shape, scale=1.0):
 CASES = {
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
+    "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
 }
 
 
