@@ -23,6 +23,20 @@ struct Relu {
   }
 };
 
+struct Tanh {
+  static constexpr bool gradient_from_output = true;
+  static constexpr bool keeps_zero = true;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return M::tanh(x);
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T y, T dy) {
+    return dy * (1 - y * y);
+  }
+};
+
 /// A binary function has its value and the gradients da and db.
 struct Add {
   static constexpr bool keeps_zero = true;

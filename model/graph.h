@@ -37,9 +37,11 @@ struct Node {
   std::string key() const;
 };
 
-/// How a parameter starts: PyTorch's defaults for linear and convolution are uniform in +-bound.
+/// How a parameter starts: uniform in start +- bound. PyTorch's defaults for linear and convolution have a
+/// bound only, those for the weights of norms a start of 1 only.
 struct Initializer {
-  float bound = 0;  ///< 0: all zero
+  float bound = 0;
+  float start = 0;
 };
 
 struct Parameter {

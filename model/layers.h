@@ -53,6 +53,13 @@ struct PoolOptions {
 Tensor max_pool2d(Tensor x, PoolOptions options = {});
 Tensor avg_pool2d(Tensor x, PoolOptions options = {});
 
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool bias = true;
+};
+/// Over the last dimension of x. weight starts as ones, bias as zeros.
+Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options = {});
+
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.
 #define LOCKSTEP_UNARY(Function, name) Tensor name(Tensor x);

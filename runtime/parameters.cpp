@@ -88,8 +88,8 @@ std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
     for (std::size_t i = 0; i < states.size(); ++i) {
-      places.push_back({name + "." + states[i], parameter.value, parameter.file_shape,
-                        memory_.optimizer_state(i, name)});
+      places.push_back(
+          {name + "." + states[i], parameter.value, parameter.file_shape, memory_.optimizer_state(i, name)});
     }
   }
   return places;
@@ -101,8 +101,8 @@ void ParameterAccess::initialise(std::uint64_t seed) {
     const model::Parameter& parameter = plan_.graph.parameters()[index];
     std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
     Philox(seed, index).uniforms(0, values);
-    const float bound = parameter.initializer.bound;
-    for (float& value : values) value = (2 * value - 1) * bound;
+    const auto [bound, start] = parameter.initializer;
+    for (float& value : values) value = start + (2 * value - 1) * bound;
     write(places[index], values);
   }
   const std::vector<Place> buffers = buffer_places();

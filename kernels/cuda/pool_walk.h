@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/floats.h"
 #include "kernels/cuda/portability.h"
 #include "kernels/pool_planes.h"
 
@@ -68,27 +69,6 @@ __device__ Range<Index> windows_over(Index at, Index kernel, Index stride, Index
   const Index last = (at + padding) / stride;
   return {at + padding < kernel ? 0 : (at + padding - kernel) / stride + 1,
           last < windows ? last + 1 : windows};
-}
-
-/// Channels side by side, loaded at once.
-template <int lanes>
-struct alignas(lanes * sizeof(float)) Floats {
-  float at[lanes];
-
-  __device__ static Floats all(float value) {
-    Floats floats;
-    for (int lane = 0; lane < lanes; ++lane) floats.at[lane] = value;
-    return floats;
-  }
-};
-
-template <int lanes>
-__device__ Floats<lanes> load(const float* from) {
-  return *reinterpret_cast<const Floats<lanes>*>(from);
-}
-template <int lanes>
-__device__ void store(float* to, const Floats<lanes>& values) {
-  *reinterpret_cast<Floats<lanes>*>(to) = values;
 }
 
 /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.

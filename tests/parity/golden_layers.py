@@ -12,9 +12,24 @@ def floats(*shape, scale=1.0):
     return {"shape": list(shape), "scale": scale}
 
 
+def layer_norm(*shape, bias=True, eps=1e-5):
+    def function(x, weight, bias=None):
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+    row = floats(shape[-1])
+    return function, {"x": floats(*shape), "weight": row, **({"bias": row} if bias else {})}
+
+
 CASES = {
+    "layer_norm/one_column": layer_norm(5, 1),
+    "layer_norm/one_row": layer_norm(1, 1025),
+    "layer_norm/odd": layer_norm(3, 5, 17),
+    "layer_norm/transformer": layer_norm(130, 768),
+    "layer_norm_eps/odd": layer_norm(6, 9, eps=0.5),
+    "layer_norm_short/odd": layer_norm(7, 3),
+    "layer_norm_without_bias/odd": layer_norm(33, 100, bias=False),
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
+    "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
 }
 
 

@@ -5,6 +5,7 @@
 #include "kernels/cpu/pointwise_run.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/gradient_norm.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
@@ -122,7 +123,7 @@ std::vector<float> exact_results(const Loops& run) {
   return all;
 }
 
-/// Losses and small products: sums, whose order follows the vector's width.
+/// Losses, norms and small products: sums, whose order follows the vector's width.
 std::vector<float> summed_results(const Loops& run) {
   constexpr std::int64_t rows = 9;
   constexpr std::int64_t columns = 37;
@@ -140,6 +141,15 @@ std::vector<float> summed_results(const Loops& run) {
   run(MeanSquaredError{}, all_rows, x.data(), numbers(rows * columns, 10).data(), out.data(), losses.data());
   all.insert(all.end(), out.begin(), out.end());
   for (const RowLoss& loss : losses) all.push_back(loss.loss);
+  float mean[rows];
+  float rstd[rows];
+  run(LayerNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), dy.data(), out.data(), &mean[0], &rstd[0]);
+  all.insert(all.end(), out.begin(), out.end());
+  std::vector<float> sums(2 * columns);
+  run(LayerNormBackward{}, NormRows{0, rows, columns}, all.data(), x.data(), w.data(), &mean[0], &rstd[0],
+      out.data(), sums.data());
+  all.insert(all.end(), out.begin(), out.end());
+  all.insert(all.end(), sums.begin(), sums.end());
   const MatmulSize size{rows, columns, 5};
   run(Linear{Activation::relu}, size, x.data(), w.data(), w.data(), out.data());
   all.insert(all.end(), out.begin(), out.begin() + rows * 5);

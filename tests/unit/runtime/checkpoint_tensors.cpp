@@ -1,5 +1,6 @@
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
+#include "model/layers.h"
 #include "model/zoo/zoo.h"
 #include "runtime/executor.h"
 #include "runtime/parameters.h"
@@ -139,6 +140,31 @@ TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is r
   CHECK(names_in(folder / "sgd")[0] == "1.weight.momentum_buffer");
   CHECK_THAT(tests::message_of<DataError>([&] { other.access().load_optimizer_state(folder / "adam", sgd); }),
              contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));
+}
+
+TEST_CASE("a parameter starts where its initializer says") {
+  const model::Model net{.name = "scaled", .forward = [](model::Tensor x) {
+                           model::Graph& graph = x.graph();
+                           const model::Tensor gain(graph, graph.add_parameter("gain", {3}, {.start = 1}));
+                           const model::Tensor shift(
+                               graph, graph.add_parameter("shift", {3}, {.bound = 0.25F, .start = 4}));
+                           return add(mul(x, gain), shift);
+                         }};
+  const auto device = kernels::make_cpu_device(1);
+  const auto communicator = comm::make_communicator({}, {});
+  std::vector<Plan> plans;
+  plans.push_back(make_plan(net, {.shape = {3}, .num_classes = 3}, {.key = {.batch = 2}}, *device, {}));
+  ReplicaMemory memory(*device, *communicator, plans);
+  ParameterAccess access(*device, plans[0], memory);
+  access.initialise(7);
+  const std::vector<NamedTensor> parameters = access.parameters();
+  REQUIRE(parameters.size() == 2);
+  CHECK(parameters[0].values == std::vector<float>{1, 1, 1});
+  for (const float value : parameters[1].values) {
+    CHECK(value >= 3.75F);
+    CHECK(value <= 4.25F);
+    CHECK(value != 4);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <string>
+
+#include "kernels/op.h"
+
+namespace lockstep::kernels {
+
+/// The rows that one thread of the CPU's team takes.
+struct NormRows {
+  std::int64_t begin, end, columns;
+};
+
+/// y = (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, the variance that of the
+/// row itself (PyTorch's nn.LayerNorm). The bias may be left out. mean and 1 / sqrt(variance + eps), a number
+/// a row each, are kept for backward: cheaper than the two passes over x that give them.
+struct LayerNorm {
+  static constexpr std::string_view name = "layer_norm";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  enum In : std::size_t { x, weight, bias };
+  enum Out : std::size_t { y, mean, rstd };
+  /// `bias` may be null.
+  using Simd = void(const LayerNorm&, const NormRows&, const float* x, const float* weight, const float* bias,
+                    float* y, float* mean, float* rstd);
+
+  double eps = 1e-5;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("eps", eps);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 2, 3);
+    require_dtype("x", in[x], DType::f32);
+    const Shape& shape = in[x].shape;
+    if (shape.rank() == 0 || shape[shape.rank() - 1] < 1) {
+      throw_misfit("input " + shape.str() + " has no rows to normalise");
+    }
+    const TensorType of_row{DType::f32, Shape(std::vector(shape.begin(), shape.end() - 1))};
+    const TensorType of_column{DType::f32, {shape[shape.rank() - 1]}};
+    for (std::size_t i = weight; i < in.size(); ++i) {
+      require_type(i == weight ? "weight" : "bias", in[i], of_column);
+    }
+    return {in[x], of_row, of_row};
+  }
+
+  /// Two passes for the sums, and one of four operations.
+  double flops(TypeSpan in, TypeSpan) const { return 8 * static_cast<double>(in[x].shape.elements()); }
+};
+
+/// The gradients in one pass over dy and x; dbias may be left out. Sums over rows are taken in chunks of rows
+/// that the shape fixes, and then over the chunks in their order.
+struct LayerNormBackward {
+  static constexpr std::string_view name = "layer_norm_backward";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  enum In : std::size_t { dy, x, weight, mean, rstd };
+  enum Out : std::size_t { dx, dweight, dbias };
+  /// `sums`: what these rows give dweight, behind it dbias.
+  using Simd = void(const LayerNormBackward&, const NormRows&, const float* dy, const float* x,
+                    const float* weight, const float* mean, const float* rstd, float* dx, float* sums);
+
+  template <class Visit>
+  void fields(Visit&&) const {}
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 5, 5);
+    require_type("x", in[x], out[dx]);
+    require_type("weight", in[weight], out[dweight]);
+    Types forward{out[dx], out[dweight]};
+    if (out.size() > dbias) forward.push_back(out[dbias]);
+    require_forward(LayerNorm{}, forward, Types{in[dy], in[mean], in[rstd]});
+  }
+
+  double flops(TypeSpan in, TypeSpan) const { return 18 * static_cast<double>(in[x].shape.elements()); }
+};
+
+}  // namespace lockstep::kernels

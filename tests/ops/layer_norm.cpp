@@ -1,0 +1,110 @@
+#include <omp.h>
+
+#include <cmath>
+
+#include "model/backward.h"
+#include "tests/ops/conformance.h"
+#include "tests/ops/layer_run.h"
+
+namespace lockstep::ops {
+namespace {
+
+/// Of x, weight and perhaps bias.
+Values normalised(const std::vector<Values>& in, double eps) {
+  Values y = in[0];
+  const std::size_t columns = in[1].data.size();
+  const auto count = static_cast<double>(columns);
+  for (std::size_t row = 0; row < y.data.size(); row += columns) {
+    double mean = 0;
+    for (std::size_t k = 0; k < columns; ++k) mean += y.data[row + k] / count;
+    double variance = 0;
+    for (std::size_t k = 0; k < columns; ++k) variance += std::pow(y.data[row + k] - mean, 2) / count;
+    for (std::size_t k = 0; k < columns; ++k) {
+      double& value = y.data[row + k];
+      value = (value - mean) / std::sqrt(variance + eps) * in[1].data[k];
+      if (in.size() > 2) value += in[2].data[k];
+    }
+  }
+  return y;
+}
+
+Values reference(const std::vector<Values>& in) {
+  return normalised(in, 1e-5);
+}
+
+Tensor norm(const std::vector<Tensor>& in) {
+  return layer_norm(in[0], "norm");
+}
+
+}  // namespace
+
+TEST_CASE("layer_norm") {
+  conform({.name = "layer_norm",
+           .layer = norm,
+           .reference = reference,
+           .operands = {"x", "weight", "bias"},
+           .shapes = {{{1, 17}}, {{5, 1}}, {{17}}, {{2, 3, 17}}, {{67, 768}}, {{3, 1025}}, {{2, 2048}}},
+           .tolerance = 2e-5});
+}
+
+TEST_CASE("layer_norm of three columns") {
+  conform({.name = "layer_norm_short",
+           .layer = norm,
+           .reference = reference,
+           .operands = {"x", "weight", "bias"},
+           .shapes = {{{1, 3}}, {{7, 3}}},
+           .tolerance = 1e-4});  // of the differences: three numbers may lie close, the slope is steep
+}
+
+TEST_CASE("layer_norm without bias") {
+  conform({.name = "layer_norm_without_bias",
+           .layer = [](const std::vector<Tensor>& in) { return layer_norm(in[0], "norm", {.bias = false}); },
+           .reference = reference,
+           .operands = {"x", "weight"},
+           .shapes = {{{1, 17}}, {{3, 1028}}},
+           .tolerance = 2e-5});
+}
+
+TEST_CASE("layer_norm with an epsilon of its own") {
+  conform({.name = "layer_norm_eps",
+           .layer = [](const std::vector<Tensor>& in) { return layer_norm(in[0], "norm", {.eps = 0.5}); },
+           .reference = [](const std::vector<Values>& in) { return normalised(in, 0.5); },
+           .operands = {"x", "weight", "bias"},
+           .shapes = {{{1, 1}}, {{6, 9}}},
+           .tolerance = 2e-5});
+}
+
+TEST_CASE("layer_norm: its statistics, which nobody uses, get no gradient") {
+  model::Graph graph;
+  const Tensor x(graph, graph.add_value("x", {DType::f32, {4, 6}}, model::Role::input));
+  const Tensor y = layer_norm(x, "norm");
+  const model::ValueId dy = graph.add_value("dy", {DType::f32, {4, 6}}, model::Role::input);
+  std::vector<model::ValueId> gradients(graph.value_count(), model::no_value);
+  gradients[static_cast<std::size_t>(y.id())] = dy;
+  const model::Node node = graph.nodes().back();  // a copy: the graph grows meanwhile
+  model::Backward backward(graph, node, gradients, std::vector<bool>(graph.value_count(), true));
+  node.op->differentiate(backward);
+  REQUIRE(graph.nodes().size() == 2);
+  CHECK(graph.nodes().back().op->name() == "layer_norm_backward");
+}
+
+TEST_CASE("layer_norm: the same bits from any team") {
+  LayerRun layer(norm, {{131, 768}}, DType::f32);
+  std::vector<Values> operands;
+  for (const Shape& shape : layer.operand_shapes()) {
+    operands.push_back(kernels::test::random_values(shape, static_cast<unsigned>(operands.size()) + 1));
+  }
+  const Values dy = kernels::test::random_values(layer.output_shape(), 77);
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const LayerResult alone = layer.run(operands, dy);
+  omp_set_num_threads(3);
+  const LayerResult by_three = layer.run(operands, dy);
+  omp_set_num_threads(before);
+  CHECK(alone.y.data == by_three.y.data);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    CHECK(alone.gradients[i].data == by_three.gradients[i].data);
+  }
+}
+
+}  // namespace lockstep::ops
