@@ -129,8 +129,10 @@ void choose_pointwise_layouts(const Pointwise& op, KernelIo& io) {
     layout = in.layout_or_plain();
     break;
   }
-  const bool dense = layout.blocks.empty() && !is_padded(layout, full) && layout.span() == full.elements();
-  const bool usable = broadcasts(io) ? dense : op.keeps_zero() || dense;
+  const std::int64_t span = layout.span();
+  const bool dense = layout.blocks.empty() && !is_padded(layout, full) && span == full.elements();
+  const bool repeats = span < full.elements();  // as an expanded view does
+  const bool usable = dense || (!broadcasts(io) && op.keeps_zero() && !repeats);
   if (!usable) layout = Layout::plain(full);
   for (auto* side : {&io.inputs, &io.outputs}) {
     for (TensorDesc& desc : *side) desc.layout = desc.shape == full ? layout : Layout::plain(desc.shape);

@@ -20,7 +20,7 @@ ValueId Backward::output_gradient(std::size_t index) {
 }
 
 void Backward::add_gradient_node(OpPtr op, std::vector<ValueId> operands,
-                                 std::span<const std::size_t> of_inputs) {
+                                 const std::vector<std::size_t>& of_inputs) {
   if (std::ranges::none_of(of_inputs, [this](std::size_t input) { return needs(input); })) return;
   Types types;
   for (const std::size_t input : of_inputs) types.push_back(type(node_.inputs[input]));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <initializer_list>
 #include <vector>
 
 #include "model/graph.h"
@@ -30,11 +29,9 @@ class Backward {
   /// Adds the node of `spec`, whose outputs are the gradients of these inputs: each has the type of its value
   /// and is added to what is known of d loss / d input. Nothing if none is needed.
   template <class Spec>
-  void add_gradients(Spec spec, std::vector<ValueId> operands, std::initializer_list<std::size_t> of_inputs) {
+  void add_gradients(Spec spec, std::vector<ValueId> operands, const std::vector<std::size_t>& of_inputs) {
     add_gradient_node(make_op(std::move(spec)), std::move(operands), of_inputs);
   }
-  /// The same for an op that has a gradient in forward, such as a view.
-  void add_gradient_node(OpPtr op, std::vector<ValueId> operands, std::span<const std::size_t> of_inputs);
 
   /// Adds `gradient`, which has the type of the input, to what is known of d loss / d input.
   void contribute(std::size_t input_index, ValueId gradient);
@@ -43,6 +40,8 @@ class Backward {
   ValueId add_node(OpPtr op, std::vector<ValueId> operands, const ValueType& type);
 
  private:
+  void add_gradient_node(OpPtr op, std::vector<ValueId> operands, const std::vector<std::size_t>& of_inputs);
+
   Graph& graph_;
   const Node& node_;
   std::vector<ValueId>& gradients_;

@@ -24,8 +24,8 @@ class Tensor {
 
 /// Layers. `name` is the layer's place in the model and the prefix of its parameters in files, as in PyTorch:
 /// linear(x, "fc1", 128) has fc1.weight (128, I) and fc1.bias (128). Parameters start as PyTorch's do.
-/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: but for flatten,
-/// inputs of another dtype are refused in the same way.
+/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: inputs of another
+/// dtype are refused in the same way, but not by those that only move numbers (flatten, split and the like).
 
 struct LinearOptions {
   bool bias = true;
@@ -74,5 +74,11 @@ Tensor flatten(Tensor x);
 Tensor permute(Tensor x, std::vector<std::int64_t> axes);
 /// Extents of 1 and missing leading dimensions are repeated.
 Tensor expand(Tensor x, Shape shape);
+
+/// torch.split: x cut along `dim` into parts of these sizes, each in memory of its own. A negative `dim`
+/// counts from the last.
+std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim);
+/// torch.cat: the parts one behind another along `dim`.
+Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 
 }  // namespace lockstep::model

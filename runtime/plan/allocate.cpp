@@ -11,6 +11,7 @@ namespace {
 using model::Graph;
 using model::Node;
 using model::Role;
+using model::Value;
 using model::ValueId;
 
 struct Lifetime {
@@ -54,11 +55,14 @@ class Storage {
     }
   }
 
+  /// Element by element: what the op repeats along a dimension is read again after it is first written over.
   bool may_overwrite(ValueId input, ValueId output, std::size_t at) const {
     const ValueId root = root_[index(input)];
-    return graph_.value(root).role == Role::activation && graph_.value(output).role == Role::activation &&
-           last_read_[index(root)] <= at &&
-           stored_bytes(graph_.value(root)) == stored_bytes(graph_.value(output));
+    const Value& from = graph_.value(input);
+    const Value& to = graph_.value(output);
+    return graph_.value(root).role == Role::activation && to.role == Role::activation &&
+           last_read_[index(root)] <= at && from.type == to.type && from.layout == to.layout &&
+           stored_bytes(graph_.value(root)) == stored_bytes(to);
   }
 
   void merge(ValueId output, ValueId input) {

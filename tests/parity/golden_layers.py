@@ -30,6 +30,14 @@ CASES = {
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
     "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
+    "split_first/odd": (lambda x: x.split([2, 4, 1], 1)[0], {"x": floats(3, 7, 5)}),
+    "split_middle/odd": (lambda x: x.split([2, 4, 1], -2)[1], {"x": floats(3, 7, 5)}),
+    "split_last/odd": (lambda x: x.split([2, 4, 1], 0)[2], {"x": floats(7, 5, 3)}),
+    "split_all/odd": (lambda x: torch.mul(*x.split([3, 3], -1)), {"x": floats(3, 7, 6)}),
+    "concat/odd": (lambda *parts: torch.cat(parts, 1),
+                   {"a": floats(3, 2, 5), "b": floats(3, 4, 5), "c": floats(3, 1, 5)}),
+    "concat_rows/odd": (lambda a, b: torch.cat((a, b), -3), {"a": floats(2, 3, 5), "b": floats(4, 3, 5)}),
+    "concat_twice/odd": (lambda x: torch.cat((x, x), -1), {"x": floats(3, 7, 5)}),
 }
 
 

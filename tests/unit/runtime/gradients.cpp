@@ -84,10 +84,46 @@ const Case cases[] = {
        const Tensor row(x.graph(), x.graph().add_parameter("row", {6}, {.bound = 1}));
        return head(add(stem(x), expand(row, {3, 5, 7, 6})));
      }},
+    {"expand, as the first operand",
+     [](Tensor x) {
+       const Tensor row = linear(reshape(x, {1, 378}), "row", 6);
+       return head(add(expand(row, {3, 5, 7, 6}), stem(x)));
+     }},
     {"reshape and permute of activations",
      [](Tensor x) {
        const Tensor h = permute(stem(x), {0, 2, 3, 1});
        return head(reshape(linear(h, "fc", 2), {3, 84}));
+     }},
+    {"split and concat, every output used",
+     [](Tensor x) {
+       const std::vector<Tensor> parts = split(stem(x), {2, 1, 2}, 1);
+       return head(concat({mul(parts[2], parts[0]), parts[1], relu(parts[0])}, 1));
+     }},
+    {"split, an output that nobody used",
+     [](Tensor x) {
+       return head(split(stem(x), {2, 3}, 1)[1]);
+     }},
+    {"split between convolutions, its first and last output unused",
+     [](Tensor x) {
+       const Tensor h = split(relu(stem(x)), {1, 3, 1}, 1)[1];
+       return head(max_pool2d(relu(conv2d(h, "c", {.out_channels = 6, .kernel = 3}))));
+     }},
+    {"concat with what needs no gradient",
+     [](Tensor x) {
+       return head(concat({x, stem(x), x}, -3));
+     }},
+    {"concat and split of parameters",
+     [](Tensor x) {
+       const Tensor a(x.graph(), x.graph().add_parameter("a", {2, 1, 1}, {.bound = 1}));
+       const Tensor b(x.graph(), x.graph().add_parameter("b", {7, 1, 1}, {.bound = 1}));
+       return head(mul(stem(x), concat({a, split(b, {3, 4}, 0)[0]}, 0)));
+     }},
+    {"pass-through: one gradient, two consumers",
+     [](Tensor x) {
+       const Tensor h = stem(x);
+       const Tensor g = conv2d(x, "g", {.out_channels = 5, .kernel = 3, .padding = 1});
+       const Tensor r = relu(h);
+       return head(add(add(h, g), r));
      }},
     {"flatten", [](Tensor x) { return head(linear(flatten(stem(x)), "fc", 5)); }},
 };
