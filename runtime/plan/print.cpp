@@ -41,7 +41,7 @@ std::string_view stream_label(const Step& step) {
 
 std::string node_line(const model::Graph& graph, const model::Node& node) {
   const std::string op = node.op->name() + (node.op->attributes().empty() ? "" : " " + node.op->attributes());
-  return fmt::format("{:<12} {:<34} {:8.2f}  {} -> {}\n", node.layer, op, flops_of(graph, node) / 1e6,
+  return fmt::format("{:<12} {:<52} {:8.2f}  {} -> {}\n", node.layer, op, flops_of(graph, node) / 1e6,
                      list(graph, node.inputs), list(graph, node.outputs));
 }
 
@@ -107,7 +107,7 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   std::string text = fmt::format(
       "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n\n", plan.key().batch,
       plan.graph.parameter_elements(), flops / 1e6, name_of(plan.matmul_precision));
-  text += fmt::format("{:>4}  {:<10} {:<12} {:<34} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
+  text += fmt::format("{:>4}  {:<10} {:<12} {:<52} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
                       "inputs -> outputs");
   for (std::size_t at = 0; at < plan.steps.size(); ++at) text += step_line(plan, at);
   if (std::ranges::any_of(plan.steps, &Step::queued)) text += "q: on the exchange queue's thread\n";
