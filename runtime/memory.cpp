@@ -19,7 +19,8 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
       gradients_(communicator.allocate_arena(plans.front().arena.dtype, plans.front().arena.elements)),
       control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
-      buffers_(device.allocate(at_least_a_line(plans.front().arena.buffer_bytes()))),
+      buffers_(plans.front().arena.buffers.empty() ? nullptr
+                                                   : device.allocate(plans.front().arena.buffer_bytes())),
       step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
@@ -49,9 +50,10 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 std::size_t ReplicaMemory::bytes() const {
   std::size_t bytes = gradients_->bytes() + control_->bytes();
   for (const auto* memory :
-       {&parameters_, &buffers_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
+       {&parameters_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
     bytes += (*memory)->bytes();
   }
+  if (buffers_ != nullptr) bytes += buffers_->bytes();
   for (const auto& state : optimizer_states_) bytes += state->bytes();
   for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
   return bytes;

@@ -75,7 +75,7 @@ class ReplicaMemory {
   std::unique_ptr<comm::Arena> gradients_;
   std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<kernels::Memory> parameters_;
-  std::unique_ptr<kernels::Memory> buffers_;
+  std::unique_ptr<kernels::Memory> buffers_;  ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> workspace_;
