@@ -24,8 +24,8 @@ void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::st
                         range.count <= range.arena->elements() - range.first;
     if (inside && range.begin_bytes() % cache_line == 0) continue;
     throw std::invalid_argument(
-        fmt::format("{}: elements {} to {} are not aligned to 64 bytes or not in the arena of {}", collective,
-                    range.first, range.first + range.count, range.arena->elements()));
+        fmt::format("{}: {} elements from {} on are not aligned to 64 bytes or not in the arena of {}",
+                    collective, range.count, range.first, range.arena->elements()));
   }
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("sizes whose product no memory holds: 2 before there is any") {
                Words{"--model=mlp", "--image-shape=65536x65536x65536"},
                Words{"--model=mlp", "--image-shape=1048576x1024", "--batch-size=65536"},
                Words{"--model=mlp", "--model-args=hidden=9223372036854775807"},
-               Words{"--model=linear", "--model-args=in=16777216,out=16777216"},
+               Words{"--model=linear", "--model-args=in=2097152,out=1048576"},
                Words{"--model=mlp", "--num-classes=16777216", "--batch-size=16777216", "--samples=16777216"});
   for (const Words& command : {Words{}, Words{"plan"}}) {
     refusal(Words{TRAINER_PROGRAM} + command + tiny + more + Words{"--run-dir", (folder / "run").string()});

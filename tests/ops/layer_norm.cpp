@@ -82,7 +82,8 @@ TEST_CASE("layer_norm: its statistics, which nobody uses, get no gradient") {
   std::vector<model::ValueId> gradients(graph.value_count(), model::no_value);
   gradients[static_cast<std::size_t>(y.id())] = dy;
   const model::Node node = graph.nodes().back();  // a copy: the graph grows meanwhile
-  model::Backward backward(graph, node, gradients, std::vector<bool>(graph.value_count(), true));
+  const std::vector<bool> needed(graph.value_count(), true);
+  model::Backward backward(graph, node, gradients, needed);
   node.op->differentiate(backward);
   REQUIRE(graph.nodes().size() == 2);
   CHECK(graph.nodes().back().op->name() == "layer_norm_backward");

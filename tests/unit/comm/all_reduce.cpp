@@ -202,7 +202,7 @@ TEST_CASE("ranges that no sum can be taken of are refused", "[comm]") {
   };
   CHECK(range_of_100(16, 84).empty());
   CHECK(range_of_100(16, 85) ==
-        "all_reduce: elements 16 to 101 are not aligned to 64 bytes or not in the arena of 100");
+        "all_reduce: 85 elements from 16 on are not aligned to 64 bytes or not in the arena of 100");
   CHECK_FALSE(range_of_100(15, 1).empty());
   CHECK_FALSE(range_of_100(-16, 1).empty());
   CHECK_FALSE(range_of_100(16, -1).empty());
