@@ -109,10 +109,10 @@ class CpuDevice : public Backend<Cpu> {
   }
 
   void copy_to_device(void* device, const void* host, std::size_t bytes, Stream&) override {
-    std::memcpy(device, host, bytes);
+    if (bytes > 0) std::memcpy(device, host, bytes);
   }
   void copy_to_host(void* host, const void* device, std::size_t bytes, Stream&) override {
-    std::memcpy(host, device, bytes);
+    if (bytes > 0) std::memcpy(host, device, bytes);
   }
 
  private:
