@@ -33,9 +33,9 @@ void check_numbers(const Conformance& op, const std::vector<Shape>& inputs, DTyp
   }
 }
 
-/// The numbers of a golden's input or gradient, as its formula gives them.
-Values formula_values(const std::string& golden, const std::string& name, const Shape& shape) {
-  const std::vector<float> floats = parity::InputSpec{.shape = shape}.floats(golden + "/" + name);
+/// dy of a golden, as its formula gives it.
+Values formula_gradient(const std::string& golden, const Shape& shape) {
+  const std::vector<float> floats = parity::InputSpec{.shape = shape}.floats(golden + "/dy");
   return {shape, {floats.begin(), floats.end()}};
 }
 
@@ -53,11 +53,12 @@ void check_golden(const Conformance& op, const json& golden) {
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const auto spec = golden.at("inputs").at(op.operands[i]).get<parity::InputSpec>();
-    operands.push_back(formula_values(name, op.operands[i], spec.shape));
+    const std::vector<float> floats = spec.floats(name + "/" + op.operands[i]);
+    operands.push_back({spec.shape, {floats.begin(), floats.end()}});
     if (i < inputs) shapes.push_back(spec.shape);
   }
   LayerRun layer(op.layer, shapes, DType::f32);
-  const LayerResult got = layer.run(operands, formula_values(name, "dy", layer.output_shape()));
+  const LayerResult got = layer.run(operands, formula_gradient(name, layer.output_shape()));
   check_golden(golden, "y", got.y);
   for (std::size_t i = 0; i < operands.size(); ++i)
     check_golden(golden, "d" + op.operands[i], got.gradients[i]);
