@@ -15,7 +15,7 @@ void choose_layouts(const Device& device, const Op& op, KernelIo& io) {
   if constexpr (Op::layouts == LayoutRule::by_kernel) {
     device.assign_layouts(op, io);
   } else {
-    apply_layout_rule(Op::layouts, io);
+    all_plain(io);
   }
 }
 

@@ -84,10 +84,4 @@ void keep_layouts(KernelIo& io) {
   for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_plain();
 }
 
-void follow_first(KernelIo& io) {
-  const Layout layout = io.inputs.front().layout_or_plain();
-  for (TensorDesc& desc : io.inputs) desc.layout = layout;
-  for (TensorDesc& desc : io.outputs) desc.layout = layout;
-}
-
 }  // namespace lockstep::kernels

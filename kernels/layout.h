@@ -74,7 +74,5 @@ Types types_of(std::span<const TensorDesc> tensors);
 void all_plain(KernelIo& io);
 /// A tensor without a layout is row-major, the others stay.
 void keep_layouts(KernelIo& io);
-/// Every tensor takes the layout of the first input (same shape required); for element-wise kernels.
-void follow_first(KernelIo& io);
 
 }  // namespace lockstep::kernels

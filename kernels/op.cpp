@@ -38,7 +38,8 @@ void require_dtype(std::string_view operand, const TensorType& type, DType wante
 void require_same_dtype(std::string_view a, const TensorType& type_a, std::string_view b,
                         const TensorType& type_b) {
   if (type_a.dtype == type_b.dtype) return;
-  throw UsageError(fmt::format("{} is {}, {} {}: both must have one dtype", a, type_a.str(), b, type_b.str()));
+  throw UsageError(
+      fmt::format("{} is {}, {} {}: both must have one dtype", a, type_a.str(), b, type_b.str()));
 }
 
 void require_floats(std::string_view operand, const TensorType& type) {
@@ -60,13 +61,7 @@ void require_same_layout(const TensorDesc& a, const TensorDesc& b) {
 void require_layouts(LayoutRule rule, const KernelIo& io) {
   if (rule == LayoutRule::by_kernel) return;
   for (const auto* side : {&io.inputs, &io.outputs}) {
-    for (const TensorDesc& desc : *side) {
-      if (rule == LayoutRule::row_major) {
-        require_row_major(desc);
-      } else {
-        require_same_layout(io.inputs.front(), desc);
-      }
-    }
+    for (const TensorDesc& desc : *side) require_row_major(desc);
   }
 }
 
@@ -76,10 +71,6 @@ void rethrow_for(std::string_view op) {
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", op, error.what()));
   }
-}
-
-void apply_layout_rule(LayoutRule rule, KernelIo& io) {
-  rule == LayoutRule::as_first ? follow_first(io) : all_plain(io);
 }
 
 }  // namespace lockstep::kernels

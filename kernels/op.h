@@ -22,7 +22,6 @@ namespace lockstep::kernels {
 
 enum class LayoutRule {
   row_major,  ///< every tensor
-  as_first,   ///< every tensor lies as input 0 does
   by_kernel,  ///< `choose_layouts` of the backend
 };
 
@@ -82,8 +81,5 @@ void require_operands(const Op& op, const KernelIo& io) {
     rethrow_for(op_name(op));
   }
 }
-
-/// Settles the layouts of an op without a preference of its own.
-void apply_layout_rule(LayoutRule rule, KernelIo& io);
 
 }  // namespace lockstep::kernels
