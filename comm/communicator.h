@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "comm/arena.h"
-#include "comm/watch/status.h"
-#include "comm/world.h"
+#include "comm/watchdog/status.h"
+#include "comm/world/world.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/dtype.h"
 #include "kernels/device.h"

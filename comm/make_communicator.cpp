@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/device_cards.h"
-#include "comm/direct/direct_communicator.h"
-#include "comm/host/host_communicator.h"
+#include "comm/device_info.h"
+#include "comm/tcp/tcp_communicator.h"
+#include "comm/shm/shm_communicator.h"
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
 #include "comm/rendezvous/rendezvous.h"

@@ -16,7 +16,7 @@
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
 #include "launcher/environment.h"
-#include "launcher/guard.h"
+#include "launcher/reaper.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
 #include "launcher/output.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launcher/cores.h"
-#include "launcher/outcome.h"
+#include "launcher/exit_status.h"
 
 namespace lockstep::launcher {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "kernels/base/deadline.h"
-#include "launcher/guard.h"
-#include "launcher/outcome.h"
+#include "launcher/reaper.h"
+#include "launcher/exit_status.h"
 #include "launcher/output.h"
 #include "launcher/signals.h"
 #include "launcher/worker.h"

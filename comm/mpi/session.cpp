@@ -5,9 +5,9 @@
 #include <array>
 #include <exception>
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "comm/mpi/module.h"
-#include "comm/pause.h"
+#include "comm/backoff.h"
 #include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "comm/nccl/functions.h"
-#include "comm/pause.h"
+#include "comm/backoff.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {

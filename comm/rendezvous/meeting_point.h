@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/store/credentials.h"
+#include "comm/net/credentials.h"
 
 namespace lockstep::comm {
 

@@ -8,9 +8,9 @@
 #include "comm/communicator.h"
 #include "comm/rendezvous/meeting_file.h"
 #include "comm/store/client.h"
-#include "comm/store/credentials.h"
+#include "comm/net/credentials.h"
 #include "comm/store/server.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {

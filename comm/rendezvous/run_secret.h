@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "comm/communicator.h"
 
 namespace lockstep::comm {

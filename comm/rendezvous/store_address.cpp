@@ -1,6 +1,6 @@
 #include "comm/rendezvous/store_address.h"
 
-#include "comm/store/interfaces.h"
+#include "comm/net/interfaces.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 namespace lockstep::comm {
 

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <thread>
 
-#include "comm/store/doorman.h"
-#include "comm/store/outbox.h"
-#include "comm/store/tcp.h"
+#include "comm/net/authenticated_listener.h"
+#include "comm/net/send_buffer.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/store/credentials.h"
-#include "comm/store/frame.h"
+#include "comm/net/credentials.h"
+#include "comm/net/frame.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 

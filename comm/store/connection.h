@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/store/frame.h"
-#include "comm/store/outbox.h"
+#include "comm/net/frame.h"
+#include "comm/net/send_buffer.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"

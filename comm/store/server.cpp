@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "comm/store/tcp.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals_blocked.h"

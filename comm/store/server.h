@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/store/connection.h"
-#include "comm/store/credentials.h"
-#include "comm/store/lobby.h"
-#include "comm/store/losses.h"
+#include "comm/net/credentials.h"
+#include "comm/net/pending_connections.h"
+#include "comm/store/disconnect_log.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/store/frame.h"
+#include "comm/net/frame.h"
 
 namespace lockstep::comm {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/half.h"
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 

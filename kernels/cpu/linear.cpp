@@ -1,6 +1,6 @@
 #include "kernels/linear.h"
 
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/matmul_operands.h"

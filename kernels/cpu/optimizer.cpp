@@ -1,6 +1,6 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise_run.h"
 #include "kernels/cpu/simd/simd.h"

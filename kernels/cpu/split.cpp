@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/loop_kernel.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 
 namespace lockstep::kernels {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/drift.h"
+#include "runtime/checkpoint/replica_divergence.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "comm/communicator.h"
-#include "runtime/checkpoint/run_place.h"
+#include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
 #include "runtime/checkpoint/writer.h"
-#include "runtime/parameters.h"
+#include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 

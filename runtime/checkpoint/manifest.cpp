@@ -5,7 +5,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/mapped_file.h"
 #include "kernels/base/sha256.h"
-#include "runtime/checkpoint/shelf.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {
 namespace {

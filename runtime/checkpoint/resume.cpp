@@ -10,7 +10,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/mapped_file.h"
 #include "kernels/base/sha256.h"
-#include "runtime/checkpoint/shelf.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/transfer.h"
 
 namespace lockstep::runtime {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "comm/communicator.h"
-#include "runtime/checkpoint/run_place.h"
+#include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
 
 namespace lockstep::runtime {

@@ -10,7 +10,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
 #include "runtime/options/table.h"
-#include "runtime/requests.h"
+#include "runtime/options/plan_options.h"
 
 namespace lockstep::runtime {
 namespace {

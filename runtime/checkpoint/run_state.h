@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"

@@ -8,7 +8,7 @@
 #include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
 #include "kernels/base/mapped_file.h"
-#include "runtime/checkpoint/shelf.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {
 namespace {

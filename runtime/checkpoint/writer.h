@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint/shelf.h"
-#include "runtime/parameters.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/task.h"
+#include "runtime/run/task.h"
 
 namespace lockstep::runtime {
 

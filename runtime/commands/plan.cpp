@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "runtime/commands/commands.h"
-#include "runtime/memory_check.h"
-#include "runtime/open_device.h"
+#include "runtime/run/memory_check.h"
+#include "runtime/machine/open_device.h"
 #include "runtime/plan/print.h"
-#include "runtime/requests.h"
-#include "runtime/run_plans.h"
+#include "runtime/options/plan_options.h"
+#include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {
 

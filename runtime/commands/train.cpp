@@ -2,9 +2,9 @@
 
 #include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
-#include "runtime/failure.h"
-#include "runtime/stop_request.h"
-#include "runtime/trainer.h"
+#include "runtime/output/failure.h"
+#include "runtime/run/stop_request.h"
+#include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
 namespace {

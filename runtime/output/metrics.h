@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/base/deadline.h"
-#include "runtime/executor.h"
+#include "runtime/step/executor.h"
 #include "runtime/output/report.h"
 #include "runtime/output/statistics.h"
 

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "comm/mpi/library.h"
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "runtime/checkpoint/shelf.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "tests/support/training.h"
 
 namespace lockstep::tests {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "comm/store/handshake.h"
+#include "comm/net/handshake_protocol.h"
 
 using lockstep::comm::Handshake;
 

@@ -9,7 +9,7 @@
 
 #include "comm/store/connection.h"
 #include "comm/store/table.h"
-#include "comm/store/tcp.h"
+#include "comm/net/tcp.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;

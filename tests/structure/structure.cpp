@@ -28,8 +28,8 @@ TEST_CASE("every top-level folder opens with a README.md") {
 }
 
 TEST_CASE("includes run downward only") {
-  CHECK(faults("runtime/trainer.cpp", "#include \"comm/store/client.h\"\n") == 0);
-  CHECK(faults("launcher/launch.cpp", "#include \"comm/bootstrap/bootstrap.h\"\n") == 0);
+  CHECK(faults("runtime/run/trainer.cpp", "#include \"comm/store/client.h\"\n") == 0);
+  CHECK(faults("launcher/launch.cpp", "#include \"comm/world/find_world.h\"\n") == 0);
   CHECK(faults("kernels/base/error.cpp", "#include \"kernels/device.h\"\n") == 1);
   CHECK(faults("kernels/cpu/linear.cpp", "#include \"model/graph.h\"\n") == 1);
   CHECK(faults("data/loader.cpp", "  # include \"comm/communicator.h\"\n") == 1);
@@ -49,7 +49,7 @@ TEST_CASE("our headers are included with quotes, from the repository root") {
 TEST_CASE("vendors' headers stay in their folders") {
   CHECK(faults("kernels/cpu/linear.cpp", "#include <dnnl.hpp>\n") == 0);
   CHECK(faults("kernels/base/shape.cpp", "#include <dnnl.hpp>\n") == 1);
-  CHECK(faults("runtime/executor.cpp", "#include <cuda_runtime.h>\n") == 1);
+  CHECK(faults("runtime/step/executor.cpp", "#include <cuda_runtime.h>\n") == 1);
 }
 
 TEST_CASE("the list of ops is seen by few files") {
@@ -61,8 +61,8 @@ TEST_CASE("the list of ops is seen by few files") {
 
 TEST_CASE("conditional compilation stays in the folders that differ between machines") {
   CHECK(faults("comm/nccl/nccl.cpp", "#if NCCL_VERSION_CODE > 22700\n#endif\n") == 0);
-  CHECK(faults("runtime/executor.cpp", "#ifdef LOCKSTEP_CUDA\n#endif\n") == 1);
-  CHECK(faults("runtime/executor.cpp", "  #  if defined(LOCKSTEP_CUDA)\n#endif\n") == 1);
+  CHECK(faults("runtime/step/executor.cpp", "#ifdef LOCKSTEP_CUDA\n#endif\n") == 1);
+  CHECK(faults("runtime/step/executor.cpp", "  #  if defined(LOCKSTEP_CUDA)\n#endif\n") == 1);
 }
 
 TEST_CASE("headers have #pragma once and no file is too long") {

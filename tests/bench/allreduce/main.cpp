@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "comm/communicator.h"
-#include "comm/store/credentials.h"
-#include "comm/store/tcp.h"
+#include "comm/net/credentials.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "tests/support/no_stream.h"

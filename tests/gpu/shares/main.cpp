@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "runtime/open_device.h"
-#include "runtime/requests.h"
-#include "runtime/task.h"
+#include "runtime/machine/open_device.h"
+#include "runtime/options/plan_options.h"
+#include "runtime/run/task.h"
 #include "tests/gpu/shares/peaks.h"
 #include "tests/gpu/shares/step.h"
 #include "tests/gpu/shares/timing.h"

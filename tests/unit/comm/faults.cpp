@@ -4,7 +4,7 @@
 #include <chrono>
 #include <latch>
 
-#include "comm/host/local_socket.h"
+#include "comm/shm/local_socket.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"

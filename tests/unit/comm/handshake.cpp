@@ -1,4 +1,4 @@
-#include "comm/store/handshake.h"
+#include "comm/net/handshake_protocol.h"
 
 #include <functional>
 

@@ -1,4 +1,4 @@
-#include "comm/direct/link.h"
+#include "comm/tcp/link.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/store/tcp.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/deadline.h"
 #include "tests/support/catch.h"
 

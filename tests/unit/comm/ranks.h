@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "tests/support/no_stream.h"
 
 namespace lockstep::comm::testing {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "comm/direct/direct_communicator.h"
-#include "comm/store/tcp.h"
+#include "comm/tcp/tcp_communicator.h"
+#include "comm/net/tcp.h"
 #include "tests/unit/comm/nodes.h"
 
 namespace lockstep::comm::testing {

@@ -5,11 +5,11 @@
 #include <mutex>
 
 #include "comm/store/client.h"
-#include "comm/store/doorman.h"
-#include "comm/store/ports.h"
+#include "comm/net/authenticated_listener.h"
+#include "comm/net/ports.h"
 #include "comm/store/server.h"
 #include "comm/store/table.h"
-#include "comm/store/tcp.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

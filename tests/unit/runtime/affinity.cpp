@@ -1,4 +1,4 @@
-#include "runtime/affinity.h"
+#include "runtime/machine/affinity.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

@@ -1,4 +1,4 @@
-#include "runtime/exchange_queue.h"
+#include "runtime/step/exchange_queue.h"
 
 #include <future>
 #include <numeric>

@@ -1,9 +1,9 @@
-#include "runtime/executor.h"
+#include "runtime/step/executor.h"
 
 #include <algorithm>
 
 #include "model/zoo/zoo.h"
-#include "runtime/parameters.h"
+#include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
 
 namespace lockstep::runtime {

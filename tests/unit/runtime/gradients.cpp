@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "kernels/base/philox.h"
-#include "runtime/executor.h"
-#include "runtime/parameters.h"
+#include "runtime/step/executor.h"
+#include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
 
 namespace lockstep::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/memory_check.h"
+#include "runtime/run/memory_check.h"
 
 #include "tests/support/catch.h"
 

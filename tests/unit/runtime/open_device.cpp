@@ -1,4 +1,4 @@
-#include "runtime/open_device.h"
+#include "runtime/machine/open_device.h"
 
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"

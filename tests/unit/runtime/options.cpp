@@ -1,9 +1,9 @@
 #include "runtime/options/options.h"
 
-#include "comm/bootstrap/bootstrap.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "runtime/options/table.h"
-#include "runtime/requests.h"
+#include "runtime/options/plan_options.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"

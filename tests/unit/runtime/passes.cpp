@@ -8,7 +8,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/storage.h"
-#include "runtime/signature.h"
+#include "runtime/plan/signature.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/runtime/classifier.h"

@@ -2,11 +2,11 @@
 
 #include "kernels/base/error.h"
 #include "runtime/output/lines.h"
-#include "runtime/output/screen.h"
-#include "runtime/requests.h"
-#include "runtime/run_plans.h"
-#include "runtime/run_position.h"
-#include "runtime/task.h"
+#include "runtime/output/console.h"
+#include "runtime/options/plan_options.h"
+#include "runtime/run/run_plans.h"
+#include "runtime/run/training_progress.h"
+#include "runtime/run/task.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

@@ -1,7 +1,7 @@
 #include <malloc.h>
 
 #include "model/zoo/zoo.h"
-#include "runtime/executor.h"
+#include "runtime/step/executor.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/catch.h"
 

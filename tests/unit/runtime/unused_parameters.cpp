@@ -1,6 +1,6 @@
 // --allow-unused: parameters that the loss does not depend on, in a step that runs.
-#include "runtime/executor.h"
-#include "runtime/parameters.h"
+#include "runtime/step/executor.h"
+#include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/classifier.h"
 

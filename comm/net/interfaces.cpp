@@ -1,0 +1,98 @@
+#include "comm/net/interfaces.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "comm/net/resolve.h"
+#include "comm/net/tcp.h"
+#include "kernels/base/error.h"
+#include "kernels/base/unique_fd.h"
+
+namespace lockstep::comm {
+namespace {
+
+struct DeviceAddress {
+  std::string device;
+  std::string address;
+  bool is_up;
+};
+
+std::string numeric_address(const sockaddr& address) {
+  const bool is_ipv6 = address.sa_family == AF_INET6;
+  char host[NI_MAXHOST] = "?";
+  getnameinfo(&address, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), host, sizeof(host), nullptr, 0,
+              NI_NUMERICHOST);
+  return host;
+}
+
+/// IPv4 first.
+std::vector<DeviceAddress> device_addresses() {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(first, &freeifaddrs);
+  std::vector<DeviceAddress> found;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family) continue;
+      found.push_back({one->ifa_name, numeric_address(*one->ifa_addr), (one->ifa_flags & IFF_UP) != 0});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string address_of_interface(const std::string& name) {
+  std::vector<std::string> names;
+  for (const DeviceAddress& candidate : device_addresses()) {
+    if (candidate.device == name || candidate.address == name) return candidate.address;
+    names.push_back(fmt::format("{} ({})", candidate.device, candidate.address));
+  }
+  throw UsageError(fmt::format("--interface {}: no device or address of this machine, which has {}", name,
+                               fmt::join(names, ", ")));
+}
+
+std::string address_facing(const std::string& remote, Deadline deadline) {
+  constexpr int any_port = 9;  // a connected UDP socket has an own address, and nothing is sent
+  const Resolution found = resolve(remote, any_port, deadline);
+  for (const addrinfo* one = found.list.get(); one != nullptr; one = one->ai_next) {
+    const UniqueFd fd(socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (fd && connect(fd.get(), one->ai_addr, one->ai_addrlen) == 0) return local_address(fd.get());
+  }
+  return {};
+}
+
+std::string main_address() {
+  // Addresses for documentation (RFC 5737, RFC 3849): routed like any other of the outside world.
+  for (const char* outside : {"192.0.2.1", "2001:db8::1"}) {
+    std::string address = address_facing(outside);
+    if (!address.empty()) return address;
+  }
+  for (const DeviceAddress& candidate : device_addresses()) {
+    if (candidate.is_up && !is_loopback_address(candidate.address)) return candidate.address;
+  }
+  return "127.0.0.1";
+}
+
+bool is_own_address(const std::string& address) {
+  const Resolution found = resolve(address, 0, Deadline::in(Seconds(5)));
+  if (!found.list) return false;
+  const std::string number = numeric_address(*found.list->ai_addr);
+  const auto devices = device_addresses();
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const DeviceAddress& own) { return own.address == number; });
+}
+
+bool is_loopback_address(const std::string& address) {
+  return address.compare(0, 4, "127.") == 0 || address == "::1";
+}
+
+}  // namespace lockstep::comm

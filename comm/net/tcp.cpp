@@ -1,0 +1,191 @@
+#include "comm/net/tcp.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "comm/net/resolve.h"
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr Seconds time_to_resolve_own_name{5};
+constexpr int idle_seconds = 1;  // before the first probe of a silent peer
+constexpr int seconds_between_probes = 1;
+constexpr int lost_probes = 3;         // so many unanswered ones break the connection
+constexpr int user_timeout_ms = 3000;  // unacknowledged data for so long breaks it
+
+UniqueFd make_socket(const addrinfo& address) {
+  UniqueFd fd(
+      socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
+  if (!fd) throw DeviceError(fmt::format("cannot open a TCP socket: {}", errno_message(errno)));
+  return fd;
+}
+
+void set_up_connection(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between_probes, sizeof(seconds_between_probes));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &lost_probes, sizeof(lost_probes));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
+}
+
+/// 0 when the socket is connected.
+int connection_error(int fd) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+/// 0 when it is connected by the deadline.
+int connect_by(int fd, const addrinfo& address, Deadline deadline) {
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  return wait_for_socket(fd, POLLOUT, deadline) ? connection_error(fd) : ETIMEDOUT;
+}
+
+std::string numeric_host(const sockaddr_storage& address, socklen_t length) {
+  char host[NI_MAXHOST] = "?";
+  getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof(host), nullptr, 0,
+              NI_NUMERICHOST);
+  return host;
+}
+
+// The port lies at the same place in IPv4's and IPv6's address.
+int port_in(const sockaddr_storage& address) {
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+}  // namespace
+
+UniqueFd listen_tcp(const std::string& address, int port) {
+  const Resolution found = resolve(address, port, Deadline::in(time_to_resolve_own_name));
+  if (!found.list) throw DeviceError(found.problem);
+  int error = 0;
+  for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+    UniqueFd fd = make_socket(*candidate);
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd.get(), candidate->ai_addr, candidate->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
+      return fd;
+    }
+    error = errno;
+  }
+  if (error == EADDRINUSE) return {};
+  throw DeviceError(fmt::format("cannot listen on {}: {}; is this machine's address another?",
+                                endpoint_name(address, port), errno_message(error)));
+}
+
+UniqueFd listen_in_range(const std::string& address, int first, int last) {
+  for (int port = first; port <= last; ++port) {
+    UniqueFd listener = listen_tcp(address, port);
+    if (listener) return listener;
+  }
+  throw DeviceError(fmt::format("all ports from {} to {} are taken on {}: give a wider --port-range", first,
+                                last, address));
+}
+
+UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle) {
+  const Resolution found = resolve(address, port, deadline);
+  if (!found.list) obstacle = found.problem;
+  int candidates_left = 0;
+  for (const addrinfo* one = found.list.get(); one != nullptr; one = one->ai_next) ++candidates_left;
+  for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
+    const Deadline own_deadline = Deadline::in(deadline.left() / candidates_left--);
+    UniqueFd fd = make_socket(*candidate);
+    const int error = connect_by(fd.get(), *candidate, own_deadline);
+    if (error == 0) {
+      set_up_connection(fd.get());
+      return fd;
+    }
+    obstacle = error == ECONNREFUSED ? "nothing listens there" : errno_message(error);
+  }
+  return {};
+}
+
+UniqueFd accept_tcp(int listener) {
+  UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd) set_up_connection(fd.get());
+  return fd;
+}
+
+void expect_slow_reader(int socket) {
+  const int no_limit = 0;
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_limit, sizeof(no_limit));
+}
+
+bool is_link_dead(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
+  constexpr unsigned repeats_in_user_timeout = 4;
+  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_user_timeout &&
+         info.tcpi_last_ack_recv >= user_timeout_ms;
+}
+
+int local_port(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return port_in(address);
+}
+
+std::string local_address(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return numeric_host(address, length);
+}
+
+std::string peer_name(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "?";
+  return endpoint_name(numeric_host(address, length), port_in(address));
+}
+
+std::string endpoint_name(const std::string& address, int port) {
+  const bool is_ipv6 = address.find(':') != std::string::npos;
+  return is_ipv6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
+}
+
+Transfer receive_some(int socket, std::string& to, std::size_t most_bytes) {
+  char buffer[16384];
+  const ssize_t received = recv(socket, buffer, std::min(most_bytes, sizeof(buffer)), 0);
+  if (received > 0) {
+    to.append(buffer, static_cast<std::size_t>(received));
+    return Transfer::some;
+  }
+  if (received == 0) errno = 0;
+  const bool later = received < 0 && (errno == EAGAIN || errno == EINTR);
+  return later ? Transfer::nothing_yet : Transfer::closed;
+}
+
+Transfer send_some(int socket, std::string_view& from) {
+  const ssize_t sent = send(socket, from.data(), from.size(), MSG_NOSIGNAL);
+  if (sent < 0) return errno == EAGAIN || errno == EINTR ? Transfer::nothing_yet : Transfer::closed;
+  from.remove_prefix(static_cast<std::size_t>(sent));
+  return Transfer::some;
+}
+
+bool wait_for_socket(int socket, short events, Deadline deadline) {
+  pollfd event{socket, events, 0};
+  while (true) {
+    if (poll(&event, 1, poll_milliseconds(deadline.left())) > 0) return true;
+    if (deadline.passed()) return false;
+  }
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "comm/shm/segment.h"
+#include "comm/world/world.h"
+#include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
+
+namespace lockstep::comm {
+
+/// The ranks of one node and this one's place among them. Index i of the segment's lines and arenas is rank
+/// `ranks[i]`; index 0 leads.
+struct NodeMembers {
+  std::vector<int> ranks;  ///< ascending
+  int index = 0;
+  std::string meeting;  ///< name of the abstract socket, the same on all members and nowhere else
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  int rank() const { return rank_at(index); }
+  int rank_at(int at) const { return ranks[static_cast<std::size_t>(at)]; }
+};
+
+/// All ranks of a world that has one node only.
+NodeMembers all_on_one_node(const World& world);
+
+/// Another rank of this node, and the socket that closes when it dies.
+struct LocalPeer {
+  int rank;
+  pid_t pid;
+  UniqueFd socket;
+};
+
+/// "rank 1 (pid 123)"
+std::string name_of(const LocalPeer& peer);
+
+/// "rank 1" or "ranks 1, 3"
+std::string name_of_ranks(const std::vector<int>& ranks);
+
+/// What comes of the meeting: the shared memory, and sockets: the leader holds one to every peer, the others
+/// hold one to the leader.
+struct LocalGroup {
+  Segment segment;
+  std::vector<LocalPeer> peers;
+};
+
+/// Brings the ranks of one node together. The leader listens on an abstract Unix socket and hands its memfd
+/// to every peer of the same user. A nonce that the peer reads through the mapping proves that the memory is
+/// shared. CommError names the ranks that did not come.
+LocalGroup meet_local_ranks(const NodeMembers& members, Deadline deadline);
+
+}  // namespace lockstep::comm

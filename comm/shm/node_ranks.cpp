@@ -1,0 +1,138 @@
+#include "comm/shm/node_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+std::int64_t nanoseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+}  // namespace
+
+NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
+    : members_(std::move(members)),
+      timeout_(timeout),
+      group_(meet_local_ranks(members_, Deadline::in(timeout_))),
+      rounds_(shared(), members_.index) {
+  monitor_.emplace(std::move(group_.peers),
+                   [this](const LocalPeer& peer) { abort(name_of(peer) + " closed its connection"); });
+}
+
+NodeRanks::~NodeRanks() {
+  rounds_.leave();
+}
+
+NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail,
+                                      ExchangeLabel label) {
+  const auto now = Clock::now();
+  const std::lock_guard lock(call_mutex_);
+  const std::size_t length = label.first_parameter.copy(first_parameter_.data(), first_parameter_.size());
+  label.first_parameter = {first_parameter_.data(), length};
+  call_ = Call{.kind = kind,
+               .number = call_.number + 1,
+               .bytes = bytes,
+               .detail = detail,
+               .label = label,
+               .rounds = 0,
+               .in_progress = true,
+               .start = now,
+               .all_here = now};
+  return CallScope(*this);
+}
+
+NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::span<const ArenaRange> ranges,
+                                      ExchangeLabel label) {
+  std::size_t bytes = 0;
+  for (const ArenaRange& range : ranges) bytes += range.bytes();
+  return begin(kind, bytes, signature_of(ranges), label);
+}
+
+ExchangeTiming NodeRanks::timing(Clock::time_point all_here) const {
+  return {.skew_ns = nanoseconds(all_here - call_.start),
+          .transfer_ns = nanoseconds(Clock::now() - all_here)};
+}
+
+void NodeRanks::end() {
+  const std::lock_guard lock(call_mutex_);
+  call_.in_progress = false;
+}
+
+std::uint32_t NodeRanks::call_number() const {
+  const std::lock_guard lock(call_mutex_);
+  return call_.number;
+}
+
+std::string NodeRanks::describe_call() const {
+  const std::lock_guard lock(call_mutex_);
+  if (call_.number == 0) return {};
+  return fmt::format("{} {}", call_.in_progress ? "in" : "after", call_.describe());
+}
+
+Clock::time_point NodeRanks::deadline() const {
+  return call_.start + clock_duration(timeout_);
+}
+
+void NodeRanks::arrive() {
+  const Rounds::Outcome outcome = rounds_.meet(call_.signature(), deadline());
+  if (outcome != Rounds::Outcome::all_here) fail(outcome);
+  if (call_.rounds++ == 0) call_.all_here = Clock::now();
+}
+
+void NodeRanks::fail(Rounds::Outcome outcome) {
+  if (outcome != Rounds::Outcome::aborted) {
+    const auto ranks = outcome == Rounds::Outcome::mismatch ? rounds_.mismatched() : rounds_.missing();
+    abort(explain(outcome, names_of(ranks), call_, timeout_));
+    throw CommError(shared().abort_reason());  // another rank's reason when that came first
+  }
+  throw CommError(
+      fmt::format("{}; rank {} was in {}", shared().abort_reason(), members_.rank(), call_.describe()));
+}
+
+std::string NodeRanks::names_of(std::vector<int> indexes) const {
+  std::ranges::transform(indexes, indexes.begin(), [this](int index) { return members_.rank_at(index); });
+  return name_of_ranks(indexes);
+}
+
+void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
+  try {
+    abort(fmt::format("rank {}: {}", members_.rank(), reason));
+  } catch (const std::exception&) {
+    abort(reason);  // no memory for more words
+  }
+}
+
+void NodeRanks::copy_to_members(const ArenaRange& range) const {
+  for (int member = 0; member < size(); ++member) {
+    if (member != index()) std::memcpy(data_of(range, member), range.data(), range.bytes());
+  }
+}
+
+NodeRanks::CallScope NodeRanks::begin_allocation(DType dtype, std::int64_t elements) {
+  return begin(Call::Kind::allocate_arena, static_cast<std::size_t>(elements) * size_of(dtype),
+               static_cast<std::uint64_t>(dtype));
+}
+
+std::unique_ptr<SharedArena> NodeRanks::allocate_arena(DType dtype, std::int64_t elements) {
+  const std::size_t stride = SharedArena::stride(dtype, elements);
+  const std::size_t begin = group_.segment.claim_arenas(stride);
+  if (index() == 0) shared().make_room();
+  arrive();
+  const auto bytes = static_cast<std::size_t>(size()) * stride;
+  auto arena = std::make_unique<SharedArena>(this, ++arenas_, Mapping(shared().fd(), begin, bytes), index(),
+                                             dtype, elements);
+  arena->populate(index());
+  arrive();
+  for (int member = 0; member < size(); ++member) arena->populate(member);
+  arrive();
+  return arena;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "comm/tcp/chunks.h"
+#include "comm/tcp/reduce_schedule.h"
+#include "comm/tcp/link.h"
+#include "comm/shm/node_ranks.h"
+#include "comm/reduce/reduce.h"
+
+namespace lockstep::comm {
+
+/// Why an exchange between nodes stopped: these ranks closed their connection, left, or were silent.
+struct PeerTrouble {
+  enum class Kind { lost, left, silent };
+  Kind kind;
+  std::vector<int> ranks;
+};
+
+/// Collectives over ranges of arenas between all ranks of all nodes, in place. An all-reduce has two phases,
+/// each a collective of its own: each owner gets its shard from all nodes and adds in the tree's order
+/// (reduce-scatter), and sends its shard to all (all-gather). In chunks, so that sending, adding and
+/// receiving overlap, and both directions of every connection at once.
+class DirectExchange {
+ public:
+  DirectExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links);
+
+  /// Within a call of `node`, whose arenas the ranges are in. Throws PeerTrouble, or CommError when the
+  /// node's ranks fail. `behind_compute` as in ExchangeLabel.
+  void all_reduce(std::span<const ArenaRange> ranges, bool behind_compute = false) {
+    run({.sums = true, .spreads = true}, ranges, behind_compute);
+  }
+  void reduce_scatter(const ArenaRange& range, bool behind_compute = false) {
+    run({.sums = true, .spreads = false}, std::span(&range, 1), behind_compute);
+  }
+  void all_gather(const ArenaRange& range, bool behind_compute = false) {
+    run({.sums = false, .spreads = true}, std::span(&range, 1), behind_compute);
+  }
+
+  /// When the last peer's first bytes came in the last collective.
+  Clock::time_point all_here() const { return all_here_; }
+
+ private:
+  /// What this rank sends to, and gets from, an owner whose agent it is.
+  struct Agency {
+    int owner;
+    std::size_t link;
+    ChunkRing ring;          ///< partial sums that wait to be sent
+    std::size_t chunks = 0;  ///< that this rank sends
+    std::size_t next_chunk = 0;
+    std::size_t next_part = 0;
+    std::size_t sums_missing = 0;  ///< chunks of the owner's shard
+  };
+
+  std::size_t link_to(int rank) const;
+
+  /// What a collective does with shards.
+  struct Phases {
+    bool sums;     ///< owners get partial sums and add them
+    bool spreads;  ///< owners send their shards to all
+  };
+  void run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute);
+  void start(std::span<const ArenaRange> ranges);
+  void make_room();
+  void post_partials();
+  void post_partial(Agency& agency);
+  std::byte* place(const Link& from, const ChunkHeader& header);
+  /// Does it belong to this call, with as many bytes as its kind has?
+  bool fits(const Link& from, const ChunkHeader& header) const;
+  void arrived(const Link& from, const ChunkHeader& header);
+  void sum_chunk(std::size_t chunk);
+  void sum_alone();
+  void spread_shard();
+  void post_sum(std::size_t chunk);
+
+  Agency& agency_for(const Link& from);
+  std::size_t remote_part(const Link& from, std::uint16_t index) const;
+  void move_bytes();
+  bool done() const;
+  void wait_for_links();
+  /// Does it still have to send something, or to take something?
+  bool owes(const Link& link) const;
+  std::vector<int> silent_ranks() const;
+
+  NodeRanks& node_;
+  std::vector<Link>& links_;
+  const int rank_;
+  const int ranks_;
+  const Duties duties_;
+  std::vector<Agency> agencies_;
+  std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's shard
+
+  Phases phases_{};
+  Chunks chunks_;
+  std::uint32_t signature_ = 0;
+  std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's shard
+  std::size_t chunks_to_sum_ = 0;
+  std::size_t worth_waking_ = 1;  ///< bytes of a chunk
+  std::vector<char> heard_;       ///< by link: something came in this call
+  std::size_t unheard_ = 0;
+  Clock::time_point all_here_;
+  std::vector<Term> terms_;  ///< of the sum being taken
+  std::vector<std::byte*> outputs_;
+  std::vector<pollfd> events_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,78 @@
+#include "comm/tcp/peer_exchange.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "comm/tcp/absent_ranks.h"
+#include "comm/shm/local_rendezvous.h"
+#include "comm/net/frame.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+std::string encode(const RankCard& card) {
+  return FieldWriter()
+      .text(card.node)
+      .text(card.host)
+      .number(card.pid)
+      .text(card.address)
+      .number(card.port)
+      .take();
+}
+
+RankCard decode(const std::string& text, int rank) {
+  FieldReader fields(text);
+  const auto node = fields.text();
+  const auto host = fields.text();
+  const auto pid = fields.number();
+  const auto address = fields.text();
+  const auto port = fields.number();
+  if (!port || !fields.at_end())
+    throw CommError(fmt::format("rank {} sent a card that cannot be read", rank));
+  return {.node = *node,
+          .host = *host,
+          .pid = static_cast<int>(*pid),
+          .address = *address,
+          .port = static_cast<int>(*port)};
+}
+
+std::string key_of(int rank) {
+  return fmt::format("card/{}", rank);
+}
+
+}  // namespace
+
+std::string name_of(int rank, const RankCard& card) {
+  return fmt::format("rank {} (pid {} on {})", rank, card.pid, card.host);
+}
+
+std::string node_hint(const std::string& name) {
+  if (!name.empty()) return name;
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network {};
+  if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
+  return fmt::format("{} {} {}", boot, network.st_ino, geteuid());
+}
+
+std::vector<RankCard> call_roll(StoreClient& store, int rank, int ranks, const RankCard& mine,
+                                Deadline deadline) {
+  store.set(key_of(rank), encode(mine), deadline);
+  std::vector<RankCard> cards;
+  for (int other = 0; other < ranks; ++other) {
+    const auto card = store.wait_for(key_of(other), deadline);
+    if (!card) {
+      throw CommError(fmt::format("{} of {} did not come to the meeting in time",
+                                  name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));
+    }
+    cards.push_back(decode(*card, other));
+  }
+  return cards;
+}
+
+}  // namespace lockstep::comm

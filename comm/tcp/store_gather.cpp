@@ -1,0 +1,60 @@
+#include "comm/tcp/store_gather.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "comm/tcp/absent_ranks.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+// An abort by a rank of this node rings no socket: look for it this often.
+constexpr Seconds longest_nap{0.02};
+
+}  // namespace
+
+std::vector<std::string> StoreGather::operator()(std::string_view mine) {
+  const int rank = node_.members().rank();
+  ++number_;
+  const Deadline deadline = Deadline::at(node_.deadline());
+  store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
+  std::vector<std::string> texts;
+  for (int other = 0; other < static_cast<int>(cards_.size()); ++other) texts.push_back(wait_for(other));
+  // Whoever set this number has read all of the last one.
+  if (number_ > 1) store_.erase(key_of(rank, number_ - 1), deadline);
+  return texts;
+}
+
+std::string StoreGather::wait_for(int rank) {
+  const Deadline deadline = Deadline::at(node_.deadline());
+  while (true) {
+    const auto found =
+        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(deadline.left(), longest_nap)));
+    if (node_.shared().aborted()) throw CommError(node_.shared().abort_reason());
+    if (found) {
+      const std::size_t space = found->find(' ');
+      if (found->substr(0, space) == std::to_string(node_.call().signature()))
+        return found->substr(space + 1);
+      throw CommError(fmt::format("{} made another call than {}: all ranks must make the same calls",
+                                  name_of(rank, cards_[static_cast<std::size_t>(rank)]),
+                                  node_.call().describe()));
+    }
+    if (deadline.passed()) fail_without(rank);
+  }
+}
+
+/// Names all who are missing, not just the first.
+void StoreGather::fail_without(int rank) {
+  const std::vector<int> absent = absent_ranks(store_, rank, static_cast<int>(cards_.size()),
+                                               [this](int other) { return key_of(other, number_); });
+  throw CommError(fmt::format("{} did not reach {} within {:g} s", name_of_ranks(absent),
+                              node_.call().describe(), node_.timeout().count()));
+}
+
+std::string StoreGather::key_of(int rank, std::uint64_t number) const {
+  return fmt::format("gather/{}/{}", number, rank);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/tcp/peer_exchange.h"
+#include "comm/shm/node_ranks.h"
+#include "comm/store/client.h"
+
+namespace lockstep::comm {
+
+/// Each rank's text for all, through the store: what set-up, evaluation and agreement need. Rare, small and
+/// latency-bound, so it takes the simple way; gradients do not.
+class StoreGather {
+ public:
+  StoreGather(StoreClient& store, NodeRanks& node, const std::vector<RankCard>& cards)
+      : store_(store), node_(node), cards_(cards) {}
+
+  /// Within a call of the node's; all ranks make the same calls. CommError names who is missing.
+  std::vector<std::string> operator()(std::string_view mine);
+
+ private:
+  std::string wait_for(int rank);
+  std::string key_of(int rank, std::uint64_t number) const;
+  [[noreturn]] void fail_without(int rank);
+
+  StoreClient& store_;
+  NodeRanks& node_;
+  const std::vector<RankCard>& cards_;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace lockstep::comm

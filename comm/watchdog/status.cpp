@@ -1,0 +1,59 @@
+#include "comm/watchdog/status.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "kernels/base/number.h"
+
+namespace lockstep::comm {
+
+std::string to_text(const RankStatus& status, std::size_t most_bytes) {
+  std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
+                                 status.beat, status.call, status.last ? 1 : 0, status.where);
+  text.resize(std::min(text.size(), most_bytes));
+  return text;
+}
+
+std::optional<RankStatus> parse_status(std::string_view text) {
+  std::array<std::string_view, 6> fields;
+  for (std::string_view& field : fields) {
+    const std::size_t tab = text.find('\t');
+    if (tab == std::string_view::npos) return std::nullopt;
+    field = text.substr(0, tab);
+    text.remove_prefix(tab + 1);
+  }
+  const auto rank = parse_number<int>(fields[0]);
+  const auto pid = parse_number<int>(fields[2]);
+  const auto beat = parse_number<std::uint64_t>(fields[3]);
+  const auto call = parse_number<std::uint32_t>(fields[4]);
+  if (!rank || !pid || !beat || !call) return std::nullopt;
+  return RankStatus{.rank = *rank,
+                    .host = std::string(fields[1]),
+                    .pid = *pid,
+                    .beat = *beat,
+                    .call = *call,
+                    .last = fields[5] == "1",
+                    .where = std::string(text)};
+}
+
+int FailureReport::reporter() const {
+  for (const RankStatus& status : ranks) {
+    if (status.last) return status.rank;
+  }
+  return 0;
+}
+
+std::string FailureReport::text() const {
+  std::string text = fmt::format("the run failed: {}\n", cause);
+  for (const RankStatus& status : ranks) {
+    const std::string process =
+        status.pid == 0 ? std::string("not known") : fmt::format("pid {} on {}", status.pid, status.host);
+    text += fmt::format("  rank {} ({}): {}{}\n", status.rank, process,
+                        status.last ? "" : "no answer; last seen ",
+                        status.where.empty() ? "nowhere" : status.where);
+  }
+  return text;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,32 @@
+// Open MPI's variables (https://docs.open-mpi.org/en/main/tuning-apps/environment-var.html).
+#include <fmt/format.h>
+
+#include "comm/world/run_id.h"
+#include "comm/world/sources.h"
+#include "comm/world/variables.h"
+
+namespace lockstep::comm {
+
+Finding examine_openmpi(const Environment& environment) {
+  const Variables variables(environment);
+  if (!variables.has_any({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) {
+    return {"openmpi", {}, "OMPI_COMM_WORLD_RANK is not set"};
+  }
+  World world;
+  world.source = "openmpi";
+  world.size = variables.required_number("OMPI_COMM_WORLD_SIZE", 1, most_ranks);
+  world.rank = variables.required_number("OMPI_COMM_WORLD_RANK", 0, world.size - 1);
+  world.local_size = variables.required_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size);
+  world.local_rank = variables.required_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, world.local_size - 1);
+  // OMPI_COMM_WORLD_NODE_RANK is the place among all jobs' processes on the node, so the node's number is a
+  // guess, right when every node has as many ranks, placed in blocks (--map-by slot). Who shares a node the
+  // ranks find out when they meet.
+  world.node_count = (world.size + world.local_size - 1) / world.local_size;
+  world.node_rank = world.rank / world.local_size;
+  world.master_addr = variables.text_or("MASTER_ADDR", world.master_addr);
+  world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
+  world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE"});
+  return {"openmpi", world, "OMPI_COMM_WORLD_RANK and _SIZE are set"};
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,69 @@
+#include "launcher/reaper.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::launcher {
+namespace {
+
+constexpr pid_t dismissed = 0;
+
+/// Group numbers to watch, negative ones to forget, until launch dismisses us or is gone.
+void keep_watch(int orders) {
+  std::set<pid_t> groups;
+  for (pid_t message = 0; read(orders, &message, sizeof message) == sizeof message;) {
+    if (message == dismissed) return;
+    if (message > 0) groups.insert(message);
+    if (message < 0) groups.erase(-message);
+  }
+  for (const pid_t group : groups) kill(-group, SIGKILL);
+}
+
+[[noreturn]] void be_guard(int orders) {
+  setsid();
+  prctl(PR_SET_NAME, "launch-guard");
+  dup2(orders, 0);
+  closefrom(1);
+  keep_watch(0);
+  _exit(0);
+}
+
+}  // namespace
+
+Guard::Guard() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", std::strerror(errno)));
+  const UniqueFd read_end(ends[0]);
+  orders_ = UniqueFd(ends[1]);
+  const pid_t middle = fork();
+  if (middle < 0) throw DeviceError(fmt::format("no process for the guard: {}", std::strerror(errno)));
+  if (middle == 0) {
+    // The first child leaves at once, so that the guard is not among launch's children, which are its
+    // workers.
+    if (fork() == 0) be_guard(read_end.get());
+    _exit(0);
+  }
+  waitpid(middle, nullptr, 0);
+}
+
+Guard::~Guard() {
+  tell(dismissed);
+}
+
+void Guard::tell(pid_t message) const {
+  // A guard that is gone is no reason to stop: it is the second line of defence.
+  [[maybe_unused]] const ssize_t written = write(orders_.get(), &message, sizeof message);
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,142 @@
+#include "runtime/checkpoint/checkpoint_directory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+#include "kernels/base/unique_fd.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view hidden_prefix = ".step-";
+
+std::string name_of(std::int64_t step) {
+  return fmt::format("{}{:08}", prefix, step);
+}
+
+[[noreturn]] void fail(const fs::path& path, const char* what, const std::string& reason) {
+  throw DeviceError(
+      fmt::format("{}: cannot {}: {}; check the disk and the folder", path.string(), what, reason));
+}
+
+void flush_folder(const fs::path& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system without the notion.
+  if (!fd || (::fsync(fd.get()) != 0 && errno != EINVAL)) fail(folder, "flush", errno_message(errno));
+}
+
+void rename_to(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename", errno_message(errno));
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(path, "make", error.message());
+}
+
+/// A folder that goes with the object, unless `keep` was called.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folder(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void keep() { path_.clear(); }
+
+ private:
+  fs::path path_;
+};
+
+/// Out of sight by one rename, so that no half-removed checkpoint is ever seen.
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path hidden =
+      checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), ::getpid());
+  std::error_code error;
+  fs::rename(checkpoint, hidden, error);
+  if (!error) fs::remove_all(hidden, error);
+  if (error) fail(checkpoint, "remove", error.message());
+}
+
+}  // namespace
+
+std::optional<std::int64_t> step_in(const std::string& name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
+fs::path CheckpointShelf::place_of(std::int64_t step) const {
+  return folder_ / name_of(step);
+}
+
+std::vector<std::int64_t> CheckpointShelf::steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (const auto step = step_in(entry.path().filename().string())) steps.push_back(*step);
+  }
+  std::ranges::sort(steps, std::greater());
+  return steps;
+}
+
+void CheckpointShelf::add(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
+  if (!fs::exists(folder_)) {
+    make_folder(folder_);
+    flush_folder(folder_.parent_path());
+  }
+  ScratchFolder scratch(folder_ / fmt::format(".{}.{}.tmp", name_of(step), ::getpid()));
+  fill(scratch.path());
+  flush_folder(scratch.path());
+  const fs::path place = place_of(step);
+  if (fs::exists(place)) remove_checkpoint(place);  // damaged, or from before a return to an earlier step
+  rename_to(scratch.path(), place);
+  scratch.keep();
+  flush_folder(folder_);
+  point_latest_at(name_of(step));
+}
+
+void CheckpointShelf::point_latest_at(const std::string& name) const {
+  const fs::path link = folder_ / fmt::format("{}latest", hidden_prefix);
+  ::unlink(link.c_str());
+  if (::symlink(name.c_str(), link.c_str()) != 0) fail(link, "make the link", errno_message(errno));
+  rename_to(link, folder_ / "latest");
+  flush_folder(folder_);
+}
+
+void CheckpointShelf::prune(std::int64_t newest, std::int64_t keep) const {
+  if (keep == 0) return;
+  std::int64_t seen = 0;
+  for (const std::int64_t step : steps()) {
+    if (step <= newest && ++seen > keep) remove_checkpoint(place_of(step));
+  }
+}
+
+void CheckpointShelf::sweep() const {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (entry.path().filename().string().starts_with(hidden_prefix)) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, error);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "comm/world/find_world.h"
+#include "comm/communicator.h"
+#include "runtime/options/options.h"
+
+namespace lockstep::runtime {
+
+/// What --resume means when it is not given: auto when a launcher restarts the run (torchrun's agent, launch,
+/// a requeued Slurm job), else none.
+std::string default_resume(const comm::Environment& environment);
+
+/// RUN/: as given, or that of the checkpoint to resume, or a name that stays the same when a launcher
+/// restarts the run. `options.resume` is settled.
+std::filesystem::path run_folder(const Options& options, const std::string& model, const comm::World& world);
+
+/// Where a run lives on this rank's disk, as rank 0 has decided for all.
+struct RunPlace {
+  std::filesystem::path run;  ///< RUN/
+  std::string resume;         ///< auto, none, or a path
+  bool goes_on = false;       ///< the run in RUN/ is the one to resume, so RUN/ may hold it
+  /// This rank writes checkpoints: rank 0, and one rank for each further disk, so that any disk may be lost.
+  bool keeps = false;
+
+  std::filesystem::path checkpoints() const { return run / "checkpoints"; }
+};
+
+/// Collective. `run` and `resume` count on rank 0, which makes the folder.
+RunPlace agree_on_place(comm::Communicator& communicator, const std::filesystem::path& run,
+                        const std::string& resume);
+
+/// Whether `resume` is neither auto nor none.
+bool names_a_path(const std::string& resume);
+
+/// Whether a folder has results that a new run must not overwrite: a summary.json, or checkpoints.
+bool holds_a_run(const std::filesystem::path& run);
+
+/// RUN of RUN/checkpoints/step-..., of RUN/checkpoints, and of RUN itself; none of a checkpoint that lies
+/// elsewhere.
+std::optional<std::filesystem::path> run_of(const std::filesystem::path& resumed);
+
+/// Collective. UsageError on all ranks when RUN/ of a rank that keeps checkpoints holds a run that is not to
+/// go on.
+void require_unused(comm::Communicator& communicator, const RunPlace& place);
+
+/// Collective. Throws `Error` on every rank when any has a problem: the first one's text, with its rank.
+template <class Error>
+void throw_any_problem(comm::Communicator& communicator, const std::string& problem) {
+  const auto problems = communicator.all_gather(problem);
+  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+    if (problems[rank].empty()) continue;
+    throw Error(problems.size() == 1 ? problems[rank]
+                                     : "rank " + std::to_string(rank) + ": " + problems[rank]);
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,109 @@
+#include "runtime/machine/open_device.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "comm/world/find_world.h"
+#include "kernels/base/device_count.h"
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "kernels/base/number.h"
+#include "kernels/cuda/library.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::string_view indexed = "cuda:";
+
+int default_threads(const comm::World& world) {
+  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
+  const int wanted = omp ? std::atoi(omp->c_str()) : 0;
+  return wanted > 0 ? wanted : usable_cores(world);
+}
+
+int given_index(const std::string& option) {
+  const auto index = parse_number<int>(option.substr(indexed.size()));
+  if (!index || *index < 0) {
+    throw UsageError(fmt::format("--device {}: write cuda:0, cuda:1, ...", option));
+  }
+  return *index;
+}
+
+DeviceChoice gpu_of_local_rank(const comm::World& world, int gpus, bool may_share) {
+  DeviceChoice choice{.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank % gpus};
+  if (world.local_size <= gpus || may_share) return choice;
+  if (gpus > 1) {
+    throw UsageError(fmt::format(
+        "{} ranks of this node want a GPU each, and {} are visible: --nproc_per_node={}, or --backend "
+        "host with launch --allow-gpu-sharing",
+        world.local_size, gpus, gpus));
+  }
+  choice.warning =
+      "each rank sees one GPU alone: NCCL may miss their links; show all GPUs to all ranks of a node";
+  return choice;
+}
+
+/// As CUDA counts them. Without device files `auto` does not even load it.
+int visible_gpus(const std::string& option) {
+  const bool has_files = option != "auto" || count_devices() > 0;
+  if (option == "cpu" || !has_files) return 0;
+  const int gpus = kernels::visible_cuda_devices();
+  if (gpus == 0 && option == "auto") kernels::make_cuda_device(0);  // says what is wrong
+  return gpus;
+}
+
+/// What CUDA is told to see, for messages.
+std::string visible_words() {
+  const auto visible = comm::process_environment()("CUDA_VISIBLE_DEVICES");
+  return visible ? fmt::format("CUDA_VISIBLE_DEVICES is '{}'", *visible) : "there is no /dev/nvidia0";
+}
+
+}  // namespace
+
+int usable_cores(const comm::World& world) {
+  cpu_set_t mask;
+  if (::sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  const int cores = CPU_COUNT(&mask);
+  const bool mask_is_own = cores * world.local_size <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return std::max(1, mask_is_own ? cores : cores / world.local_size);
+}
+
+bool may_share_gpus(const comm::Environment& environment) {
+  return environment("LOCKSTEP_GPU_SHARING").value_or("0") == "1";
+}
+
+DeviceChoice choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share) {
+  if (option == "cpu" || (option == "auto" && gpus == 0)) return {};
+  if (gpus == 0) {
+    throw DeviceError(fmt::format("--device {}: this rank sees no GPU, {}; show it one, or use --device cpu",
+                                  option, visible_words()));
+  }
+  if (option == "auto" || option == "cuda") return gpu_of_local_rank(world, gpus, may_share);
+  const int index = given_index(option);
+  if (index >= gpus) {
+    throw DeviceError(
+        fmt::format("--device {}: {} GPU{} visible", option, gpus, gpus == 1 ? " is" : "s are"));
+  }
+  return {.kind = kernels::DeviceKind::cuda, .gpu = index};
+}
+
+std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world) {
+  const bool has_cuda = kernels::cuda_is_built_in();
+  const bool wants_cuda = options.device.starts_with("cuda");
+  if (wants_cuda && !has_cuda) return kernels::make_cuda_device(0);  // says how to build it in
+  const DeviceChoice choice =
+      choose_device(options.device, world, has_cuda ? visible_gpus(options.device) : 0,
+                    may_share_gpus(comm::process_environment()));
+  if (!choice.warning.empty() && world.rank == 0) spdlog::warn(choice.warning);
+  if (choice.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(choice.gpu);
+  if (has_cuda && options.device == "auto" && world.rank == 0) {
+    spdlog::info("no GPU is visible: computes on the CPU");
+  }
+  return kernels::make_cpu_device(options.threads > 0 ? options.threads : default_threads(world));
+}
+
+}  // namespace lockstep::runtime

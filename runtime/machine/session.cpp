@@ -1,0 +1,71 @@
+#include "runtime/machine/session.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "comm/world/find_world.h"
+#include "comm/world/launch_info.h"
+#include "kernels/base/log.h"
+#include "runtime/machine/affinity.h"
+#include "runtime/machine/open_device.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
+
+/// Field 22 of /proc/self/stat, in clock ticks since boot: 10 ms fine.
+std::int64_t process_start_ns() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::size_t at = text.rfind(')');  // the name before it may hold anything
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return boottime_ns();
+  return std::strtoll(text.c_str() + at, nullptr, 10) * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+std::int64_t boottime_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * nanoseconds_per_second + now.tv_nsec;
+}
+
+Session open_session(const Options& options) {
+  const comm::Environment environment = comm::process_environment();
+  Session session{.world = comm::find_world(environment, options.world)};
+  set_up_log(session.world.rank, session.world.size);
+  if (const std::string advice = binding_advice(session.world); session.speaks() && !advice.empty()) {
+    spdlog::warn(advice);
+  }
+  session.start_boottime_ns = process_start_ns();
+  if (const auto text = environment(comm::launch_variable); text && session.world.master_port_is_ours) {
+    if (const auto launch = comm::parse_launch_info(*text)) {
+      session.start_boottime_ns = launch->start_boottime_ns;
+      session.launch_columns = launch->columns;
+    }
+  }
+  session.cores = usable_cores(session.world);
+  session.device = open_device(options, session.world);
+  bind_near(session.device->bus_id());
+  session.communicator = comm::make_communicator(session.world,
+                                                 {.timeout = Seconds(options.timeout),
+                                                  .backend = options.backend,
+                                                  .interface = options.interface,
+                                                  .first_port = options.first_port,
+                                                  .last_port = options.last_port,
+                                                  .token_file = options.token_file,
+                                                  .insecure = options.insecure,
+                                                  .run_dir = options.run_dir,
+                                                  .node = environment("LOCKSTEP_NODE").value_or(""),
+                                                  .gpu_sharing = may_share_gpus(environment)},
+                                                 *session.device);
+  return session;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,106 @@
+#include "runtime/output/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds bar_interval{100};
+constexpr std::chrono::seconds line_interval{2};
+constexpr int bar_cells = 16;
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+/// A part of a line, and what parts it from the one to its left. A narrow line goes without the least
+/// important.
+struct Field {
+  std::string gap;
+  std::string text;
+  int importance;
+};
+
+std::vector<Field> fields_of(const Progress& p) {
+  const auto of = [](std::int64_t count) { return count > 0 ? fmt::format("/{}", count) : std::string(); };
+  const double compute_ms = std::max(0.0, p.step_ms - p.exposed_comm_ms - p.data_wait_ms);
+  std::vector<Field> fields{{" ", fmt::format("epoch {}{}", p.epoch + 1, of(p.epochs)), 6},
+                            {"  ", fmt::format("step {}{}", p.step, of(p.total_steps)), 7},
+                            {"  ", fmt::format("loss {:.4f}", p.loss), 5},
+                            {"  ", fmt::format("{:.0f} samples/s", p.samples_per_s), 3},
+                            {"  ", fmt::format("{:.2f} ms", p.step_ms), 2},
+                            {" ",
+                             fmt::format("(compute {:.2f} exchange {:.2f} data {:.2f})", compute_ms,
+                                         p.exposed_comm_ms, p.data_wait_ms),
+                             0}};
+  if (p.total_steps > 0) fields.push_back({"  ", duration(p.seconds_left) + " left", 4});
+  return fields;
+}
+
+Field bar(const Progress& p) {
+  const auto filled = static_cast<std::size_t>(bar_cells * std::min(p.step, p.total_steps) / p.total_steps);
+  return {"", "[" + std::string(filled, '=') + std::string(bar_cells - filled, ' ') + "]", 1};
+}
+
+std::string joined(const std::vector<Field>& fields) {
+  std::string line;
+  for (const Field& field : fields) line += (line.empty() ? "" : field.gap) + field.text;
+  return line;
+}
+
+}  // namespace
+
+std::string progress_line(const Progress& progress) {
+  return joined(fields_of(progress));
+}
+
+std::string progress_bar(const Progress& progress, std::size_t width) {
+  std::vector<Field> fields = fields_of(progress);
+  if (progress.total_steps > 0) fields.insert(fields.begin(), bar(progress));
+  while (joined(fields).size() > width && fields.size() > 1) {
+    fields.erase(std::ranges::min_element(fields, {}, &Field::importance));
+  }
+  return joined(fields).substr(0, width);
+}
+
+void Screen::show(const Progress& progress) {
+  if (style_ == Style::none) return;
+  if (style_ == Style::plain) {
+    fmt::print("{}\n", progress_line(progress));
+    next_ = Clock::now() + line_interval;
+  } else {
+    const auto width = static_cast<std::size_t>(std::max(columns_ - 1, 20));
+    fmt::print("\r{:<{}}", progress_bar(progress, width), width);
+    bar_drawn_ = true;
+    next_ = Clock::now() + bar_interval;
+  }
+  std::fflush(stdout);
+}
+
+void Screen::say(const std::string& line) {
+  if (style_ == Style::none) return;
+  if (bar_drawn_) fmt::print("\n");
+  bar_drawn_ = false;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+Screen make_screen(const std::string& progress, bool quiet, int launch_columns) {
+  if (quiet || progress == "none") return {Screen::Style::none, 0};
+  int columns = launch_columns;
+  winsize window{};
+  if (columns == 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+  const bool bar = progress == "bar" || (progress == "auto" && columns > 0);
+  return {bar ? Screen::Style::bar : Screen::Style::plain, columns > 0 ? columns : 100};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,42 @@
+#include "runtime/output/failure.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+
+namespace lockstep::runtime {
+
+void report_failure(const comm::FailureReport& report, const std::filesystem::path& run) {
+  fmt::print(stderr, "{}", report.text());
+  std::fflush(stderr);
+  if (run.empty()) return;
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const comm::RankStatus& status : report.ranks) {
+    ranks.push_back({{"rank", status.rank},
+                     {"host", status.host},
+                     {"pid", status.pid},
+                     {"answered", status.last},
+                     {"collective", status.call},
+                     {"where", status.where}});
+  }
+  const nlohmann::json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
+  // A folder that is not there, or a full disk, must not hide the report on the screen.
+  std::ofstream(run / "failure.json") << json.dump(2) << '\n';
+}
+
+void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const Whereabouts> here,
+                       const std::filesystem::path& run) {
+  const auto leave = [run, rank = communicator.world().rank](const comm::FailureReport& report) {
+    if (report.reporter() == rank) report_failure(report, run);
+    spdlog::error(report.cause);
+    std::_Exit(static_cast<int>(ExitCode::peer));
+  };
+  communicator.watch({.whereabouts = [here = std::move(here)] { return here->text(); }, .overdue = leave});
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,75 @@
+#include "runtime/plan/signature.h"
+
+#include <sstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/sha256.h"
+#include "kernels/step_state.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+[[noreturn]] void throw_first_difference(const std::string& what, const std::vector<std::string>& by_rank) {
+  const std::vector<std::string> reference = lines_of(by_rank[0]);
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank] == by_rank[0]) continue;
+    const std::vector<std::string> lines = lines_of(by_rank[rank]);
+    std::size_t at = 0;
+    while (at < lines.size() && at < reference.size() && lines[at] == reference[at]) ++at;
+    const auto entry = [at](const std::vector<std::string>& list) {
+      return at < list.size() ? "'" + list[at] + "'" : std::string("nothing");
+    };
+    throw UsageError(
+        fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}; start all ranks with the same "
+                    "program and options",
+                    what, entry(reference), rank, entry(lines)));
+  }
+  throw UsageError(fmt::format("ranks disagree on {}", what));
+}
+
+}  // namespace
+
+std::string exchange_signature(const Plan& plan, const kernels::Device& device,
+                               const AlgorithmChoices& choices) {
+  std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
+                                 device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
+                                 model::describe(plan.request.optimizer));
+  if (plan.request.clip_grad_norm > 0) {
+    text += fmt::format("gradients clipped to norm {}\n", plan.request.clip_grad_norm);
+  }
+  for (const ArenaSlice& slice : plan.arena.slices) {
+    const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
+    text += fmt::format("parameter {} {} {} at element {} layout {}\n", slice.name, name_of(value.type.dtype),
+                        value.type.shape.str(), slice.first,
+                        value.layout ? value.layout->str() : std::string("plain"));
+  }
+  for (const Bucket& bucket : plan.arena.buckets) {
+    text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
+                        bucket.with_control ? " with the control block" : "");
+  }
+  text +=
+      fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
+                  kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
+  for (const auto& [op, choice] : choices) text += fmt::format("algorithm {} of {}\n", choice, op);
+  return text;
+}
+
+void require_equal(comm::Communicator& communicator, const std::string& what, const std::string& text) {
+  if (communicator.world().size == 1) return;
+  const std::string digest = Sha256().update(text).hex();
+  for (const std::string& other : communicator.all_gather(digest)) {
+    if (other != digest) throw_first_difference(what, communicator.all_gather(text));
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "runtime/step/executor.h"
+#include "runtime/output/report.h"
+
+namespace lockstep::runtime {
+
+struct EvaluationOptions {
+  std::int64_t batch_size = 64;
+  int num_workers = 1;
+  int prefetch_factor = 2;
+  Seconds timeout{600};
+};
+
+/// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs
+/// `plan` on batch slot `slot`.
+Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
+                    Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
+                    const EvaluationOptions& options);
+
+}  // namespace lockstep::runtime

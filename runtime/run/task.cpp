@@ -1,0 +1,80 @@
+#include "runtime/run/task.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants) {
+  const bool regression = options.num_classes == 0 || (options.num_classes < 0 && wants.num_classes == 0);
+  return {.name = options.dataset,
+          .data_dir = options.data_dir,
+          .samples = options.samples,
+          .image_shape = options.image_shape.rank() > 0 ? options.image_shape : wants.shape,
+          .num_classes = regression                ? 0
+                         : options.num_classes > 0 ? options.num_classes
+                                                   : wants.num_classes,
+          .target_shape = wants.target_shape.rank() > 0 ? wants.target_shape : Shape{1},
+          .seed = options.seed};
+}
+
+TrainingTask task_for(const Options& options, const data::SampleSpec& spec) {
+  const model::ZooEntry& entry = model::find_model(options.model, options.model_args);
+  const model::InputSpec input{.shape = spec.input_shape,
+                               .num_classes = spec.num_classes,
+                               .target_shape = spec.target_shape,
+                               .dtype = spec.input_dtype};
+  TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
+  task.model.label_smoothing = static_cast<float>(options.label_smoothing);
+  return task;
+}
+
+data::DatasetOptions resolved_dataset(const Options& options) {
+  if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
+  const model::ZooEntry& entry = model::find_model(options.model, options.model_args);
+  return dataset_options(options, entry.wants(options.model_args));
+}
+
+std::string describe(DType dtype, const Shape& shape) {
+  return fmt::format("{} ({})", name_of(dtype), shape.str());
+}
+
+void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec) {
+  if (spec.input_dtype != input.dtype || spec.input_bytes() != bytes_of(input.dtype, input.shape)) {
+    throw UsageError(fmt::format("the data set gives inputs of {}, the model takes {}",
+                                 describe(spec.input_dtype, spec.input_shape),
+                                 describe(input.dtype, input.shape)));
+  }
+  const bool classes = input.num_classes > 0;
+  const DType dtype = classes ? DType::i64 : DType::f32;
+  const Shape shape = classes ? Shape{} : input.target_shape;
+  if (spec.target_dtype != dtype || spec.target_bytes() != bytes_of(dtype, shape)) {
+    throw UsageError(fmt::format("the data set gives targets of {}, the model takes {}",
+                                 describe(spec.target_dtype, spec.target_shape), describe(dtype, shape)));
+  }
+}
+
+}  // namespace
+
+void require_fitting(const TrainingTask& task) {
+  for (const auto* set : {&task.train_set, &task.test_set}) {
+    if (*set != nullptr) require_fitting(task.input, (*set)->spec());
+  }
+}
+
+TrainingTask make_task(const Options& options) {
+  const data::DatasetOptions dataset = resolved_dataset(options);
+  const data::DatasetPtr train_set = data::open_dataset(dataset, data::Split::train);
+  TrainingTask task = task_for(options, train_set->spec());
+  task.train_set = train_set;
+  if (options.eval_every > 0) task.test_set = data::open_dataset(dataset, data::Split::test);
+  return task;
+}
+
+TrainingTask make_task_without_data(const Options& options) {
+  return task_for(options, data::dataset_spec(resolved_dataset(options)));
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,116 @@
+// From options to a trainer that is ready for its first step.
+#include <algorithm>
+#include <exception>
+
+#include "comm/world/find_world.h"
+#include "kernels/base/log.h"
+#include "runtime/output/failure.h"
+#include "runtime/run/memory_check.h"
+#include "runtime/output/lines.h"
+#include "runtime/plan/print.h"
+#include "runtime/plan/signature.h"
+#include "runtime/run/trainer.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// With the numbers that depend on the machine filled in.
+Options resolved(Options options, const Session& session) {
+  options.threads = session.device->threads();
+  if (options.num_workers < 0) options.num_workers = session.cores;
+  if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
+  return options;
+}
+
+/// A graph holds what runs on the device's streams: with several ranks the exchange must, too.
+bool can_replay(const Session& session) {
+  return session.device->has_graphs() && (session.world.size == 1 || session.communicator->on_streams());
+}
+
+}  // namespace
+
+Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
+    : options_(resolved(options, session)),
+      session_(session),
+      task_(std::move(task)),
+      screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
+      stop_request_(stop_request),
+      graph_policy_(options.cuda_graph, can_replay(session)) {
+  stop_request_.accept();
+  batching_ = batching_of(options_, session_.world, task_.train_set->size());
+  find_checkpoint();
+  plans_ = plan_run(options_, task_, batching_, session_,
+                    resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
+  const std::string signature =
+      exchange_signature(plans_.full_batch(), *session_.device, plans_.decisions.algorithms);
+  require_equal(*session_.communicator, "the exchange", signature);
+  require_memory(options_, task_, plans_, session_);
+  machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
+  memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
+  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
+  if (graph_policy_.from_the_start()) executor_->use_graphs();
+  set_up_parameters();
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), place_, options_,
+                                                 resumed_ && place_.goes_on ? position_.step : -1);
+  if (session_.speaks()) open_folder();
+  watch_for_failure(*session_.communicator, executor_->whereabouts(), folder());
+}
+
+Trainer::~Trainer() {
+  // After a failure it goes on watching: on a GPU giving memory back waits for what a lost peer keeps from
+  // ending.
+  if (std::uncaught_exceptions() == 0) session_.communicator->watch({});
+}
+
+void Trainer::find_checkpoint() {
+  comm::Communicator& communicator = *session_.communicator;
+  place_ =
+      agree_on_place(communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
+  require_unused(communicator, place_);
+  resumed_ = find_resume_point(communicator, place_);
+  settings_ = settings_of(options_, session_.world, task_.train_set->size());
+  if (!resumed_) return;
+  require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
+  position_ = RunPosition::of(resumed_->state);
+}
+
+void Trainer::set_up_parameters() {
+  ParameterAccess access = replica();
+  if (resumed_) {
+    access.load(resumed_->folder / "model.safetensors");
+    access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    access.set_applied_updates(resumed_->state.applied_updates);
+  } else if (options_.init_from.empty()) {
+    access.initialise(options_.seed);
+  } else {
+    access.load(options_.init_from);
+  }
+  if (session_.world.size > 1) {
+    require_equal(*session_.communicator, "the initial weights", sha256_of(access.parameters()));
+  }
+}
+
+void Trainer::open_folder() {
+  const bool goes_on = place_.resume != "none";
+  folder_.emplace(place_.run, goes_on ? std::optional(position_.step) : std::nullopt);
+  folder_->write_config(to_ini(options_));
+  screen_.say(opening_line({.model = task_.model.name,
+                            .parameters = plans_.full_batch().graph.parameter_elements(),
+                            .world_size = session_.world.size,
+                            .threads = session_.device->threads(),
+                            .batch_size = batching_.batch_size,
+                            .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) screen_.say(slow);
+  if (goes_on) tell_of_resumption();
+}
+
+void Trainer::tell_of_resumption() {
+  if (!resumed_) return screen_.say(fresh_start_line(place_.run));
+  screen_.say(resumption_line(position_.step, position_.epoch, resumed_->folder));
+  if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
+    spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
+  }
+  if (const std::string text = fallback_warning_of(plans_.full_batch()); !text.empty()) spdlog::warn(text);
+}
+
+}  // namespace lockstep::runtime

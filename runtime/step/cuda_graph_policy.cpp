@@ -1,0 +1,43 @@
+#include "runtime/step/cuda_graph_policy.h"
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::int64_t short_step_ns = 8'000'000;
+constexpr double launch_bound_share = 0.8;  // of the step's time, spent on launching
+
+std::int64_t median_of(std::vector<StepTiming> timings, std::int64_t StepTiming::*part) {
+  const auto middle = timings.begin() + static_cast<std::ptrdiff_t>(timings.size() / 2);
+  std::ranges::nth_element(timings, middle, {}, part);
+  return (*middle).*part;
+}
+
+}  // namespace
+
+GraphPolicy::GraphPolicy(std::string_view option, bool possible)
+    : choice_(option == "on" ? Choice::on : Choice::off) {
+  if (option == "on" && !possible) {
+    throw UsageError("--cuda-graph on: graphs need a GPU, and --backend nccl when there are several ranks");
+  }
+  if (option == "auto" && possible) choice_ = Choice::measure;
+}
+
+bool GraphPolicy::observe(const StepTiming& timing) {
+  if (choice_ != Choice::measure || observed_.size() == observed_steps) return false;
+  if (steps_++ >= warm_up_steps) observed_.push_back(timing);
+  return observed_.size() == observed_steps;
+}
+
+bool GraphPolicy::wants_graphs() const {
+  if (observed_.size() < observed_steps) return false;
+  const std::int64_t total = median_of(observed_, &StepTiming::total_ns);
+  const std::int64_t launching = median_of(observed_, &StepTiming::launch_ns);
+  return total <= short_step_ns ||
+         static_cast<double>(launching) >= launch_bound_share * static_cast<double>(total);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,55 @@
+#include "runtime/step/exchange_queue.h"
+
+#include <bit>
+#include <utility>
+
+#include "runtime/step/short_timeslice.h"
+
+namespace lockstep::runtime {
+
+ExchangeQueue::ExchangeQueue(std::size_t capacity, std::function<void(std::size_t)> exchange)
+    : exchange_(std::move(exchange)), ring_(std::bit_ceil(capacity)), thread_([this] { run(); }) {}
+
+ExchangeQueue::~ExchangeQueue() {
+  stopping_ = true;
+  ++posted_;  // wakes the thread, which looks at stopping_ first
+  posted_.notify_one();
+  thread_.join();
+}
+
+void ExchangeQueue::post(std::size_t what) {
+  const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
+  for (std::uint32_t done = done_.load(std::memory_order_acquire); posted - done >= ring_.size();
+       done = done_.load(std::memory_order_acquire)) {
+    done_.wait(done, std::memory_order_acquire);
+  }
+  ring_[posted % ring_.size()] = what;
+  posted_.fetch_add(1, std::memory_order_release);
+  posted_.notify_one();
+}
+
+void ExchangeQueue::wait_all() {
+  const std::uint32_t wanted = posted_.load(std::memory_order_relaxed);
+  for (std::uint32_t done = done_.load(std::memory_order_acquire); done != wanted;
+       done = done_.load(std::memory_order_acquire)) {
+    done_.wait(done, std::memory_order_acquire);
+  }
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ExchangeQueue::run() {
+  take_short_turns();
+  for (std::uint32_t next = 0;; ++next) {
+    posted_.wait(next, std::memory_order_acquire);
+    if (stopping_) return;
+    try {
+      if (failure_ == nullptr) exchange_(ring_[next % ring_.size()]);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    done_.store(next + 1, std::memory_order_release);
+    done_.notify_one();
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,196 @@
+#include "runtime/step/executor.h"
+
+#include <algorithm>
+
+#include "kernels/base/deadline.h"
+#include "runtime/plan/print.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Executor::Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory)
+    : device_(device),
+      communicator_(communicator),
+      memory_(memory),
+      streams_{device.make_stream(), device.make_stream(kernels::StreamPriority::high)},
+      run_done_(device.make_event()) {}
+
+Executor::BoundPlan& Executor::bound(const Plan& plan) {
+  for (const auto& other : plans_) {
+    if (other->key == plan.key()) return *other;
+  }
+  bind(plan, *plans_.emplace_back(std::make_unique<BoundPlan>()));
+  return *plans_.back();
+}
+
+void Executor::bind(const Plan& plan, BoundPlan& into) {
+  into.key = plan.key();
+  for (std::size_t at = exchanges_.size(); at < plan.arena.buckets.size(); ++at) {
+    const Bucket& bucket = plan.arena.buckets[at];
+    exchanges_.push_back({.ranges = memory_.exchanged(bucket), .first_parameter = bucket.first_parameter});
+  }
+  while (events_.size() < plan.events.size()) events_.push_back(device_.make_event());
+  for (std::size_t slot = 0; slot < batch_slot_count; ++slot) into.slots[slot] = bind_slot(plan, slot);
+  std::vector<std::string> labels;
+  for (const Step& step : plan.steps) labels.push_back(label_of(plan, step));
+  into.labels = whereabouts_->add_plan(std::move(labels));
+  if (queue_ == nullptr && !into.slots.front().queued.empty()) {
+    queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size(),
+                                             [this](std::size_t first) { walk_queued(first); });
+  }
+}
+
+/// Queued steps in a row are handed over at once.
+Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
+  BoundSlot bound;
+  bool is_handing_over = false;
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    const Step& step = plan.steps[at];
+    BoundStep next = bind_step(plan, step, slot);
+    next.label = static_cast<std::uint32_t>(at);
+    if (const Launch* const launch = plan.launch_of(step)) {
+      if (launch->kernel == nullptr) continue;
+      std::vector<void*> args;
+      for (const Operand& operand : launch->operands) args.push_back(memory_.address(operand, slot));
+      bound.kernels.push_back(launch->kernel->bind(args, memory_.workspace() + launch->workspace));
+      next.kernel = bound.kernels.back().get();
+    }
+    if (is_handing_over && !step.queued) bound.queued.push_back({.action = Action::join});
+    if (!is_handing_over && step.queued) {
+      bound.steps.push_back({.action = Action::hand_over, .label = next.label, .index = bound.queued.size()});
+    }
+    (step.queued ? bound.queued : bound.steps).push_back(next);
+    is_handing_over = step.queued;
+  }
+  return bound;
+}
+
+Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
+  BoundStep bound{.stream = streams_[static_cast<std::size_t>(step.stream)].get(), .index = step.index};
+  switch (step.kind) {
+    case Step::Kind::begin_step:
+    case Step::Kind::launch:
+    case Step::Kind::clip:
+    case Step::Kind::update:
+      bound.action = Action::launch;
+      break;
+    case Step::Kind::record:
+    case Step::Kind::wait:
+      bound.action = step.kind == Step::Kind::record ? Action::record : Action::wait;
+      bound.event = events_[step.index].get();
+      break;
+    case Step::Kind::all_reduce:
+    case Step::Kind::all_reduce_inline:
+      bound.action = Action::all_reduce;
+      bound.behind_compute = step.queued;
+      bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
+      break;
+    case Step::Kind::join:
+      bound.action = Action::join;
+      bound.is_timed = true;
+      break;
+    case Step::Kind::copy_in:
+      bound.action = Action::copy_to_device;
+      bound.from = &memory_.host_input(slot);
+      bound.to = memory_.address(plan.launches.input, slot);
+      bound.index = sizeof(kernels::StepInput);
+      break;
+    case Step::Kind::copy_back:
+      bound.action = Action::copy_to_host;
+      bound.from = memory_.address(plan.launches.control, slot);
+      bound.to = &memory_.host_control(slot);
+      bound.index = sizeof(kernels::ControlBlock);
+      break;
+  }
+  return bound;
+}
+
+StepTiming Executor::launch(const Plan& plan, std::size_t slot) {
+  BoundPlan& on_memory = bound(plan);
+  const auto start = Clock::now();
+  timing_ = {};
+  replay_or_walk(on_memory, on_memory.slots[slot]);
+  timing_.launch_ns = nanoseconds_since(start);
+  return timing_;
+}
+
+StepTiming Executor::run(const Plan& plan, std::size_t slot) {
+  const auto start = Clock::now();
+  StepTiming timing = launch(plan, slot);
+  stream().record(*run_done_);
+  communicator_.wait(*run_done_);
+  timing.total_ns = nanoseconds_since(start);
+  return timing;
+}
+
+void Executor::replay_or_walk(BoundPlan& plan, BoundSlot& slot) {
+  if (uses_graphs_ && slot.has_run && slot.graph == nullptr) {
+    slot.graph = device_.capture(stream(), [&] { walk(plan, slot); });
+  }
+  if (slot.graph != nullptr) {
+    slot.graph->launch(stream());
+  } else {
+    walk(plan, slot);
+  }
+  slot.has_run = true;
+}
+
+void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
+  walking_ = &slot;
+  for (const BoundStep& step : slot.steps) {
+    whereabouts_->run(plan.labels, step.label);
+    if (!step.is_timed) {
+      run(step);
+      continue;
+    }
+    const auto start = Clock::now();
+    run(step);
+    timing_.exposed_ns += nanoseconds_since(start);
+  }
+}
+
+/// On the queue's thread.
+void Executor::walk_queued(std::size_t first) {
+  const std::vector<BoundStep>& steps = walking_->queued;
+  for (std::size_t at = first; steps[at].action != Action::join; ++at) run(steps[at]);
+}
+
+void Executor::run(const BoundStep& step) {
+  switch (step.action) {
+    case Action::launch:
+      return step.kernel->launch(*step.stream);
+    case Action::record:
+      return step.stream->record(*step.event);
+    case Action::wait:
+      return step.stream->wait(*step.event);
+    case Action::all_reduce:
+      return all_reduce(step);
+    case Action::hand_over:
+      return queue_->post(step.index);
+    case Action::join:
+      return queue_->wait_all();
+    case Action::copy_to_device:
+      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
+    case Action::copy_to_host:
+      return device_.copy_to_host(step.to, step.from, step.index, *step.stream);
+  }
+}
+
+void Executor::all_reduce(const BoundStep& step) {
+  const Exchange& exchange = exchanges_[step.index];
+  const comm::ExchangeTiming timing = communicator_.all_reduce(exchange.ranges,
+                                                               {.bucket = static_cast<int>(step.index),
+                                                                .first_parameter = exchange.first_parameter,
+                                                                .behind_compute = step.behind_compute},
+                                                               *step.stream);
+  timing_.transfer_ns += timing.transfer_ns;
+  timing_.skew_ns += timing.skew_ns;
+}
+
+}  // namespace lockstep::runtime

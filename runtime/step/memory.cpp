@@ -1,0 +1,98 @@
+#include "runtime/step/memory.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::size_t at_least_a_line(std::size_t bytes) {
+  return std::max<std::size_t>(bytes, 64);
+}
+
+}  // namespace
+
+ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
+                             std::span<const Plan> plans)
+    : element_bytes_(size_of(plans.front().arena.dtype)),
+      parameter_bytes_(plans.front().arena.bytes()),
+      gradients_(communicator.allocate_arena(plans.front().arena.dtype, plans.front().arena.elements)),
+      control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
+      parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
+      buffers_(plans.front().arena.buffers.empty() ? nullptr
+                                                   : device.allocate(plans.front().arena.buffer_bytes())),
+      step_input_(device.allocate(sizeof(kernels::StepInput))),
+      step_state_(device.allocate(sizeof(kernels::StepState))),
+      evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
+  for (const ArenaSlice& slice : plans.front().arena.slices) {
+    offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first) * element_bytes_);
+  }
+  for (std::size_t i = 0; i < model::state_names(plans.front().request.optimizer).size(); ++i) {
+    optimizer_states_.push_back(device.allocate(at_least_a_line(parameter_bytes_)));
+  }
+  const MemoryNeed need = memory_need(plans);
+  activations_ = device.allocate(at_least_a_line(need.activations));
+  workspace_ = device.allocate(at_least_a_line(need.workspace));
+  std::size_t input_bytes = 0;
+  std::size_t target_bytes = 0;
+  for (const Plan& plan : plans) {
+    input_bytes = std::max(input_bytes, plan.input_bytes());
+    target_bytes = std::max(target_bytes, plan.target_bytes());
+  }
+  for (Slot& slot : slots_) {
+    slot = {.input = device.allocate(input_bytes),
+            .target = device.allocate(target_bytes),
+            .host_input = device.allocate_host(sizeof(kernels::StepInput)),
+            .host_control = device.allocate_host(sizeof(kernels::ControlBlock))};
+  }
+}
+
+std::size_t ReplicaMemory::bytes() const {
+  std::size_t bytes = gradients_->bytes() + control_->bytes();
+  for (const auto* memory :
+       {&parameters_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
+    bytes += (*memory)->bytes();
+  }
+  if (buffers_ != nullptr) bytes += buffers_->bytes();
+  for (const auto& state : optimizer_states_) bytes += state->bytes();
+  for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
+  return bytes;
+}
+
+std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) const {
+  std::vector<comm::ArenaRange> ranges{
+      {.arena = gradients_.get(), .first = bucket.first, .count = bucket.count}};
+  if (bucket.with_control) ranges.push_back(comm::all_of(*control_));
+  return ranges;
+}
+
+void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
+  const auto first = static_cast<std::size_t>(operand.first);
+  switch (operand.region) {
+    case Region::input:
+      return input(slot);
+    case Region::target:
+      return target(slot);
+    case Region::activations:
+      return at(*activations_, first);
+    case Region::parameters:
+      return at(*parameters_, first * element_bytes_);
+    case Region::buffers:
+      return at(*buffers_, first * sizeof(float));
+    case Region::gradients:
+      return gradients_->data() + first * element_bytes_;
+    case Region::optimizer_state:
+      return at(*optimizer_states_[operand.state], first * element_bytes_);
+    case Region::step_input:
+      return step_input_->data();
+    case Region::step_state:
+      return step_state();
+    case Region::control:
+      return control_->data();
+    case Region::evaluation_control:
+      return evaluation_control_->data();
+  }
+  throw std::logic_error("an operand in no memory");
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,240 @@
+#include "runtime/step/parameter_io.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/philox.h"
+#include "kernels/base/safetensors.h"
+#include "kernels/base/sha256.h"
+#include "kernels/dispatch.h"
+#include "kernels/reorder.h"
+#include "runtime/plan/storage.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// Between a row-major host copy and the arena's layout, by the same reorder kernel that plans use.
+void convert(kernels::Device& device, kernels::Stream& stream, const kernels::TensorDesc& from, void* source,
+             const kernels::TensorDesc& to, void* target) {
+  const kernels::KernelPtr kernel =
+      kernels::kernel_for(device, kernels::Reorder{}, {.inputs = {from}, .outputs = {to}});
+  const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  void* const args[] = {source, target};
+  kernel->bind(args, workspace->data())->launch(stream);
+  stream.synchronize();
+}
+
+kernels::TensorDesc row_major(const model::Value& value) {
+  return {.dtype = value.type.dtype,
+          .shape = value.type.shape,
+          .layout = kernels::Layout::plain(value.type.shape)};
+}
+
+const SafetensorsFile::Tensor& matching_tensor(const SafetensorsFile& file, const std::filesystem::path& path,
+                                               const std::string& name, const Shape& shape) {
+  const SafetensorsFile::Tensor* tensor = file.find(name);
+  if (tensor == nullptr) {
+    throw DataError(fmt::format("{}: has no tensor '{}', which the model needs", path.string(), name));
+  }
+  if (tensor->dtype != DType::f32 || tensor->shape != shape) {
+    throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs f32 {}", path.string(), name,
+                                name_of(tensor->dtype), tensor->shape.str(), shape.str()));
+  }
+  return *tensor;
+}
+
+}  // namespace
+
+std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer) {
+  std::int64_t elements = 0;
+  for (const model::Parameter& parameter : plan.graph.parameters()) {
+    elements += parameter.file_shape.elements();
+  }
+  return static_cast<std::size_t>(elements) * sizeof(float) * (1 + model::state_names(optimizer).size()) +
+         plan.arena.buffer_bytes();
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::parameter_places() const {
+  std::vector<Place> places;
+  for (const model::Parameter& parameter : plan_.graph.parameters()) {
+    const std::string& name = plan_.graph.value(parameter.value).name;
+    places.push_back({name, parameter.value, parameter.file_shape, memory_.parameter(name)});
+  }
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::buffer_places() const {
+  std::vector<Place> places;
+  for (const BufferSlice& slice : plan_.arena.buffers) {
+    const model::ValueId id = plan_.graph.buffers()[slice.buffer].value;
+    places.push_back({slice.name, id, plan_.graph.value(id).type.shape, memory_.buffer(slice)});
+  }
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::weight_places() const {
+  std::vector<Place> places = parameter_places();
+  for (Place& place : buffer_places()) places.push_back(std::move(place));
+  return places;
+}
+
+std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
+    const model::OptimizerOptions& optimizer) const {
+  const std::vector<std::string> states = model::state_names(optimizer);
+  std::vector<Place> places;
+  for (const model::Parameter& parameter : plan_.graph.parameters()) {
+    const std::string& name = plan_.graph.value(parameter.value).name;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      places.push_back(
+          {name + "." + states[i], parameter.value, parameter.file_shape, memory_.optimizer_state(i, name)});
+    }
+  }
+  return places;
+}
+
+void ParameterAccess::initialise(std::uint64_t seed) {
+  const std::vector<Place> places = parameter_places();
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    const model::Parameter& parameter = plan_.graph.parameters()[index];
+    std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
+    Philox(seed, index).uniforms(0, values);
+    const auto [bound, start] = parameter.initializer;
+    for (float& value : values) value = start + (2 * value - 1) * bound;
+    write(places[index], values);
+  }
+  const std::vector<Place> buffers = buffer_places();
+  for (std::size_t index = 0; index < buffers.size(); ++index) {
+    const auto count = static_cast<std::size_t>(buffers[index].file_shape.elements());
+    write(buffers[index], std::vector<float>(count, plan_.graph.buffers()[index].start));
+  }
+}
+
+void ParameterAccess::load(const std::filesystem::path& file) {
+  load(file, weight_places());
+}
+
+void ParameterAccess::load_optimizer_state(const std::filesystem::path& file,
+                                           const model::OptimizerOptions& optimizer) {
+  load(file, optimizer_places(optimizer));
+}
+
+void ParameterAccess::load(const std::filesystem::path& path, const std::vector<Place>& places) {
+  const SafetensorsFile file(path);
+  for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
+    if (std::ranges::find(places, tensor.name, &Place::name) == places.end()) {
+      throw DataError(fmt::format("{}: tensor '{}' is none of the model's", path.string(), tensor.name));
+    }
+  }
+  for (const Place& place : places) {
+    const auto& tensor = matching_tensor(file, path, place.name, place.file_shape);
+    std::vector<float> values(tensor.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    write(place, values);
+  }
+}
+
+void ParameterAccess::write(const Place& place, std::span<const float> values) {
+  const model::Value& value = plan_.graph.value(place.value);
+  const auto staging = device_.allocate(values.size_bytes());
+  const auto stream = device_.make_stream();
+  device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
+  convert(device_, *stream, row_major(value), staging->data(), stored(value), place.data);
+}
+
+std::int64_t ParameterAccess::applied_updates() const {
+  kernels::StepState state;
+  const auto stream = device_.make_stream();
+  device_.copy_to_host(&state, memory_.step_state(), sizeof(state), *stream);
+  stream->synchronize();
+  return state.applied_updates();
+}
+
+void ParameterAccess::set_applied_updates(std::int64_t count) {
+  const kernels::StepState state{.step = count};
+  const auto stream = device_.make_stream();
+  device_.copy_to_device(memory_.step_state(), &state, sizeof(state), *stream);
+  stream->synchronize();
+}
+
+std::vector<NamedTensor> ParameterAccess::parameters() const {
+  std::vector<NamedTensor> tensors;
+  parameters(tensors);
+  return tensors;
+}
+
+void ParameterAccess::parameters(std::vector<NamedTensor>& into) const {
+  read(weight_places(), into);
+}
+
+std::vector<NamedTensor> ParameterAccess::gradients() const {
+  std::vector<Place> places = parameter_places();
+  for (Place& place : places) place.data = memory_.gradient(place.name);
+  std::vector<NamedTensor> tensors;
+  read(places, tensors);
+  return tensors;
+}
+
+std::vector<NamedTensor> ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer) const {
+  std::vector<NamedTensor> tensors;
+  optimizer_state(optimizer, tensors);
+  return tensors;
+}
+
+void ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer,
+                                      std::vector<NamedTensor>& into) const {
+  read(optimizer_places(optimizer), into);
+}
+
+void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const {
+  into.resize(places.size());
+  const auto stream = device_.make_stream();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    const model::Value& value = plan_.graph.value(place.value);
+    NamedTensor& tensor = into[i];
+    tensor.name = place.name;
+    tensor.shape = place.file_shape;
+    tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    const std::size_t bytes = tensor.values.size() * sizeof(float);
+    const auto staging = device_.allocate(bytes);
+    convert(device_, *stream, stored(value), place.data, row_major(value), staging->data());
+    device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
+    stream->synchronize();
+  }
+}
+
+std::string ParameterAccess::fingerprint() const {
+  const std::span<const std::byte> arena = memory_.parameters();
+  std::vector<std::byte> piece(std::min<std::size_t>(arena.size(), std::size_t{1} << 20));
+  const auto stream = device_.make_stream();
+  Sha256 hash;
+  for (std::size_t at = 0; at < arena.size(); at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), arena.size() - at);
+    device_.copy_to_host(piece.data(), arena.data() + at, count, *stream);
+    stream->synchronize();
+    hash.update(std::span(piece).first(count));
+  }
+  return hash.hex();
+}
+
+void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors) {
+  std::vector<SafetensorsFile::Tensor> entries;
+  for (const NamedTensor& tensor : tensors) {
+    entries.push_back({.name = tensor.name,
+                       .dtype = DType::f32,
+                       .shape = tensor.shape,
+                       .bytes = std::as_bytes(std::span(tensor.values))});
+  }
+  write_safetensors(file, entries, {{"format", "pt"}});
+}
+
+std::string sha256_of(const std::vector<NamedTensor>& tensors) {
+  Sha256 hash;
+  for (const NamedTensor& tensor : tensors) hash.update(std::as_bytes(std::span(tensor.values)));
+  return hash.hex();
+}
+
+}  // namespace lockstep::runtime

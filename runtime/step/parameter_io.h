@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "runtime/step/memory.h"
+
+namespace lockstep::runtime {
+
+/// Tensors as files have them: PyTorch's names, shapes and row-major layout.
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+/// Bytes that the parameters of a plan, and with them the optimizer's state, take in files: a staged copy.
+std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
+
+/// What belongs to the parameters of a replica (themselves, gradients, optimizer state) on its way in and out
+/// of files.
+class ParameterAccess {
+ public:
+  ParameterAccess(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
+      : device_(device), plan_(plan), memory_(memory) {}
+
+  /// PyTorch's default initialisation from our own streams: number i of parameter p is the same for every
+  /// world size, backend and layout.
+  void initialise(std::uint64_t seed);
+
+  /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's strict=True).
+  /// DataError names the file and the tensor.
+  void load(const std::filesystem::path& file);
+  /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
+  void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
+
+  /// How many updates the optimizer has applied, which the device counts: a part of its state.
+  std::int64_t applied_updates() const;
+  void set_applied_updates(std::int64_t count);
+
+  std::vector<NamedTensor> parameters() const;
+  std::vector<NamedTensor> gradients() const;
+  std::vector<NamedTensor> optimizer_state(const model::OptimizerOptions& optimizer) const;
+
+  /// As the functions without `into`, in the memory that an earlier call filled.
+  void parameters(std::vector<NamedTensor>& into) const;
+  void optimizer_state(const model::OptimizerOptions& optimizer, std::vector<NamedTensor>& into) const;
+
+  /// SHA-256 of the parameters as they lie in memory: equal on ranks whose plans are.
+  std::string fingerprint() const;
+
+ private:
+  /// A part of one of the arenas, by its name in files.
+  struct Place {
+    std::string name;
+    model::ValueId value;
+    Shape file_shape;
+    void* data;
+  };
+
+  std::vector<Place> parameter_places() const;
+  std::vector<Place> buffer_places() const;
+  /// All that a file of weights holds: PyTorch's state_dict.
+  std::vector<Place> weight_places() const;
+  std::vector<Place> optimizer_places(const model::OptimizerOptions& optimizer) const;
+  void load(const std::filesystem::path& file, const std::vector<Place>& places);
+  void write(const Place& place, std::span<const float> values);
+  void read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const;
+
+  kernels::Device& device_;
+  const Plan& plan_;
+  ReplicaMemory& memory_;
+};
+
+void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
+
+/// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has drifted.
+std::string sha256_of(const std::vector<NamedTensor>& tensors);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,91 @@
+// Strangers at the store's port while the ranks of a run, processes of their own, use it.
+#include <poll.h>
+
+#include <thread>
+
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/net/authenticated_listener.h"
+#include "comm/net/tcp.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+namespace {
+
+constexpr int turns = 500;
+
+Deadline soon() {
+  return Deadline::in(Seconds(20));
+}
+
+World world_of(int rank, const std::string& run_id) {
+  World world = local_world(0, 1, run_id);
+  world.rank = world.node_rank = rank;
+  world.size = world.node_count = 2;
+  return world;
+}
+
+/// Both ranks count in turn, so either one notices when the store stops serving the other.
+void take_turns(StoreClient& store, int rank) {
+  for (int turn = rank; turn < turns; turn += 2) {
+    store.set("turn " + std::to_string(turn), "taken", soon());
+    store.wait("turn " + std::to_string(turn ^ 1), soon());
+  }
+}
+
+/// All that the store sends in answer, until it closes or half a second has passed.
+std::string answer_to(int port, std::string_view bytes) {
+  std::string obstacle;
+  const UniqueFd stranger = connect_tcp("127.0.0.1", port, soon(), obstacle);
+  std::string answer;
+  while (!bytes.empty() && send_some(stranger.get(), bytes) == Transfer::some) {
+  }
+  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
+    if (receive_some(stranger.get(), answer) == Transfer::closed) break;
+  }
+  return answer;
+}
+
+}  // namespace
+
+TEST_CASE("strangers get no byte of state and the run goes on", "[fault]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.run_dir = folder / "run";
+  const std::string run_id = fresh_run_id();
+  RankProcess other([&] {
+    Rendezvous met = open_rendezvous(world_of(1, run_id), options, soon());
+    take_turns(met.store, 1);
+    met.store.wait("strangers are gone", soon());
+  });
+  Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
+  met.store.set("state", "precious", soon());
+
+  std::vector<UniqueFd> silent;
+  std::string obstacle;
+  for (int i = 0; i < 100; ++i) silent.push_back(connect_tcp("127.0.0.1", met.port, soon(), obstacle));
+
+  const std::string get = encode({Frame::Type::get, FieldWriter().text("state").number(0).take()});
+  const std::string hello = Handshake::client({run_id, "guessed"}, "store:").take_outgoing();
+  std::thread run([&] { take_turns(met.store, 0); });
+  std::string answers;
+  for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'), get,
+                                   hello, hello + get, hello.substr(0, 20)}) {
+    answers += answer_to(met.port, bytes);
+  }
+  const UniqueFd guesser =
+      connect_proved("127.0.0.1", met.port, {run_id, "guessed"}, "store:", soon(), obstacle);
+  run.join();
+  CHECK_FALSE(guesser);
+  CHECK_THAT(obstacle, tests::contains("--token-file"));
+  CHECK(answers.find("precious") == std::string::npos);
+  CHECK(answers.find(met.credentials.secret) == std::string::npos);
+
+  met.store.set("strangers are gone", "yes", soon());
+  CHECK(other.outcome().empty());
+}

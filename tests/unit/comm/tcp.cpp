@@ -1,0 +1,199 @@
+#include <sys/socket.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "comm/tcp/absent_ranks.h"
+#include "comm/tcp/exchange.h"
+#include "comm/tcp/placement.h"
+#include "comm/tcp/peer_exchange.h"
+#include "comm/store/server.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+#include "tests/unit/comm/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+namespace {
+
+/// A connected socket for every pair of ranks; each end can be taken once.
+class Sockets {
+ public:
+  UniqueFd take(int rank, int peer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = ends_.find({rank, peer});
+    if (found != ends_.end()) return std::move(found->second);
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+      throw std::runtime_error("socketpair");
+    }
+    ends_[{peer, rank}] = UniqueFd(pair[1]);
+    return UniqueFd(pair[0]);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, UniqueFd> ends_;
+};
+
+/// Runs `body` as every rank of a world whose rank r is on node `nodes[r]`.
+std::vector<std::string> run_nodes(
+    const std::vector<int>& nodes,
+    const std::function<void(NodeRanks&, DirectExchange&, std::vector<Link>&)>& body) {
+  const Placement placement(nodes);
+  const std::string run_id = fresh_run_id();
+  Sockets sockets;
+  return run_threads(placement.ranks(), [&](int rank) {
+    const int node = placement.node_of(rank);
+    const auto& ranks = placement.members(node);
+    NodeRanks here({.ranks = ranks,
+                    .index = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin()),
+                    .meeting = fmt::format("{}-{}", run_id, node)},
+                   Seconds(10));
+    std::vector<Link> links;
+    for (const int peer : placement.peers(rank)) links.emplace_back(peer, sockets.take(rank, peer));
+    DirectExchange exchange(placement, here, links);
+    try {
+      body(here, exchange, links);
+      for (Link& link : links) link.say_goodbye();
+    } catch (const PeerTrouble& trouble) {
+      throw std::runtime_error(fmt::format("trouble {}", fmt::join(trouble.ranks, ",")));
+    }
+  });
+}
+
+std::unique_ptr<SharedArena> allocate(NodeRanks& node, DType dtype, std::size_t elements) {
+  const auto scope = node.begin_allocation(dtype, static_cast<std::int64_t>(elements));
+  return node.allocate_arena(dtype, static_cast<std::int64_t>(elements));
+}
+
+template <class T>
+void check_sums(NodeRanks& node, DirectExchange& exchange, int world_size, std::size_t count, DType dtype) {
+  constexpr std::size_t first = 128 / sizeof(T);
+  const auto arena = allocate(node, dtype, first + count + 64 / sizeof(T));
+  const auto values = values_of<T>(*arena).subspan(first);
+  const ArenaRange range{arena.get(), first, static_cast<std::int64_t>(count)};
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(node.members().rank(), i);
+    const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
+    const bool behind_compute = repeat == 1;
+    exchange.all_reduce(std::span(&range, 1), behind_compute);
+    for (std::size_t i = 0; i < count; ++i) {
+      const T expected = reference<T>(0, world_size, i);
+      if (std::memcmp(&values[i], &expected, sizeof(T)) != 0)
+        throw std::runtime_error(fmt::format("element {}", i));
+    }
+    const auto behind = std::as_bytes(values.subspan(count));
+    if (std::ranges::any_of(behind, [](std::byte b) { return b != std::byte{0}; })) {
+      throw std::runtime_error("wrote behind the range");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a node sums its largest whole subtrees", "[comm]") {
+  const auto ranges = [](int ranks, std::vector<int> members) { return whole_subtrees(ranks, members); };
+  using Ranges = std::vector<RankRange>;
+  CHECK(ranges(4, {0, 1}) == Ranges{{0, 2}});
+  CHECK(ranges(4, {2, 3}) == Ranges{{2, 4}});
+  CHECK(ranges(4, {1, 2}) == Ranges{{1, 2}, {2, 3}});
+  CHECK(ranges(4, {1, 2, 3}) == Ranges{{1, 2}, {2, 4}});
+  CHECK(ranges(6, {4, 5}) == Ranges{{4, 6}});
+  CHECK(ranges(7, {4, 5, 6}) == Ranges{{4, 7}});
+  CHECK(ranges(3, {0, 1, 2}) == Ranges{{0, 3}});
+}
+
+TEST_CASE("every rank has an agent on every other node, and both know of each other", "[comm]") {
+  const Placement placement({0, 1, 1, 0, 2, 1});
+  for (int owner = 0; owner < placement.ranks(); ++owner) {
+    for (int node = 0; node < placement.nodes(); ++node) {
+      if (node == placement.node_of(owner)) continue;
+      const int agent = placement.agent(owner, node);
+      CHECK(placement.node_of(agent) == node);
+      CHECK_THAT(placement.peers(owner), Catch::Matchers::VectorContains(agent));
+      CHECK_THAT(placement.peers(agent), Catch::Matchers::VectorContains(owner));
+    }
+  }
+}
+
+TEST_CASE("sums between nodes have the reference tree's bits, wherever the ranks are", "[comm]") {
+  const auto nodes =
+      GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1}, std::vector{0, 1, 1, 0},
+               std::vector{0, 1, 1, 1}, std::vector{0, 1, 2}, std::vector{0, 0, 0},
+               std::vector{0, 0, 0, 1, 1}, std::vector{0, 1, 2, 2, 0, 1, 1});
+  const std::size_t count = GENERATE(1, 16, 1000, 300003);
+  CAPTURE(nodes, count);
+  const int size = static_cast<int>(nodes.size());
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<float>(node, exchange, size, count, DType::f32);
+        }) == std::vector<std::string>(nodes.size()));
+}
+
+TEST_CASE("peers that run ahead wait for the slowest", "[comm]") {
+  // 4 MB a slice: more chunks than are kept.
+  CHECK(run_nodes({0, 1, 2}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<float>(node, exchange, 3, 3'000'003, DType::f32);
+        }) == std::vector<std::string>(3));
+}
+
+TEST_CASE("f64 sums between nodes too", "[comm]") {
+  CHECK(run_nodes({0, 1, 0}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<double>(node, exchange, 3, 100003, DType::f64);
+        }) == std::vector<std::string>(3));
+}
+
+TEST_CASE("halves between nodes are rounded once, at the end, wherever the ranks are", "[comm]") {
+  const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 0, 1, 1},
+                              std::vector{0, 1, 2, 2, 0, 1, 1});
+  const std::size_t count = GENERATE(1, 33, 1'000'003);
+  CAPTURE(nodes, count);
+  const int size = static_cast<int>(nodes.size());
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<BFloat16>(node, exchange, size, count, DType::bf16);
+        }) == std::vector<std::string>(nodes.size()));
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+          check_sums<Float16>(node, exchange, size, count, DType::f16);
+        }) == std::vector<std::string>(nodes.size()));
+}
+
+TEST_CASE("the rank that was waited for counts as absent even when it comes just then", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
+  const auto key_of = [](int rank) { return fmt::format("here/{}", rank); };
+  for (const int rank : {0, 1, 3}) store.set(key_of(rank), "", deadline);
+  CHECK(absent_ranks(store, 1, 2, key_of) == std::vector{1});
+  CHECK(absent_ranks(store, 1, 5, key_of) == std::vector{1, 2, 4});
+}
+
+TEST_CASE("a roll call names all who did not come", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server.port()}, credentials, Deadline::in(Seconds(5)));
+  };
+  const auto errors = run_threads(2, [&](int rank) {
+    StoreClient store = connect();
+    call_roll(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
+  });
+  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not come to the meeting in time"));
+}
+
+TEST_CASE("a peer that closes its connection is named", "[comm]") {
+  const auto errors =
+      run_nodes({0, 1}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>& links) {
+        const auto arena = allocate(node, DType::f32, 1024);
+        const ArenaRange range = all_of(*arena);
+        const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
+        if (node.members().rank() == 0) exchange.all_reduce(std::span(&range, 1));
+        links.clear();
+      });
+  CHECK(errors == std::vector<std::string>{"trouble 1", ""});
+}

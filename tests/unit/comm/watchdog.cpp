@@ -1,0 +1,79 @@
+#include <atomic>
+#include <csignal>
+#include <future>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "comm/watchdog/status.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+using lockstep::tests::contains;
+
+TEST_CASE("a status survives its text, and a torn one is no status", "[comm]") {
+  const RankStatus status{.rank = 3,
+                          .host = "gpu07",
+                          .pid = 4711,
+                          .beat = 9,
+                          .call = 17,
+                          .last = true,
+                          .where = "step 12, fc1 linear"};
+  const auto read = parse_status(to_text(status, 500));
+  REQUIRE(read);
+  CHECK(read->rank == 3);
+  CHECK(read->host == "gpu07");
+  CHECK(read->pid == 4711);
+  CHECK(read->beat == 9);
+  CHECK(read->call == 17);
+  CHECK(read->last);
+  CHECK(read->where == "step 12, fc1 linear");
+  CHECK_FALSE(parse_status(to_text(status, 8)));
+  CHECK_FALSE(parse_status(""));
+}
+
+TEST_CASE("a stopped rank is missing in the report, and everybody else says where it was", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const auto rank = [&](int index) {
+    return RankProcess([=] {
+      const auto group = make_communicator(local_world(index, 3, run_id), {.timeout = Seconds(1.5)});
+      group->watch({.whereabouts = [=] { return fmt::format("step {}", index); }});
+      group->barrier();
+      if (index == 2) raise(SIGSTOP);
+      try {
+        group->barrier();
+      } catch (const CommError&) {
+        throw std::runtime_error(group->failure_report()->text());
+      }
+    });
+  };
+  RankProcess first = rank(0);
+  RankProcess second = rank(1);
+  RankProcess third = rank(2);
+  for (RankProcess* survivor : {&first, &second}) {
+    const std::string report = survivor->outcome();
+    CHECK_THAT(report, contains("rank 2 did not reach barrier 2 within 1.5 s"));
+    CHECK_THAT(report, contains("): step 0; in barrier 2\n") && contains("): step 1; in barrier 2\n"));
+    CHECK_THAT(report,
+               contains(fmt::format("rank 2 (pid {} on ", third.pid())) && contains("no answer; last seen"));
+  }
+}
+
+TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
+  std::atomic<int> told{0};
+  const auto errors = run_thread_ranks(2, {.timeout = Seconds(10)}, [&](Communicator& group) {
+    std::promise<std::string> cause;
+    group.watch({.whereabouts = {},
+                 .overdue = [&](const FailureReport& report) { cause.set_value(report.cause); },
+                 .grace = Seconds(0.1)});
+    if (group.world().rank == 1) group.abort("no more data");
+    if (cause.get_future().get() == "rank 1: no more data") ++told;
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  CHECK(told == 2);
+}
