@@ -12,7 +12,7 @@ namespace lockstep::comm {
 
 /// Between two looks at something that cannot wake us: without a pause as long as a transfer within a node
 /// takes, then less and less often, as the compute threads can bear.
-class Pause {
+class Backoff {
  public:
   void take() {
     if (Clock::now() - start_ < eager) {

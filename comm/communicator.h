@@ -37,7 +37,7 @@ struct ExchangeLabel {
 /// What a program tells the watchdog of its group.
 struct WatchHooks {
   /// What this rank does beside its collectives: "step 12, forward conv1". From the watchdog's thread.
-  std::function<std::string()> whereabouts;
+  std::function<std::string()> position;
   /// The group has failed, and the program has not left within `grace`. From the watchdog's thread.
   std::function<void(const FailureReport&)> overdue;
   Seconds grace{1.4};  ///< so that all have left within 2 s, what they say included
@@ -79,7 +79,7 @@ class Communicator {
 
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
-  virtual bool on_streams() const { return false; }
+  virtual bool stream_ordered() const { return false; }
   /// Until `event` is reached; with its deadline and errors a collective, since sums may lie before it: a
   /// GPU's never end when a peer is lost.
   virtual void wait(kernels::Event& event) { event.synchronize(); }

@@ -6,13 +6,13 @@
 
 #include "comm/communicator.h"
 #include "comm/device_info.h"
-#include "comm/tcp/tcp_communicator.h"
-#include "comm/shm/shm_communicator.h"
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
 #include "comm/rendezvous/rendezvous.h"
+#include "comm/shm/shm_communicator.h"
 #include "comm/solo_communicator.h"
 #include "comm/staged/staged_communicator.h"
+#include "comm/tcp/tcp_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 
@@ -35,7 +35,7 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   }
   Rendezvous rendezvous = open_rendezvous(world, options, deadline, by_mpi);
   rendezvous.keep_alive = mpi;
-  return std::make_unique<DirectCommunicator>(world, options, std::move(rendezvous), deadline);
+  return std::make_unique<TcpCommunicator>(world, options, std::move(rendezvous), deadline);
 }
 
 [[noreturn]] void refuse_nccl_on_cpu() {
@@ -53,7 +53,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   if (world.size == 1) return make_solo_communicator(world);
   if (by_mpi) return make_mpi_communicator(world, options);
   if (has_several_nodes(world, options)) return join_nodes(world, options);
-  return std::make_unique<HostCommunicator>(world, options);
+  return std::make_unique<ShmCommunicator>(world, options);
 }
 
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
@@ -63,16 +63,17 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   CommOptions on_host = options;
   if (wants_nccl) on_host.backend = "host";
   auto group = make_communicator(world, on_host);
-  const std::vector<DeviceCard> cards = exchange_cards(*group, card_of(device, options.backend));
-  require_one_kind(cards);
-  if (!cards.front().is_gpu()) {
+  const std::vector<DeviceInfo> devices =
+      exchange_device_info(*group, device_info_of(device, options.backend));
+  require_one_kind(devices);
+  if (!devices.front().is_gpu()) {
     if (wants_nccl) refuse_nccl_on_cpu();
     return group;
   }
-  if (!options.gpu_sharing) require_own_gpus(cards);
+  if (!options.gpu_sharing) require_own_gpus(devices);
   // Alone there is nothing to sum; who asks for NCCL gets it.
   if (wants_nccl || (options.backend == "auto" && world.size > 1)) {
-    const std::string why_not = why_not_nccl(cards, wants_nccl);
+    const std::string why_not = why_not_nccl(devices, wants_nccl);
     if (why_not.empty()) return make_nccl_communicator(std::move(group), device, options.timeout);
     if (wants_nccl) {
       throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));

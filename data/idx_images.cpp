@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kClasses = 10;
 
-fs::path found(const fs::path& file, const std::string& mend) {
+fs::path found(const fs::path& file, const std::string& hint) {
   if (fs::exists(file) || fs::exists(file.string() + ".gz")) return file;
-  throw DataError(fmt::format("{}: neither this file nor its .gz is there; {}", file.string(), mend));
+  throw DataError(fmt::format("{}: neither this file nor its .gz is there; {}", file.string(), hint));
 }
 
 class IdxImages final : public Dataset {
@@ -82,11 +82,11 @@ SampleSpec idx_images_spec() {
           .num_classes = kClasses};
 }
 
-DatasetPtr open_idx_images(const fs::path& folder, Split split, const std::string& mend,
+DatasetPtr open_idx_images(const fs::path& folder, Split split, const std::string& hint,
                            const UnpackCache& cache) {
   const std::string prefix = split == Split::train ? "train" : "t10k";
-  const fs::path images = found(folder / (prefix + "-images-idx3-ubyte"), mend);
-  const fs::path labels = found(folder / (prefix + "-labels-idx1-ubyte"), mend);
+  const fs::path images = found(folder / (prefix + "-images-idx3-ubyte"), hint);
+  const fs::path labels = found(folder / (prefix + "-labels-idx1-ubyte"), hint);
   return std::make_shared<IdxImages>(images, labels, cache);
 }
 

@@ -12,8 +12,8 @@ namespace lockstep::data {
 SampleSpec idx_images_spec();
 
 /// The four files of MNIST's naming (train-images-idx3-ubyte, t10k-labels-idx1-ubyte, ..., plain or .gz) in
-/// `folder`. `mend`: what to do when they are not there.
-DatasetPtr open_idx_images(const std::filesystem::path& folder, Split split, const std::string& mend,
+/// `folder`. `hint`: what to do when they are not there.
+DatasetPtr open_idx_images(const std::filesystem::path& folder, Split split, const std::string& hint,
                            const UnpackCache& cache = UnpackCache());
 
 }  // namespace lockstep::data

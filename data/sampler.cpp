@@ -61,11 +61,11 @@ std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const 
   return every_nth(order, size() * replicas, rank, replicas);
 }
 
-std::int64_t ExactSampler::size() const {
+std::int64_t UnpaddedSampler::size() const {
   return rank < samples ? (samples - rank - 1) / replicas + 1 : 0;
 }
 
-std::vector<std::int64_t> ExactSampler::indices() const {
+std::vector<std::int64_t> UnpaddedSampler::indices() const {
   std::vector<std::int64_t> result;
   result.reserve(static_cast<std::size_t>(size()));
   for (std::int64_t i = rank; i < samples; i += replicas) result.push_back(i);

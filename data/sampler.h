@@ -21,7 +21,7 @@ struct DistributedSampler {
 
 /// Every sample once over all ranks, in order, for scores that padding would spoil: rank r takes r, r + R,
 /// ...
-struct ExactSampler {
+struct UnpaddedSampler {
   std::int64_t samples = 0;
   int replicas = 1;
   int rank = 0;

@@ -29,8 +29,8 @@ std::string abi_border() {
 #define LOCKSTEP_UNARY(Function, name) text += "unary " #name "\n";
 #define LOCKSTEP_BINARY(Function, name) text += "binary " #name "\n";
 #include "kernels/pointwise.def"
-  return text + sizes_of<KernelSpec, Layout, Shape, TensorDesc, KernelIo, Event, Stream, LaunchGraph, Memory,
-                         Device, BoundKernel, Kernel, ConvAlgorithm, StepState, ControlBlock>();
+  return text + sizes_of<KernelSpec, Layout, Shape, TensorDesc, KernelIo, Event, Stream, CapturedGraph,
+                         Memory, Device, BoundKernel, Kernel, ConvAlgorithm, StepState, ControlBlock>();
 }
 
 }  // namespace lockstep::kernels

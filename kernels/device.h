@@ -36,9 +36,9 @@ class Stream {
 };
 
 /// Launches on one or more streams, recorded once and started again as a whole.
-class LaunchGraph {
+class CapturedGraph {
  public:
-  virtual ~LaunchGraph() = default;
+  virtual ~CapturedGraph() = default;
   virtual void launch(Stream& stream) = 0;
 };
 
@@ -61,7 +61,7 @@ class Device {
   virtual std::string instruction_set() const = 0;  ///< what must be equal for equal bits, e.g. "avx512"
   virtual int threads() const = 0;
   /// Whether work on a stream goes on by itself after it was launched.
-  virtual bool works_by_itself() const { return false; }
+  virtual bool is_async() const { return false; }
 
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
   /// Host memory that copies reach without a detour: pinned, where the device asks for that.
@@ -84,7 +84,7 @@ class Device {
   virtual bool has_graphs() const { return false; }
   /// What `launches` puts on `stream`, and on streams that wait for it and that it waits for in the end:
   /// recorded, not run. Null on a device without graphs.
-  virtual std::unique_ptr<LaunchGraph> capture(Stream&, const std::function<void()>&) { return nullptr; }
+  virtual std::unique_ptr<CapturedGraph> capture(Stream&, const std::function<void()>&) { return nullptr; }
 
   /// In the stream's order. The host's bytes stay untouched until the stream has come there.
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;

@@ -15,7 +15,7 @@ void choose_layouts(const Device& device, const Op& op, KernelIo& io) {
   if constexpr (Op::layouts == LayoutRule::by_kernel) {
     device.assign_layouts(op, io);
   } else {
-    all_plain(io);
+    all_row_major(io);
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace lockstep::kernels {
 
-Layout Layout::plain(const Shape& shape) {
+Layout Layout::row_major(const Shape& shape) {
   Layout layout{.padded = shape, .strides = shape, .blocks = {}};
   std::int64_t stride = 1;
   for (std::size_t axis = shape.rank(); axis-- > 0; stride *= shape[axis]) layout.strides[axis] = stride;
@@ -41,7 +41,7 @@ std::int64_t Layout::offset(const Shape& index) const {
 }
 
 std::string Layout::str() const {
-  if (is_plain(padded)) return "plain";
+  if (is_row_major(padded)) return "row-major";
   std::string name;
   for (std::size_t axis = 0; axis < padded.rank(); ++axis) {
     bool blocked = false;
@@ -74,14 +74,14 @@ Types types_of(std::span<const TensorDesc> tensors) {
   return types;
 }
 
-void all_plain(KernelIo& io) {
-  for (TensorDesc& desc : io.inputs) desc.layout = Layout::plain(desc.shape);
-  for (TensorDesc& desc : io.outputs) desc.layout = Layout::plain(desc.shape);
+void all_row_major(KernelIo& io) {
+  for (TensorDesc& desc : io.inputs) desc.layout = Layout::row_major(desc.shape);
+  for (TensorDesc& desc : io.outputs) desc.layout = Layout::row_major(desc.shape);
 }
 
 void keep_layouts(KernelIo& io) {
-  for (TensorDesc& desc : io.inputs) desc.layout = desc.layout_or_plain();
-  for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_plain();
+  for (TensorDesc& desc : io.inputs) desc.layout = desc.layout_or_row_major();
+  for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_row_major();
 }
 
 }  // namespace lockstep::kernels

@@ -28,8 +28,8 @@ struct Layout {
   std::vector<Block> blocks;  ///< inner blocks, outermost first; empty for a strided array
 
   /// Row-major, no padding: PyTorch's contiguous layout.
-  static Layout plain(const Shape& shape);
-  bool is_plain(const Shape& shape) const { return *this == plain(shape); }
+  static Layout row_major(const Shape& shape);
+  bool is_row_major(const Shape& shape) const { return *this == row_major(shape); }
 
   /// Elements from the first to past the last, padding included.
   std::int64_t span() const;
@@ -58,8 +58,10 @@ struct TensorDesc {
   std::optional<Layout> layout;
 
   TensorType type() const { return {dtype, shape}; }
-  Layout layout_or_plain() const { return layout ? *layout : Layout::plain(shape); }
-  std::size_t bytes() const { return static_cast<std::size_t>(layout_or_plain().span()) * size_of(dtype); }
+  Layout layout_or_row_major() const { return layout ? *layout : Layout::row_major(shape); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(layout_or_row_major().span()) * size_of(dtype);
+  }
 };
 
 /// The tensors of one kernel in the order that its header gives.
@@ -71,7 +73,7 @@ struct KernelIo {
 Types types_of(std::span<const TensorDesc> tensors);
 
 /// Layout rules for kernels without a preference of their own.
-void all_plain(KernelIo& io);
+void all_row_major(KernelIo& io);
 /// A tensor without a layout is row-major, the others stay.
 void keep_layouts(KernelIo& io);
 

@@ -21,7 +21,7 @@ bool is_padded(const Layout& layout, const Shape& shape) {
 /// Of an operand along the axes of the full shape.
 Shape broadcast_strides(const TensorDesc& in, const Shape& full) {
   Shape strides = full;
-  const Layout layout = in.layout_or_plain();
+  const Layout layout = in.layout_or_row_major();
   const std::size_t missing = full.rank() - in.shape.rank();
   for (std::size_t axis = 0; axis < full.rank(); ++axis) {
     const bool repeated = axis < missing || in.shape[axis - missing] != full[axis];
@@ -33,7 +33,7 @@ Shape broadcast_strides(const TensorDesc& in, const Shape& full) {
 /// The walk with its axes in the order of falling strides of the output, those of extent 1 left out.
 PointwiseWalk ordered_walk(const KernelIo& io) {
   const TensorDesc& out = io.outputs.front();
-  const Layout layout = out.layout_or_plain();
+  const Layout layout = out.layout_or_row_major();
   if (!layout.blocks.empty() || is_padded(layout, out.shape)) {
     throw UsageError("pointwise: " + layout.str() + " cannot be broadcast to; make it row-major");
   }
@@ -104,13 +104,13 @@ bool PointwiseWalk::is_flat() const {
 }
 
 PointwiseWalk pointwise_walk(const KernelIo& io) {
-  const Layout layout = io.outputs.front().layout_or_plain();
+  const Layout layout = io.outputs.front().layout_or_row_major();
   const bool broadcast = broadcasts(io);
   for (const auto* side : {&io.inputs, &io.outputs}) {
     for (const TensorDesc& desc : *side) {
       const bool full = desc.shape == io.outputs.front().shape;
-      const Layout have = desc.layout_or_plain();
-      if (have == (full ? layout : Layout::plain(desc.shape))) continue;
+      const Layout have = desc.layout_or_row_major();
+      if (have == (full ? layout : Layout::row_major(desc.shape))) continue;
       throw UsageError("pointwise: " + layout.str() + " and " + have.str() + " lie differently");
     }
   }
@@ -123,19 +123,19 @@ PointwiseWalk pointwise_walk(const KernelIo& io) {
 
 void choose_pointwise_layouts(const Pointwise& op, KernelIo& io) {
   const Shape& full = io.outputs.front().shape;
-  Layout layout = Layout::plain(full);
+  Layout layout = Layout::row_major(full);
   for (const TensorDesc& in : io.inputs) {
     if (in.shape != full) continue;
-    layout = in.layout_or_plain();
+    layout = in.layout_or_row_major();
     break;
   }
   const std::int64_t span = layout.span();
   const bool dense = layout.blocks.empty() && !is_padded(layout, full) && span == full.elements();
   const bool repeats = span < full.elements();  // as an expanded view does
   const bool usable = dense || (!broadcasts(io) && op.keeps_zero() && !repeats);
-  if (!usable) layout = Layout::plain(full);
+  if (!usable) layout = Layout::row_major(full);
   for (auto* side : {&io.inputs, &io.outputs}) {
-    for (TensorDesc& desc : *side) desc.layout = desc.shape == full ? layout : Layout::plain(desc.shape);
+    for (TensorDesc& desc : *side) desc.layout = desc.shape == full ? layout : Layout::row_major(desc.shape);
   }
 }
 

@@ -37,12 +37,12 @@ Layout resized(const Layout& layout, const Shape& shape) {
 }  // namespace
 
 PoolPlanes pool_planes(const TensorDesc& x, const TensorDesc& y) {
-  const auto in = planes_of(x.layout_or_plain());
-  const auto out = planes_of(y.layout_or_plain());
+  const auto in = planes_of(x.layout_or_row_major());
+  const auto out = planes_of(y.layout_or_row_major());
   if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
     throw UsageError(
         fmt::format("x in {} and y in {}: both must be plain, channels-last, or blocked in channels alike",
-                    x.layout_or_plain().str(), y.layout_or_plain().str()));
+                    x.layout_or_row_major().str(), y.layout_or_row_major().str()));
   }
   return {*in, *out};
 }
@@ -52,7 +52,7 @@ void choose_pool_layouts(TensorDesc& x, TensorDesc& y) {
     x.layout = resized(*y.layout, x.shape);
     return;
   }
-  if (!x.layout || !planes_of(*x.layout)) x.layout = Layout::plain(x.shape);
+  if (!x.layout || !planes_of(*x.layout)) x.layout = Layout::row_major(x.shape);
   y.layout = resized(*x.layout, y.shape);
 }
 

@@ -10,7 +10,7 @@ namespace {
 /// The input's layout if its strides tell all of it, else row-major.
 const Layout& strided(TensorDesc& in) {
   const bool usable = in.layout && in.layout->blocks.empty() && in.layout->padded == in.shape;
-  if (!usable) in.layout = Layout::plain(in.shape);
+  if (!usable) in.layout = Layout::row_major(in.shape);
   return *in.layout;
 }
 

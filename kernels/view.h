@@ -32,7 +32,7 @@ struct Reshape {
   }
 
   /// x must be row-major.
-  void view(KernelIo& io) const { all_plain(io); }
+  void view(KernelIo& io) const { all_row_major(io); }
 };
 
 /// Dimension i of the output is dimension axes[i] of the input.

@@ -9,7 +9,7 @@
 namespace lockstep::launcher {
 
 /// How one worker ended.
-struct Ending {
+struct ExitStatus {
   int rank = 0;    ///< local
   int code = 0;    ///< exit code, when it left by itself
   int signal = 0;  ///< else the signal that killed it
@@ -26,12 +26,12 @@ struct Ending {
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
 };
 
-/// The ending that decides the run, of all in the order seen; none when every rank left with 0. The first
+/// The status that decides the run, of all in the order seen; none when every rank left with 0. The first
 /// failure counts, never its echo: what left with 5, or after launch began to stop the ranks, yields to what
 /// did not.
-std::optional<Ending> decisive_ending(const std::vector<Ending>& endings);
+std::optional<ExitStatus> root_cause(const std::vector<ExitStatus>& statuses);
 
 /// "was killed by SIGKILL", "left with exit code 3"; of several ranks "were killed ...".
-std::string describe(const Ending& ending, std::size_t ranks = 1);
+std::string describe(const ExitStatus& status, std::size_t ranks = 1);
 
 }  // namespace lockstep::launcher

@@ -16,12 +16,12 @@
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
 #include "launcher/environment.h"
-#include "launcher/reaper.h"
 #include "launcher/logs.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/program.h"
 #include "launcher/ranks.h"
+#include "launcher/reaper.h"
 #include "launcher/report.h"
 #include "launcher/signals.h"
 #include "launcher/supervisor.h"
@@ -84,14 +84,14 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus
 }
 
 std::vector<Worker> start_workers(const Command& command, const Job& job, const LogFolder& logs,
-                                  const std::vector<CpuList>& slices, const Guard& guard, Output& output) {
+                                  const std::vector<CpuList>& slices, const Reaper& reaper, Output& output) {
   const std::vector<std::string> inherited = own_environment();
   std::vector<Worker> workers;
   for (int rank = 0; rank < job.local_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
     workers.emplace_back(rank, command, variables, slice, output.open(rank));
-    guard.watch(workers.back().pid());
+    reaper.watch(workers.back().pid());
   }
   output.close_worker_ends();
   return workers;
@@ -119,7 +119,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   const std::vector<CpuList> slices =
       choose_slices(cores, ranks, threads, find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
-  const Guard guard;
+  const Reaper reaper;
   // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no
   // rank's watch.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -131,13 +131,13 @@ int launch(const Options& options, std::int64_t start_ns) {
   if (options.redirects.any() || options.tee.any())
     fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
 
-  std::vector<Worker> workers = start_workers(command, job, logs, slices, guard, output);
-  Supervisor supervisor(workers, guard, signals, output, Seconds(options.shutdown_timeout));
-  const std::vector<Ending> endings = supervisor.run();
-  const std::optional<Ending> cause = decisive_ending(endings);
+  std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
+  Supervisor supervisor(workers, reaper, signals, output, Seconds(options.shutdown_timeout));
+  const std::vector<ExitStatus> statuses = supervisor.run();
+  const std::optional<ExitStatus> cause = root_cause(statuses);
   if (!cause) return 0;
   fmt::print(stderr, "{}",
-             failure_report(*cause, endings, collect_facts(workers, logs, job), host_name(),
+             failure_report(*cause, statuses, collect_facts(workers, logs, job), host_name(),
                             supervisor.passed_on()));
   return cause->exit_code();
 }

@@ -32,7 +32,7 @@ void keep_watch(int orders) {
 
 [[noreturn]] void be_guard(int orders) {
   setsid();
-  prctl(PR_SET_NAME, "launch-guard");
+  prctl(PR_SET_NAME, "launch-reaper");
   dup2(orders, 0);
   closefrom(1);
   keep_watch(0);
@@ -41,15 +41,15 @@ void keep_watch(int orders) {
 
 }  // namespace
 
-Guard::Guard() {
+Reaper::Reaper() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", std::strerror(errno)));
   const UniqueFd read_end(ends[0]);
   orders_ = UniqueFd(ends[1]);
   const pid_t middle = fork();
-  if (middle < 0) throw DeviceError(fmt::format("no process for the guard: {}", std::strerror(errno)));
+  if (middle < 0) throw DeviceError(fmt::format("no process for the reaper: {}", std::strerror(errno)));
   if (middle == 0) {
-    // The first child leaves at once, so that the guard is not among launch's children, which are its
+    // The first child leaves at once, so that the reaper is not among launch's children, which are its
     // workers.
     if (fork() == 0) be_guard(read_end.get());
     _exit(0);
@@ -57,12 +57,12 @@ Guard::Guard() {
   waitpid(middle, nullptr, 0);
 }
 
-Guard::~Guard() {
+Reaper::~Reaper() {
   tell(dismissed);
 }
 
-void Guard::tell(pid_t message) const {
-  // A guard that is gone is no reason to stop: it is the second line of defence.
+void Reaper::tell(pid_t message) const {
+  // A reaper that is gone is no reason to stop: it is the second line of defence.
   [[maybe_unused]] const ssize_t written = write(orders_.get(), &message, sizeof message);
 }
 

@@ -10,12 +10,12 @@ namespace lockstep::launcher {
 /// (SIGKILL, memory), it kills the workers' process groups. The parent-death signal reaches the workers
 /// alone, not what they have started. It is no child of launch, in a session of its own, and holds none of
 /// launch's descriptors.
-class Guard {
+class Reaper {
  public:
-  Guard();
-  Guard(const Guard&) = delete;
+  Reaper();
+  Reaper(const Reaper&) = delete;
   /// Dismisses it.
-  ~Guard();
+  ~Reaper();
 
   void watch(pid_t group) const { tell(group); }
   /// The group has no members any more: its number may be given to others.

@@ -19,17 +19,17 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return Seconds(to - from).count();
 }
 
-const RankFacts& facts_of(const Ending& ending, const std::vector<RankFacts>& ranks) {
-  return ranks[static_cast<std::size_t>(ending.rank)];
+const RankFacts& facts_of(const ExitStatus& status, const std::vector<RankFacts>& ranks) {
+  return ranks[static_cast<std::size_t>(status.rank)];
 }
 
-std::string why_killed(const Ending& ending) {
-  if (ending.killed_by_us) return " by launch, as it did not end in time (--shutdown-timeout)";
-  if (ending.signal == SIGKILL) return "; the kernel does that when memory runs out: see dmesg";
+std::string why_killed(const ExitStatus& status) {
+  if (status.killed_by_us) return " by launch, as it did not end in time (--shutdown-timeout)";
+  if (status.signal == SIGKILL) return "; the kernel does that when memory runs out: see dmesg";
   return {};
 }
 
-std::string cause_lines(const Ending& cause, const RankFacts& facts, const std::string& host) {
+std::string cause_lines(const ExitStatus& cause, const RankFacts& facts, const std::string& host) {
   std::string lines = fmt::format(
       "launch: rank {} (pid {}) {} after {:.1f} s{} [local rank {}, host {}]\n", facts.rank, facts.pid,
       describe(cause), seconds_between(facts.started, cause.when), why_killed(cause), cause.rank, host);
@@ -38,23 +38,23 @@ std::string cause_lines(const Ending& cause, const RankFacts& facts, const std::
 }
 
 /// Grouped, as a hundred ranks usually end alike.
-std::string others_line(const Ending& cause, const std::vector<Ending>& endings,
+std::string others_line(const ExitStatus& cause, const std::vector<ExitStatus>& statuses,
                         const std::vector<RankFacts>& facts) {
   struct Group {
-    Ending ending;
+    ExitStatus status;
     std::vector<int> ranks;
   };
   std::map<std::pair<int, int>, Group> groups;
-  for (const Ending& ending : endings) {
-    if (ending.rank == cause.rank) continue;
-    Group& group = groups[{ending.code, ending.signal}];
-    group.ending = ending;
-    group.ranks.push_back(facts_of(ending, facts).rank);
+  for (const ExitStatus& status : statuses) {
+    if (status.rank == cause.rank) continue;
+    Group& group = groups[{status.code, status.signal}];
+    group.status = status;
+    group.ranks.push_back(facts_of(status, facts).rank);
   }
   std::string line;
   for (const auto& [key, group] : groups) {
     line += fmt::format("{}{} {} {}", line.empty() ? "" : "; ", group.ranks.size() == 1 ? "rank" : "ranks",
-                        fmt::join(group.ranks, ", "), describe(group.ending, group.ranks.size()));
+                        fmt::join(group.ranks, ", "), describe(group.status, group.ranks.size()));
   }
   return line.empty() ? line : fmt::format("launch:   then {}\n", line);
 }
@@ -73,7 +73,7 @@ std::string start_line(const Cores& cores, const std::vector<CpuList>& slices, i
   return line + "bound to cores " + lists;
 }
 
-std::string failure_report(const Ending& cause, const std::vector<Ending>& endings,
+std::string failure_report(const ExitStatus& cause, const std::vector<ExitStatus>& statuses,
                            const std::vector<RankFacts>& ranks, const std::string& host,
                            std::optional<int> passed_on) {
   if (cause.stopped()) {
@@ -82,7 +82,7 @@ std::string failure_report(const Ending& cause, const std::vector<Ending>& endin
   }
   std::string report = cause_lines(cause, facts_of(cause, ranks), host);
   if (passed_on) report += fmt::format("launch:   after SIG{} was passed on\n", sigabbrev_np(*passed_on));
-  return report + others_line(cause, endings, ranks);
+  return report + others_line(cause, statuses, ranks);
 }
 
 }  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 
 namespace lockstep::launcher {
 
-/// What the report tells about one rank beside its ending.
+/// What the report tells about one rank beside its status.
 struct RankFacts {
   int rank = 0;  ///< among all nodes
   int pid = 0;
@@ -22,9 +22,9 @@ std::string start_line(const Cores& cores, const std::vector<CpuList>& slices, i
                        const std::string& threads);
 
 /// The lines that explain a run that did not end well: the first cause, its message, what happened to the
-/// others. `ranks` is indexed by local rank, which endings hold too; `passed_on` is the signal that launch
+/// others. `ranks` is indexed by local rank, which statuses hold too; `passed_on` is the signal that launch
 /// was asked to end with, if any.
-std::string failure_report(const Ending& cause, const std::vector<Ending>& endings,
+std::string failure_report(const ExitStatus& cause, const std::vector<ExitStatus>& statuses,
                            const std::vector<RankFacts>& ranks, const std::string& host,
                            std::optional<int> passed_on);
 

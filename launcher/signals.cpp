@@ -18,7 +18,7 @@ Signals::Signals(const std::vector<int>& passed_on) {
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   for (int signal : passed_on) sigaddset(&set, signal);
-  // A parent that ignores SIGCHLD hands that down, and then there would be no endings to see.
+  // A parent that ignores SIGCHLD hands that down, and then there would be no statuses to see.
   signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));

@@ -9,14 +9,14 @@ namespace lockstep::launcher {
 
 /// The signals that launch acts on, blocked and read from a descriptor. One that was ignored when launch
 /// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the
-/// last rank's ending must not replace its exit code.
+/// last rank's status must not replace its exit code.
 class Signals {
  public:
   /// `passed_on` and SIGCHLD.
   explicit Signals(const std::vector<int>& passed_on);
 
   int fd() const { return fd_.get(); }
-  /// What has arrived, without waiting; SIGCHLD last, so that a signal is passed on before an ending is
+  /// What has arrived, without waiting; SIGCHLD last, so that a signal is passed on before a status is
   /// judged.
   std::vector<int> read();
 

@@ -39,7 +39,7 @@ bool has_members(pid_t group) {
   return waitid(P_PGID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
-Ending ending_of(const siginfo_t& info, int rank) {
+ExitStatus exit_status_of(const siginfo_t& info, int rank) {
   const bool left = info.si_code == CLD_EXITED;
   return {.rank = rank,
           .code = left ? info.si_status : 0,
@@ -49,25 +49,25 @@ Ending ending_of(const siginfo_t& info, int rank) {
 
 }  // namespace
 
-Supervisor::Supervisor(std::vector<Worker>& workers, const Guard& guard, Signals& signals, Output& output,
+Supervisor::Supervisor(std::vector<Worker>& workers, const Reaper& reaper, Signals& signals, Output& output,
                        Seconds shutdown_timeout)
     : workers_(workers),
-      guard_(guard),
+      reaper_(reaper),
       signals_(signals),
       output_(output),
       shutdown_timeout_(clock_duration(shutdown_timeout)),
       killed_(workers.size()) {}
 
-std::vector<Ending> Supervisor::run() {
+std::vector<ExitStatus> Supervisor::run() {
   while (any_running()) {
     if (Clock::now() >= stop_at_) stop_because_of_failure();
     if (Clock::now() >= kill_at_) kill_all();
     step(std::min(stop_at_, kill_at_));
   }
-  const bool all_good = std::ranges::all_of(endings_, &Ending::good);
+  const bool all_good = std::ranges::all_of(statuses_, &ExitStatus::good);
   sweep_groups(all_good ? straggler_grace : Seconds(0));
   finish_output();
-  return endings_;
+  return statuses_;
 }
 
 bool Supervisor::any_running() const {
@@ -102,7 +102,7 @@ void Supervisor::pass_on(int signal) {
 }
 
 void Supervisor::reap() {
-  std::vector<Ending> round;
+  std::vector<ExitStatus> round;
   siginfo_t info = {};
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
     const auto worker = std::ranges::find_if(workers_, [&](const Worker& candidate) {
@@ -110,25 +110,25 @@ void Supervisor::reap() {
     });
     if (worker != workers_.end()) {
       worker->set_ended();
-      if (!has_members(worker->pid())) guard_.forget(worker->pid());
-      round.push_back(ending_of(info, worker->rank()));
+      if (!has_members(worker->pid())) reaper_.forget(worker->pid());
+      round.push_back(exit_status_of(info, worker->rank()));
     }
     info = {};
   }
-  // Among endings found together a death by signal is the likelier cause.
-  std::ranges::stable_partition(round, [](const Ending& ending) { return ending.signal != 0; });
-  for (const Ending& ending : round) judge(ending);
+  // Among statuses found together a death by signal is the likelier cause.
+  std::ranges::stable_partition(round, [](const ExitStatus& status) { return status.signal != 0; });
+  for (const ExitStatus& status : round) judge(status);
 }
 
-void Supervisor::judge(Ending ending) {
-  ending.after_failure = stopped_by_failure_;
-  ending.killed_by_us = killed_[static_cast<std::size_t>(ending.rank)] && ending.signal == SIGKILL;
-  endings_.push_back(ending);
+void Supervisor::judge(ExitStatus status) {
+  status.after_failure = stopped_by_failure_;
+  status.killed_by_us = killed_[static_cast<std::size_t>(status.rank)] && status.signal == SIGKILL;
+  statuses_.push_back(status);
 
-  if (ending.lost_peer()) kill_at_ = std::min(kill_at_, ending.when + lost_peer_grace);
-  if (ending.stopped()) kill_at_ = std::min(kill_at_, ending.when + shutdown_timeout_);
-  if (ending.failed() && !stopping_) {
-    stop_at_ = std::min(stop_at_, ending.lost_peer() ? ending.when + echo_window : ending.when);
+  if (status.lost_peer()) kill_at_ = std::min(kill_at_, status.when + lost_peer_grace);
+  if (status.stopped()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+  if (status.failed() && !stopping_) {
+    stop_at_ = std::min(stop_at_, status.lost_peer() ? status.when + echo_window : status.when);
   }
 }
 

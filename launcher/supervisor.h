@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "kernels/base/deadline.h"
-#include "launcher/reaper.h"
 #include "launcher/exit_status.h"
 #include "launcher/output.h"
+#include "launcher/reaper.h"
 #include "launcher/signals.h"
 #include "launcher/worker.h"
 
@@ -16,11 +16,11 @@ namespace lockstep::launcher {
 /// what outlives its time, and leaves no process of a worker's group behind.
 class Supervisor {
  public:
-  Supervisor(std::vector<Worker>& workers, const Guard& guard, Signals& signals, Output& output,
+  Supervisor(std::vector<Worker>& workers, const Reaper& reaper, Signals& signals, Output& output,
              Seconds shutdown_timeout);
 
-  /// Every worker's ending, in the order seen.
-  std::vector<Ending> run();
+  /// Every worker's status, in the order seen.
+  std::vector<ExitStatus> run();
 
   /// The last signal that asked the workers to end, if any was passed on.
   std::optional<int> passed_on() const { return passed_on_; }
@@ -31,19 +31,19 @@ class Supervisor {
   void step(Clock::time_point limit);
   void pass_on(int signal);
   void reap();
-  void judge(Ending ending);
+  void judge(ExitStatus status);
   void stop_because_of_failure();
   void kill_all();
   void sweep_groups(Seconds grace);
   void finish_output();
 
   std::vector<Worker>& workers_;
-  const Guard& guard_;
+  const Reaper& reaper_;
   Signals& signals_;
   Output& output_;
   Clock::duration shutdown_timeout_;
 
-  std::vector<Ending> endings_;
+  std::vector<ExitStatus> statuses_;
   std::optional<int> passed_on_;
   bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure
   bool stopped_by_failure_ = false;

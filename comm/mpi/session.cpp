@@ -5,9 +5,9 @@
 #include <array>
 #include <exception>
 
-#include "comm/world/find_world.h"
-#include "comm/mpi/module.h"
 #include "comm/backoff.h"
+#include "comm/mpi/module.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 
@@ -36,7 +36,7 @@ void check_started_by_mpi(const World& world) {
 const MpiModule& load_mpi_module() {
   return load_module_table<MpiModule>({.file = "liblockstep_mpi.so",
                                        .symbol = mpi_module_symbol,
-                                       .mend = "install openmpi-bin, or use --backend host",
+                                       .hint = "install openmpi-bin, or use --backend host",
                                        .symbols = ModuleSymbols::global},
                                       mpi_module_identity());
 }
@@ -99,7 +99,7 @@ MpiCall MpiSession::begin(std::string_view kind, ExchangeLabel label, Seconds ti
 }
 
 void MpiSession::wait(MpiRequest& request, const MpiCall& call) {
-  Pause pause;
+  Backoff pause;
   for (int done = 0;;) {
     check(module_.test(&request, &done), call);
     if (done != 0) return;

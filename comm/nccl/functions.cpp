@@ -9,7 +9,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr int oldest_version = 21900;
-constexpr const char* mend = "install libnccl2, or use --backend host";
+constexpr const char* hint = "install libnccl2, or use --backend host";
 
 template <class Function>
 void look_up(void* library, const char* name, Function& function) {
@@ -19,13 +19,13 @@ void look_up(void* library, const char* name, Function& function) {
 template <class Function>
 void require(void* library, const char* name, Function& function) {
   look_up(library, name, function);
-  if (function == nullptr) throw DeviceError(fmt::format("NCCL has no {}: {}", name, mend));
+  if (function == nullptr) throw DeviceError(fmt::format("NCCL has no {}: {}", name, hint));
 }
 
 NcclFunctions load() {
   // It starts threads and exit handlers: it stays.
   void* const library = dlopen(LOCKSTEP_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) throw DeviceError(fmt::format("NCCL cannot be loaded: {}; {}", mend, dlerror()));
+  if (library == nullptr) throw DeviceError(fmt::format("NCCL cannot be loaded: {}; {}", hint, dlerror()));
 
   NcclFunctions nccl{};
   decltype(&ncclGetVersion) get_version = nullptr;
@@ -33,7 +33,7 @@ NcclFunctions load() {
   get_version(&nccl.version);
   if (nccl.version < oldest_version) {
     throw DeviceError(
-        fmt::format("NCCL is of version {}, 2.19 is the oldest that will do: {}", nccl.version, mend));
+        fmt::format("NCCL is of version {}, 2.19 is the oldest that will do: {}", nccl.version, hint));
   }
   require(library, "ncclGetUniqueId", nccl.get_unique_id);
   require(library, "ncclCommInitRankConfig", nccl.init_rank);

@@ -21,7 +21,7 @@ NcclGroup::~NcclGroup() {
 }
 
 void NcclGroup::finish(std::string_view what, const Deadline& deadline, ncclResult_t result) {
-  for (Pause pause; result == ncclInProgress; result = look()) {
+  for (Backoff pause; result == ncclInProgress; result = look()) {
     if (peer_failed_()) throw CommError(fmt::format("{} ended: the group has failed", what));
     if (deadline.passed()) throw CommError(fmt::format("{} was not ready within --timeout", what));
     pause.take();

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "comm/nccl/functions.h"
 #include "comm/backoff.h"
+#include "comm/nccl/functions.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {

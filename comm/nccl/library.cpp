@@ -11,7 +11,7 @@ namespace {
 const NcclModule& loaded_module() {
   return load_module_table<NcclModule>({.file = "liblockstep_cuda.so",
                                         .symbol = nccl_module_symbol,
-                                        .mend = "install CUDA's runtime libraries, or use --backend host"},
+                                        .hint = "install CUDA's runtime libraries, or use --backend host"},
                                        nccl_module_identity());
 }
 

@@ -187,7 +187,7 @@ ExchangeTiming NcclCommunicator::all_gather(const ArenaRange& range, ExchangeLab
 
 void NcclCommunicator::wait(kernels::Event& event) {
   Deadline end = deadline();
-  for (Pause pause;; pause.take()) {
+  for (Backoff pause;; pause.take()) {
     const bool reached = event.reached();
     if (progress_->look()) end = deadline();
     if (reached) return;
@@ -207,7 +207,7 @@ std::optional<std::string> NcclCommunicator::problem(const Deadline& end) {
 }
 
 void NcclCommunicator::watch(WatchHooks hooks) {
-  hooks.whereabouts = [theirs = std::move(hooks.whereabouts), progress = progress_] {
+  hooks.position = [theirs = std::move(hooks.position), progress = progress_] {
     std::string text = theirs ? theirs() : std::string();
     const std::string own = progress->describe();
     if (!text.empty() && !own.empty()) text += "; ";

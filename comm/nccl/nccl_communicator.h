@@ -21,7 +21,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   ~NcclCommunicator() override;
 
   std::string_view backend() const override { return "nccl"; }
-  bool on_streams() const override { return world().size > 1; }
+  bool stream_ordered() const override { return world().size > 1; }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;

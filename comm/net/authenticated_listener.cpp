@@ -9,36 +9,37 @@
 
 namespace lockstep::comm {
 
-Doorman::Doorman(UniqueFd listener, Credentials credentials, Seconds time_for_hello)
-    : lobby_(std::move(listener), std::move(credentials), time_for_hello, "data port", {}) {}
+AuthenticatedListener::AuthenticatedListener(UniqueFd listener, Credentials credentials,
+                                             Seconds time_for_hello)
+    : pending_(std::move(listener), std::move(credentials), time_for_hello, "data port", {}) {}
 
-std::optional<Guest> Doorman::admit(Deadline deadline) {
+std::optional<AuthenticatedConnection> AuthenticatedListener::admit(Deadline deadline) {
   std::vector<pollfd> events;
   while (proved_.empty()) {
-    for (Guest& guest : lobby_.serve()) proved_.push_back(std::move(guest));
+    for (AuthenticatedConnection& connection : pending_.serve()) proved_.push_back(std::move(connection));
     if (!proved_.empty()) break;
     if (deadline.passed()) return std::nullopt;
     events.clear();
-    lobby_.append_events(events);
-    poll(events.data(), events.size(), poll_milliseconds(std::min(deadline.left(), lobby_.time_left())));
+    pending_.append_events(events);
+    poll(events.data(), events.size(), poll_milliseconds(std::min(deadline.left(), pending_.time_left())));
   }
-  Guest guest = std::move(proved_.front());
+  AuthenticatedConnection connection = std::move(proved_.front());
   proved_.pop_front();
-  return guest;
+  return connection;
 }
 
 UniqueFd connect_proved(const std::string& address, int port, const Credentials& credentials,
                         const std::string& purpose, Deadline deadline, std::string& obstacle) {
   UniqueFd socket = connect_tcp(address, port, deadline, obstacle);
   if (!socket) return {};
-  Greeting greeting(std::move(socket), Handshake::client(credentials, purpose), deadline);
-  greeting.advance();
-  while (greeting.state() == Handshake::State::pending) {
-    wait_for_socket(greeting.fd(), greeting.wanted_events(), deadline);
-    greeting.advance();
+  Handshake handshake(std::move(socket), HandshakeProtocol::client(credentials, purpose), deadline);
+  handshake.advance();
+  while (handshake.state() == HandshakeProtocol::State::pending) {
+    wait_for_socket(handshake.fd(), handshake.wanted_events(), deadline);
+    handshake.advance();
   }
-  if (greeting.state() == Handshake::State::proved) return greeting.take_socket();
-  obstacle = greeting.problem();
+  if (handshake.state() == HandshakeProtocol::State::proved) return handshake.take_socket();
+  obstacle = handshake.problem();
   return {};
 }
 

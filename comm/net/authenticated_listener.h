@@ -10,19 +10,17 @@ namespace lockstep::comm {
 
 /// A listener that admits only who proves to be of the run, with several handshakes under way at once, so
 /// that a silent stranger holds up nobody.
-class Doorman {
+class AuthenticatedListener {
  public:
-  using Guest = comm::Guest;
+  AuthenticatedListener(UniqueFd listener, Credentials credentials, Seconds time_for_hello = Seconds(5));
 
-  Doorman(UniqueFd listener, Credentials credentials, Seconds time_for_hello = Seconds(5));
-
-  int port() const { return lobby_.port(); }
-  /// The next proved guest; nothing at the deadline. Strangers are closed and logged.
-  std::optional<Guest> admit(Deadline deadline);
+  int port() const { return pending_.port(); }
+  /// The next proved connection; nothing at the deadline. Strangers are closed and logged.
+  std::optional<AuthenticatedConnection> admit(Deadline deadline);
 
  private:
-  Lobby lobby_;
-  std::deque<Guest> proved_;
+  PendingConnections pending_;
+  std::deque<AuthenticatedConnection> proved_;
 };
 
 /// Connects and proves both ways. An empty UniqueFd, and `obstacle`, when nobody answers, the other end

@@ -10,29 +10,29 @@
 
 namespace lockstep::comm {
 
-Greeting::Greeting(UniqueFd socket, Handshake handshake, Deadline deadline)
+Handshake::Handshake(UniqueFd socket, HandshakeProtocol handshake, Deadline deadline)
     : socket_(std::move(socket)),
       peer_(peer_name(socket_.get())),
       handshake_(std::move(handshake)),
       deadline_(deadline),
       outgoing_(handshake_.take_outgoing()) {}
 
-short Greeting::wanted_events() const {
+short Handshake::wanted_events() const {
   return outgoing_.empty() ? POLLIN : POLLOUT;
 }
 
-void Greeting::advance() {
+void Handshake::advance() {
   flush();
-  while (state() == Handshake::State::pending && outgoing_.empty() && read()) flush();
-  if (state() == Handshake::State::pending && deadline_.passed()) fail("no handshake in time");
+  while (state() == HandshakeProtocol::State::pending && outgoing_.empty() && read()) flush();
+  if (state() == HandshakeProtocol::State::pending && deadline_.passed()) fail("no handshake in time");
 }
 
-Handshake::State Greeting::state() const {
-  if (!problem_.empty()) return Handshake::State::refused;
-  return outgoing_.empty() ? handshake_.state() : Handshake::State::pending;
+HandshakeProtocol::State Handshake::state() const {
+  if (!problem_.empty()) return HandshakeProtocol::State::refused;
+  return outgoing_.empty() ? handshake_.state() : HandshakeProtocol::State::pending;
 }
 
-bool Greeting::read() {
+bool Handshake::read() {
   std::string bytes;
   const Transfer transfer = receive_some(socket_.get(), bytes, handshake_.missing_bytes());
   if (transfer == Transfer::closed) fail(errno == 0 ? "it closed the connection" : errno_message(errno));
@@ -42,7 +42,7 @@ bool Greeting::read() {
   return true;
 }
 
-void Greeting::flush() {
+void Handshake::flush() {
   while (!outgoing_.empty()) {
     const Transfer transfer = outgoing_.send_some(socket_.get());
     if (transfer == Transfer::closed) return fail("it closed the connection");
@@ -50,7 +50,7 @@ void Greeting::flush() {
   }
 }
 
-void Greeting::fail(const std::string& problem) {
+void Handshake::fail(const std::string& problem) {
   problem_ = problem;
   outgoing_.clear();
 }

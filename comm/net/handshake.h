@@ -10,10 +10,10 @@
 namespace lockstep::comm {
 
 /// A handshake on a socket, half open until it is proved or refused. Never waits.
-class Greeting {
+class Handshake {
  public:
   /// Refused when it is not proved by the deadline.
-  Greeting(UniqueFd socket, Handshake handshake, Deadline deadline);
+  Handshake(UniqueFd socket, HandshakeProtocol handshake, Deadline deadline);
 
   int fd() const { return socket_.get(); }
   /// What poll should wait for, at most until the deadline.
@@ -24,7 +24,7 @@ class Greeting {
   void advance();
 
   /// Pending until the last word is sent, too.
-  Handshake::State state() const;
+  HandshakeProtocol::State state() const;
   std::string problem() const { return problem_.empty() ? handshake_.problem() : problem_; }
   const std::string& peer() const { return peer_; }
   const std::string& purpose() const { return handshake_.purpose(); }
@@ -40,9 +40,9 @@ class Greeting {
 
   UniqueFd socket_;
   std::string peer_;
-  Handshake handshake_;
+  HandshakeProtocol handshake_;
   Deadline deadline_;
-  Outbox outgoing_;
+  SendBuffer outgoing_;
   std::string problem_;  ///< of the connection; the handshake has its own
 };
 

@@ -46,15 +46,15 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Handshake::Handshake(Role role, const Credentials& credentials, std::string purpose)
+HandshakeProtocol::HandshakeProtocol(Role role, const Credentials& credentials, std::string purpose)
     : role_(role),
       credentials_(credentials),
       purpose_(std::move(purpose)),
       own_nonce_(random_bytes(nonce_bytes)),
       expected_(role == Role::client ? Frame::Type::challenge : Frame::Type::hello) {}
 
-Handshake Handshake::client(const Credentials& credentials, std::string purpose) {
-  Handshake made(Role::client, credentials, std::move(purpose));
+HandshakeProtocol HandshakeProtocol::client(const Credentials& credentials, std::string purpose) {
+  HandshakeProtocol made(Role::client, credentials, std::move(purpose));
   made.send(Frame::Type::hello, FieldWriter()
                                     .text(credentials.run_id)
                                     .text(made.purpose_)
@@ -64,13 +64,13 @@ Handshake Handshake::client(const Credentials& credentials, std::string purpose)
   return made;
 }
 
-Handshake Handshake::server(const Credentials& credentials, std::string serves) {
-  Handshake made(Role::server, credentials, {});
+HandshakeProtocol HandshakeProtocol::server(const Credentials& credentials, std::string serves) {
+  HandshakeProtocol made(Role::server, credentials, {});
   made.serves_ = std::move(serves);
   return made;
 }
 
-void Handshake::receive(std::string_view bytes) {
+void HandshakeProtocol::receive(std::string_view bytes) {
   reader_.append(bytes);
   Frame frame;
   while (state_ == State::pending) {
@@ -81,13 +81,13 @@ void Handshake::receive(std::string_view bytes) {
   }
 }
 
-void Handshake::handle_malformed() {
+void HandshakeProtocol::handle_malformed() {
   // Only what speaks a version of our protocol gets an answer: the client reads our version from its header.
   const bool answer = role_ == Role::server && reader_.is_other_version();
   refuse(reader_.problem(), answer ? "it runs another version" : "");
 }
 
-void Handshake::handle(const Frame& frame) {
+void HandshakeProtocol::handle(const Frame& frame) {
   if (role_ == Role::client && frame.type == Frame::Type::refused) return refuse(printable(frame.payload));
   if (frame.type != expected_) return refuse("no handshake");
   if (role_ == Role::server) {
@@ -97,7 +97,7 @@ void Handshake::handle(const Frame& frame) {
   }
 }
 
-void Handshake::handle_hello(const Frame& frame) {
+void HandshakeProtocol::handle_hello(const Frame& frame) {
   FieldReader fields(frame.payload);
   const auto run_id = fields.text();
   const auto purpose = fields.text();
@@ -120,14 +120,14 @@ void Handshake::handle_hello(const Frame& frame) {
   send(Frame::Type::challenge, own_nonce_);
 }
 
-void Handshake::handle_challenge(const Frame& frame) {
+void HandshakeProtocol::handle_challenge(const Frame& frame) {
   if (frame.payload.size() != nonce_bytes) return refuse("a malformed challenge");
   peer_nonce_ = frame.payload;
   expected_ = Frame::Type::welcome;
   send(Frame::Type::proof, proof_of("client"));
 }
 
-void Handshake::handle_proof(const Frame& frame) {
+void HandshakeProtocol::handle_proof(const Frame& frame) {
   if (!equal_in_constant_time(frame.payload, proof_of("client"))) {
     return refuse(std::string(wrong_secret), wrong_secret);
   }
@@ -135,18 +135,18 @@ void Handshake::handle_proof(const Frame& frame) {
   send(Frame::Type::welcome, proof_of("server"));
 }
 
-void Handshake::handle_welcome(const Frame& frame) {
+void HandshakeProtocol::handle_welcome(const Frame& frame) {
   if (!equal_in_constant_time(frame.payload, proof_of("server"))) return refuse(std::string(wrong_secret));
   state_ = State::proved;
 }
 
-void Handshake::refuse(std::string problem, std::string_view told) {
+void HandshakeProtocol::refuse(std::string problem, std::string_view told) {
   state_ = State::refused;
   problem_ = std::move(problem);
   if (!told.empty()) send(Frame::Type::refused, std::string(told));
 }
 
-std::string Handshake::proof_of(std::string_view role) const {
+std::string HandshakeProtocol::proof_of(std::string_view role) const {
   const bool is_client = role_ == Role::client;
   return hmac_sha256(credentials_.secret, FieldWriter()
                                               .text(protocol_label)
@@ -158,7 +158,7 @@ std::string Handshake::proof_of(std::string_view role) const {
                                               .take());
 }
 
-void Handshake::send(Frame::Type type, std::string payload) {
+void HandshakeProtocol::send(Frame::Type type, std::string payload) {
   outgoing_ += encode({type, std::move(payload)});
 }
 

@@ -18,14 +18,14 @@ namespace lockstep::comm {
 ///
 /// Both random values are fresh, so recorded bytes prove nothing later, and the roles differ, so neither side
 /// can be answered with its own words. The server gives a stranger nothing that depends on the secret.
-class Handshake {
+class HandshakeProtocol {
  public:
   enum class State { pending, proved, refused };
 
   /// `purpose` says what the connection is for, in at most most_purpose_bytes.
-  static Handshake client(const Credentials& credentials, std::string purpose);
+  static HandshakeProtocol client(const Credentials& credentials, std::string purpose);
   /// Refuses a purpose that does not begin with `serves`.
-  static Handshake server(const Credentials& credentials, std::string serves = {});
+  static HandshakeProtocol server(const Credentials& credentials, std::string serves = {});
 
   /// From the peer. Never keeps much more than most_hello_bytes while pending.
   void receive(std::string_view bytes);
@@ -33,7 +33,7 @@ class Handshake {
   std::string take_outgoing() { return std::exchange(outgoing_, {}); }
 
   State state() const { return state_; }
-  /// Why it was refused, and the mend.
+  /// Why it was refused, and the hint.
   const std::string& problem() const { return problem_; }
   /// A server learns it from the client; proved only when the state is.
   const std::string& purpose() const { return purpose_; }
@@ -45,7 +45,7 @@ class Handshake {
 
  private:
   enum class Role { client, server };
-  Handshake(Role role, const Credentials& credentials, std::string purpose);
+  HandshakeProtocol(Role role, const Credentials& credentials, std::string purpose);
 
   void handle(const Frame& frame);
   void handle_hello(const Frame& frame);

@@ -10,9 +10,9 @@ namespace lockstep::comm {
 
 /// Bytes on their way out of a socket. What has been sent is passed over, not moved away, so that a long
 /// message costs its length however small the pieces are that the socket takes.
-class Outbox {
+class SendBuffer {
  public:
-  explicit Outbox(std::string first = {}) : bytes_(std::move(first)) {}
+  explicit SendBuffer(std::string first = {}) : bytes_(std::move(first)) {}
 
   void add(std::string_view bytes) { bytes_ += bytes; }
   bool empty() const { return bytes_.empty(); }

@@ -6,10 +6,10 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::string_view mend = "not built in: configure with -DLOCKSTEP_CUDA=ON";
+constexpr std::string_view hint = "not built in: configure with -DLOCKSTEP_CUDA=ON";
 
 [[noreturn]] void refuse() {
-  throw UsageError("NCCL is " + std::string(mend));
+  throw UsageError("NCCL is " + std::string(hint));
 }
 
 }  // namespace
@@ -24,11 +24,11 @@ GpuIdentity gpu_identity(kernels::Device&) {
 }
 
 std::string nccl_problem() {
-  return "NCCL is " + std::string(mend);
+  return "NCCL is " + std::string(hint);
 }
 
 std::string nccl_version() {
-  return std::string(mend);
+  return std::string(hint);
 }
 
 }  // namespace lockstep::comm

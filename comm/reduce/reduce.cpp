@@ -62,11 +62,11 @@ void narrow_all(const float* from, std::byte* halves, std::size_t count) {
 template <class T>
 class BlockSum {
  public:
-  const T* operator()(const SumTree& tree, std::span<const Term> terms, std::size_t first,
+  const T* operator()(const ReductionTree& tree, std::span<const ReduceInput> operands, std::size_t first,
                       std::size_t count) {
     depth_ = 0;
-    for (std::size_t leaf = 0; leaf < terms.size(); ++leaf) {
-      partial_[depth_] = load(terms[leaf], first, count);
+    for (std::size_t leaf = 0; leaf < operands.size(); ++leaf) {
+      partial_[depth_] = load(operands[leaf], first, count);
       ++depth_;
       for (int merges = tree.merges_after(leaf); merges > 0; --merges) merge(count);
     }
@@ -74,12 +74,12 @@ class BlockSum {
   }
 
  private:
-  const T* load(const Term& term, std::size_t first, std::size_t count) {
-    const std::byte* const from = term.values + first * size_of(term.dtype);
+  const T* load(const ReduceInput& operand, std::size_t first, std::size_t count) {
+    const std::byte* const from = operand.values + first * size_of(operand.dtype);
     if constexpr (std::is_same_v<T, float>) {
       T* const widened = scratch_[depth_].data();
-      if (term.dtype == DType::bf16) return widen_all<BFloat16>(from, widened, count), widened;
-      if (term.dtype == DType::f16) return widen_all<Float16>(from, widened, count), widened;
+      if (operand.dtype == DType::bf16) return widen_all<BFloat16>(from, widened, count), widened;
+      if (operand.dtype == DType::f16) return widen_all<Float16>(from, widened, count), widened;
     }
     return reinterpret_cast<const T*>(from);
   }
@@ -108,7 +108,7 @@ void store(const T* sum, DType dtype, std::byte* to, std::size_t count) {
 }
 
 template <class T>
-void sum_blocks(DType dtype, const SumTree& tree, std::span<const Term> terms,
+void sum_blocks(DType dtype, const ReductionTree& tree, std::span<const ReduceInput> operands,
                 std::span<std::byte* const> outputs, std::size_t count) {
   constexpr std::size_t block = block_bytes / sizeof(T);
   BlockSum<T> sum_block;
@@ -116,18 +116,18 @@ void sum_blocks(DType dtype, const SumTree& tree, std::span<const Term> terms,
     const std::size_t size = std::min(block, count - first);
     const std::size_t begin = first * size_of(dtype);
     std::byte* const stored = outputs.front() + begin;
-    store(sum_block(tree, terms, first, size), dtype, stored, size);
+    store(sum_block(tree, operands, first, size), dtype, stored, size);
     for (std::byte* output : outputs.subspan(1)) std::memcpy(output + begin, stored, size * size_of(dtype));
   }
 }
 
 }  // namespace
 
-void tree_sum(DType dtype, const SumTree& tree, std::span<const Term> terms,
-              std::span<std::byte* const> outputs, std::size_t count) {
-  if (dtype == DType::f64) return sum_blocks<double>(dtype, tree, terms, outputs, count);
-  if (dtype == DType::f32 || is_half(dtype)) return sum_blocks<float>(dtype, tree, terms, outputs, count);
-  throw std::invalid_argument("tree_sum: floating-point numbers only");
+void reduce(DType dtype, const ReductionTree& tree, std::span<const ReduceInput> operands,
+            std::span<std::byte* const> outputs, std::size_t count) {
+  if (dtype == DType::f64) return sum_blocks<double>(dtype, tree, operands, outputs, count);
+  if (dtype == DType::f32 || is_half(dtype)) return sum_blocks<float>(dtype, tree, operands, outputs, count);
+  throw std::invalid_argument("reduce: floating-point numbers only");
 }
 
 }  // namespace lockstep::comm

@@ -22,13 +22,13 @@ RankRange right_of(RankRange range) {
 /// Lists the leaves of `range` in order, each with the merges that follow it.
 void list_merges(RankRange range, std::span<const RankRange>& parts, std::vector<std::uint8_t>& merges) {
   if (parts.empty() || parts.front().first != range.first)
-    throw std::invalid_argument("SumTree: ranks are missing");
+    throw std::invalid_argument("ReductionTree: ranks are missing");
   if (parts.front() == range) {
     parts = parts.subspan(1);
     merges.push_back(0);
     return;
   }
-  if (range.size() == 1) throw std::invalid_argument("SumTree: a part is no whole subtree");
+  if (range.size() == 1) throw std::invalid_argument("ReductionTree: a part is no whole subtree");
   list_merges(left_of(range), parts, merges);
   list_merges(right_of(range), parts, merges);
   ++merges.back();
@@ -51,11 +51,11 @@ std::vector<RankRange> single_ranks(int ranks) {
 
 }  // namespace
 
-SumTree::SumTree(int ranks) : SumTree(ranks, single_ranks(ranks)) {}
+ReductionTree::ReductionTree(int ranks) : ReductionTree(ranks, single_ranks(ranks)) {}
 
-SumTree::SumTree(int ranks, std::span<const RankRange> parts) {
+ReductionTree::ReductionTree(int ranks, std::span<const RankRange> parts) {
   list_merges({0, ranks}, parts, merges_);
-  if (!parts.empty()) throw std::invalid_argument("SumTree: more parts than ranks");
+  if (!parts.empty()) throw std::invalid_argument("ReductionTree: more parts than ranks");
 }
 
 std::vector<RankRange> whole_subtrees(int ranks, std::span<const int> members) {

@@ -18,12 +18,12 @@ struct RankRange {
 /// The one binary tree in which all sums over ranks are taken: the left subtree holds the greatest power of
 /// two below the number of ranks, (0+1)+2 for three. It depends on the number of ranks alone, not on where
 /// they are.
-class SumTree {
+class ReductionTree {
  public:
   /// Over single ranks.
-  explicit SumTree(int ranks);
+  explicit ReductionTree(int ranks);
   /// Over partial sums: `parts` are whole subtrees in order that together hold all ranks.
-  SumTree(int ranks, std::span<const RankRange> parts);
+  ReductionTree(int ranks, std::span<const RankRange> parts);
 
   std::size_t leaves() const { return merges_.size(); }
   /// How often the last two partial sums merge once leaf `leaf` is there.

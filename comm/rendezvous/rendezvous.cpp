@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "comm/world/find_world.h"
+#include "comm/net/interfaces.h"
+#include "comm/net/ports.h"
 #include "comm/rendezvous/meeting_point.h"
 #include "comm/rendezvous/run_secret.h"
 #include "comm/rendezvous/store_address.h"
-#include "comm/net/interfaces.h"
-#include "comm/net/ports.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host_name.h"
 

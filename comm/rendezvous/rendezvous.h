@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "comm/communicator.h"
+#include "comm/net/credentials.h"
 #include "comm/rendezvous/meeting_file.h"
 #include "comm/store/client.h"
-#include "comm/net/credentials.h"
 #include "comm/store/server.h"
 #include "comm/world/world.h"
 #include "kernels/base/deadline.h"

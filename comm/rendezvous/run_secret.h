@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "comm/world/find_world.h"
 #include "comm/communicator.h"
+#include "comm/world/find_world.h"
 
 namespace lockstep::comm {
 

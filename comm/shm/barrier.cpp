@@ -22,17 +22,17 @@ constexpr std::chrono::milliseconds longest_nap{20};
 
 }  // namespace
 
-Rounds::Rounds(const Segment& segment, int rank)
+Barrier::Barrier(const Segment& segment, int rank)
     : segment_(segment),
       rank_(rank),
       max_spins_(segment.usable_cores() >= segment.ranks() ? longest_spin : 0),
       spins_(max_spins_) {}
 
-Rounds::Outcome Rounds::meet(std::uint32_t signature, Clock::time_point deadline) {
+Barrier::Outcome Barrier::arrive_and_wait(std::uint32_t signature, Clock::time_point deadline) {
   if (segment_.aborted()) return Outcome::aborted;
   ++round_;
   signature_ = signature;
-  RankLine& mine = segment_.line(rank_);
+  RankSlot& mine = segment_.rank_slot(rank_);
   mine.signature[round_ % 2].store(signature, std::memory_order_relaxed);
   mine.round.store(round_);  // sequentially consistent, as is `sleepers`: one of the two sides sees the other
   if (mine.sleepers.load() != 0) futex_wake_all(mine.round);
@@ -46,15 +46,15 @@ Rounds::Outcome Rounds::meet(std::uint32_t signature, Clock::time_point deadline
   return Outcome::all_here;
 }
 
-bool Rounds::has_arrived(int peer) const {
-  return static_cast<std::int32_t>(segment_.line(peer).round.load() - round_) >= 0;
+bool Barrier::has_arrived(int peer) const {
+  return static_cast<std::int32_t>(segment_.rank_slot(peer).round.load() - round_) >= 0;
 }
 
-bool Rounds::agrees(int peer) const {
-  return segment_.line(peer).signature[round_ % 2].load(std::memory_order_relaxed) == signature_;
+bool Barrier::agrees(int peer) const {
+  return segment_.rank_slot(peer).signature[round_ % 2].load(std::memory_order_relaxed) == signature_;
 }
 
-Rounds::Outcome Rounds::wait_for(int peer, Clock::time_point deadline) {
+Barrier::Outcome Barrier::wait_for(int peer, Clock::time_point deadline) {
   if (has_arrived(peer) || spin_for(peer)) return Outcome::all_here;
   const auto start = Clock::now();
   const Outcome outcome = sleep_for(peer, deadline);
@@ -64,7 +64,7 @@ Rounds::Outcome Rounds::wait_for(int peer, Clock::time_point deadline) {
   return outcome;
 }
 
-bool Rounds::spin_for(int peer) const {
+bool Barrier::spin_for(int peer) const {
   for (int spin = 0; spin < spins_; ++spin) {
     _mm_pause();
     if (has_arrived(peer)) return true;
@@ -72,8 +72,8 @@ bool Rounds::spin_for(int peer) const {
   return false;
 }
 
-Rounds::Outcome Rounds::sleep_for(int peer, Clock::time_point deadline) {
-  RankLine& line = segment_.line(peer);
+Barrier::Outcome Barrier::sleep_for(int peer, Clock::time_point deadline) {
+  RankSlot& line = segment_.rank_slot(peer);
   line.sleepers.fetch_add(1);
   Outcome outcome = Outcome::all_here;
   while (true) {
@@ -94,7 +94,7 @@ Rounds::Outcome Rounds::sleep_for(int peer, Clock::time_point deadline) {
   return outcome;
 }
 
-std::vector<int> Rounds::missing() const {
+std::vector<int> Barrier::missing() const {
   std::vector<int> ranks;
   for (int peer = 0; peer < segment_.ranks(); ++peer) {
     if (peer != rank_ && !has_arrived(peer)) ranks.push_back(peer);
@@ -102,7 +102,7 @@ std::vector<int> Rounds::missing() const {
   return ranks;
 }
 
-std::vector<int> Rounds::mismatched() const {
+std::vector<int> Barrier::mismatched() const {
   std::vector<int> ranks;
   for (int peer = 0; peer < segment_.ranks(); ++peer) {
     if (peer != rank_ && has_arrived(peer) && !agrees(peer)) ranks.push_back(peer);
@@ -110,8 +110,8 @@ std::vector<int> Rounds::mismatched() const {
   return ranks;
 }
 
-void Rounds::leave() noexcept {
-  RankLine& mine = segment_.line(rank_);
+void Barrier::detach() noexcept {
+  RankSlot& mine = segment_.rank_slot(rank_);
   mine.left.store(1);
   futex_wake_all(mine.round);
 }

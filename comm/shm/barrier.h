@@ -11,24 +11,24 @@ namespace lockstep::comm {
 /// All-to-all barriers of the ranks that share a segment. In round n every rank announces n in its line and
 /// waits until all lines show n or more. What a rank wrote before it arrived, all others see after the round;
 /// it may be overwritten once the next round has passed.
-class Rounds {
+class Barrier {
  public:
   enum class Outcome { all_here, aborted, peer_left, timed_out, mismatch };
 
-  Rounds(const Segment& segment, int rank);
+  Barrier(const Segment& segment, int rank);
 
-  /// The round that `meet` would enter next.
+  /// The round that `arrive_and_wait` would enter next.
   std::uint32_t next() const { return round_ + 1; }
 
   /// `signature` tells what this rank believes the round is about; all must agree.
-  Outcome meet(std::uint32_t signature, Clock::time_point deadline);
+  Outcome arrive_and_wait(std::uint32_t signature, Clock::time_point deadline);
 
   /// After an outcome other than all_here: the ranks that had not arrived, or those with another signature.
   std::vector<int> missing() const;
   std::vector<int> mismatched() const;
 
   /// Arrives at no further round and wakes those who wait for it.
-  void leave() noexcept;
+  void detach() noexcept;
 
  private:
   bool has_arrived(int peer) const;

@@ -46,18 +46,18 @@ std::string Call::describe() const {
   return text;
 }
 
-std::string explain(Rounds::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout) {
+std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout) {
   switch (outcome) {
-    case Rounds::Outcome::timed_out:
+    case Barrier::Outcome::timed_out:
       return fmt::format("{} did not {} {} within {:g} s", ranks, call.rounds == 0 ? "reach" : "finish",
                          call.describe(), timeout.count());
-    case Rounds::Outcome::peer_left:
+    case Barrier::Outcome::peer_left:
       return fmt::format("{} left the group before the end of {}", ranks, call.describe());
-    case Rounds::Outcome::mismatch:
+    case Barrier::Outcome::mismatch:
       return fmt::format("{} made another call than {} of {} bytes: all ranks must make the same calls",
                          ranks, call.describe(), call.bytes);
-    case Rounds::Outcome::aborted:
-    case Rounds::Outcome::all_here:
+    case Barrier::Outcome::aborted:
+    case Barrier::Outcome::all_here:
       break;
   }
   return {};

@@ -41,6 +41,6 @@ struct Call {
 };
 
 /// Why a round failed, as one line that names ranks and call. `ranks` are the missing or disagreeing ones.
-std::string explain(Rounds::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout);
+std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout);
 
 }  // namespace lockstep::comm

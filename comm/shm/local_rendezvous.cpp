@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "comm/shm/rendezvous_peer.h"
 #include "comm/shm/rendezvous_leader.h"
+#include "comm/shm/rendezvous_peer.h"
 
 namespace lockstep::comm {
 
@@ -26,7 +26,7 @@ NodeMembers all_on_one_node(const World& world) {
 }
 
 LocalGroup meet_local_ranks(const NodeMembers& members, Deadline deadline) {
-  return members.index == 0 ? MeetingHost(members).gather(deadline) : join_meeting(members, deadline);
+  return members.index == 0 ? RendezvousLeader(members).gather(deadline) : join_meeting(members, deadline);
 }
 
 }  // namespace lockstep::comm

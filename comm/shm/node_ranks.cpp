@@ -21,13 +21,13 @@ NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
     : members_(std::move(members)),
       timeout_(timeout),
       group_(meet_local_ranks(members_, Deadline::in(timeout_))),
-      rounds_(shared(), members_.index) {
+      barrier_(shared(), members_.index) {
   monitor_.emplace(std::move(group_.peers),
                    [this](const LocalPeer& peer) { abort(name_of(peer) + " closed its connection"); });
 }
 
 NodeRanks::~NodeRanks() {
-  rounds_.leave();
+  barrier_.detach();
 }
 
 NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::uint64_t detail,
@@ -81,14 +81,14 @@ Clock::time_point NodeRanks::deadline() const {
 }
 
 void NodeRanks::arrive() {
-  const Rounds::Outcome outcome = rounds_.meet(call_.signature(), deadline());
-  if (outcome != Rounds::Outcome::all_here) fail(outcome);
+  const Barrier::Outcome outcome = barrier_.arrive_and_wait(call_.signature(), deadline());
+  if (outcome != Barrier::Outcome::all_here) fail(outcome);
   if (call_.rounds++ == 0) call_.all_here = Clock::now();
 }
 
-void NodeRanks::fail(Rounds::Outcome outcome) {
-  if (outcome != Rounds::Outcome::aborted) {
-    const auto ranks = outcome == Rounds::Outcome::mismatch ? rounds_.mismatched() : rounds_.missing();
+void NodeRanks::fail(Barrier::Outcome outcome) {
+  if (outcome != Barrier::Outcome::aborted) {
+    const auto ranks = outcome == Barrier::Outcome::mismatch ? barrier_.mismatched() : barrier_.missing();
     abort(explain(outcome, names_of(ranks), call_, timeout_));
     throw CommError(shared().abort_reason());  // another rank's reason when that came first
   }

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "comm/shm/barrier.h"
 #include "comm/shm/call.h"
 #include "comm/shm/local_rendezvous.h"
 #include "comm/shm/monitor.h"
-#include "comm/shm/barrier.h"
 #include "comm/shm/shared_arena.h"
 
 namespace lockstep::comm {
@@ -62,7 +62,7 @@ class NodeRanks {
 
   /// One round of the members; CommError unless all arrive in the same call.
   void arrive();
-  std::uint32_t next_round() const { return rounds_.next(); }
+  std::uint32_t next_round() const { return barrier_.next(); }
 
   /// An arena for each member, with its pages. Collective, within a call of its own.
   std::unique_ptr<SharedArena> allocate_arena(DType dtype, std::int64_t elements);
@@ -77,14 +77,14 @@ class NodeRanks {
 
  private:
   void end();
-  [[noreturn]] void fail(Rounds::Outcome outcome);
+  [[noreturn]] void fail(Barrier::Outcome outcome);
   std::string names_of(std::vector<int> indexes) const;
 
   NodeMembers members_;
   Seconds timeout_;
   LocalGroup group_;
   std::uint32_t arenas_ = 0;
-  Rounds rounds_;
+  Barrier barrier_;
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
   std::array<char, 128>

@@ -3,22 +3,22 @@
 #include <string>
 #include <vector>
 
-#include "comm/shm/local_socket.h"
 #include "comm/shm/local_rendezvous.h"
+#include "comm/shm/local_socket.h"
 
 namespace lockstep::comm {
 
 /// The part of the leader: admits the others one by one. Strangers and half-open connections are turned
 /// away or ignored; they hold up nobody.
-class MeetingHost {
+class RendezvousLeader {
  public:
-  explicit MeetingHost(const NodeMembers& members);
+  explicit RendezvousLeader(const NodeMembers& members);
 
   /// Once: the group, when all have come.
   LocalGroup gather(Deadline deadline);
 
  private:
-  struct Guest {
+  struct Peer {
     UniqueFd socket;
     pid_t pid = 0;
     int index = -1;  ///< among the members; not known before its hello
@@ -28,18 +28,18 @@ class MeetingHost {
   UniqueFd listen_before(Deadline deadline) const;
   void wait_for_events(int listener, Deadline deadline) const;
   void admit_waiting(int listener);
-  void hear(Guest& guest);
-  void answer_hello(Guest& guest, const LocalMessage& hello);
-  void check_nonce(Guest& guest, const LocalMessage& ready) const;
-  void turn_away(Guest& guest, const std::string& reason) const;
+  void hear(Peer& peer);
+  void answer_hello(Peer& peer, const LocalMessage& hello);
+  void check_nonce(Peer& peer, const LocalMessage& ready) const;
+  void reject(Peer& peer, const std::string& reason) const;
   bool all_ready() const;
   [[noreturn]] void give_up(const std::string& reason);
-  std::string name_of(const Guest& guest) const;
+  std::string name_of(const Peer& peer) const;
   std::vector<int> missing() const;
 
   const NodeMembers& members_;
   Segment segment_;
-  std::vector<Guest> guests_;
+  std::vector<Peer> peers_;
 };
 
 }  // namespace lockstep::comm

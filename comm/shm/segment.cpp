@@ -37,19 +37,20 @@ struct Segment::Control {
 
 namespace {
 
-// Offsets in the file, in order: control, a line, an affinity mask and a note per rank, mailboxes, arenas.
-constexpr std::size_t lines_offset = 1024;
+// Offsets in the file, in order: control, a line, an affinity mask and a status_slot per rank, mailboxes,
+// arenas.
+constexpr std::size_t rank_slots_offset = 1024;
 
 std::size_t affinity_offset(int ranks) {
-  return lines_offset + static_cast<std::size_t>(ranks) * sizeof(RankLine);
+  return rank_slots_offset + static_cast<std::size_t>(ranks) * sizeof(RankSlot);
 }
 
-std::size_t notes_offset(int ranks) {
+std::size_t status_slots_offset(int ranks) {
   return round_to_pages(affinity_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(cpu_set_t));
 }
 
 std::size_t mailbox_offset(int ranks) {
-  return round_to_pages(notes_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Note));
+  return round_to_pages(status_slots_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(StatusSlot));
 }
 
 std::size_t control_bytes(int ranks) {
@@ -59,7 +60,7 @@ std::size_t control_bytes(int ranks) {
 }  // namespace
 
 Segment Segment::create(int ranks, std::uint64_t nonce) {
-  static_assert(sizeof(Control) <= lines_offset);
+  static_assert(sizeof(Control) <= rank_slots_offset);
   UniqueFd memfd(memfd_create("lockstep", MFD_CLOEXEC));
   if (!memfd) throw DeviceError(fmt::format("cannot create shared memory: {}", std::strerror(errno)));
   resize(memfd.get(), control_bytes(ranks));
@@ -97,8 +98,8 @@ std::uint64_t Segment::nonce() const {
   return control().nonce;
 }
 
-RankLine& Segment::line(int rank) const {
-  return reinterpret_cast<RankLine*>(control_.data() + lines_offset)[rank];
+RankSlot& Segment::rank_slot(int rank) const {
+  return reinterpret_cast<RankSlot*>(control_.data() + rank_slots_offset)[rank];
 }
 
 std::span<std::byte> Segment::mailbox(int rank, std::uint32_t round) const {
@@ -127,8 +128,8 @@ int Segment::usable_cores() const {
   return CPU_COUNT(&all);
 }
 
-Note& Segment::note(int rank) const {
-  return reinterpret_cast<Note*>(control_.data() + notes_offset(ranks_))[rank];
+StatusSlot& Segment::status_slot(int rank) const {
+  return reinterpret_cast<StatusSlot*>(control_.data() + status_slots_offset(ranks_))[rank];
 }
 
 void Segment::abort(std::string_view reason) noexcept {
@@ -139,7 +140,7 @@ void Segment::abort(std::string_view reason) noexcept {
   std::copy_n(reason.data(), length, text.data());
   text[length] = '\0';
   control().abort_state.store(set);
-  for (int rank = 0; rank < ranks_; ++rank) futex_wake_all(line(rank).round);
+  for (int rank = 0; rank < ranks_; ++rank) futex_wake_all(rank_slot(rank).round);
 }
 
 bool Segment::aborted() const noexcept {

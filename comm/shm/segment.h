@@ -18,7 +18,7 @@ namespace lockstep::comm {
 
 /// One rank's part of the shared control area: a cache line that it alone writes (but for `sleepers`) and the
 /// others watch.
-struct alignas(64) RankLine {
+struct alignas(64) RankSlot {
   std::atomic<std::uint32_t> round;     ///< rounds that this rank has arrived at; a futex word
   std::atomic<std::uint32_t> sleepers;  ///< ranks that sleep on `round`
   /// What the rank is doing in an even and an odd round, so that calls that do not match are noticed.
@@ -41,7 +41,7 @@ class Segment {
   int ranks() const { return ranks_; }
   std::uint64_t nonce() const;
 
-  RankLine& line(int rank) const;
+  RankSlot& rank_slot(int rank) const;
   /// Rank `rank`'s mailbox of an even or odd round.
   std::span<std::byte> mailbox(int rank, std::uint32_t round) const;
 
@@ -56,7 +56,7 @@ class Segment {
   int usable_cores() const;
 
   /// What a rank does, in its words, for the others.
-  Note& note(int rank) const;
+  StatusSlot& status_slot(int rank) const;
 
   /// The first caller's reason stays; every wait of every rank ends.
   void abort(std::string_view reason) noexcept;

@@ -26,19 +26,19 @@ const World& on_one_node(const World& world) {
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(const World& world, const CommOptions& options)
+ShmCommunicator::ShmCommunicator(const World& world, const CommOptions& options)
     : world_(on_one_node(world)),
       node_(all_on_one_node(world), options.timeout),
       tree_(world.size),
       watchdog_(node_, world.size, nullptr) {}
 
-std::unique_ptr<Arena> HostCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
+std::unique_ptr<Arena> ShmCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
   const auto scope = node_.begin_allocation(dtype, elements);
   return node_.allocate_arena(dtype, elements);
 }
 
-ExchangeTiming HostCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
-                                            kernels::Stream&) {
+ExchangeTiming ShmCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                           kernels::Stream&) {
   check_summable_ranges(ranges, &node_, "all_reduce");
   const auto scope = node_.begin(Call::Kind::all_reduce, ranges, label);
   std::size_t bytes = 0;
@@ -53,8 +53,8 @@ ExchangeTiming HostCommunicator::all_reduce(std::span<const ArenaRange> ranges, 
   return node_.timing(node_.call().all_here);
 }
 
-ExchangeTiming HostCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
-                                                kernels::Stream&) {
+ExchangeTiming ShmCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                               kernels::Stream&) {
   check_summable_ranges(std::span(&range, 1), &node_, "reduce_scatter");
   const auto scope = node_.begin(Call::Kind::reduce_scatter, std::span(&range, 1), label);
   node_.arrive();
@@ -63,7 +63,7 @@ ExchangeTiming HostCommunicator::reduce_scatter(const ArenaRange& range, Exchang
   return node_.timing(node_.call().all_here);
 }
 
-ExchangeTiming HostCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
+ExchangeTiming ShmCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
   check_ranges(std::span(&range, 1), &node_, "all_gather");
   const auto scope = node_.begin(Call::Kind::all_gather, std::span(&range, 1), label);
   node_.arrive();
@@ -72,21 +72,21 @@ ExchangeTiming HostCommunicator::all_gather(const ArenaRange& range, ExchangeLab
   return node_.timing(node_.call().all_here);
 }
 
-void HostCommunicator::sum_shard(const ArenaRange& range, RankRange receivers) {
+void ShmCommunicator::sum_shard(const ArenaRange& range, RankRange receivers) {
   const auto ranks = static_cast<std::size_t>(world_.size);
   const ArenaRange shard = shard_of(range, world_.rank, world_.size);
-  std::array<Term, max_local_ranks> operands;
+  std::array<ReduceInput, max_local_ranks> operands;
   std::array<std::byte*, max_local_ranks> outputs;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     outputs[rank] = data_of(shard, static_cast<int>(rank));
     operands[rank] = {outputs[rank], shard.dtype()};
   }
-  tree_sum(shard.dtype(), tree_, std::span(operands.data(), ranks),
-           std::span(outputs.data() + receivers.first, static_cast<std::size_t>(receivers.size())),
-           static_cast<std::size_t>(shard.count));
+  reduce(shard.dtype(), tree_, std::span(operands.data(), ranks),
+         std::span(outputs.data() + receivers.first, static_cast<std::size_t>(receivers.size())),
+         static_cast<std::size_t>(shard.count));
 }
 
-void HostCommunicator::sum_through_mailboxes(std::span<const ArenaRange> ranges) {
+void ShmCommunicator::sum_through_mailboxes(std::span<const ArenaRange> ranges) {
   const std::uint32_t round = node_.next_round();
   std::byte* next = node_.shared().mailbox(world_.rank, round).data();
   for (const ArenaRange& range : ranges) {
@@ -101,19 +101,18 @@ void HostCommunicator::sum_through_mailboxes(std::span<const ArenaRange> ranges)
   }
 }
 
-void HostCommunicator::sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype,
-                                     std::span<std::byte> sum) {
+void ShmCommunicator::sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype,
+                                    std::span<std::byte> sum) {
   const auto ranks = static_cast<std::size_t>(world_.size);
-  std::array<Term, max_local_ranks> operands;
+  std::array<ReduceInput, max_local_ranks> operands;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     operands[rank] = {node_.shared().mailbox(static_cast<int>(rank), round).data() + offset, dtype};
   }
   std::byte* const output = sum.data();
-  tree_sum(dtype, tree_, std::span(operands.data(), ranks), std::span(&output, 1),
-           sum.size() / size_of(dtype));
+  reduce(dtype, tree_, std::span(operands.data(), ranks), std::span(&output, 1), sum.size() / size_of(dtype));
 }
 
-void HostCommunicator::all_reduce_sum(std::span<double> values) {
+void ShmCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_.begin(Call::Kind::all_reduce_sum, values.size_bytes());
   auto bytes = std::as_writable_bytes(values);
   do {
@@ -126,7 +125,7 @@ void HostCommunicator::all_reduce_sum(std::span<double> values) {
   } while (!bytes.empty());
 }
 
-void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
+void ShmCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   const auto scope = node_.begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
   do {
     const auto piece = bytes.first(std::min(bytes.size(), Segment::mailbox_bytes));
@@ -138,7 +137,7 @@ void HostCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   } while (!bytes.empty());
 }
 
-std::vector<std::string> HostCommunicator::all_gather(std::string_view mine) {
+std::vector<std::string> ShmCommunicator::all_gather(std::string_view mine) {
   const auto scope = node_.begin(Call::Kind::all_gather_texts, 0);
   std::vector<std::string> texts(static_cast<std::size_t>(world_.size));
   bool complete = false;
@@ -166,7 +165,7 @@ std::vector<std::string> HostCommunicator::all_gather(std::string_view mine) {
   return texts;
 }
 
-void HostCommunicator::barrier() {
+void ShmCommunicator::barrier() {
   const auto scope = node_.begin(Call::Kind::barrier, 0);
   node_.arrive();
 }

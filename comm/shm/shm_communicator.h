@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/shm/node_ranks.h"
 #include "comm/reduce/reduction_tree.h"
+#include "comm/shm/node_ranks.h"
 #include "comm/watchdog/watchdog.h"
 
 namespace lockstep::comm {
@@ -14,10 +14,10 @@ namespace lockstep::comm {
 /// sums shard r of each range straight from all arenas into all arenas, between two rounds; reduce_scatter
 /// and all_gather do one phase of that each. Everything else goes through mailboxes in pieces, one round for
 /// each piece.
-class HostCommunicator final : public Communicator {
+class ShmCommunicator final : public Communicator {
  public:
   /// Meets the other ranks. UsageError when they are not all on this node.
-  HostCommunicator(const World& world, const CommOptions& options);
+  ShmCommunicator(const World& world, const CommOptions& options);
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
@@ -45,7 +45,7 @@ class HostCommunicator final : public Communicator {
 
   World world_;
   NodeRanks node_;
-  SumTree tree_;
+  ReductionTree tree_;
   Watchdog watchdog_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace lockstep::comm {
 
-void Note::write(std::string_view text) noexcept {
+void StatusSlot::write(std::string_view text) noexcept {
   const std::uint32_t next = version_.load(std::memory_order_relaxed) + 1;
   auto& to = texts_[next % 2];
   const std::size_t length = std::min(text.size(), most_bytes);
@@ -13,7 +13,7 @@ void Note::write(std::string_view text) noexcept {
   version_.store(next, std::memory_order_release);
 }
 
-std::string Note::read() const {
+std::string StatusSlot::read() const {
   while (true) {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     std::string text;

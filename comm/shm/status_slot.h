@@ -11,8 +11,8 @@ namespace lockstep::comm {
 
 /// A line of text in shared memory, from one thread to all others: a sequence lock (Boehm, "Can seqlocks get
 /// along with programming language memory models?", MSPC 2012) over two texts, so that readers need no pause
-/// of the writer. Zeroed memory is a note that says "".
-class alignas(64) Note {
+/// of the writer. Zeroed memory is a status_slot that says "".
+class alignas(64) StatusSlot {
  public:
   static constexpr std::size_t most_bytes = 500;
 

@@ -139,7 +139,7 @@ Frame StoreClient::ask(const Frame& request, Deadline deadline) {
 }
 
 void StoreClient::send(const Frame& frame, Deadline deadline) {
-  Outbox outgoing;
+  SendBuffer outgoing;
   outgoing.add(encode(frame));
   while (!outgoing.empty()) {
     const Transfer transfer = outgoing.send_some(socket_.get());

@@ -49,7 +49,7 @@ class Connection {
   std::string peer_;
   std::string loss_;
   FrameReader reader_;
-  Outbox outgoing_;
+  SendBuffer outgoing_;
   struct Waiting {
     Frame request;
     Deadline deadline;

@@ -2,13 +2,13 @@
 
 namespace lockstep::comm {
 
-void Losses::report(const std::string& name, const std::string& reason) {
+void DisconnectLog::report(const std::string& name, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (handler_) return handler_(name, reason);
   untold_.emplace_back(name, reason);
 }
 
-void Losses::set_handler(LossHandler handler) {
+void DisconnectLog::set_handler(DisconnectHandler handler) {
   const std::lock_guard lock(mutex_);
   handler_ = std::move(handler);
   if (!handler_) return;

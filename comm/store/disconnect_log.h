@@ -9,18 +9,18 @@
 namespace lockstep::comm {
 
 /// Called with a client's name and how its connection broke.
-using LossHandler = std::function<void(const std::string& name, const std::string& reason)>;
+using DisconnectHandler = std::function<void(const std::string& name, const std::string& reason)>;
 
 /// Keeps losses until somebody wants to know them.
-class Losses {
+class DisconnectLog {
  public:
   void report(const std::string& name, const std::string& reason);
   /// Tells at once what was lost before. When this returns, no call of an earlier handler is under way.
-  void set_handler(LossHandler handler);
+  void set_handler(DisconnectHandler handler);
 
  private:
   std::mutex mutex_;
-  LossHandler handler_;
+  DisconnectHandler handler_;
   std::vector<std::pair<std::string, std::string>> untold_;
 };
 

@@ -32,8 +32,8 @@ UniqueFd listen_on_one(const std::string& address, const std::vector<int>& ports
 
 StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports, Credentials credentials,
                          Seconds time_for_hello)
-    : lobby_(listen_on_one(address, ports), std::move(credentials), time_for_hello, "store",
-             std::string(store_purpose)),
+    : pending_(listen_on_one(address, ports), std::move(credentials), time_for_hello, "store",
+               std::string(store_purpose)),
       stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
@@ -53,7 +53,7 @@ void StoreServer::serve() {
     for (const Connection& connection : connections_) {
       events.push_back({connection.fd(), connection.wanted_events(), 0});
     }
-    lobby_.append_events(events, room);
+    pending_.append_events(events, room);
     if (poll(events.data(), events.size(), poll_milliseconds(time_left())) < 0) continue;
     if (events[0].revents != 0) return;
 
@@ -64,27 +64,27 @@ void StoreServer::serve() {
       if (connection.is_open()) connection.serve_waiting(table_);
     }
     drop_closed();
-    admit_guests(room);
+    admit_connections(room);
   }
 }
 
-void StoreServer::admit_guests(bool room) {
-  for (Guest& guest : lobby_.serve(room)) {
-    std::string name = guest.purpose.substr(store_purpose.size());
-    connections_.emplace_back(std::move(guest.socket), std::move(name), std::move(guest.name));
+void StoreServer::admit_connections(bool room) {
+  for (AuthenticatedConnection& connection : pending_.serve(room)) {
+    std::string name = connection.purpose.substr(store_purpose.size());
+    connections_.emplace_back(std::move(connection.socket), std::move(name), std::move(connection.name));
   }
 }
 
 void StoreServer::drop_closed() {
   for (const Connection& connection : connections_) {
     const bool lost = !connection.is_open() && !connection.name().empty() && !connection.loss().empty();
-    if (lost) losses_.report(connection.name(), connection.loss());
+    if (lost) disconnects_.report(connection.name(), connection.loss());
   }
   std::erase_if(connections_, [](const Connection& connection) { return !connection.is_open(); });
 }
 
 Seconds StoreServer::time_left() const {
-  Seconds least = lobby_.time_left();
+  Seconds least = pending_.time_left();
   for (const Connection& connection : connections_) {
     if (const auto deadline = connection.next_deadline()) least = std::min(least, deadline->left());
   }

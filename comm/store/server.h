@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "comm/store/connection.h"
 #include "comm/net/credentials.h"
 #include "comm/net/pending_connections.h"
+#include "comm/store/connection.h"
 #include "comm/store/disconnect_log.h"
 #include "comm/store/table.h"
 #include "kernels/base/deadline.h"
@@ -28,24 +28,24 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  int port() const { return lobby_.port(); }
+  int port() const { return pending_.port(); }
 
   /// From now on `handler` is called, on the server's thread, when the connection of a client that gave
   /// itself a name breaks without a goodbye; at once for those that broke before. It must not wait for the
   /// store. An empty handler: no more calls, and none is under way when this returns.
-  void on_lost(LossHandler handler) { losses_.set_handler(std::move(handler)); }
+  void on_lost(DisconnectHandler handler) { disconnects_.set_handler(std::move(handler)); }
 
  private:
   void serve();
-  void admit_guests(bool room);
+  void admit_connections(bool room);
   void drop_closed();
   Seconds time_left() const;
 
-  Lobby lobby_;
+  PendingConnections pending_;
   UniqueFd stop_;
   Table table_;
   std::vector<Connection> connections_;
-  Losses losses_;
+  DisconnectLog disconnects_;
   std::thread thread_;
 };
 

@@ -14,7 +14,7 @@ namespace lockstep::comm {
 /// chunks of 512 KiB or 1 MiB, and 33 ms and more with 128 KiB or less.
 inline constexpr std::size_t most_chunk_bytes = std::size_t{512} << 10;
 
-/// As what a sum of `ranks` terms travels: a sum of several halves is not rounded before all are in it.
+/// As what a sum of `ranks` operands travels: a sum of several halves is not rounded before all are in it.
 constexpr DType travel_type(DType dtype, int ranks) {
   return ranks > 1 && is_half(dtype) ? DType::f32 : dtype;
 }

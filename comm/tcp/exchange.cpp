@@ -10,7 +10,7 @@
 namespace lockstep::comm {
 namespace {
 
-/// Partial sums of one agency that wait to be sent.
+/// Partial sums for one owner that wait to be sent.
 constexpr std::size_t partials_ahead = 8;
 
 /// Chunks of one remote part that are kept until the other parts' come. A peer that is further ahead has to
@@ -27,26 +27,26 @@ constexpr int longest_nap_ms = 20;
 
 }  // namespace
 
-DirectExchange::DirectExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links)
+TcpExchange::TcpExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links)
     : node_(node),
       links_(links),
       rank_(node.members().rank()),
       ranks_(placement.ranks()),
-      duties_(placement, rank_),
-      incoming_(duties_.remote_parts.size(), ChunkRing(chunks_kept)),
+      schedule_(placement, rank_),
+      incoming_(schedule_.remote_parts.size(), ChunkRing(chunks_kept)),
       heard_(links.size()) {
-  for (const int owner : duties_.owners) {
-    agencies_.push_back({.owner = owner, .link = link_to(owner), .ring = ChunkRing(partials_ahead)});
+  for (const int owner : schedule_.owners) {
+    outgoing_.push_back({.owner = owner, .link = link_to(owner), .ring = ChunkRing(partials_ahead)});
   }
 }
 
-std::size_t DirectExchange::link_to(int rank) const {
+std::size_t TcpExchange::link_to(int rank) const {
   const auto link =
       std::ranges::find_if(links_, [&](const Link& candidate) { return candidate.rank() == rank; });
   return static_cast<std::size_t>(link - links_.begin());
 }
 
-void DirectExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute) {
+void TcpExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute) {
   phases_ = phases;
   start(ranges);
   worth_waking_ = behind_compute ? worth_a_turn : 1;
@@ -54,7 +54,7 @@ void DirectExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool
   all_here_ = Clock::now();
   if (!phases_.sums) {
     spread_shard();
-  } else if (duties_.remote_parts.empty()) {
+  } else if (schedule_.remote_parts.empty()) {
     sum_alone();
   }
   while (!done()) {
@@ -65,76 +65,77 @@ void DirectExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool
   node_.arrive();
 }
 
-void DirectExchange::start(std::span<const ArenaRange> ranges) {
+void TcpExchange::start(std::span<const ArenaRange> ranges) {
   chunks_.cut(ranges, ranks_);
   signature_ = node_.call().signature();
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
   chunks_to_sum_ = phases_.sums ? chunks_.count(rank_) : 0;
-  parts_missing_.assign(chunks_to_sum_, duties_.remote_parts.size());
-  for (Agency& agency : agencies_) {
-    const std::size_t chunks = chunks_.count(agency.owner);
-    agency.chunks = phases_.sums ? chunks : 0;
-    agency.next_chunk = agency.next_part = 0;
-    agency.sums_missing = phases_.spreads ? chunks : 0;
+  parts_missing_.assign(chunks_to_sum_, schedule_.remote_parts.size());
+  for (OutgoingPartials& outgoing : outgoing_) {
+    const std::size_t chunks = chunks_.count(outgoing.owner);
+    outgoing.chunks = phases_.sums ? chunks : 0;
+    outgoing.next_chunk = outgoing.next_part = 0;
+    outgoing.sums_missing = phases_.spreads ? chunks : 0;
   }
   make_room();
 }
 
-void DirectExchange::make_room() {
+void TcpExchange::make_room() {
   if (!phases_.sums) return;
   for (ChunkRing& ring : incoming_) ring.make_room(chunks_.count(rank_));
   if (node_.size() == 1) return;  // what it sends lies in its arena
-  for (Agency& agency : agencies_)
-    agency.ring.make_room(chunks_.count(agency.owner) * duties_.subtrees.size());
+  for (OutgoingPartials& outgoing : outgoing_)
+    outgoing.ring.make_room(chunks_.count(outgoing.owner) * schedule_.subtrees.size());
 }
 
-bool DirectExchange::done() const {
+bool TcpExchange::done() const {
   return chunks_to_sum_ == 0 &&
-         std::ranges::all_of(agencies_,
-                             [](const Agency& agency) {
-                               return agency.next_chunk == agency.chunks && agency.sums_missing == 0;
+         std::ranges::all_of(outgoing_,
+                             [](const OutgoingPartials& outgoing) {
+                               return outgoing.next_chunk == outgoing.chunks && outgoing.sums_missing == 0;
                              }) &&
          std::ranges::none_of(links_, [](const Link& link) { return link.has_outgoing(); });
 }
 
-void DirectExchange::post_partials() {
-  for (Agency& agency : agencies_) {
-    while (agency.next_chunk < agency.chunks &&
-           links_[agency.link].partials_in_queue() < static_cast<int>(partials_ahead)) {
-      post_partial(agency);
-      if (++agency.next_part < duties_.subtrees.size()) continue;
-      agency.next_part = 0;
-      ++agency.next_chunk;
+void TcpExchange::post_partials() {
+  for (OutgoingPartials& outgoing : outgoing_) {
+    while (outgoing.next_chunk < outgoing.chunks &&
+           links_[outgoing.link].partials_in_queue() < static_cast<int>(partials_ahead)) {
+      post_partial(outgoing);
+      if (++outgoing.next_part < schedule_.subtrees.size()) continue;
+      outgoing.next_part = 0;
+      ++outgoing.next_chunk;
     }
   }
 }
 
-void DirectExchange::post_partial(Agency& agency) {
-  const ArenaRange chunk = chunks_.at(agency.owner, agency.next_chunk);
-  const RankRange subtree = duties_.subtrees[agency.next_part];
+void TcpExchange::post_partial(OutgoingPartials& outgoing) {
+  const ArenaRange chunk = chunks_.at(outgoing.owner, outgoing.next_chunk);
+  const RankRange subtree = schedule_.subtrees[outgoing.next_part];
   const auto& ranks = node_.members().ranks;
   const int first = static_cast<int>(std::ranges::lower_bound(ranks, subtree.first) - ranks.begin());
   const auto count = static_cast<std::size_t>(chunk.count);
   const DType travels_as = travel_type(chunk.dtype(), subtree.size());
   const std::byte* partial = data_of(chunk, first);
   if (subtree.size() > 1) {
-    std::byte* const sum = agency.ring.at(agency.next_chunk * duties_.subtrees.size() + agency.next_part);
-    terms_.clear();
+    std::byte* const sum =
+        outgoing.ring.at(outgoing.next_chunk * schedule_.subtrees.size() + outgoing.next_part);
+    operands_.clear();
     for (int member = 0; member < subtree.size(); ++member)
-      terms_.push_back({data_of(chunk, first + member), chunk.dtype()});
-    tree_sum(travels_as, duties_.subtree_trees[agency.next_part], terms_, std::span(&sum, 1), count);
+      operands_.push_back({data_of(chunk, first + member), chunk.dtype()});
+    reduce(travels_as, schedule_.subtree_trees[outgoing.next_part], operands_, std::span(&sum, 1), count);
     partial = sum;
   }
-  links_[agency.link].post({.kind = ChunkHeader::Kind::partial,
-                            .call = node_.call().number,
-                            .signature = signature_,
-                            .part = static_cast<std::uint16_t>(agency.next_part),
-                            .chunk = static_cast<std::uint16_t>(agency.next_chunk)},
-                           {partial, count * size_of(travels_as)});
+  links_[outgoing.link].post({.kind = ChunkHeader::Kind::partial,
+                              .call = node_.call().number,
+                              .signature = signature_,
+                              .part = static_cast<std::uint16_t>(outgoing.next_part),
+                              .chunk = static_cast<std::uint16_t>(outgoing.next_chunk)},
+                             {partial, count * size_of(travels_as)});
 }
 
-void DirectExchange::move_bytes() {
+void TcpExchange::move_bytes() {
   for (std::size_t index = 0; index < links_.size(); ++index) {
     Link& link = links_[index];
     const bool sends = link.send_some();
@@ -149,7 +150,7 @@ void DirectExchange::move_bytes() {
   }
 }
 
-std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
+std::byte* TcpExchange::place(const Link& from, const ChunkHeader& header) {
   if (header.kind == ChunkHeader::Kind::goodbye) {
     if (owes(from)) throw PeerTrouble{PeerTrouble::Kind::left, {from.rank()}};
     return nullptr;
@@ -166,46 +167,46 @@ std::byte* DirectExchange::place(const Link& from, const ChunkHeader& header) {
   return incoming_[remote_part(from, header.part)].at(header.chunk);
 }
 
-bool DirectExchange::fits(const Link& from, const ChunkHeader& header) const {
+bool TcpExchange::fits(const Link& from, const ChunkHeader& header) const {
   const bool is_sum = header.kind == ChunkHeader::Kind::sum;
   const int owner = is_sum ? from.rank() : rank_;
   if (header.call != node_.call().number || header.signature != signature_) return false;
   if (header.chunk >= chunks_.count(owner)) return false;
-  const int ranks = is_sum ? 1 : duties_.remote_parts[remote_part(from, header.part)].ranks;
+  const int ranks = is_sum ? 1 : schedule_.remote_parts[remote_part(from, header.part)].ranks;
   const ArenaRange chunk = chunks_.at(owner, header.chunk);
   return header.bytes == static_cast<std::size_t>(chunk.count) * size_of(travel_type(chunk.dtype(), ranks));
 }
 
-void DirectExchange::arrived(const Link& from, const ChunkHeader& header) {
+void TcpExchange::arrived(const Link& from, const ChunkHeader& header) {
   if (header.kind == ChunkHeader::Kind::sum) {
     node_.copy_to_members(chunks_.at(from.rank(), header.chunk));
-    --agency_for(from).sums_missing;
+    --outgoing_for(from).sums_missing;
   } else if (--parts_missing_[header.chunk] == 0) {
     sum_chunk(header.chunk);
     --chunks_to_sum_;
   }
 }
 
-void DirectExchange::sum_chunk(std::size_t chunk) {
+void TcpExchange::sum_chunk(std::size_t chunk) {
   const ArenaRange range = chunks_.at(rank_, chunk);
-  terms_.resize(duties_.tree.leaves());
+  operands_.resize(schedule_.tree.leaves());
   outputs_.clear();
-  for (std::size_t member = 0; member < duties_.local_leaves.size(); ++member) {
+  for (std::size_t member = 0; member < schedule_.local_leaves.size(); ++member) {
     std::byte* const values = data_of(range, static_cast<int>(member));
-    terms_[duties_.local_leaves[member]] = {values, range.dtype()};
+    operands_[schedule_.local_leaves[member]] = {values, range.dtype()};
     if (phases_.spreads || static_cast<int>(member) == node_.index()) outputs_.push_back(values);
   }
   for (std::size_t part = 0; part < incoming_.size(); ++part) {
-    const auto& [agent, index, ranks, leaf] = duties_.remote_parts[part];
-    terms_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
+    const auto& [proxy, index, ranks, leaf] = schedule_.remote_parts[part];
+    operands_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
-  tree_sum(range.dtype(), duties_.tree, terms_, outputs_, static_cast<std::size_t>(range.count));
+  reduce(range.dtype(), schedule_.tree, operands_, outputs_, static_cast<std::size_t>(range.count));
   if (phases_.spreads) post_sum(chunk);
 }
 
-void DirectExchange::post_sum(std::size_t chunk) {
+void TcpExchange::post_sum(std::size_t chunk) {
   const ArenaRange range = chunks_.at(rank_, chunk);
-  for (const int taker : duties_.takers) {
+  for (const int taker : schedule_.receivers) {
     links_[link_to(taker)].post({.kind = ChunkHeader::Kind::sum,
                                  .call = node_.call().number,
                                  .signature = signature_,
@@ -215,33 +216,34 @@ void DirectExchange::post_sum(std::size_t chunk) {
 }
 
 /// All ranks turned out to be on one node: nobody sends anything.
-void DirectExchange::sum_alone() {
+void TcpExchange::sum_alone() {
   for (std::size_t chunk = 0; chunk < chunks_.count(rank_); ++chunk) sum_chunk(chunk);
   chunks_to_sum_ = 0;
 }
 
-void DirectExchange::spread_shard() {
+void TcpExchange::spread_shard() {
   for (std::size_t chunk = 0; chunk < chunks_.count(rank_); ++chunk) {
     post_sum(chunk);
     node_.copy_to_members(chunks_.at(rank_, chunk));
   }
 }
 
-DirectExchange::Agency& DirectExchange::agency_for(const Link& from) {
-  return *std::ranges::find(agencies_, from.rank(), &Agency::owner);
+TcpExchange::OutgoingPartials& TcpExchange::outgoing_for(const Link& from) {
+  return *std::ranges::find(outgoing_, from.rank(), &OutgoingPartials::owner);
 }
 
-std::size_t DirectExchange::remote_part(const Link& from, std::uint16_t index) const {
-  const auto part = std::ranges::find_if(duties_.remote_parts, [&](const Duties::RemotePart& candidate) {
-    return candidate.agent == from.rank() && candidate.index == index;
-  });
-  if (part == duties_.remote_parts.end()) {
+std::size_t TcpExchange::remote_part(const Link& from, std::uint16_t index) const {
+  const auto part =
+      std::ranges::find_if(schedule_.remote_parts, [&](const ReduceSchedule::RemotePart& candidate) {
+        return candidate.proxy == from.rank() && candidate.index == index;
+      });
+  if (part == schedule_.remote_parts.end()) {
     throw CommError(fmt::format("rank {} sends a part that it does not have", from.rank()));
   }
-  return static_cast<std::size_t>(part - duties_.remote_parts.begin());
+  return static_cast<std::size_t>(part - schedule_.remote_parts.begin());
 }
 
-void DirectExchange::wait_for_links() {
+void TcpExchange::wait_for_links() {
   if (node_.shared().aborted()) throw CommError(node_.shared().abort_reason());
   if (Clock::now() >= node_.deadline()) throw PeerTrouble{PeerTrouble::Kind::silent, silent_ranks()};
   events_.clear();
@@ -253,18 +255,18 @@ void DirectExchange::wait_for_links() {
   poll(events_.data(), events_.size(), longest_nap_ms);
 }
 
-bool DirectExchange::owes(const Link& link) const {
-  const auto owes_sums = [&](const Agency& agency) {
-    return agency.owner == link.rank() && agency.sums_missing > 0;
+bool TcpExchange::owes(const Link& link) const {
+  const auto owes_sums = [&](const OutgoingPartials& outgoing) {
+    return outgoing.owner == link.rank() && outgoing.sums_missing > 0;
   };
-  const auto owes_parts = [&](const Duties::RemotePart& part) {
-    return part.agent == link.rank() && chunks_to_sum_ > 0;
+  const auto owes_parts = [&](const ReduceSchedule::RemotePart& part) {
+    return part.proxy == link.rank() && chunks_to_sum_ > 0;
   };
-  return link.has_outgoing() || std::ranges::any_of(agencies_, owes_sums) ||
-         std::ranges::any_of(duties_.remote_parts, owes_parts);
+  return link.has_outgoing() || std::ranges::any_of(outgoing_, owes_sums) ||
+         std::ranges::any_of(schedule_.remote_parts, owes_parts);
 }
 
-std::vector<int> DirectExchange::silent_ranks() const {
+std::vector<int> TcpExchange::silent_ranks() const {
   std::vector<int> ranks;
   for (const Link& link : links_) {
     if (owes(link)) ranks.push_back(link.rank());

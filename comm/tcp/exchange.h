@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "comm/tcp/chunks.h"
-#include "comm/tcp/reduce_schedule.h"
-#include "comm/tcp/link.h"
-#include "comm/shm/node_ranks.h"
 #include "comm/reduce/reduce.h"
+#include "comm/shm/node_ranks.h"
+#include "comm/tcp/chunks.h"
+#include "comm/tcp/link.h"
+#include "comm/tcp/reduce_schedule.h"
 
 namespace lockstep::comm {
 
@@ -24,9 +24,9 @@ struct PeerTrouble {
 /// each a collective of its own: each owner gets its shard from all nodes and adds in the tree's order
 /// (reduce-scatter), and sends its shard to all (all-gather). In chunks, so that sending, adding and
 /// receiving overlap, and both directions of every connection at once.
-class DirectExchange {
+class TcpExchange {
  public:
-  DirectExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links);
+  TcpExchange(const Placement& placement, NodeRanks& node, std::vector<Link>& links);
 
   /// Within a call of `node`, whose arenas the ranges are in. Throws PeerTrouble, or CommError when the
   /// node's ranks fail. `behind_compute` as in ExchangeLabel.
@@ -44,8 +44,8 @@ class DirectExchange {
   Clock::time_point all_here() const { return all_here_; }
 
  private:
-  /// What this rank sends to, and gets from, an owner whose agent it is.
-  struct Agency {
+  /// What this rank sends to, and gets from, an owner whose proxy it is.
+  struct OutgoingPartials {
     int owner;
     std::size_t link;
     ChunkRing ring;          ///< partial sums that wait to be sent
@@ -66,7 +66,7 @@ class DirectExchange {
   void start(std::span<const ArenaRange> ranges);
   void make_room();
   void post_partials();
-  void post_partial(Agency& agency);
+  void post_partial(OutgoingPartials& outgoing);
   std::byte* place(const Link& from, const ChunkHeader& header);
   /// Does it belong to this call, with as many bytes as its kind has?
   bool fits(const Link& from, const ChunkHeader& header) const;
@@ -76,7 +76,7 @@ class DirectExchange {
   void spread_shard();
   void post_sum(std::size_t chunk);
 
-  Agency& agency_for(const Link& from);
+  OutgoingPartials& outgoing_for(const Link& from);
   std::size_t remote_part(const Link& from, std::uint16_t index) const;
   void move_bytes();
   bool done() const;
@@ -89,8 +89,8 @@ class DirectExchange {
   std::vector<Link>& links_;
   const int rank_;
   const int ranks_;
-  const Duties duties_;
-  std::vector<Agency> agencies_;
+  const ReduceSchedule schedule_;
+  std::vector<OutgoingPartials> outgoing_;
   std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's shard
 
   Phases phases_{};
@@ -102,7 +102,7 @@ class DirectExchange {
   std::vector<char> heard_;       ///< by link: something came in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
-  std::vector<Term> terms_;  ///< of the sum being taken
+  std::vector<ReduceInput> operands_;  ///< of the sum being taken
   std::vector<std::byte*> outputs_;
   std::vector<pollfd> events_;
 };

@@ -7,25 +7,25 @@
 
 #include <fmt/format.h>
 
-#include "comm/tcp/absent_ranks.h"
-#include "comm/shm/local_rendezvous.h"
 #include "comm/net/frame.h"
+#include "comm/shm/local_rendezvous.h"
+#include "comm/tcp/absent_ranks.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
 namespace {
 
-std::string encode(const RankCard& card) {
+std::string encode(const PeerInfo& peer) {
   return FieldWriter()
-      .text(card.node)
-      .text(card.host)
-      .number(card.pid)
-      .text(card.address)
-      .number(card.port)
+      .text(peer.node)
+      .text(peer.host)
+      .number(peer.pid)
+      .text(peer.address)
+      .number(peer.port)
       .take();
 }
 
-RankCard decode(const std::string& text, int rank) {
+PeerInfo decode(const std::string& text, int rank) {
   FieldReader fields(text);
   const auto node = fields.text();
   const auto host = fields.text();
@@ -33,7 +33,7 @@ RankCard decode(const std::string& text, int rank) {
   const auto address = fields.text();
   const auto port = fields.number();
   if (!port || !fields.at_end())
-    throw CommError(fmt::format("rank {} sent a card that cannot be read", rank));
+    throw CommError(fmt::format("rank {} sent peer info that cannot be read", rank));
   return {.node = *node,
           .host = *host,
           .pid = static_cast<int>(*pid),
@@ -42,13 +42,13 @@ RankCard decode(const std::string& text, int rank) {
 }
 
 std::string key_of(int rank) {
-  return fmt::format("card/{}", rank);
+  return fmt::format("peer/{}", rank);
 }
 
 }  // namespace
 
-std::string name_of(int rank, const RankCard& card) {
-  return fmt::format("rank {} (pid {} on {})", rank, card.pid, card.host);
+std::string name_of(int rank, const PeerInfo& peer) {
+  return fmt::format("rank {} (pid {} on {})", rank, peer.pid, peer.host);
 }
 
 std::string node_hint(const std::string& name) {
@@ -60,19 +60,19 @@ std::string node_hint(const std::string& name) {
   return fmt::format("{} {} {}", boot, network.st_ino, geteuid());
 }
 
-std::vector<RankCard> call_roll(StoreClient& store, int rank, int ranks, const RankCard& mine,
-                                Deadline deadline) {
+std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
+                                         Deadline deadline) {
   store.set(key_of(rank), encode(mine), deadline);
-  std::vector<RankCard> cards;
+  std::vector<PeerInfo> peers;
   for (int other = 0; other < ranks; ++other) {
-    const auto card = store.wait_for(key_of(other), deadline);
-    if (!card) {
+    const auto peer = store.wait_for(key_of(other), deadline);
+    if (!peer) {
       throw CommError(fmt::format("{} of {} did not come to the meeting in time",
                                   name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));
     }
-    cards.push_back(decode(*card, other));
+    peers.push_back(decode(*peer, other));
   }
-  return cards;
+  return peers;
 }
 
 }  // namespace lockstep::comm

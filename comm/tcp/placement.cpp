@@ -22,7 +22,7 @@ int Placement::place_on_node(int rank) const {
   return static_cast<int>(std::ranges::lower_bound(all, rank) - all.begin());
 }
 
-int Placement::agent(int owner, int node) const {
+int Placement::proxy(int owner, int node) const {
   const auto& candidates = members(node);
   return candidates[static_cast<std::size_t>(place_on_node(owner)) % candidates.size()];
 }
@@ -31,9 +31,9 @@ std::vector<int> Placement::peers(int rank) const {
   std::set<int> peers;
   for (int node = 0; node < nodes(); ++node) {
     if (node == node_of(rank)) continue;
-    peers.insert(agent(rank, node));
+    peers.insert(proxy(rank, node));
     for (const int owner : members(node)) {
-      if (agent(owner, node_of(rank)) == rank) peers.insert(owner);
+      if (proxy(owner, node_of(rank)) == rank) peers.insert(owner);
     }
   }
   return {peers.begin(), peers.end()};

@@ -8,7 +8,7 @@ namespace lockstep::comm {
 
 /// Which rank is on which node, and who does what in an exchange between them. Every rank owns a slice of
 /// each bucket: it gets the partial sums of all nodes, adds and sends the sum back. On every other node one
-/// rank (the agent for that owner) makes the partial sums and takes the sum, so owners and agents talk
+/// rank (the proxy for that owner) makes the partial sums and takes the sum, so owners and proxies talk
 /// pairwise.
 class Placement {
  public:
@@ -24,8 +24,8 @@ class Placement {
   const std::vector<RankRange>& subtrees(int node) const { return subtrees_[static_cast<std::size_t>(node)]; }
 
   /// The rank on `node` that deals with `owner`, which is on another node.
-  int agent(int owner, int node) const;
-  /// Ranks that `rank` deals with as an owner or as an agent, ascending.
+  int proxy(int owner, int node) const;
+  /// Ranks that `rank` deals with as an owner or as a proxy, ascending.
   std::vector<int> peers(int rank) const;
 
  private:

@@ -5,8 +5,8 @@
 namespace lockstep::comm {
 namespace {
 
-/// The terms of a slice's sum, in the order of ranks.
-std::vector<RankRange> terms(const Placement& placement, int here) {
+/// The operands of a slice's sum, in the order of ranks.
+std::vector<RankRange> operands(const Placement& placement, int here) {
   std::vector<RankRange> ranges;
   for (const int rank : placement.members(here)) ranges.push_back({rank, rank + 1});
   for (int node = 0; node < placement.nodes(); ++node) {
@@ -19,11 +19,11 @@ std::vector<RankRange> terms(const Placement& placement, int here) {
 
 }  // namespace
 
-Duties::Duties(const Placement& placement, int rank)
+ReduceSchedule::ReduceSchedule(const Placement& placement, int rank)
     : tree(1), subtrees(placement.subtrees(placement.node_of(rank))) {
   const int here = placement.node_of(rank);
-  const auto leaves = terms(placement, here);
-  tree = SumTree(placement.ranks(), leaves);
+  const auto leaves = operands(placement, here);
+  tree = ReductionTree(placement.ranks(), leaves);
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const int node = placement.node_of(leaves[leaf].first);
     if (node == here) {
@@ -32,16 +32,16 @@ Duties::Duties(const Placement& placement, int rank)
     }
     const auto& parts = placement.subtrees(node);
     const auto index = std::ranges::find(parts, leaves[leaf]) - parts.begin();
-    remote_parts.push_back({.agent = placement.agent(rank, node),
+    remote_parts.push_back({.proxy = placement.proxy(rank, node),
                             .index = static_cast<std::uint16_t>(index),
                             .ranks = leaves[leaf].size(),
                             .leaf = leaf});
   }
   for (int node = 0; node < placement.nodes(); ++node) {
-    if (node != here) takers.push_back(placement.agent(rank, node));
+    if (node != here) receivers.push_back(placement.proxy(rank, node));
   }
   for (int owner = 0; owner < placement.ranks(); ++owner) {
-    if (placement.node_of(owner) != here && placement.agent(owner, here) == rank) owners.push_back(owner);
+    if (placement.node_of(owner) != here && placement.proxy(owner, here) == rank) owners.push_back(owner);
   }
   for (const RankRange& subtree : subtrees) subtree_trees.emplace_back(subtree.size());
 }

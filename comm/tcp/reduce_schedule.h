@@ -9,26 +9,26 @@
 namespace lockstep::comm {
 
 /// What one rank has to do in every exchange between nodes, by the placement alone: as the owner of a slice,
-/// and as its node's agent for owners elsewhere.
-struct Duties {
+/// and as its node's proxy for owners elsewhere.
+struct ReduceSchedule {
   /// A part of the sum that another node makes of this rank's slice.
   struct RemotePart {
-    int agent;            ///< the rank that sends it
+    int proxy;            ///< the rank that sends it
     std::uint16_t index;  ///< among its node's subtrees
     int ranks;            ///< whose sum it is
     std::size_t leaf;     ///< of `tree`
   };
 
-  Duties(const Placement& placement, int rank);
+  ReduceSchedule(const Placement& placement, int rank);
 
-  SumTree tree;  ///< of this rank's slice, over its node's single ranks and the other nodes' parts
+  ReductionTree tree;  ///< of this rank's slice, over its node's single ranks and the other nodes' parts
   std::vector<std::size_t> local_leaves;  ///< of `tree`, by this node's ranks
   std::vector<RemotePart> remote_parts;
-  std::vector<int> takers;  ///< the other nodes' agents, who take the sum of this rank's slice
+  std::vector<int> receivers;  ///< the other nodes' proxies, who take the sum of this rank's slice
 
-  std::vector<int> owners;          ///< whose agent this rank is
+  std::vector<int> owners;          ///< whose proxy this rank is
   std::vector<RankRange> subtrees;  ///< of this node, whose sums each of `owners` gets
-  std::vector<SumTree> subtree_trees;
+  std::vector<ReductionTree> subtree_trees;
 };
 
 }  // namespace lockstep::comm

@@ -21,7 +21,7 @@ std::vector<std::string> StoreGather::operator()(std::string_view mine) {
   const Deadline deadline = Deadline::at(node_.deadline());
   store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
   std::vector<std::string> texts;
-  for (int other = 0; other < static_cast<int>(cards_.size()); ++other) texts.push_back(wait_for(other));
+  for (int other = 0; other < static_cast<int>(peers_.size()); ++other) texts.push_back(wait_for(other));
   // Whoever set this number has read all of the last one.
   if (number_ > 1) store_.erase(key_of(rank, number_ - 1), deadline);
   return texts;
@@ -38,7 +38,7 @@ std::string StoreGather::wait_for(int rank) {
       if (found->substr(0, space) == std::to_string(node_.call().signature()))
         return found->substr(space + 1);
       throw CommError(fmt::format("{} made another call than {}: all ranks must make the same calls",
-                                  name_of(rank, cards_[static_cast<std::size_t>(rank)]),
+                                  name_of(rank, peers_[static_cast<std::size_t>(rank)]),
                                   node_.call().describe()));
     }
     if (deadline.passed()) fail_without(rank);
@@ -47,7 +47,7 @@ std::string StoreGather::wait_for(int rank) {
 
 /// Names all who are missing, not just the first.
 void StoreGather::fail_without(int rank) {
-  const std::vector<int> absent = absent_ranks(store_, rank, static_cast<int>(cards_.size()),
+  const std::vector<int> absent = absent_ranks(store_, rank, static_cast<int>(peers_.size()),
                                                [this](int other) { return key_of(other, number_); });
   throw CommError(fmt::format("{} did not reach {} within {:g} s", name_of_ranks(absent),
                               node_.call().describe(), node_.timeout().count()));

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/tcp/peer_exchange.h"
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
+#include "comm/tcp/peer_exchange.h"
 
 namespace lockstep::comm {
 
@@ -14,8 +14,8 @@ namespace lockstep::comm {
 /// latency-bound, so it takes the simple way; gradients do not.
 class StoreGather {
  public:
-  StoreGather(StoreClient& store, NodeRanks& node, const std::vector<RankCard>& cards)
-      : store_(store), node_(node), cards_(cards) {}
+  StoreGather(StoreClient& store, NodeRanks& node, const std::vector<PeerInfo>& peers)
+      : store_(store), node_(node), peers_(peers) {}
 
   /// Within a call of the node's; all ranks make the same calls. CommError names who is missing.
   std::vector<std::string> operator()(std::string_view mine);
@@ -27,7 +27,7 @@ class StoreGather {
 
   StoreClient& store_;
   NodeRanks& node_;
-  const std::vector<RankCard>& cards_;
+  const std::vector<PeerInfo>& peers_;
   std::uint64_t number_ = 0;
 };
 

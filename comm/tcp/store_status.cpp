@@ -27,7 +27,7 @@ std::string status_key(int rank) {
 
 }  // namespace
 
-void StoreOutside::publish_status(const std::string& text) noexcept {
+void StoreStatus::publish_status(const std::string& text) noexcept {
   try {
     store_.set(status_key(rank_), text, soon());
   } catch (const std::exception&) {
@@ -35,7 +35,7 @@ void StoreOutside::publish_status(const std::string& text) noexcept {
   }
 }
 
-std::string StoreOutside::read_status(int rank) noexcept {
+std::string StoreStatus::read_status(int rank) noexcept {
   try {
     return store_.get(status_key(rank), soon()).value_or("");
   } catch (const std::exception&) {
@@ -43,7 +43,7 @@ std::string StoreOutside::read_status(int rank) noexcept {
   }
 }
 
-std::string StoreOutside::publish_abort(const std::string& reason) noexcept {
+std::string StoreStatus::publish_abort(const std::string& reason) noexcept {
   try {
     if (store_.compare_and_set(abort_key, std::nullopt, reason, soon())) return reason;
     return store_.get(abort_key, soon()).value_or(reason);
@@ -59,7 +59,7 @@ AbortListener::AbortListener(StoreClient store, NodeRanks& node, std::string hol
   thread_ = std::thread(&AbortListener::listen, this);
 }
 
-StoreOutside::~StoreOutside() {
+StoreStatus::~StoreStatus() {
   try {
     store_.say_goodbye(soon());
   } catch (const std::exception&) {

@@ -4,19 +4,19 @@
 #include <thread>
 #include <vector>
 
-#include "comm/tcp/peer_exchange.h"
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
+#include "comm/tcp/peer_exchange.h"
 #include "comm/watchdog/watchdog.h"
 
 namespace lockstep::comm {
 
 /// The other nodes as the watchdog sees them: statuses and the first abort's reason are keys of the store, on
 /// a connection of its own.
-class StoreOutside final : public Outside {
+class StoreStatus final : public RemoteStatus {
  public:
-  explicit StoreOutside(StoreClient store, int rank) : store_(std::move(store)), rank_(rank) {}
-  ~StoreOutside() override;
+  explicit StoreStatus(StoreClient store, int rank) : store_(std::move(store)), rank_(rank) {}
+  ~StoreStatus() override;
 
   void publish_status(const std::string& text) noexcept override;
   std::string read_status(int rank) noexcept override;

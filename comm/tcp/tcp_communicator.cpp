@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "comm/tcp/mesh.h"
-#include "comm/reduce/reduce.h"
 #include "comm/net/tcp.h"
+#include "comm/reduce/reduce.h"
+#include "comm/tcp/mesh.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host_name.h"
 
@@ -24,10 +24,10 @@ constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 constexpr Seconds time_to_leave{5};
 constexpr Seconds time_to_give_up{1};
 
-std::vector<int> node_numbers(const std::vector<RankCard>& cards) {
+std::vector<int> node_numbers(const std::vector<PeerInfo>& peers) {
   std::vector<int> numbers;
-  for (const RankCard& card : cards) {
-    numbers.push_back(static_cast<int>(std::ranges::find(cards, card.node, &RankCard::node) - cards.begin()));
+  for (const PeerInfo& card : peers) {
+    numbers.push_back(static_cast<int>(std::ranges::find(peers, card.node, &PeerInfo::node) - peers.begin()));
   }
   return numbers;
 }
@@ -41,51 +41,52 @@ NodeMembers members_of(const Placement& placement, const World& world) {
 
 }  // namespace
 
-DirectCommunicator::DirectCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
-                                       Deadline deadline)
+TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
+                                 Deadline deadline)
     : world_(world), rendezvous_(std::move(rendezvous)), tree_(world.size) {
   meet(options, deadline);
   start_watching(deadline);
 }
 
-void DirectCommunicator::meet(const CommOptions& options, Deadline deadline) {
-  Doorman doorman(listen_in_range(rendezvous_.own_address, options.first_port, options.last_port),
-                  rendezvous_.credentials);
-  cards_ = call_roll(rendezvous_.store, world_.rank, world_.size,
-                     {.node = node_hint(options.node),
-                      .host = host_name(),
-                      .pid = static_cast<int>(getpid()),
-                      .address = rendezvous_.own_address,
-                      .port = doorman.port()},
-                     deadline);
-  placement_.emplace(node_numbers(cards_));
+void TcpCommunicator::meet(const CommOptions& options, Deadline deadline) {
+  AuthenticatedListener listener(
+      listen_in_range(rendezvous_.own_address, options.first_port, options.last_port),
+      rendezvous_.credentials);
+  peers_ = exchange_peer_info(rendezvous_.store, world_.rank, world_.size,
+                              {.node = node_hint(options.node),
+                               .host = host_name(),
+                               .pid = static_cast<int>(getpid()),
+                               .address = rendezvous_.own_address,
+                               .port = listener.port()},
+                              deadline);
+  placement_.emplace(node_numbers(peers_));
   node_.emplace(members_of(*placement_, world_), options.timeout);
-  links_ = connect_peers(*placement_, world_.rank, cards_, rendezvous_.credentials, doorman, deadline);
+  links_ = connect_peers(*placement_, world_.rank, peers_, rendezvous_.credentials, listener, deadline);
   exchange_.emplace(*placement_, *node_, links_);
-  gather_.emplace(rendezvous_.store, *node_, cards_);
+  gather_.emplace(rendezvous_.store, *node_, peers_);
 }
 
-void DirectCommunicator::start_watching(Deadline deadline) {
+void TcpCommunicator::start_watching(Deadline deadline) {
   outside_.emplace(connect_again(deadline), world_.rank);
   watchdog_.emplace(*node_, world_.size, &*outside_);
-  listener_.emplace(connect_again(deadline), *node_, name_of(0, cards_.front()));
+  listener_.emplace(connect_again(deadline), *node_, name_of(0, peers_.front()));
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
     node_->abort(fmt::format("{} was lost: {}", name, reason));
   });
 }
 
-StoreClient DirectCommunicator::connect_again(Deadline deadline) const {
+StoreClient TcpCommunicator::connect_again(Deadline deadline) const {
   return StoreClient::connect(rendezvous_.address, {rendezvous_.port}, rendezvous_.credentials, deadline);
 }
 
-DirectCommunicator::~DirectCommunicator() {
+TcpCommunicator::~TcpCommunicator() {
   leave_together();
   if (rendezvous_.server != nullptr) rendezvous_.server->on_lost({});
   for (Link& link : links_) link.say_goodbye();
 }
 
-void DirectCommunicator::leave_together() noexcept {
+void TcpCommunicator::leave_together() noexcept {
   if (failed()) return;
   const Deadline deadline = Deadline::in(std::uncaught_exceptions() > 0 ? time_to_give_up : time_to_leave);
   const auto key = [](int rank) { return fmt::format("left/{}", rank); };
@@ -100,7 +101,7 @@ void DirectCommunicator::leave_together() noexcept {
 }
 
 template <class Body>
-auto DirectCommunicator::guarded(Body body) -> decltype(body()) {
+auto TcpCommunicator::guarded(Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const PeerTrouble& trouble) {
@@ -111,16 +112,16 @@ auto DirectCommunicator::guarded(Body body) -> decltype(body()) {
 }
 
 /// The first cause of all nodes is what this rank reports, not the echo that it may have met.
-void DirectCommunicator::fail(const std::string& reason) {
+void TcpCommunicator::fail(const std::string& reason) {
   node_->abort(reason);
   const FailureReport report = watchdog_->report();
   throw CommError(report.cause);
 }
 
-std::string DirectCommunicator::explain(const PeerTrouble& trouble) {
+std::string TcpCommunicator::explain(const PeerTrouble& trouble) {
   const std::string ranks =
       trouble.ranks.size() == 1
-          ? name_of(trouble.ranks[0], cards_[static_cast<std::size_t>(trouble.ranks[0])])
+          ? name_of(trouble.ranks[0], peers_[static_cast<std::size_t>(trouble.ranks[0])])
           : name_of_ranks(trouble.ranks);
   switch (trouble.kind) {
     case PeerTrouble::Kind::lost:
@@ -134,52 +135,51 @@ std::string DirectCommunicator::explain(const PeerTrouble& trouble) {
                      node_->timeout().count());
 }
 
-std::unique_ptr<Arena> DirectCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
+std::unique_ptr<Arena> TcpCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
   const auto scope = node_->begin_allocation(dtype, elements);
   return guarded([&] { return node_->allocate_arena(dtype, elements); });
 }
 
-ExchangeTiming DirectCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
-                                              kernels::Stream&) {
+ExchangeTiming TcpCommunicator::all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                                           kernels::Stream&) {
   check_summable_ranges(ranges, &*node_, "all_reduce");
   const auto scope = node_->begin(Call::Kind::all_reduce, ranges, label);
   guarded([&] { exchange_->all_reduce(ranges, label.behind_compute); });
   return node_->timing(exchange_->all_here());
 }
 
-ExchangeTiming DirectCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
-                                                  kernels::Stream&) {
+ExchangeTiming TcpCommunicator::reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                               kernels::Stream&) {
   check_summable_ranges(std::span(&range, 1), &*node_, "reduce_scatter");
   const auto scope = node_->begin(Call::Kind::reduce_scatter, std::span(&range, 1), label);
   guarded([&] { exchange_->reduce_scatter(range, label.behind_compute); });
   return node_->timing(exchange_->all_here());
 }
 
-ExchangeTiming DirectCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label,
-                                              kernels::Stream&) {
+ExchangeTiming TcpCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
   check_ranges(std::span(&range, 1), &*node_, "all_gather");
   const auto scope = node_->begin(Call::Kind::all_gather, std::span(&range, 1), label);
   guarded([&] { exchange_->all_gather(range, label.behind_compute); });
   return node_->timing(exchange_->all_here());
 }
 
-void DirectCommunicator::all_reduce_sum(std::span<double> values) {
+void TcpCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_->begin(Call::Kind::all_reduce_sum, values.size_bytes());
   const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   const std::vector<std::string> texts = guarded([&] { return (*gather_)(mine); });
   // Sums need aligned numbers, which a text's bytes may not be.
   std::vector<std::vector<double>> all(texts.size(), std::vector<double>(values.size()));
-  std::vector<Term> terms;
+  std::vector<ReduceInput> operands;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].size() != values.size_bytes()) fail(fmt::format("rank {} sums other values", rank));
     std::memcpy(all[rank].data(), texts[rank].data(), values.size_bytes());
-    terms.push_back({std::as_bytes(std::span(all[rank])).data(), DType::f64});
+    operands.push_back({std::as_bytes(std::span(all[rank])).data(), DType::f64});
   }
   std::byte* const output = std::as_writable_bytes(values).data();
-  tree_sum(DType::f64, tree_, terms, std::span(&output, 1), values.size());
+  reduce(DType::f64, tree_, operands, std::span(&output, 1), values.size());
 }
 
-void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {
+void TcpCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   const auto scope = node_->begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
   do {
     const auto piece = bytes.first(std::min(bytes.size(), broadcast_piece));
@@ -193,12 +193,12 @@ void DirectCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   } while (!bytes.empty());
 }
 
-std::vector<std::string> DirectCommunicator::all_gather(std::string_view mine) {
+std::vector<std::string> TcpCommunicator::all_gather(std::string_view mine) {
   const auto scope = node_->begin(Call::Kind::all_gather_texts, 0);
   return guarded([&] { return (*gather_)(mine); });
 }
 
-void DirectCommunicator::barrier() {
+void TcpCommunicator::barrier() {
   const auto scope = node_->begin(Call::Kind::barrier, 0);
   guarded([&] { (*gather_)({}); });
 }

@@ -5,26 +5,25 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/shm/node_ranks.h"
 #include "comm/tcp/exchange.h"
 #include "comm/tcp/link.h"
-#include "comm/tcp/placement.h"
 #include "comm/tcp/peer_exchange.h"
+#include "comm/tcp/placement.h"
 #include "comm/tcp/store_gather.h"
 #include "comm/tcp/store_status.h"
-#include "comm/shm/node_ranks.h"
-#include "comm/rendezvous/rendezvous.h"
 #include "comm/watchdog/watchdog.h"
 
 namespace lockstep::comm {
 
 /// Ranks of several nodes: gradients take the direct exchange over data connections, everything rare goes
 /// through the store. The sums have the same bits as on one node.
-class DirectCommunicator final : public Communicator {
+class TcpCommunicator final : public Communicator {
  public:
   /// Meets the other ranks by the deadline. CommError names who did not come.
-  DirectCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
-                     Deadline deadline);
-  ~DirectCommunicator() override;
+  TcpCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous, Deadline deadline);
+  ~TcpCommunicator() override;
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
@@ -58,14 +57,14 @@ class DirectCommunicator final : public Communicator {
 
   World world_;
   Rendezvous rendezvous_;
-  std::vector<RankCard> cards_;
+  std::vector<PeerInfo> peers_;
   std::optional<Placement> placement_;
   std::optional<NodeRanks> node_;
   std::vector<Link> links_;
-  std::optional<DirectExchange> exchange_;
+  std::optional<TcpExchange> exchange_;
   std::optional<StoreGather> gather_;
-  SumTree tree_;
-  std::optional<StoreOutside> outside_;
+  ReductionTree tree_;
+  std::optional<StoreStatus> outside_;
   std::optional<Watchdog> watchdog_;
   std::optional<AbortListener> listener_;
 };

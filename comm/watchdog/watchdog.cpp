@@ -23,8 +23,8 @@ constexpr Seconds time_for_last_words{0.6};
 
 }  // namespace
 
-Watchdog::Watchdog(NodeRanks& node, int ranks, Outside* outside)
-    : node_(node), ranks_(ranks), outside_(outside), host_(host_name()) {
+Watchdog::Watchdog(NodeRanks& node, int ranks, RemoteStatus* remote)
+    : node_(node), ranks_(ranks), remote_(remote), host_(host_name()) {
   beat(false);
   const SignalsBlocked scope;
   thread_ = std::thread(&Watchdog::run, this);
@@ -85,19 +85,19 @@ void Watchdog::beat(bool last) {
     status.beat = ++beats_;
     status.where = describe();
   }
-  node_.shared().note(node_.index()).write(to_text(status, Note::most_bytes));
-  if (outside_ == nullptr) return;
-  const std::lock_guard lock(outside_mutex_);
+  node_.shared().status_slot(node_.index()).write(to_text(status, StatusSlot::most_bytes));
+  if (remote_ == nullptr) return;
+  const std::lock_guard lock(remote_mutex_);
   if (last) {
-    std::string cause = outside_->publish_abort(node_.shared().abort_reason());
+    std::string cause = remote_->publish_abort(node_.shared().abort_reason());
     const std::lock_guard cause_lock(mutex_);
     cause_ = std::move(cause);
   }
-  outside_->publish_status(to_text(status, Note::most_bytes));
+  remote_->publish_status(to_text(status, StatusSlot::most_bytes));
 }
 
 std::string Watchdog::describe() const {
-  std::string text = hooks_.whereabouts ? hooks_.whereabouts() : std::string();
+  std::string text = hooks_.position ? hooks_.position() : std::string();
   const std::string call = node_.describe_call();
   return fmt::format("{}{}{}", text, text.empty() || call.empty() ? "" : "; ", call);
 }
@@ -107,10 +107,10 @@ std::optional<RankStatus> Watchdog::read(int rank) {
   const auto member = std::ranges::find(here, rank);
   std::string text;
   if (member != here.end()) {
-    text = node_.shared().note(static_cast<int>(member - here.begin())).read();
-  } else if (outside_ != nullptr) {
-    const std::lock_guard lock(outside_mutex_);
-    text = outside_->read_status(rank);
+    text = node_.shared().status_slot(static_cast<int>(member - here.begin())).read();
+  } else if (remote_ != nullptr) {
+    const std::lock_guard lock(remote_mutex_);
+    text = remote_->read_status(rank);
   }
   return parse_status(text);
 }

@@ -13,9 +13,9 @@ namespace lockstep::comm {
 
 /// Where the ranks of other nodes can read what this rank says, and the other way round. Calls come from one
 /// thread at a time, wait for a second at most and never throw; what cannot be done is left undone.
-class Outside {
+class RemoteStatus {
  public:
-  virtual ~Outside() = default;
+  virtual ~RemoteStatus() = default;
   virtual void publish_status(const std::string& text) noexcept = 0;
   virtual std::string read_status(int rank) noexcept = 0;
   /// The first reason of all nodes: `reason`, or another that was there before.
@@ -23,12 +23,12 @@ class Outside {
 };
 
 /// A thread that tells once a second where this rank is, hears of a failure of the node, tells the other
-/// nodes, and says a last time where this rank was. Statuses lie in the node's shared memory, and outside if
-/// there is one.
+/// nodes, and says a last time where this rank was. Statuses lie in the node's shared memory, and in `remote`
+/// if there is one.
 class Watchdog {
  public:
-  /// `outside` is nullptr in a world of one node; `ranks` is the size of the world.
-  Watchdog(NodeRanks& node, int ranks, Outside* outside);
+  /// `remote` is nullptr in a world of one node; `ranks` is the size of the world.
+  Watchdog(NodeRanks& node, int ranks, RemoteStatus* remote);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -50,8 +50,8 @@ class Watchdog {
 
   NodeRanks& node_;
   const int ranks_;
-  Outside* outside_;
-  std::mutex outside_mutex_;
+  RemoteStatus* remote_;
+  std::mutex remote_mutex_;
   const std::string host_;
 
   mutable std::mutex mutex_;

@@ -11,7 +11,7 @@ namespace lockstep {
 
 /// A file that appears at its path whole or not at all: written under a name beside it, flushed to the disk,
 /// renamed. Until `commit`, and when anything fails, an older file of that name stays as it is.
-/// DeviceError (full disk, read-only folder, ...) names the file and the mend.
+/// DeviceError (full disk, read-only folder, ...) names the file and the hint.
 class AtomicFile {
  public:
   /// `mode`: its permissions, less the umask.

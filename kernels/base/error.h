@@ -16,7 +16,7 @@ enum class ExitCode : int {
   stopped = 75
 };
 
-/// An error that a user can act on. The message is one line: what happened, where, and the mend.
+/// An error that a user can act on. The message is one line: what happened, where, and the hint.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -29,7 +29,7 @@ void* load_module_entry(const Module& module) {
     if (entry != nullptr) return entry;
     answers += fmt::format("; {}", dlerror());
   }
-  throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.mend, answers));
+  throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.hint, answers));
 }
 
 void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours) {

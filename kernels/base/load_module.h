@@ -16,7 +16,7 @@ enum class ModuleSymbols {
 struct Module {
   std::string file;    ///< "liblockstep_mpi.so"
   std::string symbol;  ///< the entry's name
-  std::string mend;    ///< "install openmpi-bin, or use --backend host"
+  std::string hint;    ///< "install openmpi-bin, or use --backend host"
   ModuleSymbols symbols = ModuleSymbols::own;
 };
 

@@ -7,7 +7,7 @@
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const BeginStep& op, const KernelIo& io) {
-  return loop_kernel(io, [op](const Addresses& a) {
+  return simd_kernel(io, [op](const Addresses& a) {
     const auto& input = *a.in<StepInput>(BeginStep::input);
     auto& state = *a.out<StepState>(BeginStep::state);
     auto& control = *a.out<ControlBlock>(BeginStep::control);

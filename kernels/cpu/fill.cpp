@@ -11,7 +11,7 @@ namespace {
 template <class Element>
 KernelPtr fill(const KernelIo& io, Element value) {
   const std::int64_t n = io.outputs[Fill::y].shape.elements();
-  return loop_kernel(io, [n, value](const Addresses& a) { std::fill_n(a.out<Element>(Fill::y), n, value); });
+  return simd_kernel(io, [n, value](const Addresses& a) { std::fill_n(a.out<Element>(Fill::y), n, value); });
 }
 
 template <class Half>

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
 
-void settle(double squares, double max_norm, StepState& state, ControlBlock& control) {
+void finish(double squares, double max_norm, StepState& state, ControlBlock& control) {
   const double norm = std::sqrt(squares);
   control.gradient_norm = static_cast<float>(norm);
   if (std::isfinite(norm)) {
@@ -27,7 +27,7 @@ KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
   using Op = GradientNorm;
   const std::int64_t n = io.inputs[Op::gradients].shape.elements();
   const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
-  return loop_kernel(
+  return simd_kernel(
       io,
       [=, loop = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<double>();
@@ -39,7 +39,7 @@ KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
         });
         double squares = 0;
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) squares += sums[chunk];
-        settle(squares, op.max_norm, *a.out<StepState>(Op::state), *a.out<ControlBlock>(Op::control));
+        finish(squares, op.max_norm, *a.out<StepState>(Op::state), *a.out<ControlBlock>(Op::control));
       },
       static_cast<std::size_t>(chunks) * sizeof(double));
 }

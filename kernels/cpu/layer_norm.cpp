@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -35,7 +35,7 @@ void add_chunks(std::int64_t chunks, std::int64_t stride, const float* sums, std
 KernelPtr prepare(Cpu, const LayerNorm& op, const KernelIo& io) {
   using Op = LayerNorm;
   const NormRows all = rows_of(io.inputs[Op::x]);
-  return loop_kernel(io, [=, loop = simd::best<Op>()](const Addresses& a) {
+  return simd_kernel(io, [=, loop = simd::best<Op>()](const Addresses& a) {
     parallel_ranges(all.end, all.end * all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
       loop(op, {begin, end, all.columns}, a.in(Op::x), a.in(Op::weight), a.in(Op::bias), a.out(Op::y),
            a.out(Op::mean), a.out(Op::rstd));
@@ -51,7 +51,7 @@ KernelPtr prepare(Cpu, const LayerNormBackward& op, const KernelIo& io) {
   const std::int64_t size = std::max(least_rows, (rows + most_chunks - 1) / most_chunks);
   const std::int64_t chunks = (rows + size - 1) / size;
   const std::int64_t stride = 2 * columns;
-  return loop_kernel(
+  return simd_kernel(
       io,
       [=, loop = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<float>();

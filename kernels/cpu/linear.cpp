@@ -1,8 +1,8 @@
 #include "kernels/linear.h"
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/matmul_operands.h"
 
 namespace lockstep::kernels {
@@ -19,7 +19,7 @@ MatmulSize size_of_product(const MatmulOperands& t) {
 }
 
 bool plain_or_free(const TensorDesc& desc) {
-  return !desc.layout || desc.layout->is_plain(desc.shape);
+  return !desc.layout || desc.layout->is_row_major(desc.shape);
 }
 
 bool is_small(const MatmulOperands& t) {
@@ -72,7 +72,7 @@ KernelIo as_matrices(const KernelIo& io, const TensorDesc& w) {
       if (desc.shape.rank() == 2 || desc.shape.rank() == 1) continue;
       const std::int64_t columns = desc.shape[desc.shape.rank() - 1];
       desc.shape = {columns > 0 ? desc.shape.elements() / columns : 0, columns};
-      desc.layout = Layout::plain(desc.shape);
+      desc.layout = Layout::row_major(desc.shape);
     }
   }
   return matrices;
@@ -89,12 +89,12 @@ void match_layout(const TensorDesc& x, TensorDesc& w) {
 template <class Op>
 void choose(const Op& op, KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (is_small(t)) return all_plain(io);
+  if (is_small(t)) return all_row_major(io);
   KernelIo matrices = as_matrices(io, t.w);
   choose_onednn_layouts(onednn_op(op, matrices), matrices);
   const auto take = [](const std::vector<TensorDesc>& from, std::vector<TensorDesc>& to) {
     for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i].layout = from[i].shape == to[i].shape ? from[i].layout : Layout::plain(to[i].shape);
+      to[i].layout = from[i].shape == to[i].shape ? from[i].layout : Layout::row_major(to[i].shape);
     }
   };
   take(matrices.inputs, io.inputs);
@@ -123,7 +123,7 @@ void choose_layouts(Cpu, const LinearBackwardWeights& op, KernelIo& io) {
 KernelPtr prepare(Cpu, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return onednn_product(op, io);
-  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Linear>()](const Addresses& a) {
+  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Linear>()](const Addresses& a) {
     loop(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
   });
 }
@@ -132,7 +132,7 @@ KernelPtr prepare(Cpu, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return onednn_product(op, io);
-  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
+  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
     loop(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
   });
 }
@@ -141,7 +141,7 @@ KernelPtr prepare(Cpu, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return onednn_product(op, io);
-  return loop_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
+  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
     loop(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
   });
 }

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -30,7 +30,7 @@ template <class Op, class Target>
 KernelPtr loss_kernel(const Op& op, const KernelIo& io) {
   const std::int64_t rows = io.inputs[Op::predictions].shape[0];
   const std::int64_t columns = io.inputs[Op::predictions].shape[1];
-  return loop_kernel(
+  return simd_kernel(
       io,
       [=, loop = simd::best<Op>()](const Addresses& a) {
         const StepState& state = *a.template in<StepState>(Op::state);

@@ -56,7 +56,7 @@ std::optional<dnnl::memory::desc> operand_desc(const OnednnOp::Operand& operand,
                     (operand.role == Role::activation && freedom.activations);
   const bool open = !tensor_desc.layout && operand.role != Role::vector;
   if (free || open) return onednn::any_layout(tensor_desc.shape, tensor_desc.dtype, operand.groups);
-  return onednn::descriptor(tensor_desc.shape, tensor_desc.layout_or_plain(), tensor_desc.dtype,
+  return onednn::descriptor(tensor_desc.shape, tensor_desc.layout_or_row_major(), tensor_desc.dtype,
                             operand.groups);
 }
 
@@ -100,7 +100,7 @@ void choose_onednn_layouts(const OnednnOp& op, KernelIo& io) {
     TensorDesc& desc = tensor(io, i);
     if (role == Role::weights && desc.layout) continue;
     const dnnl::memory::desc wanted = choice.description.query_md(dnnl::query::exec_arg_md, argument);
-    desc.layout = onednn::layout_of(wanted, desc.shape, groups).value_or(Layout::plain(desc.shape));
+    desc.layout = onednn::layout_of(wanted, desc.shape, groups).value_or(Layout::row_major(desc.shape));
   }
 }
 
@@ -109,7 +109,7 @@ KernelPtr kernel_of(const OnednnOp& op, const KernelIo& io) {
   std::vector<OnednnArgument> arguments;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     TensorDesc& desc = tensor(fixed, i);
-    desc.layout = desc.layout_or_plain();
+    desc.layout = desc.layout_or_row_major();
     const auto given = onednn::descriptor(desc.shape, *desc.layout, desc.dtype, op.operands[i].groups);
     if (!given) {
       throw UsageError(fmt::format("{}: oneDNN has no layout {} for {}; use the plain one", op.name,

@@ -1,8 +1,8 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::int64_t cache_line = 16;  // floats
 template <class OnRange>
 KernelPtr update_kernel(const KernelIo& io, std::size_t state_at, OnRange on_range) {
   const std::int64_t n = io.inputs[0].shape.elements();
-  return loop_kernel(io, [=](const Addresses& a) {
+  return simd_kernel(io, [=](const Addresses& a) {
     const StepState& state = *a.in<StepState>(state_at);
     if (state.skip_update != 0) return;
     parallel_ranges(n, n, cache_line,

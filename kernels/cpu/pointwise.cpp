@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise_run.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pointwise_walk.h"
 
 namespace lockstep::kernels {
@@ -67,7 +67,7 @@ void choose_layouts(Cpu, const Pointwise& op, KernelIo& io) {
 
 KernelPtr prepare(Cpu, const Pointwise& op, const KernelIo& io) {
   if (io.outputs[0].dtype == DType::f16) throw UsageError("pointwise: f16 is computed on GPUs; use bf16");
-  return loop_kernel(io, Runs(op, io));
+  return simd_kernel(io, Runs(op, io));
 }
 
 }  // namespace lockstep::kernels

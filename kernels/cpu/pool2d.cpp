@@ -1,8 +1,8 @@
 #include "kernels/pool2d.h"
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pool_planes.h"
 
 namespace lockstep::kernels {
@@ -14,12 +14,12 @@ template <class OnPlane>
 KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorDesc& x, const TensorDesc& y,
                       OnPlane on_plane) {
   const PoolPlanes planes = pool_planes(x, y);
-  const std::int64_t elements = x.layout_or_plain().span();
+  const std::int64_t elements = x.layout_or_row_major().span();
   const PoolPlane plane{x.shape[2],   x.shape[3],     y.shape[2],     y.shape[3],  planes.x.row,
                         planes.y.row, planes.x.pixel, planes.x.lanes, g.kernel[0], g.kernel[1],
                         g.stride[0],  g.stride[1],    g.padding[0],   g.padding[1]};
   const std::int64_t count = x.shape[0] * planes.x.groups;
-  return loop_kernel(
+  return simd_kernel(
       io, [plane, count, elements, on_plane, in = planes.x, out = planes.y](const Addresses& a) {
         parallel_ranges(count, elements, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {

@@ -10,7 +10,7 @@ namespace lockstep::kernels {
 namespace {
 
 dnnl::memory::desc descriptor(const TensorDesc& tensor) {
-  const Layout layout = tensor.layout_or_plain();
+  const Layout layout = tensor.layout_or_row_major();
   const auto desc = onednn::descriptor(tensor.shape, layout, tensor.dtype);
   if (!desc)
     throw UsageError(

@@ -9,9 +9,9 @@ namespace lockstep::kernels {
 
 /// A kernel whose launch calls `run(addresses)`.
 template <class Run>
-class LoopKernel : public Kernel {
+class SimdKernel : public Kernel {
  public:
-  LoopKernel(std::size_t inputs, Run run, std::size_t workspace)
+  SimdKernel(std::size_t inputs, Run run, std::size_t workspace)
       : inputs_(inputs), run_(std::move(run)), workspace_(workspace) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
@@ -36,8 +36,8 @@ class LoopKernel : public Kernel {
 };
 
 template <class Run>
-KernelPtr loop_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
-  return std::make_unique<LoopKernel<Run>>(io.inputs.size(), std::move(run), workspace);
+KernelPtr simd_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
+  return std::make_unique<SimdKernel<Run>>(io.inputs.size(), std::move(run), workspace);
 }
 
 }  // namespace lockstep::kernels

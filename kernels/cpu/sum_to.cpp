@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pointwise_walk.h"
 
 namespace lockstep::kernels {
@@ -111,7 +111,7 @@ class Sums {
 
 KernelPtr prepare(Cpu, const SumTo& op, const KernelIo& io) {
   const Sums sums(op, io);
-  return loop_kernel(io, sums, sums.workspace_bytes());
+  return simd_kernel(io, sums, sums.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

@@ -49,7 +49,7 @@ __global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const floa
 }
 
 BiasGradient::Rows rows_of(const TensorDesc& dy) {
-  const Layout l = dy.layout_or_plain();
+  const Layout l = dy.layout_or_row_major();
   const Shape& s = dy.shape;
   if (s.rank() == 2) return {1, s[0], 0, l.strides[0], s[1], l.strides[1]};
   if (l.strides[2] != s[3] * l.strides[3]) {
@@ -69,7 +69,7 @@ unsigned parts_of(std::int64_t whole, std::int64_t part) {
 BiasGradient::BiasGradient(const TensorDesc& dy) {
   require_rank("dy", dy.type(), dy.shape.rank() == 2 ? 2 : 4);
   require_dtype("dy", dy.type(), DType::f32);
-  if (!dy.layout_or_plain().blocks.empty()) throw_misfit("dy must not lie in blocks");
+  if (!dy.layout_or_row_major().blocks.empty()) throw_misfit("dy must not lie in blocks");
   rows_ = rows_of(dy);
   // Enough blocks for a great GPU, and enough rows in each to be worth a block.
   constexpr std::int64_t blocks = 2048;

@@ -24,7 +24,7 @@ __global__ void bias_relu(const float* b, float* y, Index n, Index channels, Ind
 BiasRelu::BiasRelu(const TensorDesc& y, bool relu)
     : elements_(y.shape.elements()),
       channels_(y.shape[1]),
-      channel_stride_(y.layout_or_plain().strides[1]),
+      channel_stride_(y.layout_or_row_major().strides[1]),
       relu_(relu) {}
 
 void BiasRelu::launch(const float* b, float* y, cudaStream_t stream) const {

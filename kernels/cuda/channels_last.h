@@ -10,6 +10,6 @@ Layout channels_last(const Shape& shape);
 
 /// Whether every element lies where `layout` would put it. An axis of extent 1 may have any stride: a picture
 /// of one channel is plain and channels-last at once, and needs no reorder.
-bool lies_as(const Layout& layout, const TensorDesc& desc);
+bool has_layout(const Layout& layout, const TensorDesc& desc);
 
 }  // namespace lockstep::kernels

@@ -18,41 +18,41 @@ namespace {
 
 using Pass = ConvolutionSpec::Pass;
 
-bool lies_plain(const TensorDesc& desc) {
-  return lies_as(Layout::plain(desc.shape), desc);
+bool is_row_major(const TensorDesc& desc) {
+  return has_layout(Layout::row_major(desc.shape), desc);
 }
-bool lies_channels_last(const TensorDesc& desc) {
-  return lies_as(channels_last(desc.shape), desc);
+bool is_channels_last(const TensorDesc& desc) {
+  return has_layout(channels_last(desc.shape), desc);
 }
 
 /// Weights that have a layout keep it, and the images lie as they do: plain weights come with a plan made
 /// on another machine.
 void match_layouts(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   if (!w.layout) w.layout = channels_last(w.shape);
-  const bool plain = !lies_channels_last(w) && lies_plain(w);
+  const bool plain = !is_channels_last(w) && is_row_major(w);
   for (TensorDesc* desc : {&x, &y}) {
-    const Layout wanted = plain ? Layout::plain(desc->shape) : channels_last(desc->shape);
-    if (!desc->layout || !lies_as(wanted, *desc)) desc->layout = wanted;
+    const Layout wanted = plain ? Layout::row_major(desc->shape) : channels_last(desc->shape);
+    if (!desc->layout || !has_layout(wanted, *desc)) desc->layout = wanted;
   }
 }
 
 void make_row_major(TensorDesc& vector) {
-  vector.layout = Layout::plain(vector.shape);
+  vector.layout = Layout::row_major(vector.shape);
 }
 
 /// What the description has not asked: f32, layouts, and the algorithm.
 void check_convolution(std::string_view kernel, const MatmulOperands& t, const ConvAlgorithm& algorithm) {
-  bool all_plain = true;
+  bool all_row_major = true;
   bool all_channels_last = true;
   for (const auto& [name, desc] : {std::pair{"x", &t.x}, {"w", &t.w}, {"y", &t.y}}) {
     require_dtype(name, desc->type(), DType::f32);
-    all_plain &= lies_plain(*desc);
-    all_channels_last &= lies_channels_last(*desc);
+    all_row_major &= is_row_major(*desc);
+    all_channels_last &= is_channels_last(*desc);
   }
-  if (!all_plain && !all_channels_last) {
-    throw UsageError(
-        fmt::format("{}: x lies in {}, w in {}, y in {}: all must be channels-last, or all plain", kernel,
-                    t.x.layout_or_plain().str(), t.w.layout_or_plain().str(), t.y.layout_or_plain().str()));
+  if (!all_row_major && !all_channels_last) {
+    throw UsageError(fmt::format(
+        "{}: x lies in {}, w in {}, y in {}: all must be channels-last, or all plain", kernel,
+        t.x.layout_or_row_major().str(), t.w.layout_or_row_major().str(), t.y.layout_or_row_major().str()));
   }
   if (algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::winograd) {
     throw UsageError(fmt::format("{}: on a GPU an algorithm is one of the library's plans", kernel));
@@ -63,9 +63,9 @@ void check_convolution(std::string_view kernel, const MatmulOperands& t, const C
 /// may be any: all three tensors get those of one form.
 template <class Spec>
 ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t) {
-  const bool last = lies_channels_last(t.x) && lies_channels_last(t.w) && lies_channels_last(t.y);
+  const bool last = is_channels_last(t.x) && is_channels_last(t.w) && is_channels_last(t.y);
   const auto in_one_form = [last](const TensorDesc& desc) -> TensorDesc {
-    return {desc.dtype, desc.shape, last ? channels_last(desc.shape) : Layout::plain(desc.shape)};
+    return {desc.dtype, desc.shape, last ? channels_last(desc.shape) : Layout::row_major(desc.shape)};
   };
   return {.pass = pass,
           .geometry = spec.geometry,

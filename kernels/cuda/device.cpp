@@ -97,7 +97,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::string name() const override { return name_; }
   std::string instruction_set() const override { return instruction_set_; }
   int threads() const override { return 1; }
-  bool works_by_itself() const override { return true; }
+  bool is_async() const override { return true; }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
     make_current(index_);
@@ -134,7 +134,7 @@ class CudaDevice final : public Backend<Cuda> {
   }
 
   bool has_graphs() const override { return true; }
-  std::unique_ptr<LaunchGraph> capture(Stream& stream, const std::function<void()>& launches) override {
+  std::unique_ptr<CapturedGraph> capture(Stream& stream, const std::function<void()>& launches) override {
     return std::make_unique<CudaGraph>(static_cast<CudaStream&>(stream), launches);
   }
 

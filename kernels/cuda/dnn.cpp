@@ -23,7 +23,7 @@ Attributes window(const Conv2dGeometry& g) {
 
 /// A vector (C) as a picture of one pixel, which is added to all.
 TensorDesc pixel(DType dtype, std::int64_t channels) {
-  return {dtype, {1, channels, 1, 1}, Layout::plain({1, channels, 1, 1})};
+  return {dtype, {1, channels, 1, 1}, Layout::row_major({1, channels, 1, 1})};
 }
 
 void add_forward(DnnGraph& call, const ConvolutionSpec& spec) {
@@ -89,8 +89,8 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
   throw DeviceError(
       fmt::format("cuDNN cannot compute a convolution of x {} ({}) and w {} ({}) in {} groups on this "
                   "GPU: {}",
-                  spec.x.shape.str(), spec.x.layout_or_plain().str(), spec.w.shape.str(),
-                  spec.w.layout_or_plain().str(), spec.geometry.groups, obstacle));
+                  spec.x.shape.str(), spec.x.layout_or_row_major().str(), spec.w.shape.str(),
+                  spec.w.layout_or_row_major().str(), spec.geometry.groups, obstacle));
 }
 
 std::string dnn_library() {

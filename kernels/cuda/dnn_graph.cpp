@@ -145,7 +145,7 @@ std::string DnnGraph::name_of(std::int64_t plan) const {
 void DnnGraph::describe(const TensorPtr& tensor, const TensorDesc& desc) {
   tensor->set_uid(++operands_)
       .set_dim(vector_of(desc.shape))
-      .set_stride(vector_of(desc.layout_or_plain().strides))
+      .set_stride(vector_of(desc.layout_or_row_major().strides))
       .set_data_type(type_of(desc.dtype));
 }
 

@@ -29,7 +29,7 @@ __global__ void sum_squares(std::int64_t n, const float* gradients, double* sums
   if (threadIdx.x == 0) sums[blockIdx.x] = squares;
 }
 
-__global__ void settle(double max_norm, std::int64_t chunks, const double* sums, StepState* state,
+__global__ void finish(double max_norm, std::int64_t chunks, const double* sums, StepState* state,
                        ControlBlock* control) {
   double squares = 0;
   for (std::int64_t chunk = threadIdx.x; chunk < chunks; chunk += block) squares += sums[chunk];
@@ -59,7 +59,7 @@ KernelPtr prepare(Cuda, const GradientNorm& op, const KernelIo& io) {
         if (chunks > 0) {
           launch(sum_squares, static_cast<unsigned>(chunks), block, 0, stream, n, a.in(Op::gradients), sums);
         }
-        launch(settle, 1, block, 0, stream, op.max_norm, chunks, sums, a.out<StepState>(Op::state),
+        launch(finish, 1, block, 0, stream, op.max_norm, chunks, sums, a.out<StepState>(Op::state),
                a.out<ControlBlock>(Op::control));
       },
       static_cast<std::size_t>(chunks) * sizeof(double),

@@ -7,7 +7,7 @@
 namespace lockstep::kernels {
 
 /// What `launches` enqueues on `stream`, recorded by stream capture.
-class CudaGraph final : public LaunchGraph {
+class CudaGraph final : public CapturedGraph {
  public:
   CudaGraph(CudaStream& stream, const std::function<void()>& launches);
 

@@ -8,7 +8,7 @@
 
 namespace lockstep::kernels {
 
-/// DeviceError "cuda: <what>: <CUDA's words>; <the mend>".
+/// DeviceError "cuda: <what>: <CUDA's words>; <the hint>".
 [[noreturn]] void throw_cuda_error(cudaError_t result, std::string_view what);
 
 inline void check(cudaError_t result, std::string_view what) {

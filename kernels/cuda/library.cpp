@@ -9,7 +9,7 @@ namespace {
 const CudaModule& loaded_module() {
   return load_module_table<CudaModule>({.file = "liblockstep_cuda.so",
                                         .symbol = cuda_module_symbol,
-                                        .mend = "install CUDA's runtime libraries, or use --device cpu"},
+                                        .hint = "install CUDA's runtime libraries, or use --device cpu"},
                                        cuda_module_identity());
 }
 

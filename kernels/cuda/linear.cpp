@@ -26,33 +26,33 @@ Layout rows_as(Layout like, std::int64_t rows) {
 /// have a layout keep it. Of any other x the last dimension is a row.
 void match_rows(TensorDesc& x, TensorDesc& w) {
   if (w.shape.rank() != 4) {
-    w.layout = Layout::plain(w.shape);
-    x.layout = Layout::plain(x.shape);
+    w.layout = Layout::row_major(w.shape);
+    x.layout = Layout::row_major(x.shape);
     return;
   }
   if (!w.layout) w.layout = rows_as(x.layout.value_or(channels_last(x.shape)), w.shape[0]);
   const Layout wanted = rows_as(*w.layout, x.shape[0]);
-  if (!x.layout || !lies_as(wanted, x)) x.layout = wanted;
+  if (!x.layout || !has_layout(wanted, x)) x.layout = wanted;
 }
 
 void require_row_major(std::string_view op, const TensorDesc& desc) {
-  if (desc.layout_or_plain() == Layout::plain(desc.shape)) return;
+  if (desc.layout_or_row_major() == Layout::row_major(desc.shape)) return;
   throw UsageError(fmt::format("{}: {} lies in {}, must be row-major", op, desc.shape.str(),
-                               desc.layout_or_plain().str()));
+                               desc.layout_or_row_major().str()));
 }
 
 /// UsageError unless all rows are flat.
 MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
   require_dtype("x", t.x.type(), DType::f32);
   require_row_major(op, t.y);
-  const Layout rows = t.w.layout_or_plain();
+  const Layout rows = t.w.layout_or_row_major();
   const bool flat = rows.blocks.empty() && rows.padded == t.w.shape && rows.span() == t.w.shape.elements();
-  const bool alike = t.w.shape.rank() == 4
-                         ? lies_as(rows_as(rows, t.x.shape[0]), t.x)
-                         : lies_as(Layout::plain(t.x.shape), t.x) && lies_as(Layout::plain(t.w.shape), t.w);
+  const bool alike = t.w.shape.rank() == 4 ? has_layout(rows_as(rows, t.x.shape[0]), t.x)
+                                           : has_layout(Layout::row_major(t.x.shape), t.x) &&
+                                                 has_layout(Layout::row_major(t.w.shape), t.w);
   if (!flat || !alike) {
     throw UsageError(fmt::format("{}: x lies in {}, w in {}: both must lie alike, and without gaps", op,
-                                 t.x.layout_or_plain().str(), rows.str()));
+                                 t.x.layout_or_row_major().str(), rows.str()));
   }
   return matmul_size(t.x.shape, t.w.shape);
 }
@@ -72,21 +72,22 @@ TensorDesc as_matrix(const TensorDesc& dy, const MatmulSize& size) {
 
 void choose_layouts(Cuda, const Linear&, KernelIo& io) {
   match_rows(io.inputs[Linear::x], io.inputs[Linear::w]);
-  if (io.inputs.size() > Linear::b) io.inputs[Linear::b].layout = Layout::plain(io.inputs[Linear::b].shape);
-  io.outputs[Linear::y].layout = Layout::plain(io.outputs[Linear::y].shape);
+  if (io.inputs.size() > Linear::b)
+    io.inputs[Linear::b].layout = Layout::row_major(io.inputs[Linear::b].shape);
+  io.outputs[Linear::y].layout = Layout::row_major(io.outputs[Linear::y].shape);
 }
 
 void choose_layouts(Cuda, const LinearBackwardData&, KernelIo& io) {
   using Op = LinearBackwardData;
   match_rows(io.outputs[Op::dx], io.inputs[Op::w]);
-  io.inputs[Op::dy].layout = Layout::plain(io.inputs[Op::dy].shape);
+  io.inputs[Op::dy].layout = Layout::row_major(io.inputs[Op::dy].shape);
 }
 
 void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
   using Op = LinearBackwardWeights;
   match_rows(io.inputs[Op::x], io.outputs[Op::dw]);
-  io.inputs[Op::dy].layout = Layout::plain(io.inputs[Op::dy].shape);
-  if (io.outputs.size() > Op::db) io.outputs[Op::db].layout = Layout::plain(io.outputs[Op::db].shape);
+  io.inputs[Op::dy].layout = Layout::row_major(io.inputs[Op::dy].shape);
+  if (io.outputs.size() > Op::db) io.outputs[Op::db].layout = Layout::row_major(io.outputs[Op::db].shape);
 }
 
 KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {

@@ -176,7 +176,7 @@ KernelPtr chain_kernel(const KernelIo& io, const Pointwise& op, const PointwiseW
 std::int64_t greatest_offset(const KernelIo& io) {
   std::int64_t greatest = 0;
   for (const auto* side : {&io.inputs, &io.outputs}) {
-    for (const TensorDesc& desc : *side) greatest = std::max(greatest, desc.layout_or_plain().span());
+    for (const TensorDesc& desc : *side) greatest = std::max(greatest, desc.layout_or_row_major().span());
   }
   return greatest;
 }

@@ -157,7 +157,7 @@ KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool2dGeometry& g,
     for (const std::int64_t stride : {p.image, p.group, p.row, p.pixel}) four = four && stride % 4 == 0;
   }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const bool narrow = x.layout_or_plain().span() <= most && y.layout_or_plain().span() <= most;
+  const bool narrow = x.layout_or_row_major().span() <= most && y.layout_or_row_major().span() <= most;
   constexpr auto arguments = std::index_sequence_for<Pointers...>();
   const auto make = [&]<class Index>(const Pool<Index>& p) {
     return four ? pool_kernel<Op, 4, Index, Pointers...>(io, op, p, items / 4, arguments)

@@ -68,7 +68,7 @@ __global__ void reorder(Loops<Index> in, Loops<Index> out, Extents<Index> shape,
 
 /// Greatest strides first, so that neighbouring items are neighbours in memory.
 template <class Index>
-Loops<Index> loops_of(const Layout& layout) {
+Loops<Index> simd_of(const Layout& layout) {
   const std::size_t rank = layout.padded.rank();
   if (rank > most_dims || rank + layout.blocks.size() > most_axes) {
     throw UsageError("reorder: " + layout.str() + " has too many dimensions or blocks");
@@ -97,8 +97,8 @@ Loops<Index> loops_of(const Layout& layout) {
 
 template <class Element, class Index>
 KernelPtr reorder_kernel(const KernelIo& io, const Shape& shape, const Layout& from, const Layout& to) {
-  const Loops<Index> in = loops_of<Index>(from);
-  const Loops<Index> out = loops_of<Index>(to);
+  const Loops<Index> in = simd_of<Index>(from);
+  const Loops<Index> out = simd_of<Index>(to);
   Extents<Index> extents{{}, static_cast<Index>(shape.rank())};
   for (std::size_t dim = 0; dim < shape.rank(); ++dim) extents.of[dim] = static_cast<Index>(shape[dim]);
   const std::int64_t items = to.padded.elements();
@@ -112,8 +112,8 @@ KernelPtr reorder_kernel(const KernelIo& io, const Shape& shape, const Layout& f
 template <class Element>
 KernelPtr reorder_kernel(const KernelIo& io) {
   const Shape& shape = io.inputs[Reorder::x].shape;
-  const Layout from = io.inputs[Reorder::x].layout_or_plain();
-  const Layout to = io.outputs[Reorder::y].layout_or_plain();
+  const Layout from = io.inputs[Reorder::x].layout_or_row_major();
+  const Layout to = io.outputs[Reorder::y].layout_or_row_major();
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const bool narrow = std::max({from.span(), to.span(), to.padded.elements()}) <= most;
   return narrow ? reorder_kernel<Element, std::uint32_t>(io, shape, from, to)

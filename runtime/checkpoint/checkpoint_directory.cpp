@@ -84,11 +84,11 @@ std::optional<std::int64_t> step_in(const std::string& name) {
   return step;
 }
 
-fs::path CheckpointShelf::place_of(std::int64_t step) const {
+fs::path CheckpointDirectory::path_of(std::int64_t step) const {
   return folder_ / name_of(step);
 }
 
-std::vector<std::int64_t> CheckpointShelf::steps() const {
+std::vector<std::int64_t> CheckpointDirectory::steps() const {
   std::vector<std::int64_t> steps;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
@@ -98,7 +98,7 @@ std::vector<std::int64_t> CheckpointShelf::steps() const {
   return steps;
 }
 
-void CheckpointShelf::add(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
+void CheckpointDirectory::add(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
   if (!fs::exists(folder_)) {
     make_folder(folder_);
     flush_folder(folder_.parent_path());
@@ -106,15 +106,15 @@ void CheckpointShelf::add(std::int64_t step, const std::function<void(const fs::
   ScratchFolder scratch(folder_ / fmt::format(".{}.{}.tmp", name_of(step), ::getpid()));
   fill(scratch.path());
   flush_folder(scratch.path());
-  const fs::path place = place_of(step);
-  if (fs::exists(place)) remove_checkpoint(place);  // damaged, or from before a return to an earlier step
-  rename_to(scratch.path(), place);
+  const fs::path path = path_of(step);
+  if (fs::exists(path)) remove_checkpoint(path);  // damaged, or from before a return to an earlier step
+  rename_to(scratch.path(), path);
   scratch.keep();
   flush_folder(folder_);
   point_latest_at(name_of(step));
 }
 
-void CheckpointShelf::point_latest_at(const std::string& name) const {
+void CheckpointDirectory::point_latest_at(const std::string& name) const {
   const fs::path link = folder_ / fmt::format("{}latest", hidden_prefix);
   ::unlink(link.c_str());
   if (::symlink(name.c_str(), link.c_str()) != 0) fail(link, "make the link", errno_message(errno));
@@ -122,15 +122,15 @@ void CheckpointShelf::point_latest_at(const std::string& name) const {
   flush_folder(folder_);
 }
 
-void CheckpointShelf::prune(std::int64_t newest, std::int64_t keep) const {
+void CheckpointDirectory::prune(std::int64_t newest, std::int64_t keep) const {
   if (keep == 0) return;
   std::int64_t seen = 0;
   for (const std::int64_t step : steps()) {
-    if (step <= newest && ++seen > keep) remove_checkpoint(place_of(step));
+    if (step <= newest && ++seen > keep) remove_checkpoint(path_of(step));
   }
 }
 
-void CheckpointShelf::sweep() const {
+void CheckpointDirectory::sweep() const {
   std::error_code error;
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder_, error)) {

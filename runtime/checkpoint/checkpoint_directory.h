@@ -17,12 +17,12 @@ inline constexpr const char* manifest_file = "manifest.json";
 /// RUN/checkpoints on one disk: a folder step-00001200 for each checkpoint, and the link `latest` to the
 /// newest. A checkpoint is there whole or not at all; at most `damage_of` finds what the disk did to it
 /// since.
-class CheckpointShelf {
+class CheckpointDirectory {
  public:
-  explicit CheckpointShelf(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit CheckpointDirectory(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   const std::filesystem::path& folder() const { return folder_; }
-  std::filesystem::path place_of(std::int64_t step) const;
+  std::filesystem::path path_of(std::int64_t step) const;
   /// Steps of the checkpoints that are there, whole or not; the newest first.
   std::vector<std::int64_t> steps() const;
 

@@ -14,27 +14,27 @@ double seconds_since_1970() {
 }
 
 /// What a rank tells the others before a checkpoint: "<fingerprint of its weights> <time>".
-struct Word {
+struct ReplicaDigest {
   std::string fingerprint;
   std::string time;
 };
 
-Word word_from(const std::string& text) {
+ReplicaDigest replica_digest_from(const std::string& text) {
   const std::size_t space = text.find(' ');
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
 }  // namespace
 
-Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterAccess& replica,
-                           const RunPlace& place, const Options& options, std::int64_t saved_step)
+Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
+                           const RunDirectory& run_directory, const Options& options, std::int64_t saved_step)
     : communicator_(communicator),
       replica_(replica),
       optimizer_(options.optimizer),
-      shelf_(place.checkpoints()),
+      directory_(run_directory.checkpoints()),
       every_(options.checkpoint_every),
       saved_step_(saved_step) {
-  if (place.keeps) writer_.emplace(shelf_, options.keep);
+  if (run_directory.writes_checkpoints) writer_.emplace(directory_, options.keep);
 }
 
 void Checkpointer::save(RunState state) {
@@ -43,8 +43,8 @@ void Checkpointer::save(RunState state) {
   std::vector<std::string> fingerprints;
   for (const std::string& text : communicator_.all_gather(mine)) {
     // Rank 0's clock for all, so that copies on several disks are the same files.
-    if (fingerprints.empty()) state.time = std::stod(word_from(text).time);
-    fingerprints.push_back(word_from(text).fingerprint);
+    if (fingerprints.empty()) state.time = std::stod(replica_digest_from(text).time);
+    fingerprints.push_back(replica_digest_from(text).fingerprint);
   }
   require_no_drift(fingerprints, state.step);
   saved_step_ = state.step;

@@ -9,7 +9,7 @@
 
 namespace lockstep::runtime {
 
-std::vector<int> drifted_ranks(const std::vector<std::string>& hashes) {
+std::vector<int> diverged_ranks(const std::vector<std::string>& hashes) {
   const std::string* usual = &hashes.front();
   for (const std::string& hash : hashes) {
     if (std::ranges::count(hashes, hash) > std::ranges::count(hashes, *usual)) usual = &hash;
@@ -22,14 +22,14 @@ std::vector<int> drifted_ranks(const std::vector<std::string>& hashes) {
 }
 
 void require_no_drift(const std::vector<std::string>& hashes, std::int64_t step) {
-  const std::vector<int> drifted = drifted_ranks(hashes);
-  if (drifted.empty()) return;
-  const bool tied = 2 * drifted.size() >= hashes.size();
+  const std::vector<int> diverged = diverged_ranks(hashes);
+  if (diverged.empty()) return;
+  const bool tied = 2 * diverged.size() >= hashes.size();
   throw CommError(
-      fmt::format("a replica has drifted: after step {} rank {} has other weights than {}; look for faulty "
+      fmt::format("a replica has diverged: after step {} rank {} has other weights than {}; look for faulty "
                   "memory there, and "
                   "go on from the last checkpoint with --resume auto",
-                  step, fmt::join(drifted, ", "), tied ? "rank 0, and either may be wrong" : "the others"));
+                  step, fmt::join(diverged, ", "), tied ? "rank 0, and either may be wrong" : "the others"));
 }
 
 }  // namespace lockstep::runtime

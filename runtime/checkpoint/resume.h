@@ -18,6 +18,7 @@ struct ResumePoint {
 /// Collective. Of the whole checkpoints that any rank has, the newest; its lowest holder sends it to the
 /// disks that lack it. Damaged ones are named in a warning and passed over. None if nothing is to be resumed,
 /// or `auto` finds no checkpoint; DataError when a named one is not there or damaged.
-std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator, const RunPlace& place);
+std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
+                                             const RunDirectory& run_directory);
 
 }  // namespace lockstep::runtime

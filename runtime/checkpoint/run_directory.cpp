@@ -76,7 +76,7 @@ bool goes_on_in(const fs::path& run, const std::string& resume) {
 }  // namespace
 
 bool holds_a_run(const fs::path& run) {
-  return fs::exists(run / "summary.json") || !CheckpointShelf(run / "checkpoints").steps().empty();
+  return fs::exists(run / "summary.json") || !CheckpointDirectory(run / "checkpoints").steps().empty();
 }
 
 std::optional<fs::path> run_of(const fs::path& resumed) {
@@ -106,7 +106,8 @@ fs::path run_folder(const Options& options, const std::string& model, const comm
   return fs::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
-RunPlace agree_on_place(comm::Communicator& communicator, const fs::path& run, const std::string& resume) {
+RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::path& run,
+                                    const std::string& resume) {
   const int rank = communicator.world().rank;
   std::optional<Marker> marker;
   nlohmann::json decided;
@@ -114,27 +115,28 @@ RunPlace agree_on_place(comm::Communicator& communicator, const fs::path& run, c
     make_folder(run);
     decided = {{"run", run.string()},
                {"resume", resume},
-               {"goes_on", goes_on_in(run, resume)},
+               {"resuming", goes_on_in(run, resume)},
                {"marker", marker_name()}};
     marker.emplace(run / decided["marker"].get<std::string>());
   }
   decided = nlohmann::json::parse(communicator.all_gather(decided.dump()).front());
-  RunPlace place{
-      .run = decided["run"].get<std::string>(), .resume = decided["resume"], .goes_on = decided["goes_on"]};
-  const bool on_disk_of_rank_0 = fs::exists(place.run / decided["marker"].get<std::string>());
+  RunDirectory run_directory{
+      .run = decided["run"].get<std::string>(), .resume = decided["resume"], .resuming = decided["resuming"]};
+  const bool on_disk_of_rank_0 = fs::exists(run_directory.run / decided["marker"].get<std::string>());
   const std::vector<std::string> disks =
-      communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(place.run));
+      communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run));
   const std::string& mine = disks[static_cast<std::size_t>(rank)];
-  place.keeps = std::ranges::find(disks, mine) - disks.begin() == rank;
-  return place;
+  run_directory.writes_checkpoints = std::ranges::find(disks, mine) - disks.begin() == rank;
+  return run_directory;
 }
 
-void require_unused(comm::Communicator& communicator, const RunPlace& place) {
-  const bool used = place.keeps && !place.goes_on && holds_a_run(place.run);
+void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory) {
+  const bool used =
+      run_directory.writes_checkpoints && !run_directory.resuming && holds_a_run(run_directory.run);
   throw_any_problem<UsageError>(
       communicator,
       used ? fmt::format("{} already holds a run: go on with --resume auto, or name another --run-dir",
-                         place.run.string())
+                         run_directory.run.string())
            : std::string());
 }
 

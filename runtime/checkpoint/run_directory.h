@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "comm/world/find_world.h"
 #include "comm/communicator.h"
+#include "comm/world/find_world.h"
 #include "runtime/options/options.h"
 
 namespace lockstep::runtime {
@@ -19,19 +19,19 @@ std::string default_resume(const comm::Environment& environment);
 std::filesystem::path run_folder(const Options& options, const std::string& model, const comm::World& world);
 
 /// Where a run lives on this rank's disk, as rank 0 has decided for all.
-struct RunPlace {
+struct RunDirectory {
   std::filesystem::path run;  ///< RUN/
   std::string resume;         ///< auto, none, or a path
-  bool goes_on = false;       ///< the run in RUN/ is the one to resume, so RUN/ may hold it
+  bool resuming = false;      ///< the run in RUN/ is the one to resume, so RUN/ may hold it
   /// This rank writes checkpoints: rank 0, and one rank for each further disk, so that any disk may be lost.
-  bool keeps = false;
+  bool writes_checkpoints = false;
 
   std::filesystem::path checkpoints() const { return run / "checkpoints"; }
 };
 
 /// Collective. `run` and `resume` count on rank 0, which makes the folder.
-RunPlace agree_on_place(comm::Communicator& communicator, const std::filesystem::path& run,
-                        const std::string& resume);
+RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
+                                    const std::string& resume);
 
 /// Whether `resume` is neither auto nor none.
 bool names_a_path(const std::string& resume);
@@ -43,9 +43,9 @@ bool holds_a_run(const std::filesystem::path& run);
 /// elsewhere.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& resumed);
 
-/// Collective. UsageError on all ranks when RUN/ of a rank that keeps checkpoints holds a run that is not to
+/// Collective. UsageError on all ranks when RUN/ of a rank that writes checkpoints holds a run that is not to
 /// go on.
-void require_unused(comm::Communicator& communicator, const RunPlace& place);
+void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory);
 
 /// Collective. Throws `Error` on every rank when any has a problem: the first one's text, with its rank.
 template <class Error>

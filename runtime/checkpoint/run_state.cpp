@@ -9,8 +9,8 @@
 #include "kernels/base/error.h"
 #include "kernels/base/sha256.h"
 #include "kernels/base/version.h"
-#include "runtime/options/table.h"
 #include "runtime/options/plan_options.h"
+#include "runtime/options/table.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -79,7 +79,7 @@ RunState read_run_state(const std::filesystem::path& path) {
             .time = json.at("time"),
             .settings = from_object(json.at("settings")),
             .machine = from_object(json.at("machine")),
-            .algorithms = json.at("algorithms").get<AlgorithmChoices>()};
+            .algorithms = json.at("algorithms").get<SelectedAlgorithms>()};
   } catch (const Json::exception& error) {
     throw DataError(fmt::format("{}: is no state of a run: {}", path.string(), error.what()));
   }

@@ -32,7 +32,7 @@ struct RunState {
   double time = 0;  ///< seconds since 1970, by rank 0's clock
   Settings settings;
   Settings machine;
-  AlgorithmChoices algorithms;
+  SelectedAlgorithms algorithms;
 };
 
 /// The file is whole, but another version of Lockstep wrote it.

@@ -13,9 +13,9 @@ bool is_done(const std::future<void>& future) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(CheckpointShelf shelf, std::int64_t keep)
-    : shelf_(std::move(shelf)), keep_(keep) {
-  shelf_.sweep();
+CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep)
+    : directory_(std::move(directory)), keep_(keep) {
+  directory_.sweep();
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -45,13 +45,13 @@ void CheckpointWriter::check() {
 }
 
 void CheckpointWriter::write() const {
-  shelf_.add(content_.step, [this](const std::filesystem::path& folder) {
+  directory_.add(content_.step, [this](const std::filesystem::path& folder) {
     save_tensors(folder / "model.safetensors", content_.weights);
     save_tensors(folder / "optimizer.safetensors", content_.optimizer);
     write_file_atomically(folder / "state.json", content_.state);
     write_manifest(folder);
   });
-  shelf_.prune(content_.step, keep_);
+  directory_.prune(content_.step, keep_);
 }
 
 }  // namespace lockstep::runtime

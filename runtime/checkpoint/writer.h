@@ -20,7 +20,7 @@ struct CheckpointContent {
 /// Writes checkpoints on a thread of its own, one at a time, while training goes on.
 class CheckpointWriter {
  public:
-  CheckpointWriter(CheckpointShelf shelf, std::int64_t keep);
+  CheckpointWriter(CheckpointDirectory directory, std::int64_t keep);
   ~CheckpointWriter();  ///< waits
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -37,7 +37,7 @@ class CheckpointWriter {
  private:
   void write() const;
 
-  const CheckpointShelf shelf_;
+  const CheckpointDirectory directory_;
   const std::int64_t keep_;
   CheckpointContent content_;
   std::future<void> writing_;

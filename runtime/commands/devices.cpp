@@ -2,14 +2,14 @@
 
 #include <functional>
 
-#include "comm/world/find_world.h"
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpu_support.h"
 #include "kernels/cuda/library.h"
-#include "runtime/machine/affinity.h"
 #include "runtime/commands/commands.h"
+#include "runtime/machine/affinity.h"
 #include "runtime/machine/open_device.h"
 
 namespace lockstep::runtime {

@@ -2,10 +2,10 @@
 
 #include "comm/world/find_world.h"
 #include "runtime/commands/commands.h"
-#include "runtime/run/memory_check.h"
 #include "runtime/machine/open_device.h"
-#include "runtime/plan/print.h"
 #include "runtime/options/plan_options.h"
+#include "runtime/plan/print.h"
+#include "runtime/run/memory_check.h"
 #include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {
@@ -15,11 +15,10 @@ int plan_command(const std::vector<std::string>& arguments) {
   const TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
-  const bool stream_ordered =
-      device->works_by_itself() && options.backend != "host" && options.backend != "mpi";
+  const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), world.size,
                                                {.stream_ordered = stream_ordered});
-  const Plan plan = make_plan(task.model, task.input, request, *device, run_decisions(options));
+  const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
   if (const auto free = device->free_bytes()) {

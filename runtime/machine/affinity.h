@@ -21,7 +21,7 @@ CpuList cpus_near(const std::string& bus_id, const CpuList& allowed, const std::
 void bind_near(const std::string& bus_id);
 
 /// mpirun binds each rank of a small job to one core: compute and communication then take turns on it. One
-/// line with the mend when that is so, else "".
+/// line with the hint when that is so, else "".
 std::string binding_advice(const comm::World& world);
 
 }  // namespace lockstep::runtime

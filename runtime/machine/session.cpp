@@ -40,7 +40,7 @@ Session open_session(const Options& options) {
   const comm::Environment environment = comm::process_environment();
   Session session{.world = comm::find_world(environment, options.world)};
   set_up_log(session.world.rank, session.world.size);
-  if (const std::string advice = binding_advice(session.world); session.speaks() && !advice.empty()) {
+  if (const std::string advice = binding_advice(session.world); session.is_rank0() && !advice.empty()) {
     spdlog::warn(advice);
   }
   session.start_boottime_ns = process_start_ns();

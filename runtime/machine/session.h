@@ -17,7 +17,7 @@ struct Session {
   int cores = 1;                       ///< that this rank may use
   int launch_columns = 0;              ///< of launch's terminal; 0: none, or no launch
 
-  bool speaks() const { return world.rank == 0; }
+  bool is_rank0() const { return world.rank == 0; }
 };
 
 /// Finds the World, opens the device, meets the other ranks.

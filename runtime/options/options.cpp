@@ -112,8 +112,8 @@ void refuse_future(const FutureOption& option, const std::string& text) {
   const bool neutral =
       option.is_switch ? parse_switch(text) == parse_switch(option.neutral) : text == option.neutral;
   if (neutral && !option.neutral.empty()) return;
-  const std::string mend = option.neutral.empty() ? "leave it out" : "what is: " + option.neutral;
-  throw UsageError(fmt::format("--{} {} is not in this version; {}", option.name, text, mend));
+  const std::string hint = option.neutral.empty() ? "leave it out" : "what is: " + option.neutral;
+  throw UsageError(fmt::format("--{} {} is not in this version; {}", option.name, text, hint));
 }
 
 void apply_settings(Options& options, const Settings& settings) {
@@ -131,7 +131,7 @@ void apply_settings(Options& options, const Settings& settings) {
   }
 }
 
-void settle_dependent_defaults(Options& options) {
+void set_dependent_defaults(Options& options) {
   if (options.optimizer.kind == model::OptimizerKind::adamw && !options.weight_decay_given) {
     options.optimizer.weight_decay = 0.01;
   }
@@ -160,7 +160,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     if (name == "config") apply_settings(options, config_file(text, all));
   }
   apply_settings(options, typed);
-  settle_dependent_defaults(options);
+  set_dependent_defaults(options);
   return options;
 }
 

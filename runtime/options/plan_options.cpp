@@ -34,7 +34,7 @@ PlanRequest training_request(const Options& options, std::int64_t batch_size, in
           .optimizer = options.optimizer};
 }
 
-RunDecisions run_decisions(const Options& options) {
+PlanConstraints plan_constraints(const Options& options) {
   return {.matmul_precision = options.matmul_precision, .allow_unused = options.allow_unused};
 }
 

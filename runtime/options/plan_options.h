@@ -15,6 +15,6 @@ PlanRequest training_request(const Options& options, std::int64_t batch_size, in
                              ScheduleOptions exchange);
 
 /// What the options decide for all plans of a run.
-RunDecisions run_decisions(const Options& options);
+PlanConstraints plan_constraints(const Options& options);
 
 }  // namespace lockstep::runtime

@@ -72,7 +72,7 @@ std::string progress_bar(const Progress& progress, std::size_t width) {
   return joined(fields).substr(0, width);
 }
 
-void Screen::show(const Progress& progress) {
+void Console::show(const Progress& progress) {
   if (style_ == Style::none) return;
   if (style_ == Style::plain) {
     fmt::print("{}\n", progress_line(progress));
@@ -86,7 +86,7 @@ void Screen::show(const Progress& progress) {
   std::fflush(stdout);
 }
 
-void Screen::say(const std::string& line) {
+void Console::say(const std::string& line) {
   if (style_ == Style::none) return;
   if (bar_drawn_) fmt::print("\n");
   bar_drawn_ = false;
@@ -94,13 +94,13 @@ void Screen::say(const std::string& line) {
   std::fflush(stdout);
 }
 
-Screen make_screen(const std::string& progress, bool quiet, int launch_columns) {
-  if (quiet || progress == "none") return {Screen::Style::none, 0};
+Console make_console(const std::string& progress, bool quiet, int launch_columns) {
+  if (quiet || progress == "none") return {Console::Style::none, 0};
   int columns = launch_columns;
   winsize window{};
   if (columns == 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
   const bool bar = progress == "bar" || (progress == "auto" && columns > 0);
-  return {bar ? Screen::Style::bar : Screen::Style::plain, columns > 0 ? columns : 100};
+  return {bar ? Console::Style::bar : Console::Style::plain, columns > 0 ? columns : 100};
 }
 
 }  // namespace lockstep::runtime

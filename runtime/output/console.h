@@ -9,12 +9,12 @@ namespace lockstep::runtime {
 
 /// How a run is shown: a bar that redraws itself on a terminal, else a line every few seconds. Rank 0's
 /// alone.
-class Screen {
+class Console {
  public:
   enum class Style { bar, plain, none };
 
   /// `columns`: width of the terminal for a bar.
-  Screen(Style style, int columns) : style_(style), columns_(columns) {}
+  Console(Style style, int columns) : style_(style), columns_(columns) {}
 
   /// Cheap when nothing is due.
   bool due() const { return style_ != Style::none && Clock::now() >= next_; }
@@ -36,6 +36,6 @@ std::string progress_bar(const Progress& progress, std::size_t width);
 
 /// `--progress` and `--quiet` against where standard output goes; `launch_columns` is what launch said of its
 /// terminal, 0 when it said nothing.
-Screen make_screen(const std::string& progress, bool quiet, int launch_columns);
+Console make_console(const std::string& progress, bool quiet, int launch_columns);
 
 }  // namespace lockstep::runtime

@@ -25,18 +25,18 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
                      {"where", status.where}});
   }
   const nlohmann::json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
-  // A folder that is not there, or a full disk, must not hide the report on the screen.
+  // A folder that is not there, or a full disk, must not hide the report on the console.
   std::ofstream(run / "failure.json") << json.dump(2) << '\n';
 }
 
-void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const Whereabouts> here,
+void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> here,
                        const std::filesystem::path& run) {
   const auto leave = [run, rank = communicator.world().rank](const comm::FailureReport& report) {
     if (report.reporter() == rank) report_failure(report, run);
     spdlog::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };
-  communicator.watch({.whereabouts = [here = std::move(here)] { return here->text(); }, .overdue = leave});
+  communicator.watch({.position = [here = std::move(here)] { return here->text(); }, .overdue = leave});
 }
 
 }  // namespace lockstep::runtime

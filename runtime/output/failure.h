@@ -14,7 +14,7 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
 
 /// From now on a failed group says where this rank was, and a rank that waits for anything but its peers (the
 /// loader, a disk) still ends in time.
-void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const Whereabouts> here,
+void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> here,
                        const std::filesystem::path& run);
 
 }  // namespace lockstep::runtime

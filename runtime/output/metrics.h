@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "kernels/base/deadline.h"
-#include "runtime/step/executor.h"
 #include "runtime/output/report.h"
 #include "runtime/output/statistics.h"
+#include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
 

@@ -13,7 +13,7 @@ struct Evaluation {
   bool classes = true;  ///< accuracy means something
 };
 
-/// Where a run stands, for the screen and log.jsonl.
+/// Where a run stands, for the console and log.jsonl.
 struct Progress {
   std::int64_t step = 0;
   std::int64_t total_steps = 0;  ///< 0: unknown

@@ -19,7 +19,7 @@ constexpr int launches_in_a_row = 10;
 class Try {
  public:
   Try(kernels::BoundKernel& kernel, kernels::Device& device, kernels::Stream& stream)
-      : kernel_(kernel), stream_(stream), launches_(device.works_by_itself() ? launches_in_a_row : 1) {
+      : kernel_(kernel), stream_(stream), launches_(device.is_async() ? launches_in_a_row : 1) {
     run_kernels(1);  // a graph holds what has run before
     stream.synchronize();
     if (device.has_graphs()) graph_ = device.capture(stream, [this] { run_kernels(launches_); });
@@ -44,7 +44,7 @@ class Try {
   kernels::BoundKernel& kernel_;
   kernels::Stream& stream_;
   int launches_;
-  std::unique_ptr<kernels::LaunchGraph> graph_;
+  std::unique_ptr<kernels::CapturedGraph> graph_;
 };
 
 /// Seconds of a launch in the fastest try after one to warm up.
@@ -69,8 +69,8 @@ double time_op(const model::Op& op, const kernels::KernelIo& io, kernels::Device
 
 }  // namespace
 
-AlgorithmChoices benchmark_algorithms(const Plan& plan, kernels::Device& device) {
-  AlgorithmChoices choices;
+SelectedAlgorithms benchmark_algorithms(const Plan& plan, kernels::Device& device) {
+  SelectedAlgorithms choices;
   for (const model::Node& node : plan.graph.nodes()) {
     const kernels::KernelIo io = plan.graph.io(node);
     const std::vector<model::OpPtr> candidates = node.op->candidates(device, io);
@@ -88,14 +88,14 @@ AlgorithmChoices benchmark_algorithms(const Plan& plan, kernels::Device& device)
   return choices;
 }
 
-std::string to_text(const AlgorithmChoices& choices) {
+std::string to_text(const SelectedAlgorithms& choices) {
   std::ostringstream text;
   for (const auto& [key, choice] : choices) text << choice << ' ' << key << '\n';
   return text.str();
 }
 
-AlgorithmChoices choices_from_text(const std::string& text) {
-  AlgorithmChoices choices;
+SelectedAlgorithms selected_algorithms_from(const std::string& text) {
+  SelectedAlgorithms choices;
   std::istringstream lines(text);
   std::string choice;
   for (std::string key; lines >> choice && std::getline(lines >> std::ws, key);) choices[key] = choice;

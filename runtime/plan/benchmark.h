@@ -6,10 +6,10 @@ namespace lockstep::runtime {
 
 /// `--benchmark`: times every op of the plan that the device can compute in several ways, on scratch memory,
 /// and returns the fastest of each (best of a few tries). The counterpart of cudnn.benchmark, on the CPU too.
-AlgorithmChoices benchmark_algorithms(const Plan& plan, kernels::Device& device);
+SelectedAlgorithms benchmark_algorithms(const Plan& plan, kernels::Device& device);
 
 /// As text, to be sent to the other ranks.
-std::string to_text(const AlgorithmChoices& choices);
-AlgorithmChoices choices_from_text(const std::string& text);
+std::string to_text(const SelectedAlgorithms& choices);
+SelectedAlgorithms selected_algorithms_from(const std::string& text);
 
 }  // namespace lockstep::runtime

@@ -20,21 +20,21 @@ class LayoutPass {
   LayoutPass(Graph& graph, const kernels::Device& device) : graph_(graph), device_(device) {}
 
   void run() {
-    for (Node& node : std::exchange(graph_.nodes(), {})) settle(std::move(node));
+    for (Node& node : std::exchange(graph_.nodes(), {})) assign(std::move(node));
   }
 
  private:
-  void settle(Node node) {
+  void assign(Node node) {
     take_over_parameter_layouts(node);
     kernels::KernelIo io = graph_.io(node);
     node.op->choose_layouts(device_, io);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      node.inputs[i] = in_layout(node.inputs[i], io.inputs[i].layout_or_plain(), node);
+      node.inputs[i] = in_layout(node.inputs[i], io.inputs[i].layout_or_row_major(), node);
     }
     std::vector<std::pair<ValueId, ValueId>> reorders_after;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId wanted = node.outputs[i];
-      node.outputs[i] = out_of_layout(wanted, io.outputs[i].layout_or_plain());
+      node.outputs[i] = out_of_layout(wanted, io.outputs[i].layout_or_row_major());
       if (node.outputs[i] != wanted) reorders_after.emplace_back(node.outputs[i], wanted);
     }
     const model::Phase phase = node.phase;
@@ -93,12 +93,12 @@ class LayoutPass {
 
 }  // namespace
 
-void settle_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned) {
+void assign_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
     Value& value = graph.value(static_cast<ValueId>(id));
     const bool fixed = value.role == Role::input || value.role == Role::target ||
                        value.role == Role::step_state || value.role == Role::control;
-    if (fixed) value.layout = Layout::plain(value.type.shape);
+    if (fixed) value.layout = Layout::row_major(value.type.shape);
   }
   for (const model::Parameter& parameter : graph.parameters()) {
     Value& value = graph.value(parameter.value);
@@ -111,7 +111,7 @@ ParameterLayouts parameter_layouts(const Graph& graph) {
   ParameterLayouts layouts;
   for (const model::Parameter& parameter : graph.parameters()) {
     const Value& value = graph.value(parameter.value);
-    layouts.emplace(value.name, value.layout.value_or(Layout::plain(value.type.shape)));
+    layouts.emplace(value.name, value.layout.value_or(Layout::row_major(value.type.shape)));
   }
   return layouts;
 }

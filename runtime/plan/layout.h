@@ -16,7 +16,7 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// where it insists on another layout than a value has, a reorder node is put before it. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, and its gradient the
 /// same.
-void settle_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
+void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 ParameterLayouts parameter_layouts(const model::Graph& graph);
 

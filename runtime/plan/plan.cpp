@@ -15,8 +15,8 @@ namespace lockstep::runtime {
 namespace {
 
 /// Those that the device does not offer.
-std::vector<std::string> apply_choices(model::Graph& graph, const kernels::Device& device,
-                                       const AlgorithmChoices& choices) {
+std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,
+                                                   const SelectedAlgorithms& choices) {
   std::vector<std::string> not_offered;
   for (model::Node& node : graph.nodes()) {
     const auto choice = choices.find(node.key());
@@ -81,7 +81,7 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
 }
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
-               const kernels::Device& device, const RunDecisions& decisions) {
+               const kernels::Device& device, const PlanConstraints& decisions) {
   if (request.key.role != MicroBatchRole::only) {
     throw std::logic_error("make_plan: gradients of micro-batches are not accumulated");
   }
@@ -93,8 +93,8 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (training) differentiate(plan.graph, decisions.allow_unused);
   fuse(plan.graph);
   set_matmul_precision(plan.graph, decisions.matmul_precision);
-  settle_layouts(plan.graph, device, decisions.parameter_layouts);
-  plan.choices_not_offered = apply_choices(plan.graph, device, decisions.algorithms);
+  assign_layouts(plan.graph, device, decisions.parameter_layouts);
+  plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, decisions.algorithms);
   plan.arena = decisions.arena ? *decisions.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   plan.launches = prepare_launches(

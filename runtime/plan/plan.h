@@ -37,12 +37,12 @@ struct PlanKey {
 };
 
 /// What `--benchmark` chose, by "layer op": the name of its algorithm. Rank 0 measures, all ranks apply.
-using AlgorithmChoices = std::map<std::string, std::string>;
+using SelectedAlgorithms = std::map<std::string, std::string>;
 
 /// What a run decides once, and every plan of it follows.
-struct RunDecisions {
+struct PlanConstraints {
   ParameterLayouts parameter_layouts;
-  AlgorithmChoices algorithms;
+  SelectedAlgorithms algorithms;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   bool allow_unused = false;       ///< parameters that do not reach the loss get gradients of zero
   std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
@@ -69,7 +69,7 @@ struct Plan {
   std::vector<std::string> events;  ///< that steps record and wait for, by index
   std::size_t workspace_bytes = 0;  ///< of all launches
   /// "layer op: algorithm" of choices that the device does not offer, so that the library's own is taken.
-  std::vector<std::string> choices_not_offered;
+  std::vector<std::string> unavailable_algorithms;
   std::vector<std::string> warnings;  ///< what makes the model slower on this device than it need be
 
   const PlanKey& key() const { return request.key; }
@@ -82,7 +82,7 @@ struct Plan {
 /// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, launches, schedule.
 /// Deterministic: equal arguments give equal plans on every rank. The micro-batch role must be `only`.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
-               const kernels::Device& device, const RunDecisions& decisions);
+               const kernels::Device& device, const PlanConstraints& decisions);
 
 /// Gives each launch its part of the plan's workspace, and returns the size of all: launches of one stream
 /// share theirs, those of two streams may run at a time.

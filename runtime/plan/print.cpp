@@ -95,10 +95,10 @@ std::string warning_of(const Plan& plan) {
 }
 
 std::string fallback_warning_of(const Plan& plan) {
-  if (plan.choices_not_offered.empty()) return {};
+  if (plan.unavailable_algorithms.empty()) return {};
   return fmt::format(
       "the library does not offer here what an earlier --benchmark chose; it takes its own choice for {}",
-      fmt::join(plan.choices_not_offered, ", "));
+      fmt::join(plan.unavailable_algorithms, ", "));
 }
 
 std::string to_text(const Plan& plan, const MemoryNeed& need) {

@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
-                               const AlgorithmChoices& choices) {
+                               const SelectedAlgorithms& choices) {
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
                                  model::describe(plan.request.optimizer));

@@ -12,7 +12,7 @@ namespace lockstep::runtime {
 /// places and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, algorithm
 /// choices.
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
-                               const AlgorithmChoices& choices);
+                               const SelectedAlgorithms& choices);
 
 /// Compares over all ranks. UsageError on every rank names the first entry that differs, and the ranks.
 void require_equal(comm::Communicator& communicator, const std::string& what, const std::string& text);

@@ -27,7 +27,7 @@ inline kernels::TensorDesc stored(const model::Value& value) {
 
 /// What the value takes in memory, with the padding of its blocked layout.
 inline std::int64_t stored_elements(const model::Value& value) {
-  return stored(value).layout_or_plain().span();
+  return stored(value).layout_or_row_major().span();
 }
 inline std::size_t stored_bytes(const model::Value& value) {
   return stored(value).bytes();

@@ -12,14 +12,14 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
                     Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
                     const EvaluationOptions& options) {
   const comm::World& world = communicator.world();
-  const data::ExactSampler sampler{.samples = dataset->size(), .replicas = world.size, .rank = world.rank};
+  const data::UnpaddedSampler sampler{.samples = dataset->size(), .replicas = world.size, .rank = world.rank};
   data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
                       {.batch_size = options.batch_size,
                        .workers = options.num_workers,
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1,
                        .device = &device});
-  BatchFeed feed(loader, device, memory, options.timeout);
+  DevicePrefetcher feed(loader, device, memory, options.timeout);
   kernels::Stream& stream = executor.stream();
   const auto last_use = device.make_event();
   double loss = 0;

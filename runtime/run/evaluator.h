@@ -2,8 +2,8 @@
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
-#include "runtime/step/executor.h"
 #include "runtime/output/report.h"
+#include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
 

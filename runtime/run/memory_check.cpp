@@ -82,7 +82,7 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
   const std::int64_t fitting = largest_batch(batch_size, [&](std::int64_t smaller) {
     return device_bytes_with(smaller, options, task, plans, session) <= free->bytes;
   });
-  const std::string mend =
+  const std::string hint =
       fitting > 0
           ? batch_option(options, session.world, fitting) + " fits"
           : fmt::format("not even {} fits: free the GPU of what else runs there, or take a smaller model",
@@ -90,7 +90,7 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
   throw DeviceError(
       fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {} free ({} bytes): {}",
                   batch_option(options, session.world, batch_size), mebibytes(needed), needed, free->rank,
-                  mebibytes(free->bytes), free->bytes, mend));
+                  mebibytes(free->bytes), free->bytes, hint));
 }
 
 }  // namespace lockstep::runtime

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "runtime/machine/session.h"
 #include "runtime/options/options.h"
 #include "runtime/run/run_plans.h"
-#include "runtime/machine/session.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "runtime/step/parameter_io.h"
-#include "runtime/plan/benchmark.h"
 #include "runtime/options/plan_options.h"
+#include "runtime/plan/benchmark.h"
+#include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -38,10 +38,10 @@ std::vector<PlanRequest> plan_requests(const Options& options, const Batching& b
   return requests;
 }
 
-AlgorithmChoices measure_algorithms(const Session& session, const Plan& plan) {
+SelectedAlgorithms measure_algorithms(const Session& session, const Plan& plan) {
   const bool measures = session.world.rank == 0;
   const std::string text = measures ? to_text(benchmark_algorithms(plan, *session.device)) : std::string();
-  return choices_from_text(session.communicator->all_gather(text).front());
+  return selected_algorithms_from(session.communicator->all_gather(text).front());
 }
 
 }  // namespace
@@ -75,19 +75,19 @@ const Plan& RunPlans::at(const PlanKey& key) const {
 }
 
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
-                  const Session& session, const std::optional<AlgorithmChoices>& saved) {
-  RunPlans plans{.all = {}, .decisions = run_decisions(options)};
+                  const Session& session, const std::optional<SelectedAlgorithms>& saved) {
+  RunPlans plans{.all = {}, .decisions = plan_constraints(options)};
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.decisions);
   };
   const ScheduleOptions exchange{.exchange = session.world.size > 1,
-                                 .stream_ordered = session.communicator->on_streams()};
+                                 .stream_ordered = session.communicator->stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr);
   for (const PlanRequest& request : requests) {
     plans.all.push_back(plan(request));
     if (plans.all.size() > 1) continue;
-    AlgorithmChoices& algorithms = plans.decisions.algorithms;
+    SelectedAlgorithms& algorithms = plans.decisions.algorithms;
     plans.decisions.parameter_layouts = parameter_layouts(plans.full_batch().graph);
     if (saved) {
       algorithms = *saved;

@@ -8,9 +8,9 @@
 
 #include "comm/world/world.h"
 #include "data/sampler.h"
+#include "runtime/machine/session.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
-#include "runtime/machine/session.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {
@@ -31,7 +31,7 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
 /// All plans of a run by their keys, and what they follow.
 struct RunPlans {
   std::vector<Plan> all;  ///< the full batch; an epoch's smaller last one, if the run comes to it; evaluation
-  RunDecisions decisions;
+  PlanConstraints decisions;
 
   const Plan& full_batch() const { return all.front(); }
   const Plan& at(const PlanKey& key) const;
@@ -44,7 +44,7 @@ struct RunPlans {
 /// Collective. Algorithms are those that the run had when it was saved, so that the bits stay; else with
 /// --benchmark what rank 0 measures.
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
-                  const Session& session, const std::optional<AlgorithmChoices>& saved);
+                  const Session& session, const std::optional<SelectedAlgorithms>& saved);
 
 /// What the plan counts for checkpoints: without --checkpoint-every there is but the one of a stop.
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);

@@ -26,14 +26,14 @@ Summary Trainer::run() {
                               .drop_last_batch = options_.drop_last,
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
-                              .first_epoch = position_.next_epoch,
-                              .first_batch = position_.next_batch(batching_.batch_size * session_.world.size),
+                              .first_epoch = progress_.next_epoch,
+                              .first_batch = progress_.next_batch(batching_.batch_size * session_.world.size),
                               .device = session_.device.get()};
-  if (options_.epochs > 0) loading.epochs = options_.epochs - position_.next_epoch;
+  if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
   // Of an epoch whose evaluation a stop came before.
-  if (position_.ends_evaluated_epoch(options_.eval_every) && position_.evaluated_at_step != position_.step)
+  if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
     evaluate_now(0);
-  if (position_.step < batching_.total_steps) {
+  if (progress_.step < batching_.total_steps) {
     data::Loader loader(
         task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
     train(loader);
@@ -42,7 +42,7 @@ Summary Trainer::run() {
 }
 
 void Trainer::train(data::Loader& loader) {
-  BatchFeed feed(loader, *session_.device, *memory_, Seconds(options_.timeout));
+  DevicePrefetcher feed(loader, *session_.device, *memory_, Seconds(options_.timeout));
   feed.fetch();
   std::array first_targets{static_cast<double>(feed.samples())};
   session_.communicator->all_reduce_sum(first_targets);
@@ -55,20 +55,20 @@ void Trainer::train(data::Loader& loader) {
   };
   DeviceBatch batch = copy_to(0);
   metrics_.start();
-  for (std::int64_t step = position_.step + 1;; ++step) {
-    executor_->whereabouts()->start_step(step);
-    executor_->whereabouts()->enter(Whereabouts::Phase::loading);
+  for (std::int64_t step = progress_.step + 1;; ++step) {
+    executor_->step_tracker()->start_step(step);
+    executor_->step_tracker()->enter(StepTracker::Phase::loading);
     const bool goes_on = step < batching_.total_steps && feed.fetch();
-    executor_->whereabouts()->enter(Whereabouts::Phase::computing);
+    executor_->step_tracker()->enter(StepTracker::Phase::computing);
     pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(goes_on ? feed.samples() : 0));
     const DeviceBatch next = goes_on ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     finish_all_but(goes_on && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
-    if (position_.stopped) finish_all_but(0);
+    if (progress_.stopped) finish_all_but(0);
     if (pipeline.under_way() == 0) {
-      if (!position_.stopped && position_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
-      if (position_.stopped || checkpointer_->due(step)) save_checkpoint();
+      if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
+      if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
     }
-    if (position_.stopped || !goes_on) return;
+    if (progress_.stopped || !goes_on) return;
     batch = next;
   }
 }
@@ -84,21 +84,22 @@ kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
 /// Whether something is to be done with the replica as that step leaves it.
 bool Trainer::pauses_after(std::int64_t step, const data::BatchInfo& batch) const {
   const bool dumps = !made_a_step() && !options_.dump_gradients.empty();
-  return dumps || checkpointer_->due(step) || RunPosition::ends_evaluated_epoch(batch, options_.eval_every);
+  return dumps || checkpointer_->due(step) ||
+         TrainingProgress::ends_evaluated_epoch(batch, options_.eval_every);
 }
 
 void Trainer::step_done(const FinishedStep& step, std::int64_t data_wait_ns) {
-  position_.advance(step.batch, step.samples, step.control);
+  progress_.advance(step.batch, step.samples, step.control);
   metrics_.step_done(step.timing, data_wait_ns, step.samples);
   if (!made_a_step()) first_step_done();
-  settle_graphs(step.timing);
+  agree_on_cuda_graphs(step.timing);
   report(step.batch);
   require_finite();
   checkpointer_->check();
 }
 
 /// If one rank's steps want it, all ranks replay: a collective in a graph needs its peers in theirs.
-void Trainer::settle_graphs(const StepTiming& timing) {
+void Trainer::agree_on_cuda_graphs(const StepTiming& timing) {
   if (!graph_policy_.observe(timing)) return;
   std::array votes{graph_policy_.wants_graphs() ? 1.0 : 0.0};
   session_.communicator->all_reduce_sum(votes);
@@ -108,34 +109,34 @@ void Trainer::settle_graphs(const StepTiming& timing) {
 void Trainer::first_step_done() {
   startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
   if (folder_) folder_->forget_summary();
-  if (options_.dump_gradients.empty() || !session_.speaks()) return;
+  if (options_.dump_gradients.empty() || !session_.is_rank0()) return;
   std::vector<NamedTensor> tensors = replica().gradients();
-  tensors.insert(tensors.begin(), loss_tensor(position_.loss));
+  tensors.insert(tensors.begin(), loss_tensor(progress_.loss));
   save_tensors(options_.dump_gradients, tensors);
 }
 
 void Trainer::report(const data::BatchInfo& batch) {
   if (!folder_) return;
-  const bool logs = position_.step % options_.log_every == 0;
+  const bool logs = progress_.step % options_.log_every == 0;
   const std::int64_t total = batching_.total_steps;
-  if (!logs && !screen_.due() && position_.step != total) return;
+  if (!logs && !console_.due() && progress_.step != total) return;
   Progress progress = metrics_.take_window();
-  progress.step = position_.step;
+  progress.step = progress_.step;
   progress.total_steps = total;
   progress.epoch = batch.epoch;
   progress.epochs = options_.epochs;
-  progress.loss = position_.loss;
-  if (options_.clip_grad_norm > 0) progress.gradient_norm = position_.gradient_norm;
-  progress.seconds_left = static_cast<double>(total - position_.step) * progress.step_ms / 1e3;
+  progress.loss = progress_.loss;
+  if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
+  progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
   if (logs) folder_->log_step(progress);
-  if (screen_.due() || position_.step == total) screen_.show(progress);
+  if (console_.due() || progress_.step == total) console_.show(progress);
 }
 
 /// Not in step_ms and samples_per_s, as evaluations are not.
 void Trainer::save_checkpoint() {
   metrics_.pause();
-  executor_->whereabouts()->enter(Whereabouts::Phase::saving);
-  RunState state = position_.state();
+  executor_->step_tracker()->enter(StepTracker::Phase::saving);
+  RunState state = progress_.state();
   state.applied_updates = replica().applied_updates();
   state.settings = settings_;
   state.machine = machine_;
@@ -145,35 +146,35 @@ void Trainer::save_checkpoint() {
 }
 
 void Trainer::evaluate_now(std::size_t slot) {
-  const bool again = position_.evaluated_at_step == position_.step;
+  const bool again = progress_.evaluated_at_step == progress_.step;
   if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
-  executor_->whereabouts()->enter(Whereabouts::Phase::evaluating);
+  executor_->step_tracker()->enter(StepTracker::Phase::evaluating);
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_,
                          plans_.for_evaluation(), slot, task_.test_set,
                          {.batch_size = batching_.batch_size,
                           .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
-  position_.evaluated_at_step = position_.step;
+  progress_.evaluated_at_step = progress_.step;
   if (folder_ && !again) {
-    folder_->log_evaluation(position_.step, position_.epoch, *evaluation_);
-    screen_.say(evaluation_line(position_.epoch, *evaluation_));
+    folder_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
+    console_.say(evaluation_line(progress_.epoch, *evaluation_));
   }
   metrics_.resume();
 }
 
 void Trainer::require_finite() const {
-  if (!position_.not_finite) return;
-  const std::string_view what = std::isfinite(position_.loss) ? "gradients' norm" : "loss";
+  if (!progress_.not_finite) return;
+  const std::string_view what = std::isfinite(progress_.loss) ? "gradients' norm" : "loss";
   throw NonFiniteError(
       fmt::format("the {} is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
                   "bad samples",
-                  what, position_.step, position_.epoch + 1, options_.optimizer.learning_rate));
+                  what, progress_.step, progress_.epoch + 1, options_.optimizer.learning_rate));
 }
 
 Summary Trainer::finish() {
-  if (!position_.stopped && options_.eval_every > 0) evaluate_now(0);
+  if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
   if (options_.checkpoint_every > 0) save_checkpoint();
   checkpointer_->wait();
   const std::vector<NamedTensor> weights = replica().parameters();
@@ -186,19 +187,19 @@ Summary Trainer::finish() {
                   .dataset = options_.dataset,
                   .version = std::string(version()),
                   .parameters = plans_.full_batch().graph.parameter_elements(),
-                  .steps = position_.step,
-                  .samples = position_.samples,
-                  .final_loss = position_.loss,
+                  .steps = progress_.step,
+                  .samples = progress_.samples,
+                  .final_loss = progress_.loss,
                   .eval = evaluation_,
                   .startup_ms = startup_ms_,
                   .plan_bytes = static_cast<std::int64_t>(
                       memory_->bytes() + staged_checkpoint_bytes(options_, plans_.full_batch())),
                   .device_bytes_used = static_cast<std::int64_t>(session_.device->used_bytes()),
                   .weights_sha256 = sha256_of(weights),
-                  .stopped = position_.stopped};
+                  .stopped = progress_.stopped};
   metrics_.fill(summary);
-  if (!checkpointer_->has_saved(position_.step)) {
-    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), position_.step);
+  if (!checkpointer_->has_saved(progress_.step)) {
+    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
   }
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)
@@ -210,11 +211,11 @@ Summary Trainer::finish() {
 
 void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
   const std::filesystem::path& run = folder_->path();
-  if (!made_a_step() && folder_->is_finished()) return screen_.say(nothing_left_line(summary, run));
+  if (!made_a_step() && folder_->is_finished()) return console_.say(nothing_left_line(summary, run));
   save_tensors(folder_->weights(), weights);
   folder_->write_summary(summary);
-  screen_.say(ending_line(summary, run));
-  if (summary.stopped) screen_.say(saved_line(checkpointer_->last(), run));
+  console_.say(ending_line(summary, run));
+  if (summary.stopped) console_.say(saved_line(checkpointer_->last(), run));
 }
 
 }  // namespace lockstep::runtime

@@ -4,23 +4,23 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/step/device_prefetcher.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/resume.h"
-#include "runtime/run/evaluator.h"
-#include "runtime/step/executor.h"
-#include "runtime/step/cuda_graph_policy.h"
+#include "runtime/machine/session.h"
+#include "runtime/output/console.h"
 #include "runtime/output/memory_usage.h"
 #include "runtime/output/metrics.h"
 #include "runtime/output/run_folder.h"
-#include "runtime/output/console.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/run/evaluator.h"
 #include "runtime/run/run_plans.h"
-#include "runtime/run/training_progress.h"
-#include "runtime/machine/session.h"
-#include "runtime/step/step_pipeline.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/task.h"
+#include "runtime/run/training_progress.h"
+#include "runtime/step/cuda_graph_policy.h"
+#include "runtime/step/device_prefetcher.h"
+#include "runtime/step/executor.h"
+#include "runtime/step/parameter_io.h"
+#include "runtime/step/step_pipeline.h"
 
 namespace lockstep::runtime {
 
@@ -37,7 +37,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// RUN/ of this run, the same on all ranks.
-  const std::filesystem::path& folder() const { return place_.run; }
+  const std::filesystem::path& folder() const { return run_directory_.run; }
 
  private:
   void find_checkpoint();
@@ -49,7 +49,7 @@ class Trainer {
   kernels::StepInput step_input(std::int64_t next_samples);
   bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;
   void step_done(const FinishedStep& step, std::int64_t data_wait_ns);
-  void settle_graphs(const StepTiming& timing);
+  void agree_on_cuda_graphs(const StepTiming& timing);
   void first_step_done();
   void report(const data::BatchInfo& batch);
   void evaluate_now(std::size_t slot);
@@ -57,18 +57,18 @@ class Trainer {
   void require_finite() const;
   Summary finish();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
-  ParameterAccess replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
+  ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   const Options options_;
   Session& session_;
   TrainingTask task_;
   MemoryWatch memory_watch_;
-  Screen screen_;
+  Console console_;
   StopRequest& stop_request_;
   std::optional<RunFolder> folder_;
 
-  RunPlace place_;
+  RunDirectory run_directory_;
   std::optional<ResumePoint> resumed_;
   Settings settings_;
   Settings machine_;
@@ -76,12 +76,12 @@ class Trainer {
   RunPlans plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
-  GraphPolicy graph_policy_;
+  CudaGraphPolicy graph_policy_;
   std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;
   double startup_ms_ = 0;
-  RunPosition position_;
+  TrainingProgress progress_;
   std::optional<Evaluation> evaluation_;
 };
 

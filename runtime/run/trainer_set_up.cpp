@@ -5,10 +5,10 @@
 #include "comm/world/find_world.h"
 #include "kernels/base/log.h"
 #include "runtime/output/failure.h"
-#include "runtime/run/memory_check.h"
 #include "runtime/output/lines.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
+#include "runtime/run/memory_check.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
@@ -24,7 +24,7 @@ Options resolved(Options options, const Session& session) {
 
 /// A graph holds what runs on the device's streams: with several ranks the exchange must, too.
 bool can_replay(const Session& session) {
-  return session.device->has_graphs() && (session.world.size == 1 || session.communicator->on_streams());
+  return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
     : options_(resolved(options, session)),
       session_(session),
       task_(std::move(task)),
-      screen_(make_screen(options.progress, options.quiet || !session.speaks(), session.launch_columns)),
+      console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
       graph_policy_(options.cuda_graph, can_replay(session)) {
   stop_request_.accept();
@@ -50,10 +50,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
   if (graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), place_, options_,
-                                                 resumed_ && place_.goes_on ? position_.step : -1);
-  if (session_.speaks()) open_folder();
-  watch_for_failure(*session_.communicator, executor_->whereabouts(), folder());
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
+                                                 resumed_ && run_directory_.resuming ? progress_.step : -1);
+  if (session_.is_rank0()) open_folder();
+  watch_for_failure(*session_.communicator, executor_->step_tracker(), folder());
 }
 
 Trainer::~Trainer() {
@@ -64,18 +64,18 @@ Trainer::~Trainer() {
 
 void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
-  place_ =
-      agree_on_place(communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
-  require_unused(communicator, place_);
-  resumed_ = find_resume_point(communicator, place_);
+  run_directory_ = agree_on_run_directory(
+      communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
+  require_unused(communicator, run_directory_);
+  resumed_ = find_resume_point(communicator, run_directory_);
   settings_ = settings_of(options_, session_.world, task_.train_set->size());
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
-  position_ = RunPosition::of(resumed_->state);
+  progress_ = TrainingProgress::of(resumed_->state);
 }
 
 void Trainer::set_up_parameters() {
-  ParameterAccess access = replica();
+  ParameterIO access = replica();
   if (resumed_) {
     access.load(resumed_->folder / "model.safetensors");
     access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
@@ -91,22 +91,22 @@ void Trainer::set_up_parameters() {
 }
 
 void Trainer::open_folder() {
-  const bool goes_on = place_.resume != "none";
-  folder_.emplace(place_.run, goes_on ? std::optional(position_.step) : std::nullopt);
+  const bool goes_on = run_directory_.resume != "none";
+  folder_.emplace(run_directory_.run, goes_on ? std::optional(progress_.step) : std::nullopt);
   folder_->write_config(to_ini(options_));
-  screen_.say(opening_line({.model = task_.model.name,
-                            .parameters = plans_.full_batch().graph.parameter_elements(),
-                            .world_size = session_.world.size,
-                            .threads = session_.device->threads(),
-                            .batch_size = batching_.batch_size,
-                            .planned_bytes = run_memory_need(options_, plans_.all).total()}));
-  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) screen_.say(slow);
+  console_.say(opening_line({.model = task_.model.name,
+                             .parameters = plans_.full_batch().graph.parameter_elements(),
+                             .world_size = session_.world.size,
+                             .threads = session_.device->threads(),
+                             .batch_size = batching_.batch_size,
+                             .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) console_.say(slow);
   if (goes_on) tell_of_resumption();
 }
 
 void Trainer::tell_of_resumption() {
-  if (!resumed_) return screen_.say(fresh_start_line(place_.run));
-  screen_.say(resumption_line(position_.step, position_.epoch, resumed_->folder));
+  if (!resumed_) return console_.say(fresh_start_line(run_directory_.run));
+  console_.say(resumption_line(progress_.step, progress_.epoch, resumed_->folder));
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }

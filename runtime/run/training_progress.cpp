@@ -6,7 +6,7 @@
 
 namespace lockstep::runtime {
 
-RunPosition RunPosition::of(const RunState& state) {
+TrainingProgress TrainingProgress::of(const RunState& state) {
   return {.step = state.step,
           .epoch = state.epoch_samples == 0 ? state.epoch - 1 : state.epoch,
           .next_epoch = state.epoch,
@@ -16,7 +16,7 @@ RunPosition RunPosition::of(const RunState& state) {
           .evaluated_at_step = state.evaluated_at_step};
 }
 
-RunState RunPosition::state() const {
+RunState TrainingProgress::state() const {
   return {.step = step,
           .epoch = next_epoch,
           .epoch_samples = epoch_samples,
@@ -29,7 +29,7 @@ RunState RunPosition::state() const {
           .algorithms = {}};
 }
 
-std::int64_t RunPosition::next_batch(std::int64_t global_batch) const {
+std::int64_t TrainingProgress::next_batch(std::int64_t global_batch) const {
   if (epoch_samples % global_batch != 0) {
     throw DataError(fmt::format("{} samples of epoch {} are done: no whole number of steps of {} samples",
                                 epoch_samples, next_epoch + 1, global_batch));
@@ -37,8 +37,8 @@ std::int64_t RunPosition::next_batch(std::int64_t global_batch) const {
   return epoch_samples / global_batch;
 }
 
-void RunPosition::advance(const data::BatchInfo& batch, std::int64_t global_samples,
-                          const kernels::ControlBlock& control) {
+void TrainingProgress::advance(const data::BatchInfo& batch, std::int64_t global_samples,
+                               const kernels::ControlBlock& control) {
   ++step;
   epoch = batch.epoch;
   next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
@@ -50,11 +50,11 @@ void RunPosition::advance(const data::BatchInfo& batch, std::int64_t global_samp
   stopped |= control.stop_requests > 0;
 }
 
-bool RunPosition::ends_evaluated_epoch(std::int64_t eval_every) const {
+bool TrainingProgress::ends_evaluated_epoch(std::int64_t eval_every) const {
   return step > 0 && epoch_samples == 0 && eval_every > 0 && next_epoch % eval_every == 0;
 }
 
-bool RunPosition::ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every) {
+bool TrainingProgress::ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every) {
   return batch.last_of_epoch && eval_every > 0 && (batch.epoch + 1) % eval_every == 0;
 }
 

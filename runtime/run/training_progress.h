@@ -9,7 +9,7 @@
 namespace lockstep::runtime {
 
 /// Where a run stands between two steps; the same on all ranks.
-struct RunPosition {
+struct TrainingProgress {
   std::int64_t step = 0;
   std::int64_t epoch = 0;          ///< of the last step, counted from 0
   std::int64_t next_epoch = 0;     ///< of the next batch
@@ -22,7 +22,7 @@ struct RunPosition {
   std::int64_t evaluated_at_step = -1;
 
   /// Where a checkpoint was made.
-  static RunPosition of(const RunState& state);
+  static TrainingProgress of(const RunState& state);
   /// For a checkpoint: all but applied updates, settings, machine and algorithms.
   RunState state() const;
 

@@ -18,7 +18,7 @@ std::int64_t median_of(std::vector<StepTiming> timings, std::int64_t StepTiming:
 
 }  // namespace
 
-GraphPolicy::GraphPolicy(std::string_view option, bool possible)
+CudaGraphPolicy::CudaGraphPolicy(std::string_view option, bool possible)
     : choice_(option == "on" ? Choice::on : Choice::off) {
   if (option == "on" && !possible) {
     throw UsageError("--cuda-graph on: graphs need a GPU, and --backend nccl when there are several ranks");
@@ -26,13 +26,13 @@ GraphPolicy::GraphPolicy(std::string_view option, bool possible)
   if (option == "auto" && possible) choice_ = Choice::measure;
 }
 
-bool GraphPolicy::observe(const StepTiming& timing) {
+bool CudaGraphPolicy::observe(const StepTiming& timing) {
   if (choice_ != Choice::measure || observed_.size() == observed_steps) return false;
   if (steps_++ >= warm_up_steps) observed_.push_back(timing);
   return observed_.size() == observed_steps;
 }
 
-bool GraphPolicy::wants_graphs() const {
+bool CudaGraphPolicy::wants_graphs() const {
   if (observed_.size() < observed_steps) return false;
   const std::int64_t total = median_of(observed_, &StepTiming::total_ns);
   const std::int64_t launching = median_of(observed_, &StepTiming::launch_ns);

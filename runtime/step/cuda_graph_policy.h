@@ -8,10 +8,10 @@
 namespace lockstep::runtime {
 
 /// `--cuda-graph auto|on|off`: from which step on the steps are replayed as captured graphs.
-class GraphPolicy {
+class CudaGraphPolicy {
  public:
   /// `possible`: the device has graphs and the exchange runs on its streams. UsageError for `on` when not.
-  GraphPolicy(std::string_view option, bool possible);
+  CudaGraphPolicy(std::string_view option, bool possible);
 
   /// Whether this step's timing completes what `auto` wants to know; `wants_graphs` then has the answer.
   bool observe(const StepTiming& timing);

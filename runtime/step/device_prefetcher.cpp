@@ -4,7 +4,8 @@
 
 namespace lockstep::runtime {
 
-BatchFeed::BatchFeed(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout)
+DevicePrefetcher::DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory,
+                                   Seconds timeout)
     : loader_(loader),
       device_(device),
       memory_(memory),
@@ -13,7 +14,7 @@ BatchFeed::BatchFeed(data::Loader& loader, kernels::Device& device, ReplicaMemor
       timeout_(timeout) {}
 
 /// A run that stops has begun to copy a batch that no step takes.
-BatchFeed::~BatchFeed() {
+DevicePrefetcher::~DevicePrefetcher() {
   try {
     release_copied();
   } catch (const std::exception&) {
@@ -21,7 +22,7 @@ BatchFeed::~BatchFeed() {
   }
 }
 
-bool BatchFeed::fetch() {
+bool DevicePrefetcher::fetch() {
   release_copied();
   const auto start = Clock::now();
   fetched_ = loader_.next(Deadline::in(timeout_));
@@ -29,7 +30,7 @@ bool BatchFeed::fetch() {
   return fetched_.has_value();
 }
 
-DeviceBatch BatchFeed::copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream) {
+DeviceBatch DevicePrefetcher::copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream) {
   const data::Batch& batch = *fetched_;
   stream_->wait(last_use);
   device_.copy_to_device(memory_.input(slot), batch.input.data(), batch.input.size(), *stream_);
@@ -41,7 +42,7 @@ DeviceBatch BatchFeed::copy(std::size_t slot, kernels::Event& last_use, kernels:
 }
 
 /// A copy waits for no step that has not been waited for: it is done, or soon will be.
-void BatchFeed::release_copied() {
+void DevicePrefetcher::release_copied() {
   if (!copying_) return;
   copied_->synchronize();
   loader_.release(*copying_);

@@ -19,11 +19,11 @@ struct DeviceBatch {
 
 /// Moves batches from the loader's ring into the device slots on a stream of its own, and measures the wait
 /// for the loader.
-class BatchFeed {
+class DevicePrefetcher {
  public:
-  BatchFeed(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout);
-  ~BatchFeed();
-  BatchFeed(const BatchFeed&) = delete;
+  DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout);
+  ~DevicePrefetcher();
+  DevicePrefetcher(const DevicePrefetcher&) = delete;
 
   /// Waits until the loader has the next batch; false at the end.
   bool fetch();

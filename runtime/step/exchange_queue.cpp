@@ -38,7 +38,7 @@ void ExchangeQueue::wait_all() {
 }
 
 void ExchangeQueue::run() {
-  take_short_turns();
+  request_short_timeslice();
   for (std::uint32_t next = 0;; ++next) {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;

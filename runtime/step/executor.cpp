@@ -39,7 +39,7 @@ void Executor::bind(const Plan& plan, BoundPlan& into) {
   for (std::size_t slot = 0; slot < batch_slot_count; ++slot) into.slots[slot] = bind_slot(plan, slot);
   std::vector<std::string> labels;
   for (const Step& step : plan.steps) labels.push_back(label_of(plan, step));
-  into.labels = whereabouts_->add_plan(std::move(labels));
+  into.labels = step_tracker_->add_plan(std::move(labels));
   if (queue_ == nullptr && !into.slots.front().queued.empty()) {
     queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size(),
                                              [this](std::size_t first) { walk_queued(first); });
@@ -144,7 +144,7 @@ void Executor::replay_or_walk(BoundPlan& plan, BoundSlot& slot) {
 void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
   walking_ = &slot;
   for (const BoundStep& step : slot.steps) {
-    whereabouts_->run(plan.labels, step.label);
+    step_tracker_->run(plan.labels, step.label);
     if (!step.is_timed) {
       run(step);
       continue;

@@ -43,7 +43,7 @@ class Executor {
   StepTiming run(const Plan& plan, std::size_t slot);
 
   /// For the watchdog, which may outlive this.
-  const std::shared_ptr<Whereabouts>& whereabouts() const { return whereabouts_; }
+  const std::shared_ptr<StepTracker>& step_tracker() const { return step_tracker_; }
 
  private:
   enum class Action : std::uint8_t {
@@ -76,11 +76,11 @@ class Executor {
     /// Of the exchange queue's thread; what is handed over at once ends with a `join`.
     std::vector<BoundStep> queued;
     bool has_run = false;
-    std::unique_ptr<kernels::LaunchGraph> graph;
+    std::unique_ptr<kernels::CapturedGraph> graph;
   };
   struct BoundPlan {
     PlanKey key;
-    std::size_t labels = 0;  ///< of its steps, in `whereabouts_`
+    std::size_t labels = 0;  ///< of its steps, in `step_tracker_`
     std::array<BoundSlot, batch_slot_count> slots;
   };
 
@@ -110,7 +110,7 @@ class Executor {
   const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;
   StepTiming timing_;
-  std::shared_ptr<Whereabouts> whereabouts_ = std::make_shared<Whereabouts>();
+  std::shared_ptr<StepTracker> step_tracker_ = std::make_shared<StepTracker>();
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
 };
 

@@ -30,7 +30,7 @@ void convert(kernels::Device& device, kernels::Stream& stream, const kernels::Te
 kernels::TensorDesc row_major(const model::Value& value) {
   return {.dtype = value.type.dtype,
           .shape = value.type.shape,
-          .layout = kernels::Layout::plain(value.type.shape)};
+          .layout = kernels::Layout::row_major(value.type.shape)};
 }
 
 const SafetensorsFile::Tensor& matching_tensor(const SafetensorsFile& file, const std::filesystem::path& path,
@@ -57,94 +57,94 @@ std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimi
          plan.arena.buffer_bytes();
 }
 
-std::vector<ParameterAccess::Place> ParameterAccess::parameter_places() const {
-  std::vector<Place> places;
+std::vector<ParameterIO::ParameterSlot> ParameterIO::parameter_slots() const {
+  std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
-    places.push_back({name, parameter.value, parameter.file_shape, memory_.parameter(name)});
+    slots.push_back({name, parameter.value, parameter.file_shape, memory_.parameter(name)});
   }
-  return places;
+  return slots;
 }
 
-std::vector<ParameterAccess::Place> ParameterAccess::buffer_places() const {
-  std::vector<Place> places;
+std::vector<ParameterIO::ParameterSlot> ParameterIO::buffer_slots() const {
+  std::vector<ParameterSlot> slots;
   for (const BufferSlice& slice : plan_.arena.buffers) {
     const model::ValueId id = plan_.graph.buffers()[slice.buffer].value;
-    places.push_back({slice.name, id, plan_.graph.value(id).type.shape, memory_.buffer(slice)});
+    slots.push_back({slice.name, id, plan_.graph.value(id).type.shape, memory_.buffer(slice)});
   }
-  return places;
+  return slots;
 }
 
-std::vector<ParameterAccess::Place> ParameterAccess::weight_places() const {
-  std::vector<Place> places = parameter_places();
-  for (Place& place : buffer_places()) places.push_back(std::move(place));
-  return places;
+std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
+  std::vector<ParameterSlot> slots = parameter_slots();
+  for (ParameterSlot& slot : buffer_slots()) slots.push_back(std::move(slot));
+  return slots;
 }
 
-std::vector<ParameterAccess::Place> ParameterAccess::optimizer_places(
+std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots(
     const model::OptimizerOptions& optimizer) const {
   const std::vector<std::string> states = model::state_names(optimizer);
-  std::vector<Place> places;
+  std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
     for (std::size_t i = 0; i < states.size(); ++i) {
-      places.push_back(
+      slots.push_back(
           {name + "." + states[i], parameter.value, parameter.file_shape, memory_.optimizer_state(i, name)});
     }
   }
-  return places;
+  return slots;
 }
 
-void ParameterAccess::initialise(std::uint64_t seed) {
-  const std::vector<Place> places = parameter_places();
-  for (std::size_t index = 0; index < places.size(); ++index) {
+void ParameterIO::initialise(std::uint64_t seed) {
+  const std::vector<ParameterSlot> slots = parameter_slots();
+  for (std::size_t index = 0; index < slots.size(); ++index) {
     const model::Parameter& parameter = plan_.graph.parameters()[index];
     std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
     Philox(seed, index).uniforms(0, values);
     const auto [bound, start] = parameter.initializer;
     for (float& value : values) value = start + (2 * value - 1) * bound;
-    write(places[index], values);
+    write(slots[index], values);
   }
-  const std::vector<Place> buffers = buffer_places();
+  const std::vector<ParameterSlot> buffers = buffer_slots();
   for (std::size_t index = 0; index < buffers.size(); ++index) {
     const auto count = static_cast<std::size_t>(buffers[index].file_shape.elements());
     write(buffers[index], std::vector<float>(count, plan_.graph.buffers()[index].start));
   }
 }
 
-void ParameterAccess::load(const std::filesystem::path& file) {
-  load(file, weight_places());
+void ParameterIO::load(const std::filesystem::path& file) {
+  load(file, weight_slots());
 }
 
-void ParameterAccess::load_optimizer_state(const std::filesystem::path& file,
-                                           const model::OptimizerOptions& optimizer) {
-  load(file, optimizer_places(optimizer));
+void ParameterIO::load_optimizer_state(const std::filesystem::path& file,
+                                       const model::OptimizerOptions& optimizer) {
+  load(file, optimizer_slots(optimizer));
 }
 
-void ParameterAccess::load(const std::filesystem::path& path, const std::vector<Place>& places) {
+void ParameterIO::load(const std::filesystem::path& path, const std::vector<ParameterSlot>& slots) {
   const SafetensorsFile file(path);
   for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
-    if (std::ranges::find(places, tensor.name, &Place::name) == places.end()) {
+    if (std::ranges::find(slots, tensor.name, &ParameterSlot::name) == slots.end()) {
       throw DataError(fmt::format("{}: tensor '{}' is none of the model's", path.string(), tensor.name));
     }
   }
-  for (const Place& place : places) {
-    const auto& tensor = matching_tensor(file, path, place.name, place.file_shape);
+  for (const ParameterSlot& slot : slots) {
+    const auto& tensor = matching_tensor(file, path, slot.name, slot.file_shape);
     std::vector<float> values(tensor.bytes.size() / sizeof(float));
     std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    write(place, values);
+    write(slot, values);
   }
 }
 
-void ParameterAccess::write(const Place& place, std::span<const float> values) {
-  const model::Value& value = plan_.graph.value(place.value);
+void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values) {
+  const model::Value& value = plan_.graph.value(slot.value);
   const auto staging = device_.allocate(values.size_bytes());
   const auto stream = device_.make_stream();
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
-  convert(device_, *stream, row_major(value), staging->data(), stored(value), place.data);
+  convert(device_, *stream, row_major(value), staging->data(), stored(value), slot.data);
 }
 
-std::int64_t ParameterAccess::applied_updates() const {
+std::int64_t ParameterIO::applied_updates() const {
   kernels::StepState state;
   const auto stream = device_.make_stream();
   device_.copy_to_host(&state, memory_.step_state(), sizeof(state), *stream);
@@ -152,61 +152,61 @@ std::int64_t ParameterAccess::applied_updates() const {
   return state.applied_updates();
 }
 
-void ParameterAccess::set_applied_updates(std::int64_t count) {
+void ParameterIO::set_applied_updates(std::int64_t count) {
   const kernels::StepState state{.step = count};
   const auto stream = device_.make_stream();
   device_.copy_to_device(memory_.step_state(), &state, sizeof(state), *stream);
   stream->synchronize();
 }
 
-std::vector<NamedTensor> ParameterAccess::parameters() const {
+std::vector<NamedTensor> ParameterIO::parameters() const {
   std::vector<NamedTensor> tensors;
   parameters(tensors);
   return tensors;
 }
 
-void ParameterAccess::parameters(std::vector<NamedTensor>& into) const {
-  read(weight_places(), into);
+void ParameterIO::parameters(std::vector<NamedTensor>& into) const {
+  read(weight_slots(), into);
 }
 
-std::vector<NamedTensor> ParameterAccess::gradients() const {
-  std::vector<Place> places = parameter_places();
-  for (Place& place : places) place.data = memory_.gradient(place.name);
+std::vector<NamedTensor> ParameterIO::gradients() const {
+  std::vector<ParameterSlot> slots = parameter_slots();
+  for (ParameterSlot& slot : slots) slot.data = memory_.gradient(slot.name);
   std::vector<NamedTensor> tensors;
-  read(places, tensors);
+  read(slots, tensors);
   return tensors;
 }
 
-std::vector<NamedTensor> ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer) const {
+std::vector<NamedTensor> ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer) const {
   std::vector<NamedTensor> tensors;
   optimizer_state(optimizer, tensors);
   return tensors;
 }
 
-void ParameterAccess::optimizer_state(const model::OptimizerOptions& optimizer,
-                                      std::vector<NamedTensor>& into) const {
-  read(optimizer_places(optimizer), into);
+void ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer,
+                                  std::vector<NamedTensor>& into) const {
+  read(optimizer_slots(optimizer), into);
 }
 
-void ParameterAccess::read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const {
-  into.resize(places.size());
+void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const {
+  into.resize(slots.size());
   const auto stream = device_.make_stream();
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place& place = places[i];
-    const model::Value& value = plan_.graph.value(place.value);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const ParameterSlot& slot = slots[i];
+    const model::Value& value = plan_.graph.value(slot.value);
     NamedTensor& tensor = into[i];
-    tensor.name = place.name;
-    tensor.shape = place.file_shape;
+    tensor.name = slot.name;
+    tensor.shape = slot.file_shape;
     tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
     const std::size_t bytes = tensor.values.size() * sizeof(float);
     const auto staging = device_.allocate(bytes);
-    convert(device_, *stream, stored(value), place.data, row_major(value), staging->data());
+    convert(device_, *stream, stored(value), slot.data, row_major(value), staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
   }
 }
 
-std::string ParameterAccess::fingerprint() const {
+std::string ParameterIO::fingerprint() const {
   const std::span<const std::byte> arena = memory_.parameters();
   std::vector<std::byte> piece(std::min<std::size_t>(arena.size(), std::size_t{1} << 20));
   const auto stream = device_.make_stream();

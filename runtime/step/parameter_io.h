@@ -23,17 +23,17 @@ std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimi
 
 /// What belongs to the parameters of a replica (themselves, gradients, optimizer state) on its way in and out
 /// of files.
-class ParameterAccess {
+class ParameterIO {
  public:
-  ParameterAccess(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
+  ParameterIO(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
       : device_(device), plan_(plan), memory_(memory) {}
 
   /// PyTorch's default initialisation from our own streams: number i of parameter p is the same for every
   /// world size, backend and layout.
   void initialise(std::uint64_t seed);
 
-  /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's strict=True).
-  /// DataError names the file and the tensor.
+  /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's
+  /// strict=True). DataError names the file and the tensor.
   void load(const std::filesystem::path& file);
   /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
   void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
@@ -55,21 +55,21 @@ class ParameterAccess {
 
  private:
   /// A part of one of the arenas, by its name in files.
-  struct Place {
+  struct ParameterSlot {
     std::string name;
     model::ValueId value;
     Shape file_shape;
     void* data;
   };
 
-  std::vector<Place> parameter_places() const;
-  std::vector<Place> buffer_places() const;
+  std::vector<ParameterSlot> parameter_slots() const;
+  std::vector<ParameterSlot> buffer_slots() const;
   /// All that a file of weights holds: PyTorch's state_dict.
-  std::vector<Place> weight_places() const;
-  std::vector<Place> optimizer_places(const model::OptimizerOptions& optimizer) const;
-  void load(const std::filesystem::path& file, const std::vector<Place>& places);
-  void write(const Place& place, std::span<const float> values);
-  void read(const std::vector<Place>& places, std::vector<NamedTensor>& into) const;
+  std::vector<ParameterSlot> weight_slots() const;
+  std::vector<ParameterSlot> optimizer_slots(const model::OptimizerOptions& optimizer) const;
+  void load(const std::filesystem::path& file, const std::vector<ParameterSlot>& slots);
+  void write(const ParameterSlot& slot, std::span<const float> values);
+  void read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const;
 
   kernels::Device& device_;
   const Plan& plan_;
@@ -78,7 +78,7 @@ class ParameterAccess {
 
 void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
 
-/// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has drifted.
+/// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has diverged.
 std::string sha256_of(const std::vector<NamedTensor>& tensors);
 
 }  // namespace lockstep::runtime

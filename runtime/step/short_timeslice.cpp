@@ -8,7 +8,7 @@
 
 namespace lockstep::runtime {
 
-void take_short_turns() {
+void request_short_timeslice() {
   constexpr std::uint64_t least_ns = 100'000;  // the kernel takes none below
   sched_attr wish{};
   wish.size = sizeof(wish);

@@ -9,7 +9,7 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
     : communicator_(communicator),
       memory_(memory),
       executor_(executor),
-      most_ahead_(device.works_by_itself() ? 1 : 0),
+      most_ahead_(device.is_async() ? 1 : 0),
       targets_(targets) {
   for (auto& event : slot_done_) event = device.make_event();
 }

@@ -6,20 +6,20 @@
 
 namespace lockstep::runtime {
 
-std::size_t Whereabouts::add_plan(std::vector<std::string> steps) {
+std::size_t StepTracker::add_plan(std::vector<std::string> steps) {
   const std::lock_guard lock(mutex_);
   plans_.push_back(std::move(steps));
   return plans_.size() - 1;
 }
 
-std::string Whereabouts::name_of(std::uint64_t place) const {
+std::string StepTracker::name_of(std::uint64_t place) const {
   const std::size_t plan = place >> 32;
   const std::size_t step = place & 0xFFFFFFFF;
   const std::lock_guard lock(mutex_);
   return plan < plans_.size() && step < plans_[plan].size() ? plans_[plan][step] : "the beginning";
 }
 
-std::string Whereabouts::text() const {
+std::string StepTracker::text() const {
   const std::int64_t number = number_.load(std::memory_order_relaxed);
   const std::string op = name_of(place_.load(std::memory_order_relaxed));
   switch (phase_.load(std::memory_order_relaxed)) {

@@ -11,7 +11,7 @@ namespace lockstep::runtime {
 
 /// What the main thread does just now, written by it at every step of a plan and read by the watchdog's
 /// thread.
-class Whereabouts {
+class StepTracker {
  public:
   enum class Phase : std::uint8_t { setting_up, loading, computing, evaluating, saving };
 

@@ -28,7 +28,7 @@ TEST_CASE("where there is no GPU a build with CUDA trains on the CPU, and says s
   CHECK(summary["steps"] == 3);
 }
 
-TEST_CASE("where there is no GPU --device cuda is refused, with the mend") {
+TEST_CASE("where there is no GPU --device cuda is refused, with the hint") {
   const std::string device = GENERATE("cuda", "cuda:0");
   give_gpus(0);
   const TemporaryFolder folder;

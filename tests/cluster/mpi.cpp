@@ -125,7 +125,7 @@ TEST_CASE("nothing of MPI is linked to trainer") {
   CHECK(outcome.output.find("libmpi") == std::string::npos);
 }
 
-TEST_CASE("a rank that mpirun bound to one CPU says so, with the mend") {
+TEST_CASE("a rank that mpirun bound to one CPU says so, with the hint") {
   if (sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
   Words words = mpirun_words(2, {TRAINER_PROGRAM, "devices"});
   for (std::string& word : words) {

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "comm/world/find_world.h"
 #include "comm/mpi/library.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "tests/support/no_stream.h"

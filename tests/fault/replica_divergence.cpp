@@ -63,9 +63,9 @@ TEST_CASE("a replica whose memory has changed is named at the next checkpoint, a
   const fs::path run_dir = folder / "run";
   Program run(resumable(run_dir, frozen + Words{"--max-steps=1000000", "--checkpoint-every=20"}));
   run.wait_for(".\n", 2);
-  wait_until_seen([&] { return !shelf_of(run_dir).steps().empty(); });
+  wait_until_seen([&] { return !directory_of(run_dir).steps().empty(); });
   const auto newest = [&] {
-    return shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front()) / "model.safetensors";
+    return directory_of(run_dir).path_of(directory_of(run_dir).steps().front()) / "model.safetensors";
   };
   const pid_t rank_1 = run.number_after("pid1");
   stop(rank_1);

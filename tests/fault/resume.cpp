@@ -51,7 +51,7 @@ bool has_come(Moment moment, const fs::path& run_dir) {
     case Moment::half_of_one:
       return writes_a_checkpoint(run_dir);
     case Moment::just_renamed:
-      return !shelf_of(run_dir).steps().empty();
+      return !directory_of(run_dir).steps().empty();
     case Moment::in_the_third_epoch:
       return logged_step(run_dir) >= 2 * steps_per_epoch;
   }
@@ -100,7 +100,7 @@ TEST_CASE("a stopped run names its checkpoint, leaves with 75, and goes on to th
     wait_until_seen([&] { return logged_step(run_dir) >= 5; });
     ::kill(victim == "launch" ? run.pid() : run.number_after("pid" + victim.substr(5)), signal_number);
     CHECK(run.wait_for_end() == 75);
-    const fs::path saved = shelf_of(run_dir).place_of(shelf_of(run_dir).steps().front());
+    const fs::path saved = directory_of(run_dir).path_of(directory_of(run_dir).steps().front());
     CHECK_THAT(run.output(), contains("saved " + saved.string() + "; go on with --resume auto --run-dir " +
                                       run_dir.string()));
   }
@@ -134,18 +134,18 @@ TEST_CASE("a second SIGTERM ends a rank at once, with nothing saved") {
   wait_until_seen([&] { return !pends(rank_1, SIGTERM); });
   ::kill(rank_1, SIGTERM);
   CHECK(run.wait_for_end() == 128 + SIGTERM);
-  CHECK(shelf_of(folder / "run").steps().empty());
+  CHECK(directory_of(folder / "run").steps().empty());
 }
 
 TEST_CASE("damaged checkpoints are named and passed over for the one before") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
   hash_of(resumable(run_dir, checkpointed + Words{"--keep=4"}), run_dir);
-  const auto shelf = shelf_of(run_dir);
-  REQUIRE(shelf.steps() == std::vector<std::int64_t>{200, 190, 180, 170});
-  fs::resize_file(shelf.place_of(200) / "model.safetensors", 1000);
-  fs::remove(shelf.place_of(190) / "manifest.json");
-  std::fstream(shelf.place_of(180) / "optimizer.safetensors", std::ios::in | std::ios::out).seekp(5000)
+  const auto checkpoints = directory_of(run_dir);
+  REQUIRE(checkpoints.steps() == std::vector<std::int64_t>{200, 190, 180, 170});
+  fs::resize_file(checkpoints.path_of(200) / "model.safetensors", 1000);
+  fs::remove(checkpoints.path_of(190) / "manifest.json");
+  std::fstream(checkpoints.path_of(180) / "optimizer.safetensors", std::ios::in | std::ios::out).seekp(5000)
       << '!';
   Program run(resumable(run_dir, checkpointed + Words{"--resume=auto", "--progress=plain"}));
   CHECK(run.wait_for_end() == 0);
@@ -170,12 +170,12 @@ TEST_CASE("ranks with disks of their own: who lost its checkpoints gets them fro
   }
   const fs::path kept = folder / std::to_string(1 - loser) / "run";
   const fs::path lost = folder / std::to_string(loser) / "run";
-  CHECK_FALSE(shelf_of(kept).steps().empty());
+  CHECK_FALSE(directory_of(kept).steps().empty());
   fs::remove_all(lost);
   CHECK(hash_of(words + Words{"--resume=auto"}, folder / "0/run") == undisturbed());
   for (const fs::path& run_dir : {kept, lost}) {
-    CHECK(runtime::damage_of(shelf_of(run_dir).place_of(200)).empty());
-    CHECK(shelf_of(run_dir).steps().size() == 3);
+    CHECK(runtime::damage_of(directory_of(run_dir).path_of(200)).empty());
+    CHECK(directory_of(run_dir).steps().size() == 3);
   }
   CHECK(contents(kept / "checkpoints/latest/manifest.json") ==
         contents(lost / "checkpoints/latest/manifest.json"));
@@ -206,7 +206,7 @@ TEST_CASE(
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
   hash_of(resumable(run_dir, {"--max-steps=10", "--checkpoint-every=10"}), run_dir);
-  const fs::path checkpoint = shelf_of(run_dir).place_of(10);
+  const fs::path checkpoint = directory_of(run_dir).path_of(10);
   auto state = nlohmann::json::parse(contents(checkpoint / "state.json"));
   CHECK(state["format"] == 2);
   CHECK(state["epoch"] == 0);
@@ -217,7 +217,7 @@ TEST_CASE(
           "--max-steps=10", "--checkpoint-every=10", "--run-dir=" + (folder / "alone").string()});
   hash_of(alone, folder / "alone");
   const auto state_alone =
-      nlohmann::json::parse(contents(shelf_of(folder / "alone").place_of(10) / "state.json"));
+      nlohmann::json::parse(contents(directory_of(folder / "alone").path_of(10) / "state.json"));
   for (const char* field : {"step", "epoch", "epoch_samples", "samples"}) {
     CHECK(state_alone[field] == state[field]);
   }

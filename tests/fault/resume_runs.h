@@ -43,8 +43,8 @@ inline std::string hash_of(const Words& words, const std::filesystem::path& run_
   return hash_in(run_dir);
 }
 
-inline runtime::CheckpointShelf shelf_of(const std::filesystem::path& run_dir) {
-  return runtime::CheckpointShelf(run_dir / "checkpoints");
+inline runtime::CheckpointDirectory directory_of(const std::filesystem::path& run_dir) {
+  return runtime::CheckpointDirectory(run_dir / "checkpoints");
 }
 
 /// The last whole line's step in log.jsonl; 0 before the first.

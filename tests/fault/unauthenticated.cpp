@@ -3,9 +3,9 @@
 
 #include <thread>
 
-#include "comm/rendezvous/rendezvous.h"
 #include "comm/net/authenticated_listener.h"
 #include "comm/net/tcp.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include "comm/net/tcp.h"
 #include "comm/store/connection.h"
 #include "comm/store/table.h"
-#include "comm/net/tcp.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;

@@ -37,14 +37,14 @@ std::unique_ptr<kernels::Memory> widened(const kernels::Memory& from) {
 }
 
 std::unique_ptr<kernels::Memory> upload(const Values& values, const TensorDesc& desc) {
-  auto floats = kernels::test::pack(values, desc.layout_or_plain());
+  auto floats = kernels::test::pack(values, desc.layout_or_row_major());
   if (desc.dtype == DType::bf16) return narrowed<BFloat16>(*floats);
   if (desc.dtype == DType::f16) return narrowed<Float16>(*floats);
   return floats;
 }
 
 Values download(const kernels::Memory& memory, const TensorDesc& desc) {
-  const kernels::Layout layout = desc.layout_or_plain();
+  const kernels::Layout layout = desc.layout_or_row_major();
   if (desc.dtype == DType::bf16) return kernels::test::unpack(*widened<BFloat16>(memory), desc.shape, layout);
   if (desc.dtype == DType::f16) return kernels::test::unpack(*widened<Float16>(memory), desc.shape, layout);
   return kernels::test::unpack(memory, desc.shape, layout);
@@ -105,7 +105,7 @@ LayerRun::LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType d
   for (const model::Parameter& parameter : graph_.parameters()) operands_.push_back(parameter.value);
   dy_ = graph_.add_value("dy", graph_.value(y_).type, model::Role::input);
   differentiate();
-  runtime::settle_layouts(graph_, device(), {});
+  runtime::assign_layouts(graph_, device(), {});
 }
 
 void LayerRun::differentiate() {

@@ -12,7 +12,7 @@ using kernels::TensorDesc;
 namespace {
 
 TensorDesc plain(const HostTensor& tensor) {
-  return {tensor.dtype, tensor.shape, Layout::plain(tensor.shape)};
+  return {tensor.dtype, tensor.shape, Layout::row_major(tensor.shape)};
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ KernelIo KernelMachine::describe(std::span<const HostTensor> inputs, std::span<c
 }
 
 void KernelMachine::settle(KernelIo& io) {
-  for (TensorDesc& desc : io.inputs) desc.layout = desc.layout_or_plain();
-  for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_plain();
+  for (TensorDesc& desc : io.inputs) desc.layout = desc.layout_or_row_major();
+  for (TensorDesc& desc : io.outputs) desc.layout = desc.layout_or_row_major();
 }
 
 void KernelMachine::launch(const kernels::Kernel& kernel, const KernelIo& io,
@@ -57,12 +57,12 @@ KernelMachine::MemoryPtr KernelMachine::upload(const HostTensor& tensor, const T
   auto memory = device_->allocate(tensor.bytes.size());
   device_->copy_to_device(memory->data(), tensor.bytes.data(), tensor.bytes.size(), *stream_);
   stream_->synchronize();
-  return *wanted.layout == Layout::plain(tensor.shape) ? std::move(memory)
-                                                       : reorder(*memory, plain(tensor), wanted);
+  return *wanted.layout == Layout::row_major(tensor.shape) ? std::move(memory)
+                                                           : reorder(*memory, plain(tensor), wanted);
 }
 
 void KernelMachine::download(HostTensor& tensor, const Memory& memory, const TensorDesc& desc) {
-  if (*desc.layout != Layout::plain(tensor.shape)) {
+  if (*desc.layout != Layout::row_major(tensor.shape)) {
     download(tensor, *reorder(memory, desc, plain(tensor)), plain(tensor));
     return;
   }

@@ -57,7 +57,7 @@ void register_range(const void* address, std::size_t bytes);
 /// "cudaLaunchKernel".
 std::uint64_t call_count(std::string_view function);
 
-/// A mistake of the program under test, e.g. {"missing event", "…who, where, the mend"}: written to stderr as
+/// A mistake of the program under test, e.g. {"missing event", "…who, where, the hint"}: written to stderr as
 /// `simgpu: KIND: TEXT`, then the process ends with code 86; a test may install a handler that throws
 /// instead.
 [[noreturn]] void report_mistake(std::string_view kind, const std::string& text);

@@ -120,6 +120,18 @@ std::optional<std::string> line_fault(const std::string& path, const std::string
   return std::nullopt;
 }
 
+std::optional<std::string> retired_name_in(const std::string& line) {
+  static const auto list = words(retired_names);
+  static const std::set<std::string> names(list.begin(), list.end());
+  const auto in_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (auto at = line.begin(); at != line.end();) {
+    const auto begin = std::find_if(at, line.end(), in_word);
+    at = std::find_if_not(begin, line.end(), in_word);
+    if (std::string word(begin, at); names.count(word) > 0) return word;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<SourceFile> read_sources(const fs::path& root) {
@@ -141,6 +153,9 @@ std::vector<std::string> violations(const SourceFile& file) {
   while (std::getline(stream, line)) {
     ++number;
     if (!is_cpp(file.path)) continue;
+    if (const auto name = retired_name_in(line); name && !belongs_to(file.path, "tests/structure")) {
+      found.push_back(file.path + ":" + std::to_string(number) + ": '" + *name + "' is a retired name");
+    }
     if (const auto fault = line_fault(file.path, line)) {
       found.push_back(file.path + ":" + std::to_string(number) + ": " + *fault);
     }

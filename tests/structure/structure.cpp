@@ -38,6 +38,18 @@ TEST_CASE("includes run downward only") {
   CHECK(faults("model/graph.cpp", "#include \"tests/support/catch.h\"\n") == 1);
 }
 
+TEST_CASE("subfolders have an order, too") {
+  CHECK(faults("runtime/run/trainer.cpp", "#include \"runtime/plan/plan.h\"\n") == 0);
+  CHECK(faults("runtime/plan/plan.cpp", "#include \"runtime/run/trainer.h\"\n") == 1);
+  CHECK(faults("comm/tcp/link.cpp", "#include \"comm/net/tcp.h\"\n") == 0);
+  CHECK(faults("comm/net/tcp.cpp", "#include \"comm/tcp/link.h\"\n") == 1);
+}
+
+TEST_CASE("retired names do not come back") {
+  CHECK(faults("comm/store/server.cpp", "Doorman doorman;\n") == 1);
+  CHECK(faults("comm/store/server.cpp", "int amend = recommend(mended);\n") == 0);
+}
+
 TEST_CASE("our headers are included with quotes, from the repository root") {
   CHECK(faults("data/loader.cpp", "#include \"loader.h\"\n") == 1);
   CHECK(faults("data/loader.cpp", "#include \"../data/loader.h\"\n") == 1);

@@ -1,7 +1,7 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/table.h"
 
-#if LOCKSTEP_X86_LOOPS
+#if LOCKSTEP_X86_SIMD
 namespace lockstep::kernels::simd::avx2 {
 extern const Table table;
 }
@@ -16,7 +16,7 @@ extern const Table table;
 namespace lockstep::kernels::simd {
 namespace {
 
-#if LOCKSTEP_X86_LOOPS
+#if LOCKSTEP_X86_SIMD
 constexpr const Table* all[] = {&baseline::table, &avx2::table, &avx512::table};
 constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
 

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/world/find_world.h"
 #include "comm/communicator.h"
 #include "comm/net/credentials.h"
 #include "comm/net/tcp.h"
+#include "comm/world/find_world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "tests/support/no_stream.h"

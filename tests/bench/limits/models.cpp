@@ -105,7 +105,7 @@ Tensor* cross_entropy(Step& step, Tensor* logits) {
 }
 
 std::int64_t elements(const Parameters& p) {
-  return p.weight->desc.layout_or_plain().span() + p.bias->desc.shape.elements();
+  return p.weight->desc.layout_or_row_major().span() + p.bias->desc.shape.elements();
 }
 
 /// One flat slice for all, as the plan's buckets are.

@@ -31,13 +31,13 @@ Tensor* Step::tensor(const Shape& shape, DType dtype) {
 
 Tensor* Step::plain(const Shape& shape, DType dtype) {
   Tensor* made = tensor(shape, dtype);
-  made->desc.layout = kernels::Layout::plain(shape);
+  made->desc.layout = kernels::Layout::row_major(shape);
   return made;
 }
 
 Tensor* Step::like(Tensor* other) {
   Tensor* made = tensor(other->desc.shape, other->desc.dtype);
-  made->desc.layout = other->desc.layout_or_plain();
+  made->desc.layout = other->desc.layout_or_row_major();
   return made;
 }
 
@@ -51,7 +51,7 @@ KernelIo Step::describe(const std::vector<Tensor*>& in, const std::vector<Tensor
 /// Kernels without a choice of their own (losses, optimizers) take what is there, else plain.
 void Step::follow(KernelIo& io) {
   for (auto* side : {&io.inputs, &io.outputs}) {
-    for (TensorDesc& desc : *side) desc.layout = desc.layout_or_plain();
+    for (TensorDesc& desc : *side) desc.layout = desc.layout_or_row_major();
   }
 }
 

@@ -58,7 +58,7 @@ void run(const std::vector<std::string>& arguments) {
   const auto device = runtime::open_device(options, world);
   const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, 1, {});
   const runtime::Plan plan =
-      runtime::make_plan(task.model, task.input, request, *device, runtime::run_decisions(options));
+      runtime::make_plan(task.model, task.input, request, *device, runtime::plan_constraints(options));
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
   fmt::print("{}, {}\n{}, batch {}, products at {} precision\n", device->name(), device->instruction_set(),
              task.model.name, options.batch_size, name_of(options.matmul_precision));

@@ -72,7 +72,7 @@ double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& i
   once();
   const double guess = std::max(seconds_of(once), 1e-7);
   const int count = std::clamp(static_cast<int>(seconds_a_round / guess), 1, most_launches);
-  std::unique_ptr<LaunchGraph> graph;
+  std::unique_ptr<CapturedGraph> graph;
   if (device.has_graphs()) graph = device.capture(*stream, [&] { launch(count); });
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round <= rounds; ++round) {

@@ -77,7 +77,7 @@ void SharedMemory::check(const Array& array, const char* what) const {
   throw KernelMistake{"shared memory overrun", running_block_text() + ": wrote byte " +
                                                    std::to_string(written - array.data) + " of " + what +
                                                    " shared memory that has " + std::to_string(array.bytes) +
-                                                   ": ask for more at the launch, or mend the index"};
+                                                   ": ask for more at the launch, or correct the index"};
 }
 
 }  // namespace simgpu

@@ -33,22 +33,24 @@ struct Operand {
 };
 
 dnnl::memory::desc strided(const TensorDesc& desc, std::int64_t groups = 1) {
-  const auto strided = onednn::descriptor(desc.shape, desc.layout_or_plain(), desc.dtype, groups);
+  const auto strided = onednn::descriptor(desc.shape, desc.layout_or_row_major(), desc.dtype, groups);
   if (!strided)
-    throw UsageError(fmt::format("convolution: {} must have strides alone", desc.layout_or_plain().str()));
+    throw UsageError(
+        fmt::format("convolution: {} must have strides alone", desc.layout_or_row_major().str()));
   return *strided;
 }
 
 /// As a real library, which tells layouts by strides alone: of an axis of extent 1 too, which may have any.
 void require_one_form(const ConvolutionSpec& spec) {
   const auto all_lie = [&](auto form) {
-    const auto lies = [&](const TensorDesc& desc) { return desc.layout_or_plain() == form(desc.shape); };
+    const auto lies = [&](const TensorDesc& desc) { return desc.layout_or_row_major() == form(desc.shape); };
     return lies(spec.x) && lies(spec.w) && lies(spec.y);
   };
-  if (all_lie(Layout::plain) || all_lie(channels_last)) return;
+  if (all_lie(Layout::row_major) || all_lie(channels_last)) return;
   throw UsageError(fmt::format("convolution: x lies in {}, w in {}, y in {}: not one form to a library",
-                               spec.x.layout_or_plain().strides.str(), spec.w.layout_or_plain().strides.str(),
-                               spec.y.layout_or_plain().strides.str()));
+                               spec.x.layout_or_row_major().strides.str(),
+                               spec.w.layout_or_row_major().strides.str(),
+                               spec.y.layout_or_row_major().strides.str()));
 }
 
 /// A primitive with its operands in the order of a launch.

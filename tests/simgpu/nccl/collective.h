@@ -14,7 +14,7 @@ namespace simgpu::nccl {
 
 /// A collective on a stream. It never blocks: `step` does what the peers' progress allows and is asked again.
 ///
-/// Each chunk takes two stages, counted in RankLine::progress over the whole life of the communicator: own
+/// Each chunk takes two stages, counted in RankSlot::progress over the whole life of the communicator: own
 /// input is in the mailbox; own slice is summed. Two mailboxes suffice: a rank that has filled chunk c + 1
 /// has collected chunk c, and nobody fills c + 2 before all have filled c + 1.
 class Collective {

@@ -36,7 +36,7 @@ std::string describe(const Setup& setup) {
 Communicator::Communicator(const std::string& unique_id, int rank, int ranks, int device, bool blocking)
     : unique_id_(unique_id), rank_(rank), ranks_(ranks), device_(device), blocking_(blocking), polls_(rank) {
   segment_.emplace(unique_id, rank, ranks);
-  RankLine& line = segment_->line(rank);
+  RankSlot& line = segment_->line(rank);
   line.host = host_of_this_process();
   line.device = physical_device(device);
   begin({.kind = Setup::Kind::join});
@@ -44,7 +44,7 @@ Communicator::Communicator(const std::string& unique_id, int rank, int ranks, in
 
 void Communicator::begin(const Setup& setup) {
   const std::lock_guard lock(mutex_);
-  RankLine& line = segment_->line(rank_);
+  RankSlot& line = segment_->line(rank_);
   line.setup_records[setups_ % 2] = setup;
   line.setups.store(++setups_, std::memory_order_release);
   segment_->ring();
@@ -127,9 +127,9 @@ void Communicator::check_same_setup(int peer, const Setup& own) const {
 }
 
 void Communicator::check_devices() const {
-  const RankLine& own = segment_->line(rank_);
+  const RankSlot& own = segment_->line(rank_);
   for (int peer = 0; peer < ranks_; ++peer) {
-    const RankLine& line = segment_->line(peer);
+    const RankSlot& line = segment_->line(peer);
     if (peer == rank_ || line.host != own.host || line.device != own.device) continue;
     throw Failure(ncclInvalidUsage, fmt::format("Duplicate GPU detected: rank {} and rank {} both on CUDA "
                                                 "device {}",

@@ -48,7 +48,7 @@ Segment::Segment(const std::string& name, int rank, int ranks)
     throw Failure(ncclInvalidUsage, fmt::format("rank {} joined this unique id twice", rank));
   }
   const auto all = static_cast<std::size_t>(ranks);
-  bytes_ = sizeof(Header) + all * (sizeof(RankLine) + mailboxes_per_rank * mailbox_bytes);
+  bytes_ = sizeof(Header) + all * (sizeof(RankSlot) + mailboxes_per_rank * mailbox_bytes);
   if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) fail("shared memory");
   void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (memory == MAP_FAILED) fail("mapping shared memory");
@@ -66,14 +66,14 @@ Segment::~Segment() {
   munmap(memory_, bytes_);
 }
 
-RankLine& Segment::line(int rank) const {
-  return reinterpret_cast<RankLine*>(memory_ + sizeof(Header))[rank];
+RankSlot& Segment::line(int rank) const {
+  return reinterpret_cast<RankSlot*>(memory_ + sizeof(Header))[rank];
 }
 
 std::byte* Segment::mailbox(int rank, std::uint64_t chunk) const {
   const auto all = static_cast<std::size_t>(ranks_);
   const std::size_t index = static_cast<std::size_t>(rank) * mailboxes_per_rank + chunk % mailboxes_per_rank;
-  return memory_ + sizeof(Header) + all * sizeof(RankLine) + index * mailbox_bytes;
+  return memory_ + sizeof(Header) + all * sizeof(RankSlot) + index * mailbox_bytes;
 }
 
 void Segment::unlink() const noexcept {

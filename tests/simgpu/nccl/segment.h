@@ -21,7 +21,7 @@ struct Setup {
 };
 
 /// What the others see of a rank. All zero: not there yet.
-struct alignas(64) RankLine {
+struct alignas(64) RankSlot {
   std::uint64_t host = 0;  ///< ranks with one host and one device share a GPU
   int device = 0;
 
@@ -45,7 +45,7 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   int ranks() const { return ranks_; }
-  RankLine& line(int rank) const;
+  RankSlot& line(int rank) const;
   /// Chunks take turns between two mailboxes.
   std::byte* mailbox(int rank, std::uint64_t chunk) const;
 

@@ -14,7 +14,7 @@ namespace {
 
 const tests::TestModule& load(const std::string& file) {
   return load_module_table<tests::TestModule>(
-      {.file = file, .symbol = "lockstep_test_module", .mend = "mend"}, tests::test_module_identity());
+      {.file = file, .symbol = "lockstep_test_module", .hint = "hint"}, tests::test_module_identity());
 }
 
 std::string refusal(const std::string& file) {
@@ -43,5 +43,5 @@ TEST_CASE("a module of the same commit with another border is refused, with both
 
 TEST_CASE("a module that is not there is told with how to get it") {
   CHECK_THAT(refusal("liblockstep_no_module.so"),
-             contains("liblockstep_no_module.so cannot be loaded: mend"));
+             contains("liblockstep_no_module.so cannot be loaded: hint"));
 }

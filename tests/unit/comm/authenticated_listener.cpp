@@ -2,10 +2,10 @@
 
 #include <poll.h>
 
-#include "comm/store/client.h"
 #include "comm/net/interfaces.h"
-#include "comm/store/server.h"
 #include "comm/net/tcp.h"
+#include "comm/store/client.h"
+#include "comm/store/server.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -33,18 +33,18 @@ bool can_listen_on(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("a doorman admits who proves, past silent strangers", "[doorman]") {
+TEST_CASE("a listener admits who proves, past silent strangers", "[listener]") {
   for (const std::string address : {"127.0.0.1", "::1"}) {
     if (!can_listen_on(address)) continue;
-    Doorman doorman(listen_tcp(address, 0), of_run);
+    AuthenticatedListener listener(listen_tcp(address, 0), of_run);
     std::string obstacle;
     std::vector<UniqueFd> silent;
-    for (int i = 0; i < 300; ++i) silent.push_back(connect_tcp(address, doorman.port(), soon(), obstacle));
+    for (int i = 0; i < 300; ++i) silent.push_back(connect_tcp(address, listener.port(), soon(), obstacle));
     std::optional<Guest> guest;
     UniqueFd own_end;
     const auto errors = run_threads(2, [&](int rank) {
-      if (rank == 0) guest = doorman.admit(soon());
-      if (rank == 1) own_end = connect_proved(address, doorman.port(), of_run, "link 1", soon(), obstacle);
+      if (rank == 0) guest = listener.admit(soon());
+      if (rank == 1) own_end = connect_proved(address, listener.port(), of_run, "link 1", soon(), obstacle);
     });
     CHECK(errors == std::vector<std::string>(2));
     REQUIRE(guest);
@@ -56,19 +56,19 @@ TEST_CASE("a doorman admits who proves, past silent strangers", "[doorman]") {
     std::string heard;
     receive_some(own_end.get(), heard);
     CHECK(heard == "word");
-    CHECK_FALSE(doorman.admit(Deadline::in(Seconds(0.05))));
+    CHECK_FALSE(listener.admit(Deadline::in(Seconds(0.05))));
   }
 }
 
-TEST_CASE("a doorman turns away who has another secret", "[doorman]") {
-  Doorman doorman(listen_tcp("127.0.0.1", 0), of_run);
+TEST_CASE("a listener turns away who has another secret", "[listener]") {
+  AuthenticatedListener listener(listen_tcp("127.0.0.1", 0), of_run);
   std::optional<Guest> guest;
   UniqueFd own_end;
   std::string obstacle;
   run_threads(2, [&](int rank) {
-    if (rank == 0) guest = doorman.admit(Deadline::in(Seconds(0.5)));
+    if (rank == 0) guest = listener.admit(Deadline::in(Seconds(0.5)));
     if (rank == 1) {
-      own_end = connect_proved("127.0.0.1", doorman.port(), {"run", "wrong"}, "link 1", soon(), obstacle);
+      own_end = connect_proved("127.0.0.1", listener.port(), {"run", "wrong"}, "link 1", soon(), obstacle);
     }
   });
   CHECK_FALSE(guest);
@@ -76,7 +76,7 @@ TEST_CASE("a doorman turns away who has another secret", "[doorman]") {
   CHECK_THAT(obstacle, tests::contains("--token-file"));
 }
 
-TEST_CASE("the store serves over IPv6", "[doorman]") {
+TEST_CASE("the store serves over IPv6", "[listener]") {
   if (!can_listen_on("::1")) return;
   const StoreServer server("::1", {0}, of_run);
   StoreClient client = StoreClient::connect("::1", {server.port()}, of_run, soon());

@@ -9,14 +9,14 @@ using namespace lockstep::comm;
 
 namespace {
 
-using State = Handshake::State;
+using State = HandshakeProtocol::State;
 
 const Credentials of_run{"run", "secret"};
 
 /// Lets both sides talk until neither has more to say; `step` bytes at a time. What the client said.
-std::string talk(Handshake& client, Handshake& server, std::size_t step = 4096) {
+std::string talk(HandshakeProtocol& client, HandshakeProtocol& server, std::size_t step = 4096) {
   std::string said;
-  const auto give = [step](const std::string& bytes, Handshake& to) {
+  const auto give = [step](const std::string& bytes, HandshakeProtocol& to) {
     for (std::size_t i = 0; i < bytes.size(); i += step) to.receive(bytes.substr(i, step));
   };
   while (true) {
@@ -46,8 +46,8 @@ Frame only_frame(const std::string& bytes) {
 
 TEST_CASE("who shares run and secret proves it, however the bytes are cut", "[handshake]") {
   for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{4096}}) {
-    Handshake client = Handshake::client(of_run, "link 3");
-    Handshake server = Handshake::server(of_run, "link");
+    HandshakeProtocol client = HandshakeProtocol::client(of_run, "link 3");
+    HandshakeProtocol server = HandshakeProtocol::server(of_run, "link");
     talk(client, server, step);
     CHECK(client.state() == State::proved);
     CHECK(server.state() == State::proved);
@@ -57,8 +57,8 @@ TEST_CASE("who shares run and secret proves it, however the bytes are cut", "[ha
 
 TEST_CASE("without a secret on both sides everybody of the run comes in", "[handshake]") {
   const Credentials insecure{"run", ""};
-  Handshake client = Handshake::client(insecure, "store:");
-  Handshake server = Handshake::server(insecure);
+  HandshakeProtocol client = HandshakeProtocol::client(insecure, "store:");
+  HandshakeProtocol server = HandshakeProtocol::server(insecure);
   talk(client, server);
   CHECK(client.state() == State::proved);
   CHECK(server.state() == State::proved);
@@ -78,8 +78,8 @@ TEST_CASE("who differs is refused and both sides say why", "[handshake]") {
       {{"run", "secret"}, "store:", "something else", "does not serve"},
   };
   for (const Row& row : rows) {
-    Handshake client = Handshake::client(row.client, row.purpose);
-    Handshake server = Handshake::server(of_run, "link");
+    HandshakeProtocol client = HandshakeProtocol::client(row.client, row.purpose);
+    HandshakeProtocol server = HandshakeProtocol::server(of_run, "link");
     talk(client, server);
     CHECK(client.state() == State::refused);
     CHECK(server.state() == State::refused);
@@ -89,8 +89,8 @@ TEST_CASE("who differs is refused and both sides say why", "[handshake]") {
 }
 
 TEST_CASE("another version is named on both sides", "[handshake]") {
-  Handshake client = Handshake::client(of_run, "store:");
-  Handshake server = Handshake::server(of_run);
+  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
+  HandshakeProtocol server = HandshakeProtocol::server(of_run);
   server.receive(as_version(client.take_outgoing(), 2));
   CHECK(server.state() == State::refused);
   CHECK(server.problem() == "it runs Lockstep protocol 2, this is 1: use the same version on all nodes");
@@ -100,18 +100,18 @@ TEST_CASE("another version is named on both sides", "[handshake]") {
 }
 
 TEST_CASE("recorded bytes prove nothing", "[handshake]") {
-  Handshake client = Handshake::client(of_run, "store:");
-  Handshake server = Handshake::server(of_run);
+  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
+  HandshakeProtocol server = HandshakeProtocol::server(of_run);
   const std::string recorded = talk(client, server);
   REQUIRE(server.state() == State::proved);
-  Handshake fresh = Handshake::server(of_run);
+  HandshakeProtocol fresh = HandshakeProtocol::server(of_run);
   fresh.receive(recorded);
   CHECK(fresh.state() == State::refused);
   CHECK_THAT(fresh.problem(), tests::contains("LOCKSTEP_TOKEN"));
 }
 
 TEST_CASE("a client's own words do not prove a server", "[handshake]") {
-  Handshake client = Handshake::client(of_run, "store:");
+  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
   client.take_outgoing();
   client.receive(encode({Frame::Type::challenge, std::string(32, 'c')}));
   const Frame proof = only_frame(client.take_outgoing());
@@ -121,8 +121,8 @@ TEST_CASE("a client's own words do not prove a server", "[handshake]") {
 }
 
 TEST_CASE("a purpose is covered by the proof", "[handshake]") {
-  Handshake client = Handshake::client(of_run, "link 3");
-  Handshake server = Handshake::server(of_run);
+  HandshakeProtocol client = HandshakeProtocol::client(of_run, "link 3");
+  HandshakeProtocol server = HandshakeProtocol::server(of_run);
   std::string hello = client.take_outgoing();
   hello[hello.find("link 3") + 5] = '4';
   server.receive(hello);
@@ -141,35 +141,35 @@ TEST_CASE("a server answers no stranger and keeps little of him", "[handshake]")
       encode({Frame::Type::get, FieldWriter().text("key").number(0).take()}),
   };
   for (const std::string& bytes : garbage) {
-    Handshake server = Handshake::server(of_run);
+    HandshakeProtocol server = HandshakeProtocol::server(of_run);
     server.receive(bytes);
     CHECK(server.state() == State::refused);
     CHECK(server.take_outgoing().empty());
   }
-  const std::string hello = Handshake::client(of_run, "store:").take_outgoing();
-  Handshake server = Handshake::server(of_run);
+  const std::string hello = HandshakeProtocol::client(of_run, "store:").take_outgoing();
+  HandshakeProtocol server = HandshakeProtocol::server(of_run);
   server.receive(hello.substr(0, hello.size() - 1));
   CHECK(server.state() == State::pending);
   CHECK(server.missing_bytes() == 1);
   CHECK(server.take_outgoing().empty());
-  const std::string long_purpose(Handshake::most_purpose_bytes + 1, 'p');
+  const std::string long_purpose(HandshakeProtocol::most_purpose_bytes + 1, 'p');
   server.receive(hello.substr(hello.size() - 1));
   CHECK_FALSE(server.take_outgoing().empty());
-  Handshake other = Handshake::server(of_run);
-  other.receive(Handshake::client(of_run, long_purpose).take_outgoing());
+  HandshakeProtocol other = HandshakeProtocol::server(of_run);
+  other.receive(HandshakeProtocol::client(of_run, long_purpose).take_outgoing());
   CHECK(other.state() == State::refused);
 }
 
 TEST_CASE("a stranger's refusal is shown without control characters", "[handshake]") {
-  Handshake client = Handshake::client(of_run, "store:");
+  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
   client.receive(encode({Frame::Type::refused, "no\x1b[2J\nfake line"}));
   CHECK(client.problem() == "no?[2J?fake line");
 }
 
 TEST_CASE("nothing that is sent holds the secret", "[handshake]") {
   const Credentials marked{"run", "a-secret-that-is-easy-to-find"};
-  Handshake client = Handshake::client(marked, "store:");
-  Handshake server = Handshake::server(marked);
+  HandshakeProtocol client = HandshakeProtocol::client(marked, "store:");
+  HandshakeProtocol server = HandshakeProtocol::server(marked);
   CHECK(talk(client, server).find(marked.secret) == std::string::npos);
   CHECK(make_secret() != make_secret());
   CHECK(make_secret().size() == 64);

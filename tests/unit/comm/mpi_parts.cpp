@@ -7,11 +7,11 @@ namespace lockstep::comm {
 namespace {
 
 TEST_CASE("a build without MPI says how to get it", "[mpi]") {
-  const std::string mend = "configure with -DLOCKSTEP_MPI=ON";
+  const std::string hint = "configure with -DLOCKSTEP_MPI=ON";
   CHECK_THROWS_AS(make_mpi_communicator(World{}, CommOptions{}), UsageError);
-  CHECK_THROWS_WITH(make_mpi_communicator(World{}, CommOptions{}), tests::contains(mend));
-  CHECK_THROWS_WITH(open_mpi_meeting(World{}), tests::contains(mend));
-  CHECK_THAT(std::string(mpi_in_this_build()), tests::contains(mend));
+  CHECK_THROWS_WITH(make_mpi_communicator(World{}, CommOptions{}), tests::contains(hint));
+  CHECK_THROWS_WITH(open_mpi_meeting(World{}), tests::contains(hint));
+  CHECK_THAT(std::string(mpi_in_this_build()), tests::contains(hint));
 }
 
 }  // namespace

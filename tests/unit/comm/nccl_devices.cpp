@@ -86,7 +86,7 @@ TEST_CASE("a GPU of its own makes auto take nccl; a GPU alone exchanges nothing"
   const auto errors = run_ranks(size, [&](int rank) {
     GpuRank own(rank, size, run_id, options(30));
     require(own.group->backend() == (size == 1 ? "solo" : "nccl"), std::string(own.group->backend()));
-    require(own.group->on_streams() == (size > 1), "on streams");
+    require(own.group->stream_ordered() == (size > 1), "on streams");
     own.group->barrier();
   });
   CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));

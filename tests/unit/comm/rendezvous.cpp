@@ -91,7 +91,7 @@ TEST_CASE("the secret comes from --token-file, then LOCKSTEP_TOKEN", "[rendezvou
   CHECK(given_secret(options, with_token("from variable")) == "");
 }
 
-TEST_CASE("a secret's file that is none is refused with the mend", "[rendezvous]") {
+TEST_CASE("a secret's file that is none is refused with the hint", "[rendezvous]") {
   const tests::TemporaryFolder folder;
   const auto message = [](const std::filesystem::path& path) {
     CommOptions options;
@@ -183,8 +183,8 @@ TEST_CASE("under Open MPI ranks meet by a broadcast", "[rendezvous]") {
 TEST_CASE("without a common secret one line says what to do", "[rendezvous]") {
   const std::string message = tests::message_of<UsageError>(
       [] { open_rendezvous(world_of(0, fresh_run_id()), {}, Deadline::in(Seconds(1))); });
-  for (const char* mend : {"--token-file", "LOCKSTEP_TOKEN", "--run-dir", "--insecure"}) {
-    CHECK_THAT(message, tests::contains(mend));
+  for (const char* hint : {"--token-file", "LOCKSTEP_TOKEN", "--run-dir", "--insecure"}) {
+    CHECK_THAT(message, tests::contains(hint));
   }
 }
 

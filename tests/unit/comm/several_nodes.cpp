@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "comm/tcp/tcp_communicator.h"
 #include "comm/net/tcp.h"
+#include "comm/tcp/tcp_communicator.h"
 #include "tests/unit/comm/nodes.h"
 
 namespace lockstep::comm::testing {
@@ -42,8 +42,8 @@ std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes
                                          int port, Seconds timeout) {
   const CommOptions options{.timeout = timeout,
                             .node = fmt::format("node {}", nodes[static_cast<std::size_t>(rank)])};
-  return std::make_unique<DirectCommunicator>(world_of(rank, static_cast<int>(nodes.size()), run_id), options,
-                                              meet_at(port, rank, run_id, timeout), Deadline::in(timeout));
+  return std::make_unique<TcpCommunicator>(world_of(rank, static_cast<int>(nodes.size()), run_id), options,
+                                           meet_at(port, rank, run_id, timeout), Deadline::in(timeout));
 }
 
 std::vector<std::string> run_nodes(const std::vector<int>& nodes, Seconds timeout,

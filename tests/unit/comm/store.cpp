@@ -4,12 +4,12 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "comm/store/client.h"
 #include "comm/net/authenticated_listener.h"
 #include "comm/net/ports.h"
+#include "comm/net/tcp.h"
+#include "comm/store/client.h"
 #include "comm/store/server.h"
 #include "comm/store/table.h"
-#include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -69,7 +69,7 @@ std::string with_length(Frame frame, std::uint32_t length) {
 }
 
 std::string hello(const Credentials& credentials = of_run) {
-  return Handshake::client(credentials, std::string(store_purpose)).take_outgoing();
+  return HandshakeProtocol::client(credentials, std::string(store_purpose)).take_outgoing();
 }
 
 }  // namespace
@@ -203,7 +203,7 @@ TEST_CASE("the store takes the first free port and clients find it by its hello"
                     tests::contains("another run") && tests::contains("second run"));
 }
 
-TEST_CASE("who has another secret is told the mend", "[store]") {
+TEST_CASE("who has another secret is told the hint", "[store]") {
   const StoreServer server(loopback, any_port, of_run);
   const auto message_with = [&](const std::string& secret) {
     return tests::message_of<CommError>([&] {

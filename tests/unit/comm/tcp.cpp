@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "comm/store/server.h"
 #include "comm/tcp/absent_ranks.h"
 #include "comm/tcp/exchange.h"
-#include "comm/tcp/placement.h"
 #include "comm/tcp/peer_exchange.h"
-#include "comm/store/server.h"
+#include "comm/tcp/placement.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
 #include "tests/unit/comm/reference.h"
@@ -44,7 +44,7 @@ class Sockets {
 /// Runs `body` as every rank of a world whose rank r is on node `nodes[r]`.
 std::vector<std::string> run_nodes(
     const std::vector<int>& nodes,
-    const std::function<void(NodeRanks&, DirectExchange&, std::vector<Link>&)>& body) {
+    const std::function<void(NodeRanks&, TcpExchange&, std::vector<Link>&)>& body) {
   const Placement placement(nodes);
   const std::string run_id = fresh_run_id();
   Sockets sockets;
@@ -57,7 +57,7 @@ std::vector<std::string> run_nodes(
                    Seconds(10));
     std::vector<Link> links;
     for (const int peer : placement.peers(rank)) links.emplace_back(peer, sockets.take(rank, peer));
-    DirectExchange exchange(placement, here, links);
+    TcpExchange exchange(placement, here, links);
     try {
       body(here, exchange, links);
       for (Link& link : links) link.say_goodbye();
@@ -73,7 +73,7 @@ std::unique_ptr<SharedArena> allocate(NodeRanks& node, DType dtype, std::size_t 
 }
 
 template <class T>
-void check_sums(NodeRanks& node, DirectExchange& exchange, int world_size, std::size_t count, DType dtype) {
+void check_sums(NodeRanks& node, TcpExchange& exchange, int world_size, std::size_t count, DType dtype) {
   constexpr std::size_t first = 128 / sizeof(T);
   const auto arena = allocate(node, dtype, first + count + 64 / sizeof(T));
   const auto values = values_of<T>(*arena).subspan(first);
@@ -109,15 +109,15 @@ TEST_CASE("a node sums its largest whole subtrees", "[comm]") {
   CHECK(ranges(3, {0, 1, 2}) == Ranges{{0, 3}});
 }
 
-TEST_CASE("every rank has an agent on every other node, and both know of each other", "[comm]") {
+TEST_CASE("every rank has a proxy on every other node, and both know of each other", "[comm]") {
   const Placement placement({0, 1, 1, 0, 2, 1});
   for (int owner = 0; owner < placement.ranks(); ++owner) {
     for (int node = 0; node < placement.nodes(); ++node) {
       if (node == placement.node_of(owner)) continue;
-      const int agent = placement.agent(owner, node);
-      CHECK(placement.node_of(agent) == node);
-      CHECK_THAT(placement.peers(owner), Catch::Matchers::VectorContains(agent));
-      CHECK_THAT(placement.peers(agent), Catch::Matchers::VectorContains(owner));
+      const int proxy = placement.proxy(owner, node);
+      CHECK(placement.node_of(proxy) == node);
+      CHECK_THAT(placement.peers(owner), Catch::Matchers::VectorContains(proxy));
+      CHECK_THAT(placement.peers(proxy), Catch::Matchers::VectorContains(owner));
     }
   }
 }
@@ -130,20 +130,20 @@ TEST_CASE("sums between nodes have the reference tree's bits, wherever the ranks
   const std::size_t count = GENERATE(1, 16, 1000, 300003);
   CAPTURE(nodes, count);
   const int size = static_cast<int>(nodes.size());
-  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
           check_sums<float>(node, exchange, size, count, DType::f32);
         }) == std::vector<std::string>(nodes.size()));
 }
 
 TEST_CASE("peers that run ahead wait for the slowest", "[comm]") {
   // 4 MB a slice: more chunks than are kept.
-  CHECK(run_nodes({0, 1, 2}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+  CHECK(run_nodes({0, 1, 2}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
           check_sums<float>(node, exchange, 3, 3'000'003, DType::f32);
         }) == std::vector<std::string>(3));
 }
 
 TEST_CASE("f64 sums between nodes too", "[comm]") {
-  CHECK(run_nodes({0, 1, 0}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+  CHECK(run_nodes({0, 1, 0}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
           check_sums<double>(node, exchange, 3, 100003, DType::f64);
         }) == std::vector<std::string>(3));
 }
@@ -154,10 +154,10 @@ TEST_CASE("halves between nodes are rounded once, at the end, wherever the ranks
   const std::size_t count = GENERATE(1, 33, 1'000'003);
   CAPTURE(nodes, count);
   const int size = static_cast<int>(nodes.size());
-  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
           check_sums<BFloat16>(node, exchange, size, count, DType::bf16);
         }) == std::vector<std::string>(nodes.size()));
-  CHECK(run_nodes(nodes, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>&) {
+  CHECK(run_nodes(nodes, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
           check_sums<Float16>(node, exchange, size, count, DType::f16);
         }) == std::vector<std::string>(nodes.size()));
 }
@@ -181,14 +181,14 @@ TEST_CASE("a roll call names all who did not come", "[comm]") {
   };
   const auto errors = run_threads(2, [&](int rank) {
     StoreClient store = connect();
-    call_roll(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
+    exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
   });
   CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not come to the meeting in time"));
 }
 
 TEST_CASE("a peer that closes its connection is named", "[comm]") {
   const auto errors =
-      run_nodes({0, 1}, [&](NodeRanks& node, DirectExchange& exchange, std::vector<Link>& links) {
+      run_nodes({0, 1}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>& links) {
         const auto arena = allocate(node, DType::f32, 1024);
         const ArenaRange range = all_of(*arena);
         const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});

@@ -42,7 +42,7 @@ TEST_CASE("a stopped rank is missing in the report, and everybody else says wher
   const auto rank = [&](int index) {
     return RankProcess([=] {
       const auto group = make_communicator(local_world(index, 3, run_id), {.timeout = Seconds(1.5)});
-      group->watch({.whereabouts = [=] { return fmt::format("step {}", index); }});
+      group->watch({.position = [=] { return fmt::format("step {}", index); }});
       group->barrier();
       if (index == 2) raise(SIGSTOP);
       try {
@@ -68,7 +68,7 @@ TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
   std::atomic<int> told{0};
   const auto errors = run_thread_ranks(2, {.timeout = Seconds(10)}, [&](Communicator& group) {
     std::promise<std::string> cause;
-    group.watch({.whereabouts = {},
+    group.watch({.position = {},
                  .overdue = [&](const FailureReport& report) { cause.set_value(report.cause); },
                  .grace = Seconds(0.1)});
     if (group.world().rank == 1) group.abort("no more data");

@@ -49,7 +49,7 @@ TEST_CASE("the exact sampler gives every sample once, whatever the world size") 
     for (const int replicas : {1, 2, 3, 8, 70}) {
       Indices all;
       for (int rank = 0; rank < replicas; ++rank) {
-        const ExactSampler sampler{samples, replicas, rank};
+        const UnpaddedSampler sampler{samples, replicas, rank};
         const Indices mine = sampler.indices();
         CHECK(std::ssize(mine) == sampler.size());
         all.insert(all.end(), mine.begin(), mine.end());

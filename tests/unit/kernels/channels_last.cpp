@@ -35,38 +35,38 @@ TEST_CASE(
   choose_layouts(device(), Linear{}, linear);
   CHECK(linear.inputs[0].layout == conv.outputs[0].layout);
   CHECK(linear.inputs[1].layout->strides == conv.outputs[0].layout->strides);
-  CHECK(linear.outputs[0].layout->is_plain({2, 5}));
+  CHECK(linear.outputs[0].layout->is_row_major({2, 5}));
 }
 
 TEST_CASE("on a GPU a plain picture of one channel is not moved") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 1, 6, 6}, {8, 1, 3, 3}, {8}}, {2, 8, 4, 4});
-  io.inputs[0].layout = Layout::plain(io.inputs[0].shape);
+  io.inputs[0].layout = Layout::row_major(io.inputs[0].shape);
   choose_layouts(device(), Conv2d{}, io);
-  CHECK(io.inputs[0].layout->is_plain(io.inputs[0].shape));
+  CHECK(io.inputs[0].layout->is_row_major(io.inputs[0].shape));
   CHECK(io.outputs[0].layout->str() == "acdb");
 }
 
 TEST_CASE("on a GPU pictures lie as weights that have their layout already") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
-  io.inputs[1].layout = Layout::plain(io.inputs[1].shape);
+  io.inputs[1].layout = Layout::row_major(io.inputs[1].shape);
   choose_layouts(device(), Conv2d{}, io);
-  CHECK(io.inputs[1].layout->is_plain(io.inputs[1].shape));
-  CHECK(io.inputs[0].layout->is_plain(io.inputs[0].shape));
-  CHECK(io.outputs[0].layout->is_plain(io.outputs[0].shape));
+  CHECK(io.inputs[1].layout->is_row_major(io.inputs[1].shape));
+  CHECK(io.inputs[0].layout->is_row_major(io.inputs[0].shape));
+  CHECK(io.outputs[0].layout->is_row_major(io.outputs[0].shape));
 }
 
 TEST_CASE("on a GPU a product whose tensors lie differently is refused") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
   choose_layouts(device(), Conv2d{}, io);
-  io.inputs[0].layout = Layout::plain(io.inputs[0].shape);
+  io.inputs[0].layout = Layout::row_major(io.inputs[0].shape);
   CHECK_THROWS_WITH(kernel_for(device(), Conv2d{}, io),
                     "conv2d: x lies in plain, w in acdb, y in acdb: all must be channels-last, or all plain");
   KernelIo linear = open_io({{2, 8, 4, 4}, {5, 8, 4, 4}, {5}}, {2, 5});
   choose_layouts(device(), Linear{}, linear);
-  linear.inputs[0].layout = Layout::plain(linear.inputs[0].shape);
+  linear.inputs[0].layout = Layout::row_major(linear.inputs[0].shape);
   CHECK_THROWS_WITH(kernel_for(device(), Linear{}, linear),
                     "linear: x lies in plain, w in acdb: both must lie alike, and without gaps");
 }

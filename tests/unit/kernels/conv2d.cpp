@@ -47,7 +47,7 @@ Problem make_problem(const Case& c) {
 }  // namespace
 
 TEST_CASE("conv2d forward, with and without bias and relu") {
-  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
   for (const Case& c : cases) {
     const Problem p = make_problem(c);
     const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
@@ -60,7 +60,7 @@ TEST_CASE("conv2d forward, with and without bias and relu") {
 }
 
 TEST_CASE("conv2d gradients agree with finite differences") {
-  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
   for (const Case& c : cases) {
     const Problem p = make_problem(c);
     const double terms = static_cast<double>(c.w.elements()) / static_cast<double>(c.geometry.groups);

@@ -105,9 +105,9 @@ KernelIo make_io(const std::vector<Values>& inputs, const std::vector<Shape>& ou
   KernelIo io;
   for (const Values& input : inputs) io.inputs.push_back({DType::f32, input.shape, {}});
   for (const Shape& output : outputs) io.outputs.push_back({DType::f32, output, {}});
-  if (layouts == Layouts::plain) all_plain(io);
-  if (layouts == Layouts::plain_inputs) {
-    for (TensorDesc& desc : io.inputs) desc.layout = Layout::plain(desc.shape);
+  if (layouts == Layouts::row_major) all_row_major(io);
+  if (layouts == Layouts::row_major_inputs) {
+    for (TensorDesc& desc : io.inputs) desc.layout = Layout::row_major(desc.shape);
   }
   return io;
 }
@@ -117,7 +117,7 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<void*> addresses;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    memories.push_back(pack(inputs[i], io.inputs[i].layout_or_plain(), io.inputs[i].dtype));
+    memories.push_back(pack(inputs[i], io.inputs[i].layout_or_row_major(), io.inputs[i].dtype));
   }
   for (const TensorDesc& desc : io.outputs) memories.push_back(device().allocate(desc.bytes()));
   for (const auto& memory : memories) addresses.push_back(memory->data());
@@ -131,7 +131,8 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   std::vector<Values> outputs;
   for (std::size_t i = 0; i < io.outputs.size(); ++i) {
     const TensorDesc& desc = io.outputs[i];
-    outputs.push_back(unpack(*memories[inputs.size() + i], desc.shape, desc.layout_or_plain(), desc.dtype));
+    outputs.push_back(
+        unpack(*memories[inputs.size() + i], desc.shape, desc.layout_or_row_major(), desc.dtype));
   }
   return outputs;
 }

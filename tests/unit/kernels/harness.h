@@ -19,7 +19,7 @@ struct Values {
 /// Multiples of 1/64 in [-1, 1), the same for the same seed: exact in f32.
 Values random_values(const Shape& shape, unsigned seed);
 
-enum class Layouts { plain, chosen, plain_inputs };
+enum class Layouts { row_major, chosen, row_major_inputs };
 
 /// Of the whole test, made once.
 kernels::Device& device();
@@ -52,7 +52,7 @@ template <class Spec>
 std::vector<Values> run(const Spec& spec, const std::vector<Values>& inputs,
                         const std::vector<Shape>& outputs, Layouts layouts) {
   KernelIo io = make_io(inputs, outputs, layouts);
-  if (layouts != Layouts::plain) choose_layouts(device(), spec, io);
+  if (layouts != Layouts::row_major) choose_layouts(device(), spec, io);
   return run_prepared(kernel_for(device(), spec, io), io, inputs);
 }
 

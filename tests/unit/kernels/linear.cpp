@@ -32,7 +32,7 @@ double tolerance(std::int64_t terms) {
 }  // namespace
 
 TEST_CASE("linear forward and its gradients") {
-  const auto layouts = GENERATE(Layouts::plain, Layouts::chosen, Layouts::plain_inputs);
+  const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
   for (const Case& c : cases) {
     const Values x = random_values(c.x, 1);
     const Values w = random_values(c.w, 2);

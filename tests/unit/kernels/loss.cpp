@@ -25,7 +25,7 @@ Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<
   io.outputs.push_back({DType::u8, {sizeof(ControlBlock)}, {}});
   if (gradient) io.outputs.push_back({DType::f32, predictions.shape, {}});
   const auto kernel = kernel_for(device(), spec, io);
-  const auto x = pack(predictions, Layout::plain(predictions.shape));
+  const auto x = pack(predictions, Layout::row_major(predictions.shape));
   const auto dx = device().allocate(x->bytes());
   const auto workspace = device().allocate(kernel->workspace_bytes());
   const auto read = upload(std::vector{state});

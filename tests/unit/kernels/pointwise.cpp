@@ -22,7 +22,7 @@ std::vector<Values> inputs_for(const std::vector<Shape>& shapes) {
 }
 
 Layout ordered(const Shape& shape, const std::vector<std::size_t>& order) {
-  Layout layout = Layout::plain(shape);
+  Layout layout = Layout::row_major(shape);
   std::int64_t stride = 1;
   for (std::size_t i = order.size(); i-- > 0; stride *= shape[order[i]]) layout.strides[order[i]] = stride;
   return layout;
@@ -91,7 +91,7 @@ TEST_CASE("pointwise: operands broadcast as in PyTorch") {
 }
 
 TEST_CASE("pointwise: relu keeps a NaN, as PyTorch's does") {
-  const auto y = run(relu_op, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::plain)[0];
+  const auto y = run(relu_op, {{{2}, {std::nan(""), -1}}}, {{2}}, Layouts::row_major)[0];
   CHECK(std::isnan(y.data[0]));
   CHECK(y.data[1] == 0);
 }
@@ -106,7 +106,7 @@ TEST_CASE("pointwise: a blocked layout stays, and its padding stays zero") {
     io.inputs[0].layout = blocked;
     choose_layouts(device(), op, io);
     INFO(op.title());
-    CHECK(*io.outputs[0].layout == (op.keeps_zero() ? blocked : Layout::plain(shape)));
+    CHECK(*io.outputs[0].layout == (op.keeps_zero() ? blocked : Layout::row_major(shape)));
     const auto got = run_prepared(kernel_for(device(), op, io), io, inputs);
     require_rounded(got[0], pointwise(op, inputs)[0], dtype);
   }
@@ -132,7 +132,7 @@ TEST_CASE("pointwise: a blocked layout gives way where something is broadcast") 
   KernelIo io = pointwise_io(add_op, inputs, DType::f32);
   io.inputs[0].layout = Layout{{2, 32, 3, 5}, {480, 240, 80, 16}, {{1, 16}}};
   choose_layouts(device(), add_op, io);
-  CHECK(io.inputs[0].layout->is_plain(inputs[0].shape));
+  CHECK(io.inputs[0].layout->is_row_major(inputs[0].shape));
   require_rounded(run_prepared(kernel_for(device(), add_op, io), io, inputs)[0], pointwise(add_op, inputs)[0],
                   DType::f32);
 }

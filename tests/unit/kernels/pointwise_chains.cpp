@@ -85,14 +85,14 @@ TEST_CASE("pointwise chain: the bits of its parts") {
   const Shape full{2, 3, 5, 211};
   const auto inputs = inputs_for({full, {3, 1, 1}, {211}});
   const auto part = [&](const Pointwise& op, const std::vector<Values>& of) {
-    return run(op, of, {full}, Layouts::plain)[0];
+    return run(op, of, {full}, Layouts::row_major)[0];
   };
   const Values h = part(add_op, {inputs[0], inputs[1]});
   const Values r = part(relu_op, {h});
   const Values y = part(mul_op, {r, inputs[2]});
   Pointwise chain = joined(add_op, relu_op, {last(add_op)}, true);
   chain = joined(chain, mul_op, {last(chain), new_input}, true);
-  const auto got = run(chain, inputs, {full, full, full}, Layouts::plain);
+  const auto got = run(chain, inputs, {full, full, full}, Layouts::row_major);
   require_close(got[0], h, 0);
   require_close(got[1], r, 0);
   require_close(got[2], y, 0);

@@ -58,9 +58,9 @@ TEST_CASE("pools and their gradients in every layout") {
       const Function after_relu = [&g](const std::vector<Values>& in) { return max_pool2d(relu(in[0]), g); };
       const Values y = max({x});
       const Values dy = random_values(y.shape, 6);
-      for (const auto& lay :
-           {+[](const Shape& s) { return Layout::plain(s); }, +[](const Shape& s) { return blocked(s, 8); },
-            +[](const Shape& s) { return blocked(s, 16); }, +channels_last}) {
+      for (const auto& lay : {+[](const Shape& s) { return Layout::row_major(s); },
+                              +[](const Shape& s) { return blocked(s, 8); },
+                              +[](const Shape& s) { return blocked(s, 16); }, +channels_last}) {
         const Layout of_x = lay(shape);
         require_close(run_in(MaxPool2d{g}, {x}, y.shape, of_x), y, 0);
         require_close(run_in(AvgPool2d{g}, {x}, y.shape, of_x), average({x}), 1e-5);
@@ -77,6 +77,6 @@ TEST_CASE("pools and their gradients in every layout") {
 TEST_CASE("max pool gives the gradient to the first of equal elements, and to a NaN") {
   const Values ties{{1, 1, 2, 4}, {1, 1, 0, 2, 1, 1, 2, std::nan("")}};
   const Values dy{{1, 1, 1, 2}, {3, 5}};
-  const auto dx = run(MaxPool2dBackward{{{2, 2}, {2, 2}}}, {ties, dy}, {ties.shape}, Layouts::plain)[0];
+  const auto dx = run(MaxPool2dBackward{{{2, 2}, {2, 2}}}, {ties, dy}, {ties.shape}, Layouts::row_major)[0];
   CHECK(dx.data == std::vector<double>{3, 0, 0, 0, 0, 0, 0, 5});
 }

@@ -14,7 +14,7 @@ TEST_CASE("reorder between every two orders of the dimensions") {
   const std::vector<std::array<std::size_t, 4>> orders{
       {0, 1, 2, 3}, {0, 2, 3, 1}, {3, 2, 1, 0}, {1, 0, 3, 2}};
   const auto ordered = [&](const std::array<std::size_t, 4>& order) {
-    Layout layout = Layout::plain(shape);
+    Layout layout = Layout::row_major(shape);
     std::int64_t stride = 1;
     for (std::size_t i = 4; i-- > 0; stride *= shape[order[i]]) layout.strides[order[i]] = stride;
     return layout;
@@ -33,9 +33,9 @@ TEST_CASE("reorder there and back changes nothing and writes zero padding") {
   const Shape shape{2, 17, 3, 5};
   const Values x = random_values(shape, 3);
   const Layout blocked{{2, 32, 3, 5}, {480, 240, 80, 16}, {{1, 16}}};
-  KernelIo there = make_io({x}, {shape}, Layouts::plain);
+  KernelIo there = make_io({x}, {shape}, Layouts::row_major);
   there.outputs[0].layout = blocked;
-  KernelIo back = make_io({x}, {shape}, Layouts::plain);
+  KernelIo back = make_io({x}, {shape}, Layouts::row_major);
   back.inputs[0].layout = blocked;
   const auto packed = run_prepared(kernel_for(device(), Reorder{}, there), there, {x});
   require_close(packed[0], x, 0);

@@ -76,7 +76,7 @@ std::vector<float> bits_with(int threads, const Case& test) {
 TEST_CASE("sum_to: sums over what was broadcast") {
   for (const auto& [from, to] : cases) {
     const Values x = random_values(from, 9);
-    const Values y = run(SumTo{}, {x}, {to}, Layouts::plain)[0];
+    const Values y = run(SumTo{}, {x}, {to}, Layouts::row_major)[0];
     const Sums wanted = sums_of(x, to);
     INFO(from.str() << " to " << to.str());
     for (std::size_t i = 0; i < y.data.size(); ++i) {

@@ -7,42 +7,42 @@
 namespace lockstep::launcher {
 namespace {
 
-Ending left(int rank, int code) {
+ExitStatus left(int rank, int code) {
   return {.rank = rank, .code = code, .signal = 0, .when = {}};
 }
-Ending killed(int rank, int signal) {
+ExitStatus killed(int rank, int signal) {
   return {.rank = rank, .code = 0, .signal = signal, .when = {}};
 }
-Ending echo(Ending ending) {
-  ending.after_failure = true;
-  return ending;
+ExitStatus echo(ExitStatus status) {
+  status.after_failure = true;
+  return status;
 }
-Ending by_us(Ending ending) {
-  ending.killed_by_us = true;
-  return ending;
+ExitStatus by_us(ExitStatus status) {
+  status.killed_by_us = true;
+  return status;
 }
 
 TEST_CASE("nothing decides a run that ended well") {
-  CHECK_FALSE(decisive_ending({left(0, 0), left(1, 0)}));
+  CHECK_FALSE(root_cause({left(0, 0), left(1, 0)}));
 }
 
 TEST_CASE("the first failure decides, never its echo") {
-  CHECK(decisive_ending({left(1, 3), echo(killed(0, SIGTERM))})->rank == 1);
-  CHECK(decisive_ending({left(0, 5), killed(1, SIGKILL)})->rank == 1);
-  CHECK(decisive_ending({left(0, 5), left(2, 5), left(1, 2)})->rank == 1);
-  CHECK(decisive_ending({left(0, 5), echo(killed(1, SIGKILL))})->rank == 0);
-  CHECK(decisive_ending({left(0, 0), left(1, 5)})->rank == 1);
-  CHECK(decisive_ending({left(0, 3), killed(1, SIGSEGV)})->rank == 0);
+  CHECK(root_cause({left(1, 3), echo(killed(0, SIGTERM))})->rank == 1);
+  CHECK(root_cause({left(0, 5), killed(1, SIGKILL)})->rank == 1);
+  CHECK(root_cause({left(0, 5), left(2, 5), left(1, 2)})->rank == 1);
+  CHECK(root_cause({left(0, 5), echo(killed(1, SIGKILL))})->rank == 0);
+  CHECK(root_cause({left(0, 0), left(1, 5)})->rank == 1);
+  CHECK(root_cause({left(0, 3), killed(1, SIGSEGV)})->rank == 0);
 }
 
 TEST_CASE("a stop after saving gives 75 unless a rank failed") {
-  CHECK(decisive_ending({left(0, 75), left(1, 75)})->exit_code() == 75);
-  CHECK(decisive_ending({left(0, 75), left(1, 3)})->exit_code() == 3);
-  CHECK(decisive_ending({left(0, 75), by_us(killed(1, SIGKILL))})->exit_code() == 75);
-  CHECK(decisive_ending({left(0, 0), by_us(killed(1, SIGKILL))})->exit_code() == 137);
+  CHECK(root_cause({left(0, 75), left(1, 75)})->exit_code() == 75);
+  CHECK(root_cause({left(0, 75), left(1, 3)})->exit_code() == 3);
+  CHECK(root_cause({left(0, 75), by_us(killed(1, SIGKILL))})->exit_code() == 75);
+  CHECK(root_cause({left(0, 0), by_us(killed(1, SIGKILL))})->exit_code() == 137);
 }
 
-TEST_CASE("endings in words and as a shell's code") {
+TEST_CASE("statuses in words and as a shell's code") {
   CHECK(describe(killed(0, SIGKILL)) == "was killed by SIGKILL");
   CHECK(describe(left(0, 3)) == "left with exit code 3");
   CHECK(killed(0, SIGSEGV).exit_code() == 139);

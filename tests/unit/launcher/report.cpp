@@ -23,8 +23,8 @@ TEST_CASE("the line at the start tells ranks, cores, threads and binding") {
 
 TEST_CASE("the report names the first cause, its message, and the others") {
   const Clock::time_point start;
-  const Ending cause = {.rank = 1, .code = 0, .signal = SIGSEGV, .when = start + milliseconds(3210)};
-  const Ending other = {
+  const ExitStatus cause = {.rank = 1, .code = 0, .signal = SIGSEGV, .when = start + milliseconds(3210)};
+  const ExitStatus other = {
       .rank = 0, .code = 5, .signal = 0, .when = start + milliseconds(3300), .after_failure = true};
   const std::vector<RankFacts> ranks = {
       {.rank = 4, .pid = 122, .started = start, .message = ""},
@@ -36,20 +36,20 @@ TEST_CASE("the report names the first cause, its message, and the others") {
 }
 
 TEST_CASE("ranks that ended alike share a line") {
-  std::vector<Ending> endings;
+  std::vector<ExitStatus> statuses;
   std::vector<RankFacts> ranks;
   for (const int signal : {SIGSEGV, SIGTERM, SIGTERM, SIGKILL}) {
     const int rank = static_cast<int>(ranks.size());
-    endings.push_back({.rank = rank, .code = 0, .signal = signal, .when = {}});
+    statuses.push_back({.rank = rank, .code = 0, .signal = signal, .when = {}});
     ranks.push_back({.rank = rank, .pid = 100 + rank, .started = {}, .message = ""});
   }
-  CHECK_THAT(failure_report(endings.front(), endings, ranks, "hostA", std::nullopt),
+  CHECK_THAT(failure_report(statuses.front(), statuses, ranks, "hostA", std::nullopt),
              Catch::Matchers::EndsWith(
                  "launch:   then rank 3 was killed by SIGKILL; ranks 1, 2 were killed by SIGTERM\n"));
 }
 
 TEST_CASE("a stop after saving is no failure") {
-  const Ending saved = {.rank = 0, .code = 75, .signal = 0, .when = {}};
+  const ExitStatus saved = {.rank = 0, .code = 75, .signal = 0, .when = {}};
   CHECK(failure_report(saved, {saved}, {RankFacts{}}, "hostA", SIGTERM) ==
         "launch: stopped by SIGTERM after saving (exit code 75): start it again to go on\n");
 }

@@ -21,7 +21,7 @@ model::Model two_convolutions() {
   return {.name = "test", .forward = forward};
 }
 
-Plan plan_with(const AlgorithmChoices& choices, const kernels::Device& device) {
+Plan plan_with(const SelectedAlgorithms& choices, const kernels::Device& device) {
   return make_plan(two_convolutions(), images, {.key = {.batch = 4}}, device,
                    {.parameter_layouts = {}, .algorithms = choices});
 }
@@ -39,18 +39,18 @@ std::string algorithm_in(const Plan& plan, const std::string& key) {
 }
 
 TEST_CASE("benchmark: choices survive the way to the other ranks") {
-  const AlgorithmChoices choices{{"conv1 conv2d", "winograd"},
-                                 {"conv1 conv2d_backward_weights", "eng1_k2=3"}};
-  CHECK(choices_from_text(to_text(choices)) == choices);
-  CHECK(choices_from_text("").empty());
+  const SelectedAlgorithms choices{{"conv1 conv2d", "winograd"},
+                                   {"conv1 conv2d_backward_weights", "eng1_k2=3"}};
+  CHECK(selected_algorithms_from(to_text(choices)) == choices);
+  CHECK(selected_algorithms_from("").empty());
 }
 
 TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan uses it") {
   const auto device = tests::make_device_under_test(1);
-  const AlgorithmChoices choices = benchmark_algorithms(plan_with({}, *device), *device);
+  const SelectedAlgorithms choices = benchmark_algorithms(plan_with({}, *device), *device);
   REQUIRE(choices.size() == timed.size());
   const Plan chosen = plan_with(choices, *device);
-  CHECK(chosen.choices_not_offered.empty());
+  CHECK(chosen.unavailable_algorithms.empty());
   for (const std::string& key : timed) {
     INFO(key);
     CHECK(algorithm_in(chosen, key) == choices.at(node_of(chosen, key).key()));
@@ -84,7 +84,7 @@ TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name")
     for (const model::OpPtr& op : offered) {
       const Plan other = plan_with({{node.key(), op->algorithm()}}, *device);
       CHECK(algorithm_in(other, key) == op->algorithm());
-      CHECK(other.choices_not_offered.empty());
+      CHECK(other.unavailable_algorithms.empty());
     }
   }
 }

@@ -25,10 +25,10 @@ void fill(const fs::path& folder) {
   write_manifest(folder);
 }
 
-CheckpointShelf shelf_with(const fs::path& folder, const Steps& steps) {
-  CheckpointShelf shelf(folder);
-  for (const std::int64_t step : steps) shelf.add(step, fill);
-  return shelf;
+CheckpointDirectory directory_with(const fs::path& folder, const Steps& steps) {
+  CheckpointDirectory directory(folder);
+  for (const std::int64_t step : steps) directory.add(step, fill);
+  return directory;
 }
 
 CheckpointContent content_of(std::int64_t step, std::size_t elements) {
@@ -45,35 +45,35 @@ void write(CheckpointWriter& writer, CheckpointContent content) {
 
 TEST_CASE("checkpoints are folders by step, whole, and latest is the last one written") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder / "checkpoints", {20, 100});
-  CHECK(shelf.steps() == Steps{100, 20});
-  CHECK(shelf.place_of(100) == folder / "checkpoints" / "step-00000100");
-  CHECK(damage_of(shelf.place_of(20)).empty());
-  CHECK(fs::read_symlink(shelf.folder() / "latest") == "step-00000100");
-  shelf.add(20, fill);  // a run that went on from an earlier step comes by again
-  CHECK(damage_of(shelf.place_of(20)).empty());
-  CHECK(fs::read_symlink(shelf.folder() / "latest") == "step-00000020");
-  CHECK(tests::files_in(shelf.folder()) == 3);
+  const CheckpointDirectory directory = directory_with(folder / "checkpoints", {20, 100});
+  CHECK(directory.steps() == Steps{100, 20});
+  CHECK(directory.path_of(100) == folder / "checkpoints" / "step-00000100");
+  CHECK(damage_of(directory.path_of(20)).empty());
+  CHECK(fs::read_symlink(directory.folder() / "latest") == "step-00000100");
+  directory.add(20, fill);  // a run that went on from an earlier step comes by again
+  CHECK(damage_of(directory.path_of(20)).empty());
+  CHECK(fs::read_symlink(directory.folder() / "latest") == "step-00000020");
+  CHECK(tests::files_in(directory.folder()) == 3);
 }
 
 TEST_CASE("pruning keeps the newest, never removes the one just written, and spares later steps") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder.path(), {10, 20, 30, 40, 50});
-  shelf.prune(50, 0);
-  CHECK(shelf.steps() == Steps{50, 40, 30, 20, 10});
-  shelf.prune(40, 2);
-  CHECK(shelf.steps() == Steps{50, 40, 30});
-  shelf.prune(30, 1);
-  CHECK(shelf.steps() == Steps{50, 40, 30});
-  shelf.prune(50, 1);
-  CHECK(shelf.steps() == Steps{50});
-  CHECK(tests::files_in(shelf.folder()) == 2);
+  const CheckpointDirectory directory = directory_with(folder.path(), {10, 20, 30, 40, 50});
+  directory.prune(50, 0);
+  CHECK(directory.steps() == Steps{50, 40, 30, 20, 10});
+  directory.prune(40, 2);
+  CHECK(directory.steps() == Steps{50, 40, 30});
+  directory.prune(30, 1);
+  CHECK(directory.steps() == Steps{50, 40, 30});
+  directory.prune(50, 1);
+  CHECK(directory.steps() == Steps{50});
+  CHECK(tests::files_in(directory.folder()) == 2);
 }
 
 TEST_CASE("every kind of damage is found and names the file") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder.path(), {1});
-  const fs::path checkpoint = shelf.place_of(1);
+  const CheckpointDirectory directory = directory_with(folder.path(), {1});
+  const fs::path checkpoint = directory.path_of(1);
   for (const char* name : checkpoint_files) {
     INFO(name);
     const std::string whole = contents(checkpoint / name);
@@ -95,8 +95,8 @@ TEST_CASE("every kind of damage is found and names the file") {
 
 TEST_CASE("a manifest that is none is damage, not a crash") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder.path(), {1});
-  const fs::path manifest = shelf.place_of(1) / manifest_file;
+  const CheckpointDirectory directory = directory_with(folder.path(), {1});
+  const fs::path manifest = directory.path_of(1) / manifest_file;
   for (
       const char* text :
       {"", "{", "[]", "7", R"({"format": 1})", R"({"format": 1, "files": []})",
@@ -104,10 +104,10 @@ TEST_CASE("a manifest that is none is damage, not a crash") {
        R"({"format": 1, "files": {"model.safetensors": {}, "optimizer.safetensors": {}, "state.json": {}}})"}) {
     INFO(text);
     write_file(manifest, text);
-    CHECK_FALSE(damage_of(shelf.place_of(1)).empty());
+    CHECK_FALSE(damage_of(directory.path_of(1)).empty());
   }
   fs::remove(manifest);
-  CHECK_THAT(damage_of(shelf.place_of(1)), contains("manifest.json is missing"));
+  CHECK_THAT(damage_of(directory.path_of(1)), contains("manifest.json is missing"));
 }
 
 TEST_CASE("names that are no checkpoints are left alone") {
@@ -117,28 +117,28 @@ TEST_CASE("names that are no checkpoints are left alone") {
     write_file(folder / name, "mine");
   }
   CHECK(step_in("step-00001200") == 1200);
-  const CheckpointShelf shelf = shelf_with(folder.path(), {1, 2});
-  shelf.prune(2, 1);
-  shelf.sweep();
+  const CheckpointDirectory directory = directory_with(folder.path(), {1, 2});
+  directory.prune(2, 1);
+  directory.sweep();
   CHECK(tests::files_in(folder.path()) == 7);
 }
 
 TEST_CASE("what a killed process left half done is swept away") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder.path(), {1});
+  const CheckpointDirectory directory = directory_with(folder.path(), {1});
   for (const char* name : {".step-00000002.77.tmp", ".step-00000001.77.old"}) {
     fs::create_directories(folder / name);
     write_file(folder / name / "model.safetensors", "half");
   }
-  CHECK(shelf.steps() == Steps{1});
-  const CheckpointWriter writer(shelf, 3);
+  CHECK(directory.steps() == Steps{1});
+  const CheckpointWriter writer(directory, 3);
   CHECK(tests::files_in(folder.path()) == 2);
 }
 
 TEST_CASE("the writer writes in turn, prunes, and its staged copy keeps its memory") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf(folder.path());
-  CheckpointWriter writer(shelf, 2);
+  const CheckpointDirectory directory(folder.path());
+  CheckpointWriter writer(directory, 2);
   write(writer, content_of(1, 1000));
   const float* memory = writer.staging().weights[0].values.data();
   for (const std::int64_t step : {2, 3, 4}) {
@@ -146,8 +146,8 @@ TEST_CASE("the writer writes in turn, prunes, and its staged copy keeps its memo
     writer.start();
   }
   CHECK(writer.staging().weights[0].values.data() == memory);
-  CHECK(shelf.steps() == Steps{4, 3});
-  CHECK(damage_of(shelf.place_of(4)).empty());
+  CHECK(directory.steps() == Steps{4, 3});
+  CHECK(damage_of(directory.path_of(4)).empty());
 }
 
 /// In a process whose files may not grow beyond 64 KiB, as on a disk that is full.
@@ -164,16 +164,16 @@ int with_small_files(Action action) {
 
 TEST_CASE("a write that fails names the file and leaves the earlier checkpoints as they are") {
   const tests::TemporaryFolder folder;
-  const CheckpointShelf shelf = shelf_with(folder.path(), {1, 2});
+  const CheckpointDirectory directory = directory_with(folder.path(), {1, 2});
   const int told = with_small_files([&] {
-    CheckpointWriter writer(shelf, 1);
+    CheckpointWriter writer(directory, 1);
     write(writer, content_of(3, 1 << 20));
     const std::string message = tests::message_of<DeviceError>([&] { writer.wait(); });
     return message.find("model.safetensors: cannot write") == std::string::npos ? 1 : 0;
   });
   CHECK(told == 0);
-  CHECK(shelf.steps() == Steps{2, 1});
-  CHECK(damage_of(shelf.place_of(2)).empty());
+  CHECK(directory.steps() == Steps{2, 1});
+  CHECK(damage_of(directory.path_of(2)).empty());
   CHECK(fs::read_symlink(folder / "latest") == "step-00000002");
   CHECK(tests::files_in(folder.path()) == 3);
 }
@@ -181,7 +181,7 @@ TEST_CASE("a write that fails names the file and leaves the earlier checkpoints 
 TEST_CASE("a write that failed is thrown once, by whichever call comes next") {
   const tests::TemporaryFolder folder;
   write_file(folder / "checkpoints", "in the way");
-  CheckpointWriter writer(CheckpointShelf(folder / "checkpoints"), 1);
+  CheckpointWriter writer(CheckpointDirectory(folder / "checkpoints"), 1);
   write(writer, content_of(1, 1));
   CHECK_THROWS_AS(writer.staging(), DeviceError);
   CHECK_NOTHROW(writer.wait());

@@ -1,9 +1,9 @@
 #include "kernels/base/error.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/replica_divergence.h"
 #include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
-#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/options/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -32,8 +32,8 @@ RunState state_at(std::int64_t step) {
           .algorithms = {{"conv1 conv2d", "winograd"}}};
 }
 
-void add(const CheckpointShelf& shelf, std::int64_t step) {
-  shelf.add(step, [step](const fs::path& folder) {
+void add(const CheckpointDirectory& directory, std::int64_t step) {
+  directory.add(step, [step](const fs::path& folder) {
     for (const char* name : checkpoint_files) write_file(folder / name, "tensors");
     write_file(folder / "state.json", to_json(state_at(step)));
     write_manifest(folder);
@@ -71,23 +71,24 @@ constexpr const char* state_of_format_1 = R"({
 TEST_CASE("a checkpoint of another format is refused by name, not passed over and not trained over") {
   const tests::TemporaryFolder run;
   const auto communicator = comm::make_communicator({}, {});
-  const CheckpointShelf shelf(run / "checkpoints");
-  add(shelf, 2);
-  shelf.add(3, [](const fs::path& folder) {
+  const CheckpointDirectory directory(run / "checkpoints");
+  add(directory, 2);
+  directory.add(3, [](const fs::path& folder) {
     for (const char* name : checkpoint_files) write_file(folder / name, "tensors");
     write_file(folder / "state.json", state_of_format_1);
     write_manifest(folder);
   });
-  for (const std::string& resume : {std::string("auto"), shelf.place_of(3).string()}) {
+  for (const std::string& resume : {std::string("auto"), directory.path_of(3).string()}) {
     const std::string message = message_of<DataError>(
-        [&] { find_resume_point(*communicator, agree_on_place(*communicator, run.path(), resume)); });
+        [&] { find_resume_point(*communicator, agree_on_run_directory(*communicator, run.path(), resume)); });
     CHECK(message ==
-          (shelf.place_of(3) / "state.json").string() +
+          (directory.path_of(3) / "state.json").string() +
               ": was written by Lockstep 0.1.0 in format 1; this version reads format 2: go on with "
               "that version, or begin anew in another --run-dir");
   }
-  add(shelf, 4);
-  const auto point = find_resume_point(*communicator, agree_on_place(*communicator, run.path(), "auto"));
+  add(directory, 4);
+  const auto point =
+      find_resume_point(*communicator, agree_on_run_directory(*communicator, run.path(), "auto"));
   REQUIRE(point);
   CHECK(point->state.step == 4);
 }
@@ -166,23 +167,23 @@ TEST_CASE("the newest whole checkpoint is found; damaged ones are passed over") 
   const tests::TemporaryFolder run;
   const auto communicator = comm::make_communicator({}, {});
   const auto found = [&](const std::string& resume) -> std::int64_t {
-    const RunPlace place = agree_on_place(*communicator, run.path(), resume);
-    const auto point = find_resume_point(*communicator, place);
+    const RunDirectory run_directory = agree_on_run_directory(*communicator, run.path(), resume);
+    const auto point = find_resume_point(*communicator, run_directory);
     return point ? point->state.step : -1;
   };
   CHECK(found("auto") == -1);
-  const CheckpointShelf shelf(run / "checkpoints");
-  for (const std::int64_t step : {10, 20, 30}) add(shelf, step);
+  const CheckpointDirectory directory(run / "checkpoints");
+  for (const std::int64_t step : {10, 20, 30}) add(directory, step);
   CHECK(found("none") == -1);
   CHECK(found("auto") == 30);
-  write_file(shelf.place_of(30) / "model.safetensors", "tensorz");
+  write_file(directory.path_of(30) / "model.safetensors", "tensorz");
   CHECK(found("auto") == 20);
-  fs::remove(shelf.place_of(20) / "manifest.json");
+  fs::remove(directory.path_of(20) / "manifest.json");
   CHECK(found("auto") == 10);
   CHECK(found(run.path().string()) == 10);
-  CHECK(found(shelf.folder().string()) == 10);
-  CHECK(found(shelf.place_of(10).string()) == 10);
-  CHECK_THAT(message_of<DataError>([&] { found(shelf.place_of(30).string()); }), contains("SHA-256"));
+  CHECK(found(directory.folder().string()) == 10);
+  CHECK(found(directory.path_of(10).string()) == 10);
+  CHECK_THAT(message_of<DataError>([&] { found(directory.path_of(30).string()); }), contains("SHA-256"));
   CHECK_THAT(message_of<DataError>([&] { found((run / "none").string()); }),
              contains("there is no checkpoint"));
 }
@@ -192,25 +193,25 @@ TEST_CASE("a run's folder is not taken by another") {
   const auto communicator = comm::make_communicator({}, {});
   const auto refusal = [&](const std::string& resume) {
     return message_of<UsageError>(
-        [&] { require_unused(*communicator, agree_on_place(*communicator, run.path(), resume)); });
+        [&] { require_unused(*communicator, agree_on_run_directory(*communicator, run.path(), resume)); });
   };
   fs::create_directories(run / "checkpoints");
   CHECK(refusal("none").empty());
-  const CheckpointShelf shelf(run / "checkpoints");
-  add(shelf, 10);
+  const CheckpointDirectory directory(run / "checkpoints");
+  add(directory, 10);
   CHECK_THAT(refusal("none"), contains("already holds a run"));
   CHECK_THAT(refusal("elsewhere/checkpoints/step-00000010"), contains("already holds a run"));
   CHECK(refusal("auto").empty());
-  CHECK(refusal(shelf.place_of(10).string()).empty());
+  CHECK(refusal(directory.path_of(10).string()).empty());
   CHECK(tests::files_in(run.path()) == 1);  // what ranks look for is gone again
 }
 
-TEST_CASE("replicas that have drifted are those that differ from most") {
-  CHECK(drifted_ranks({"a"}).empty());
-  CHECK(drifted_ranks({"a", "a", "a"}).empty());
-  CHECK(drifted_ranks({"b", "a", "a"}) == std::vector{0});
-  CHECK(drifted_ranks({"a", "b", "a", "c"}) == std::vector{1, 3});
-  CHECK(drifted_ranks({"a", "b"}) == std::vector{1});
+TEST_CASE("replicas that have diverged are those that differ from most") {
+  CHECK(diverged_ranks({"a"}).empty());
+  CHECK(diverged_ranks({"a", "a", "a"}).empty());
+  CHECK(diverged_ranks({"b", "a", "a"}) == std::vector{0});
+  CHECK(diverged_ranks({"a", "b", "a", "c"}) == std::vector{1, 3});
+  CHECK(diverged_ranks({"a", "b"}) == std::vector{1});
   CHECK_THAT(message_of<CommError>([] {
                require_no_drift({"a", "a", "b"}, 40);
              }),

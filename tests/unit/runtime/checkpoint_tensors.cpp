@@ -27,7 +27,7 @@ class Replica {
     access().initialise(5);
   }
 
-  ParameterAccess access() { return {*device_, plans_.front(), *memory_}; }
+  ParameterIO access() { return {*device_, plans_.front(), *memory_}; }
   const Plan& plan() const { return plans_.front(); }
 
   void train(int steps) {
@@ -155,7 +155,7 @@ TEST_CASE("a parameter starts where its initializer says") {
   std::vector<Plan> plans;
   plans.push_back(make_plan(net, {.shape = {3}, .num_classes = 3}, {.key = {.batch = 2}}, *device, {}));
   ReplicaMemory memory(*device, *communicator, plans);
-  ParameterAccess access(*device, plans[0], memory);
+  ParameterIO access(*device, plans[0], memory);
   access.initialise(7);
   const std::vector<NamedTensor> parameters = access.parameters();
   REQUIRE(parameters.size() == 2);

@@ -15,7 +15,7 @@ class Run {
   Run() {
     const model::ZooEntry& entry = model::find_model("mlp", {});
     const model::InputSpec input = entry.wants({});
-    RunDecisions decisions;
+    PlanConstraints decisions;
     for (const PlanKey& key : {full, smaller, evaluation}) {
       plans_.push_back(make_plan(entry.make({}, input), input, {.key = key}, *device_, decisions));
       decisions = {.parameter_layouts = parameter_layouts(plans_[0].graph), .arena = plans_[0].arena};
@@ -29,10 +29,10 @@ class Run {
   static constexpr PlanKey smaller{.batch = 2};
   static constexpr PlanKey evaluation{.mode = Mode::evaluate, .batch = 6};
 
-  ParameterAccess replica() { return {*device_, plans_[0], *memory_}; }
-  std::string where(Whereabouts::Phase phase) const {
-    executor_->whereabouts()->enter(phase);
-    return executor_->whereabouts()->text();
+  ParameterIO replica() { return {*device_, plans_[0], *memory_}; }
+  std::string where(StepTracker::Phase phase) const {
+    executor_->step_tracker()->enter(phase);
+    return executor_->step_tracker()->text();
   }
 
   kernels::ControlBlock step(const PlanKey& key, std::size_t slot, float loss_scale = 1) {
@@ -78,7 +78,7 @@ TEST_CASE("an evaluation between two steps changes neither weights nor what the 
 TEST_CASE("the watchdog is told which step of which plan was walked last") {
   Run run;
   run.step(Run::full, 0);
-  CHECK(run.where(Whereabouts::Phase::computing) == "step 0, copy the control block to the host");
+  CHECK(run.where(StepTracker::Phase::computing) == "step 0, copy the control block to the host");
 }
 
 }  // namespace

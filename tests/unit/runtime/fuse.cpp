@@ -192,7 +192,7 @@ class Interpreter {
 
   void run(const Node& node, kernels::Stream& stream) {
     kernels::KernelIo io = graph_.io(node);
-    kernels::all_plain(io);
+    kernels::all_row_major(io);
     const kernels::KernelPtr kernel = node.op->kernel(*device_, io);
     if (kernel == nullptr) {
       memories_[node.outputs[0]] = memories_.at(node.inputs[0]);

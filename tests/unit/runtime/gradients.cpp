@@ -139,7 +139,7 @@ class Step {
     plans_.push_back(make_plan(net, input, {.key = {.batch = batch}, .optimizer = frozen}, *device_, {}));
     memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
     executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
-    ParameterAccess(*device_, plans_[0], *memory_).initialise(3);
+    ParameterIO(*device_, plans_[0], *memory_).initialise(3);
     Philox(1, 0).normals(0,
                          {static_cast<float*>(memory_->input(0)), plans_[0].input_bytes() / sizeof(float)});
     if (loss == LossKind::mean_squared_error) {
@@ -158,7 +158,7 @@ class Step {
 
   std::vector<NamedTensor> gradients() {
     loss();
-    return ParameterAccess(*device_, plans_[0], *memory_).gradients();
+    return ParameterIO(*device_, plans_[0], *memory_).gradients();
   }
 
   /// Where element `index` (row-major) of a parameter lies.

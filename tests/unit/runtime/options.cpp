@@ -2,8 +2,8 @@
 
 #include "comm/world/find_world.h"
 #include "kernels/base/error.h"
-#include "runtime/options/table.h"
 #include "runtime/options/plan_options.h"
+#include "runtime/options/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
@@ -117,8 +117,8 @@ TEST_CASE("numbers that 32 bits would cut are refused with the range") {
 }
 
 TEST_CASE("every plan of a run is told what --allow-unused says") {
-  CHECK_FALSE(run_decisions(parse_options({})).allow_unused);
-  CHECK(run_decisions(parse_options({"--allow-unused"})).allow_unused);
+  CHECK_FALSE(plan_constraints(parse_options({})).allow_unused);
+  CHECK(plan_constraints(parse_options({"--allow-unused"})).allow_unused);
 }
 
 TEST_CASE("what this version lacks is said; a value that asks for nothing passes") {

@@ -7,8 +7,8 @@
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
-#include "runtime/plan/storage.h"
 #include "runtime/plan/signature.h"
+#include "runtime/plan/storage.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/runtime/classifier.h"
@@ -128,7 +128,7 @@ TEST_CASE("layout: every tensor meets its kernel in the layout that the kernel w
     const kernels::KernelIo settled = io;
     node.op->choose_layouts(*device, io);
     for (std::size_t i = 0; i < io.inputs.size(); ++i) {
-      CHECK(io.inputs[i].layout_or_plain() == settled.inputs[i].layout_or_plain());
+      CHECK(io.inputs[i].layout_or_row_major() == settled.inputs[i].layout_or_row_major());
     }
   }
   for (const model::Parameter& parameter : plan.graph.parameters()) {
@@ -139,7 +139,7 @@ TEST_CASE("layout: every tensor meets its kernel in the layout that the kernel w
 TEST_CASE("layout: parameters of a later plan lie as in the first") {
   const auto device = kernels::make_cpu_device(1);
   const Plan first = plan_of(classifier(small_net), *device);
-  const RunDecisions decisions{.parameter_layouts = parameter_layouts(first.graph)};
+  const PlanConstraints decisions{.parameter_layouts = parameter_layouts(first.graph)};
   const Plan second = make_plan(classifier(small_net), images, {.key = {.batch = 3}}, *device, decisions);
   CHECK(parameter_layouts(second.graph) == decisions.parameter_layouts);
   CHECK(second.arena.elements == first.arena.elements);
@@ -260,7 +260,7 @@ TEST_CASE("allocate: an operand that is repeated is not overwritten") {
   const Tensor matrix(graph, graph.add_value("matrix", {DType::f32, {2, 6}}, model::Role::input));
   const Tensor h = relu(row);  // 24 bytes, in as many cache lines as the 48 of the sum
   const Tensor sum = GENERATE(false, true) ? add(h, matrix) : add(expand(h, {2, 6}), matrix);
-  settle_layouts(graph, *kernels::make_cpu_device(1), {});
+  assign_layouts(graph, *kernels::make_cpu_device(1), {});
   const ActivationPlan plan = allocate_activations(graph);
   CHECK(plan.storage[static_cast<std::size_t>(sum.id())] != h.id());
 }

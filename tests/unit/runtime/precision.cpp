@@ -7,8 +7,8 @@
 #include "runtime/plan/fuse.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
-#include "runtime/plan/tensor_cores.h"
 #include "runtime/plan/signature.h"
+#include "runtime/plan/tensor_cores.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/classifier.h"
 

@@ -1,12 +1,12 @@
 #include <cstring>
 
 #include "kernels/base/error.h"
-#include "runtime/output/lines.h"
-#include "runtime/output/console.h"
 #include "runtime/options/plan_options.h"
+#include "runtime/output/console.h"
+#include "runtime/output/lines.h"
 #include "runtime/run/run_plans.h"
-#include "runtime/run/training_progress.h"
 #include "runtime/run/task.h"
+#include "runtime/run/training_progress.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -48,7 +48,7 @@ TEST_CASE("a batch is at most an epoch, and every rank needs one") {
 
 TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
   const bool last = GENERATE(false, true);
-  RunPosition before{.step = 7, .epoch_samples = 24, .samples = 70, .evaluated_at_step = 5};
+  TrainingProgress before{.step = 7, .epoch_samples = 24, .samples = 70, .evaluated_at_step = 5};
   before.advance({.epoch = 2, .index = 4, .samples = 3, .last_of_epoch = last}, 6, {.loss = 0.5F});
   CHECK(before.step == 8);
   CHECK(before.samples == 76);
@@ -60,7 +60,7 @@ TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch to
   CHECK_FALSE(before.ends_evaluated_epoch(2));
   CHECK_FALSE(before.ends_evaluated_epoch(0));
 
-  const RunPosition after = RunPosition::of(before.state());
+  const TrainingProgress after = TrainingProgress::of(before.state());
   CHECK(after.step == before.step);
   CHECK(after.epoch == 2);
   CHECK(after.next_epoch == before.next_epoch);
@@ -71,7 +71,7 @@ TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch to
 }
 
 TEST_CASE("each rank's next batch follows from the samples that are done, however many ranks did them") {
-  const RunPosition position{.next_epoch = 2, .epoch_samples = 96};
+  const TrainingProgress position{.next_epoch = 2, .epoch_samples = 96};
   CHECK(position.next_batch(4 * 8) == 3);
   CHECK(position.next_batch(2 * 16) == 3);
   CHECK(position.next_batch(2 * 8) == 6);

@@ -21,7 +21,7 @@ TEST_CASE("a parameter that does not reach the loss is changed by weight decay a
                               {.key = {.batch = 4}, .optimizer = optimizer}, *device, {.allow_unused = true});
   ReplicaMemory memory(*device, *communicator, std::span(&plan, 1));
   Executor executor(*device, *communicator, memory);
-  ParameterAccess replica(*device, plan, memory);
+  ParameterIO replica(*device, plan, memory);
   replica.initialise(7);
   // Zeros must be written: memory that begins with zeros would hide that.
   for (const char* name : {"spare.weight", "spare.bias"}) {
