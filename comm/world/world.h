@@ -4,7 +4,7 @@
 
 namespace lockstep::comm {
 
-/// Who this process is among the ranks. Found by comm/bootstrap.
+/// Who this process is among the ranks. Found by find_world.
 struct World {
   int rank = 0;
   int size = 1;

@@ -58,17 +58,17 @@ void Trainer::train(data::Loader& loader) {
   for (std::int64_t step = progress_.step + 1;; ++step) {
     executor_->step_tracker()->start_step(step);
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
-    const bool goes_on = step < batching_.total_steps && feed.fetch();
+    const bool has_next = step < batching_.total_steps && feed.fetch();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
-    pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(goes_on ? feed.samples() : 0));
-    const DeviceBatch next = goes_on ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
-    finish_all_but(goes_on && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
+    pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(has_next ? feed.samples() : 0));
+    const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
+    finish_all_but(has_next && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
     if (progress_.stopped) finish_all_but(0);
     if (pipeline.under_way() == 0) {
       if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
       if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
     }
-    if (progress_.stopped || !goes_on) return;
+    if (progress_.stopped || !has_next) return;
     batch = next;
   }
 }

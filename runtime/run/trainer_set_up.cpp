@@ -91,8 +91,8 @@ void Trainer::set_up_parameters() {
 }
 
 void Trainer::open_folder() {
-  const bool goes_on = run_directory_.resume != "none";
-  folder_.emplace(run_directory_.run, goes_on ? std::optional(progress_.step) : std::nullopt);
+  const bool resuming = run_directory_.resume != "none";
+  folder_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
   folder_->write_config(to_ini(options_));
   console_.say(opening_line({.model = task_.model.name,
                              .parameters = plans_.full_batch().graph.parameter_elements(),
@@ -101,7 +101,7 @@ void Trainer::open_folder() {
                              .batch_size = batching_.batch_size,
                              .planned_bytes = run_memory_need(options_, plans_.all).total()}));
   if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) console_.say(slow);
-  if (goes_on) tell_of_resumption();
+  if (resuming) tell_of_resumption();
 }
 
 void Trainer::tell_of_resumption() {
