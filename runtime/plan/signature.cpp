@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
-                               const SelectedAlgorithms& choices) {
+                               const SelectedAlgorithms& selected) {
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
                                  model::describe(plan.request.optimizer));
@@ -60,7 +60,7 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   text +=
       fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
                   kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
-  for (const auto& [op, choice] : choices) text += fmt::format("algorithm {} of {}\n", choice, op);
+  for (const auto& [op, algorithm] : selected) text += fmt::format("algorithm {} of {}\n", algorithm, op);
   return text;
 }
 

@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include "data/idx_images.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

@@ -4,7 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/writer.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
 #include "tests/support/files.h"

@@ -1,6 +1,6 @@
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/replica_divergence.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
@@ -213,11 +213,11 @@ TEST_CASE("replicas that have diverged are those that differ from most") {
   CHECK(diverged_ranks({"a", "b", "a", "c"}) == std::vector{1, 3});
   CHECK(diverged_ranks({"a", "b"}) == std::vector{1});
   CHECK_THAT(message_of<CommError>([] {
-               require_no_drift({"a", "a", "b"}, 40);
+               require_equal_replicas({"a", "a", "b"}, 40);
              }),
              contains("after step 40 rank 2 has other weights than the others"));
   CHECK_THAT(message_of<CommError>([] {
-               require_no_drift({"a", "b"}, 40);
+               require_equal_replicas({"a", "b"}, 40);
              }),
              contains("either may be wrong"));
 }

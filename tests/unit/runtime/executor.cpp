@@ -32,7 +32,7 @@ class Run {
   ParameterIO replica() { return {*device_, plans_[0], *memory_}; }
   std::string where(StepTracker::Phase phase) const {
     executor_->step_tracker()->enter(phase);
-    return executor_->step_tracker()->text();
+    return executor_->step_tracker()->describe();
   }
 
   kernels::ControlBlock step(const PlanKey& key, std::size_t slot, float loss_scale = 1) {

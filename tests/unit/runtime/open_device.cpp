@@ -21,7 +21,7 @@ comm::World local_rank(int rank, int size) {
 TEST_CASE("a rank takes the GPU of its local rank") {
   CHECK(choose_device("auto", local_rank(0, 1), 0, false).kind == DeviceKind::cpu);
   CHECK(choose_device("cpu", local_rank(0, 1), 8, false).kind == DeviceKind::cpu);
-  const DeviceChoice third = choose_device("auto", local_rank(2, 4), 4, false);
+  const DeviceSelection third = choose_device("auto", local_rank(2, 4), 4, false);
   CHECK(third.kind == DeviceKind::cuda);
   CHECK(third.gpu == 2);
   CHECK(third.warning.empty());
@@ -29,7 +29,7 @@ TEST_CASE("a rank takes the GPU of its local rank") {
 }
 
 TEST_CASE("a rank that sees one GPU takes it and says what that may cost") {
-  const DeviceChoice only = choose_device("cuda", local_rank(1, 2), 1, false);
+  const DeviceSelection only = choose_device("cuda", local_rank(1, 2), 1, false);
   CHECK(only.gpu == 0);
   CHECK(!only.warning.empty());
   CHECK(choose_device("cuda", local_rank(0, 1), 1, false).warning.empty());

@@ -3,7 +3,6 @@
 #include "kernels/base/error.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/output/console.h"
-#include "runtime/output/lines.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task.h"
 #include "runtime/run/training_progress.h"
