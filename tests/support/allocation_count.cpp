@@ -4,6 +4,7 @@
 #include <execinfo.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

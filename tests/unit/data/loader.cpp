@@ -69,7 +69,7 @@ TEST_CASE("a loader that starts in mid-epoch gives what is left, then the next e
   CHECK(take(5, 4, 1).empty());
 }
 
-TEST_CASE("without a number of epochs it goes on for ever") {
+TEST_CASE("without a number of epochs a loader never ends") {
   for (const int workers : {0, 1, 3}) {
     Loader loader(std::make_shared<Numbers>(3), in_order(3), {.batch_size = 2, .workers = workers});
     const auto samples = deliver(loader, 5000);
@@ -78,7 +78,7 @@ TEST_CASE("without a number of epochs it goes on for ever") {
   }
 }
 
-TEST_CASE("no samples are no batches; for ever no samples are an error") {
+TEST_CASE("no samples are no batches; an endless loader without batches is an error") {
   for (const int workers : {0, 2}) {
     Loader none(std::make_shared<Numbers>(3), in_order(0),
                 {.batch_size = 2, .workers = workers, .epochs = 3});
@@ -131,7 +131,7 @@ TEST_CASE("two batches can be held while a third comes") {
   }
 }
 
-TEST_CASE("a batch that comes back out of turn or twice is an error") {
+TEST_CASE("a batch that is released out of order or twice is an error") {
   Loader loader(std::make_shared<Numbers>(10), in_order(10), {.batch_size = 1, .workers = 1});
   const Batch first = *loader.next(soon());
   const Batch second = *loader.next(soon());

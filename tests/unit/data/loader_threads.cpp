@@ -56,7 +56,7 @@ TEST_CASE("the deadline holds while a worker is stuck, and the batch comes when 
   CHECK(deliver(loader).size() == 100);
 }
 
-TEST_CASE("it can be destroyed at any moment") {
+TEST_CASE("a loader can be destroyed at any moment") {
   for (int round = 0; round < 200; ++round) {
     for (const int workers : {1, 3}) {
       Loader loader(std::make_shared<Numbers>(50), in_order(50), {.batch_size = 3, .workers = workers});

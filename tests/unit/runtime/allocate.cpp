@@ -15,7 +15,7 @@ using model::Tensor;
 using testing::classifier;
 using testing::plan_of;
 
-TEST_CASE("allocate: what is broadcast is not overwritten by what is computed from it") {
+TEST_CASE("allocate: a broadcast operand is not overwritten by the result") {
   Graph graph;
   const Tensor column{graph, graph.add_value("column", {DType::f32, {4, 1}}, model::Role::activation)};
   const Tensor square{graph, graph.add_value("square", {DType::f32, {4, 4}}, model::Role::activation)};
@@ -48,8 +48,7 @@ TEST_CASE("allocate: values that live at the same time never share memory") {
       const auto [begin, end] = range_of(plan, output);
       CHECK(end <= plan.activations.bytes);
       without_sharing += end - begin;
-      // Whoever is read from here on must not be touched by this output, unless it shares its place by
-      // design.
+      // This output must not overlap a value that a later node reads, unless both share memory by design.
       for (std::size_t later = at; later < nodes.size(); ++later) {
         for (const model::ValueId input_id : nodes[later].inputs) {
           const auto written = plan.graph.producer(input_id);
@@ -70,7 +69,7 @@ bool overlap(const Plan& plan, model::ValueId a, model::ValueId b) {
   return first_a < end_b && first_b < end_a;
 }
 
-TEST_CASE("allocate: an output that nobody reads shares no memory with the node's other operands") {
+TEST_CASE("allocate: an output without readers shares no memory with the node's other operands") {
   const auto device = kernels::make_cpu_device(1);
   const Plan plan = plan_of(classifier([](Tensor x) {
                               x = relu(conv2d(x, "conv", {.out_channels = 4, .kernel = 3}));

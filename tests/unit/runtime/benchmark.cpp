@@ -89,7 +89,7 @@ TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name")
   }
 }
 
-TEST_CASE("benchmark: in place of what is not offered the library chooses, and one warning says so") {
+TEST_CASE("benchmark: the library selects in place of an algorithm that is not offered, with one warning") {
   const auto device = tests::make_device_under_test(1);
   const Plan any = plan_with({}, *device);
   const std::string first = node_of(any, "conv1 conv2d").key();

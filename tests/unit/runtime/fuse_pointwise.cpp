@@ -60,7 +60,7 @@ TEST_CASE(
   CHECK(joined.outputs == std::vector<ValueId>{y.id()});
 }
 
-TEST_CASE("fuse_pointwise: what others read of a chain is an output too") {
+TEST_CASE("fuse_pointwise: a result of a chain that other nodes read is an output too") {
   Network net;
   const Tensor h = relu(mul(net.given(), net.given()));
   const Tensor y = add(h, net.given({7}));
@@ -101,7 +101,7 @@ TEST_CASE("fuse_pointwise: across a node that has nothing to do with it, a node 
   CHECK(net.fused(add(pooled, h)) == Titles{"avg_pool2d", "relu+add"});
 }
 
-TEST_CASE("fuse_pointwise: what is repeated is not computed again for each repetition") {
+TEST_CASE("fuse_pointwise: a broadcast operand is not computed again for each repetition") {
   Network net;
   CHECK(net.fused(add(net.given(), relu(net.given({7})))) == Titles{"relu", "add"});
 }

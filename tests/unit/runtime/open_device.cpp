@@ -28,7 +28,7 @@ TEST_CASE("a rank takes the GPU of its local rank") {
   CHECK(choose_device("cuda:3", local_rank(0, 1), 4, false).gpu == 3);
 }
 
-TEST_CASE("a rank that sees one GPU takes it and says what that may cost") {
+TEST_CASE("a rank that sees one GPU takes it and warns") {
   const DeviceSelection only = choose_device("cuda", local_rank(1, 2), 1, false);
   CHECK(only.gpu == 0);
   CHECK(!only.warning.empty());
@@ -36,7 +36,7 @@ TEST_CASE("a rank that sees one GPU takes it and says what that may cost") {
   CHECK(choose_device("cuda", local_rank(1, 2), 1, true).warning.empty());
 }
 
-TEST_CASE("ranks that may share take GPUs in turn") {
+TEST_CASE("ranks that may share GPUs take them round robin") {
   for (int rank = 0; rank < 5; ++rank)
     CHECK(choose_device("cuda", local_rank(rank, 5), 2, true).gpu == rank % 2);
 }

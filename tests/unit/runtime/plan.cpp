@@ -33,7 +33,7 @@ TEST_CASE("workspace: that of updates is counted, and apart from that of kernels
     const Launch* const launch = plan.launch_of(step);
     if (launch == nullptr || launch->kernel == nullptr) continue;
     CHECK(launch->workspace + launch->kernel->workspace_bytes() <= after);
-    if (stream_ordered) CHECK((launch->workspace >= before) == (step.kind == Kind::update));
+    if (stream_ordered) CHECK((launch->workspace >= before) == (step.kind == Step::Kind::update));
   }
 }
 

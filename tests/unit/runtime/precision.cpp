@@ -38,7 +38,7 @@ void check_precision(const Graph& graph, kernels::MatmulPrecision wanted, std::s
   CHECK(found == count);
 }
 
-TEST_CASE("precision: every product gets it, forward and backward, and keeps all else") {
+TEST_CASE("precision: every product gets it, forward and backward, and keeps its other attributes") {
   Graph graph = build_graph(
       classifier([](Tensor x) {
         x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
@@ -59,7 +59,7 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps all
   check_precision<kernels::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
 }
 
-TEST_CASE("precision: a plan follows the run's, in training and evaluation, and says so") {
+TEST_CASE("precision: a plan has the run's, in training and evaluation, and prints it") {
   const auto device = kernels::make_cpu_device(1);
   const auto mode = GENERATE(Mode::train, Mode::evaluate);
   const Plan plan = make_plan(classifier(two_linears), images, {.key = {.mode = mode, .batch = 4}}, *device,

@@ -53,7 +53,7 @@ const ScheduleOptions all_schedules[] = {
     {.overlap = false, .stream_ordered = true},
 };
 
-TEST_CASE("schedule: whatever a step does waits for what it needs") {
+TEST_CASE("schedule: every step waits for its dependencies") {
   const auto device = kernels::make_cpu_device(1);
   const double clip_grad_norm = GENERATE(0.0, 2.0);
   const ScheduleOptions schedule = GENERATE(from_range(std::begin(all_schedules), std::end(all_schedules)));
@@ -85,7 +85,7 @@ TEST_CASE("schedule: whatever a step does waits for what it needs") {
   CHECK(count(plan, Kind::update) == plan.arena.buckets.size());
 }
 
-TEST_CASE("schedule: the queue sums all buckets but the last, and is joined before anybody needs a sum") {
+TEST_CASE("schedule: the queue sums all buckets but the last, and is joined before the first use of a sum") {
   const auto device = kernels::make_cpu_device(1);
   const Plan plan = plan_with_many_buckets(*device, {});
   const std::size_t join = find(plan, Kind::join);
