@@ -13,8 +13,9 @@ namespace {
 
 std::string describe(const model::Graph& graph, model::ValueId id) {
   const model::Value& value = graph.value(id);
-  const std::string layout = value.layout ? value.layout->str() : "plain";
-  return layout == "plain" ? value.type.shape.str() : value.type.shape.str() + ":" + layout;
+  const Shape& shape = value.type.shape;
+  if (!value.layout || value.layout->is_row_major(shape)) return shape.str();
+  return shape.str() + ":" + value.layout->str();
 }
 
 std::string list(const model::Graph& graph, const std::vector<model::ValueId>& ids) {

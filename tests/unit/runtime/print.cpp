@@ -20,6 +20,7 @@ TEST_CASE("print: every step of a plan is a line, with its stream") {
   for (const Step& step : plan.steps) {
     if (step.kind != Kind::launch) CHECK_THAT(text, tests::contains(label_of(plan, step)));
   }
+  CHECK(text.find("row-major") == std::string::npos);  // only other layouts are printed
   for (const char* line :
        {"compute    begin step", "exchange q all-reduce of bucket 0 (fc2.weight), behind compute",
         "compute    join the exchange queue", "compute    clip gradients to norm 2",
