@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/idx_images.h"
+#include "data/idx.h"
 #include "data/synthetic.h"
 #include "data/tensors.h"
 #include "kernels/base/error.h"

@@ -1,5 +1,6 @@
 #include "data/idx.h"
 
+#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kUnsignedBytes = 0x08;
+constexpr unsigned unsigned_bytes = 0x08;
 
 [[noreturn]] void fail(const fs::path& path, std::uint64_t offset, const std::string& reason) {
   throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
@@ -30,7 +31,7 @@ std::uint32_t big_endian_at(std::span<const std::byte> bytes, std::size_t offset
 void check_magic(const fs::path& path, std::span<const std::byte> head, std::size_t rank) {
   if (head.size() < 4) fail(path, head.size(), "it ends within the magic number: truncated");
   if (byte_at(head, 0) != 0 || byte_at(head, 1) != 0) fail(path, 0, "the magic number is not IDX's");
-  if (byte_at(head, 2) != kUnsignedBytes) {
+  if (byte_at(head, 2) != unsigned_bytes) {
     fail(path, 2, fmt::format("elements of type 0x{:02x}, not unsigned bytes (0x08)", byte_at(head, 2)));
   }
   if (byte_at(head, 3) != rank) {
@@ -52,7 +53,7 @@ Shape read_shape(const fs::path& path, std::span<const std::byte> head, std::siz
   return Shape(std::move(extents));
 }
 
-std::uint64_t size_told_by(const fs::path& path, std::span<const std::byte> head, std::size_t rank) {
+std::uint64_t size_in_header(const fs::path& path, std::span<const std::byte> head, std::size_t rank) {
   std::uint64_t elements = 1;
   for (const std::int64_t extent : read_shape(path, head, rank)) {
     if (__builtin_mul_overflow(elements, static_cast<std::uint64_t>(extent), &elements) ||
@@ -64,12 +65,14 @@ std::uint64_t size_told_by(const fs::path& path, std::span<const std::byte> head
 }
 
 void check_size(const fs::path& path, std::span<const std::byte> contents, std::size_t rank) {
-  const std::uint64_t told = size_told_by(path, contents, rank);
-  if (contents.size() < told) {
-    fail(path, contents.size(), fmt::format("it ends here, but its header tells {} bytes: truncated", told));
+  const std::uint64_t declared = size_in_header(path, contents, rank);
+  if (contents.size() < declared) {
+    fail(path, contents.size(),
+         fmt::format("it ends here, but its header tells {} bytes: truncated", declared));
   }
-  if (contents.size() > told)
-    fail(path, told, fmt::format("{} bytes behind the end that its header tells", contents.size() - told));
+  if (contents.size() > declared)
+    fail(path, declared,
+         fmt::format("{} bytes behind the end that its header tells", contents.size() - declared));
 }
 
 fs::path compressed_or_plain(const fs::path& path) {
@@ -78,8 +81,102 @@ fs::path compressed_or_plain(const fs::path& path) {
 
 FileBytes read(const fs::path& path, std::size_t rank, const UnpackCache& cache) {
   if (path.extension() != ".gz") return FileBytes(MappedFile(path));
-  return cache.open(path, [&](std::span<const std::byte> head) { return size_told_by(path, head, rank); });
+  return cache.open(path, [&](std::span<const std::byte> head) { return size_in_header(path, head, rank); });
 }
+
+constexpr std::int64_t image_side = 28;
+constexpr std::int64_t class_count = 10;
+
+fs::path found(const fs::path& file, const std::string& hint) {
+  if (fs::exists(file) || fs::exists(file.string() + ".gz")) return file;
+  throw DataError(fmt::format("{}: neither this file nor its .gz is there; {}", file.string(), hint));
+}
+
+/// float(pixel) / 255.0f to the bit, as torchvision's ToTensor, without a division: 1/255 as the sum of a
+/// part with 16 bits, whose product with a pixel is exact, and the rest.
+constexpr float unit_float(std::uint8_t pixel) {
+  constexpr float high = 0x8081p-23f;
+  constexpr float low = static_cast<float>(1.0 / 255 - static_cast<double>(high));
+  const auto value = static_cast<float>(pixel);
+  return value * high + value * low;
+}
+
+static_assert([] {
+  for (int pixel = 0; pixel < 256; ++pixel) {
+    if (unit_float(static_cast<std::uint8_t>(pixel)) != static_cast<float>(pixel) / 255.0f) return false;
+  }
+  return true;
+}());
+
+[[gnu::always_inline]] inline void convert(const std::byte* __restrict pixels, float* __restrict out,
+                                           std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = unit_float(static_cast<std::uint8_t>(pixels[i]));
+}
+
+/// The same loop for eight pixels at a time: twice as fast, to the same bits.
+[[gnu::target("avx2")]] void convert_avx2(const std::byte* __restrict pixels, float* __restrict out,
+                                          std::size_t count) {
+  convert(pixels, out, count);
+}
+
+/// out[i] = pixels[i] / 255 for all of `out`.
+void to_unit_floats(const std::byte* pixels, std::span<float> out) {
+  if (__builtin_cpu_supports("avx2")) {
+    convert_avx2(pixels, out.data(), out.size());
+  } else {
+    convert(pixels, out.data(), out.size());
+  }
+}
+
+class IdxImages final : public Dataset {
+ public:
+  IdxImages(const fs::path& images, const fs::path& labels, const UnpackCache& cache)
+      : images_(images, 3, cache), labels_(labels, 1, cache), spec_(idx_images_spec()) {
+    check_images();
+    check_labels();
+  }
+
+  std::int64_t size() const override { return images_.shape()[0]; }
+  const SampleSpec& spec() const override { return spec_; }
+
+  void get(std::int64_t index, std::int64_t, std::span<std::byte> input,
+           std::span<std::byte> target) const override {
+    const auto sample = static_cast<std::size_t>(index);
+    const std::size_t pixels = input.size() / sizeof(float);
+    to_unit_floats(images_.elements().data() + sample * pixels,
+                   {reinterpret_cast<float*>(input.data()), pixels});
+    const auto label = std::to_integer<std::int64_t>(labels_.elements()[sample]);
+    std::memcpy(target.data(), &label, sizeof label);
+  }
+
+ private:
+  void check_images() const {
+    const Shape& shape = images_.shape();
+    if (shape[1] != image_side || shape[2] != image_side) {
+      throw DataError(fmt::format("{}: offset 8: images of {}x{}, but {}x{} belong here",
+                                  images_.path().string(), shape[1], shape[2], image_side, image_side));
+    }
+  }
+
+  void check_labels() const {
+    if (labels_.shape()[0] != size()) {
+      throw DataError(fmt::format("{}: offset 4: {} labels, but {} has {} images", labels_.path().string(),
+                                  labels_.shape()[0], images_.path().string(), size()));
+    }
+    const auto labels = labels_.elements();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (std::to_integer<std::int64_t>(labels[i]) >= class_count) {
+        throw DataError(fmt::format("{}: offset {}: label {}, but there are {} classes",
+                                    labels_.path().string(), labels_.header_bytes() + i,
+                                    std::to_integer<int>(labels[i]), class_count));
+      }
+    }
+  }
+
+  IdxFile images_;
+  IdxFile labels_;
+  SampleSpec spec_;
+};
 
 }  // namespace
 
@@ -87,6 +184,22 @@ IdxFile::IdxFile(const fs::path& path, std::size_t rank, const UnpackCache& cach
     : path_(compressed_or_plain(path)), contents_(read(path_, rank, cache)) {
   check_size(path_, contents_.bytes(), rank);
   shape_ = read_shape(path_, contents_.bytes(), rank);
+}
+
+SampleSpec idx_images_spec() {
+  return {.input_dtype = DType::f32,
+          .input_shape = {1, image_side, image_side},
+          .target_dtype = DType::i64,
+          .target_shape = {},
+          .num_classes = class_count};
+}
+
+DatasetPtr open_idx_images(const fs::path& folder, Split split, const std::string& hint,
+                           const UnpackCache& cache) {
+  const std::string prefix = split == Split::train ? "train" : "t10k";
+  const fs::path images = found(folder / (prefix + "-images-idx3-ubyte"), hint);
+  const fs::path labels = found(folder / (prefix + "-labels-idx1-ubyte"), hint);
+  return std::make_shared<IdxImages>(images, labels, cache);
 }
 
 }  // namespace lockstep::data

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
+#include "data/dataset.h"
+#include "data/datasets.h"
 #include "data/unpack_cache.h"
 #include "kernels/base/shape.h"
 
@@ -28,5 +31,13 @@ class IdxFile {
   FileBytes contents_;
   Shape shape_;
 };
+
+/// Fashion-MNIST and MNIST: pixels / 255 as 1x28x28, ten classes.
+SampleSpec idx_images_spec();
+
+/// The four files of MNIST's naming (train-images-idx3-ubyte, t10k-labels-idx1-ubyte, ..., plain or .gz) in
+/// `folder`. `hint`: what to do when they are not there.
+DatasetPtr open_idx_images(const std::filesystem::path& folder, Split split, const std::string& hint,
+                           const UnpackCache& cache = UnpackCache());
 
 }  // namespace lockstep::data

@@ -8,16 +8,15 @@
 
 #include <fmt/format.h>
 
-#include "data/batch_queue.h"
-#include "data/batch_ring.h"
+#include "data/prefetch.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t kHeld = 2;  // batches that the caller may hold while it asks for another
-constexpr std::size_t kDeepestRing = 64;
-constexpr std::size_t kDeepRingBytes = 2 * 1024 * 1024;  // that deeper prefetch of small batches may take
+constexpr std::size_t most_held = 2;  // batches that the caller may hold while it asks for another
+constexpr std::size_t deepest_ring = 64;
+constexpr std::size_t deep_ring_bytes = 2 * 1024 * 1024;  // that deeper prefetch of small batches may take
 
 LoaderOptions checked(LoaderOptions options) {
   const auto require = [](const char* what, std::int64_t given, std::int64_t least) {
@@ -33,7 +32,7 @@ LoaderOptions checked(LoaderOptions options) {
 
 /// The ring that the options ask for.
 std::size_t least_slots(const LoaderOptions& options) {
-  return kHeld + 1 +
+  return most_held + 1 +
          static_cast<std::size_t>(options.workers) * static_cast<std::size_t>(options.prefetch_factor);
 }
 
@@ -43,14 +42,14 @@ std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
   if (options.workers == 0) return least;
   const std::size_t batch_bytes = bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
                                                spec.input_bytes() + spec.target_bytes());
-  return std::max(least, std::min(kDeepestRing, kDeepRingBytes / batch_bytes));
+  return std::max(least, std::min(deepest_ring, deep_ring_bytes / batch_bytes));
 }
 
 }  // namespace
 
 /// Workers claim batches in order from the queue and fill the ring's slots; `next` takes them in order. A
 /// worker that finds the ring full sleeps until enough slots are free to be worth waking for. `next` sleeps
-/// only for a batch that a worker is filling: one that nobody has begun it fills itself.
+/// only for a batch that a worker is filling: a batch that no worker has claimed it fills itself.
 class Loader::Impl {
  public:
   Impl(DatasetPtr dataset, Indices indices, LoaderOptions options);
@@ -61,7 +60,7 @@ class Loader::Impl {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
 
   void start();
   void stop() noexcept;
@@ -86,11 +85,11 @@ class Loader::Impl {
   bool stopping_ = false;  ///< guarded by mutex_
   std::condition_variable workers_wake_;
   std::condition_variable caller_wakes_;
-  /// The batch for which a slot must become free before workers wake, and the one that must be ready before
-  /// the caller does. A sleeper stores its wish and then looks at the slot; the other side changes the slot
-  /// and then looks at the wish; all of it is sequentially consistent, so one of them sees the other.
-  alignas(64) std::atomic<std::uint64_t> workers_await_{kNone};
-  alignas(64) std::atomic<std::uint64_t> caller_awaits_{kNone};
+  /// The batch whose slot must become free before workers wake, and the batch that must be ready before the
+  /// caller wakes. A sleeper stores the number and then reads the slot; the other side changes the slot and
+  /// then reads the number; all accesses are sequentially consistent, so one side sees the other.
+  alignas(64) std::atomic<std::uint64_t> workers_await_{none};
+  alignas(64) std::atomic<std::uint64_t> caller_awaits_{none};
   std::vector<std::thread> threads_;
 };
 
@@ -231,11 +230,11 @@ void Loader::Impl::sleep_until_next_is_ready(Lock& lock, Deadline deadline) {
   caller_awaits_.store(next_);
   if (!ring_.is_ready(next_) && caller_wakes_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
       !ring_.is_ready(next_)) {
-    caller_awaits_.store(kNone);
+    caller_awaits_.store(none);
     throw CommError(fmt::format(
         "the loader did not deliver batch {} in time: is the data set slow or its disk stuck?", next_));
   }
-  caller_awaits_.store(kNone);
+  caller_awaits_.store(none);
 }
 
 void Loader::Impl::release(const Batch& batch) {
@@ -245,7 +244,7 @@ void Loader::Impl::release(const Batch& batch) {
   const std::uint64_t freed_for = ring_.make_free(released_++);
   if (workers_await_.load() == freed_for) {
     const std::lock_guard lock(mutex_);
-    workers_await_.store(kNone);
+    workers_await_.store(none);
     workers_wake_.notify_all();
   }
 }

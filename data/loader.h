@@ -5,14 +5,30 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "data/batch.h"
 #include "data/dataset.h"
 #include "kernels/base/deadline.h"
 #include "kernels/device.h"
 
 namespace lockstep::data {
+
+/// Which samples a batch holds.
+struct BatchInfo {
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;    ///< of the batch in its epoch
+  std::int64_t samples = 0;  ///< rows filled; the rest of what holds the batch is stale
+  bool last_of_epoch = false;
+};
+
+/// A batch in a slot of the loader's ring; valid until released.
+struct Batch {
+  BatchInfo info;
+  std::span<const std::byte> input;  ///< `info.samples` rows
+  std::span<const std::byte> target;
+  std::size_t slot = 0;
+};
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
@@ -20,9 +36,9 @@ struct LoaderOptions {
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper
   std::int64_t first_epoch = 0;
-  std::int64_t first_batch = 0;          ///< of the first epoch: a run that goes on has had those before it
+  std::int64_t first_batch = 0;          ///< of the first epoch: a resumed run has done those before it
   std::optional<std::int64_t> epochs{};  ///< from first_epoch on; none: for ever
-  kernels::Device* device = nullptr;     ///< that batches are copied to: they lie where its copies reach best
+  kernels::Device* device = nullptr;     ///< target of the batches: they lie in its pinned host memory
 };
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.

@@ -8,7 +8,7 @@ namespace lockstep::data {
 namespace {
 
 /// From this size on PyTorch draws 64 bits for each position and shuffles inside out.
-constexpr std::int64_t kWideDraws = 0xffffffff / 20;
+constexpr std::int64_t wide_draws = 0xffffffff / 20;
 
 std::vector<std::int64_t> every_nth(const std::vector<std::int64_t>& order, std::int64_t total, int first,
                                     int step) {
@@ -26,7 +26,7 @@ std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
   std::mt19937 generator(static_cast<std::uint32_t>(seed));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   const auto size = static_cast<std::uint64_t>(n);
-  if (n < kWideDraws) {
+  if (n < wide_draws) {
     std::iota(order.begin(), order.end(), std::int64_t{0});
     for (std::uint32_t i = 0; i + 1 < size; ++i) {
       const auto ahead = static_cast<std::uint32_t>(generator()) % (static_cast<std::uint32_t>(n) - i);

@@ -19,8 +19,8 @@ struct DistributedSampler {
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
 };
 
-/// Every sample once over all ranks, in order, for scores that padding would spoil: rank r takes r, r + R,
-/// ...
+/// Every sample once over all ranks, in order, for scores that padding would falsify: rank r of R takes
+/// r, r + R, ...
 struct UnpaddedSampler {
   std::int64_t samples = 0;
   int replicas = 1;

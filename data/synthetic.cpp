@@ -13,14 +13,14 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t kPool = 1 << 18;  // floats: 1 MiB, which stays in a core's cache
-constexpr std::size_t kPeriod = 16;     // floats: of a class's pattern, and between two windows
-constexpr std::size_t kLinearInputs = 16;
-constexpr float kPatternShare = 0.3f;  // of a value's standard deviation
-constexpr float kTargetNoise = 0.01f;
+constexpr std::size_t pool_size = 1 << 18;  // floats: 1 MiB, which stays in a core's cache
+constexpr std::size_t period = 16;          // floats: of a class's pattern, and between two windows
+constexpr std::size_t linear_inputs = 16;
+constexpr float pattern_share = 0.3f;  // of a value's standard deviation
+constexpr float target_noise = 0.01f;
 
 /// Philox streams of one seed.
-enum Stream : std::uint64_t { kNoise, kPattern, kWeights, kTrainSamples, kTestSamples };
+enum Stream : std::uint64_t { noise_stream, pattern_stream, weight_stream, train_stream, test_stream };
 
 class Synthetic final : public Dataset {
  public:
@@ -29,15 +29,15 @@ class Synthetic final : public Dataset {
         size_(options.samples),
         inputs_(static_cast<std::size_t>(spec_.input_shape.elements())),
         targets_(static_cast<std::size_t>(spec_.target_shape.elements())),
-        random_(options.seed, split == Split::train ? kTrainSamples : kTestSamples),
-        pool_(kPool),
-        parts_(std::clamp<std::size_t>(static_cast<std::size_t>(spec_.num_classes), 1, kPool / kPeriod)) {
-    Philox(options.seed, kNoise).normals(0, pool_);
+        random_(options.seed, split == Split::train ? train_stream : test_stream),
+        pool_(pool_size),
+        parts_(std::clamp<std::size_t>(static_cast<std::size_t>(spec_.num_classes), 1, pool_size / period)) {
+    Philox(options.seed, noise_stream).normals(0, pool_);
     if (spec_.num_classes > 0) {
       add_patterns(options.seed);
     } else {
-      weights_.resize(targets_ * std::min(inputs_, kLinearInputs));
-      Philox(options.seed, kWeights).normals(0, weights_);
+      weights_.resize(targets_ * std::min(inputs_, linear_inputs));
+      Philox(options.seed, weight_stream).normals(0, weights_);
     }
   }
 
@@ -63,15 +63,15 @@ class Synthetic final : public Dataset {
     return static_cast<std::size_t>(std::uint64_t{random} * bound >> 32);
   }
 
-  std::size_t part_begin(std::size_t part) const { return part * (kPool / kPeriod) / parts_ * kPeriod; }
+  std::size_t part_begin(std::size_t part) const { return part * (pool_size / period) / parts_ * period; }
 
   void add_patterns(std::uint64_t seed) {
-    const float noise_share = std::sqrt(1.0f - kPatternShare * kPatternShare);
+    const float noise_share = std::sqrt(1.0f - pattern_share * pattern_share);
     for (std::size_t part = 0; part < parts_; ++part) {
-      float pattern[kPeriod];
-      Philox(seed, kPattern).normals(part * kPeriod, pattern);
+      float pattern[period];
+      Philox(seed, pattern_stream).normals(part * period, pattern);
       for (std::size_t i = part_begin(part); i < part_begin(part + 1); ++i) {
-        pool_[i] = noise_share * pool_[i] + kPatternShare * pattern[i % kPeriod];
+        pool_[i] = noise_share * pool_[i] + pattern_share * pattern[i % period];
       }
     }
   }
@@ -82,8 +82,8 @@ class Synthetic final : public Dataset {
     const std::size_t part = static_cast<std::size_t>(label) % parts_;
     const std::size_t begin = part_begin(part);
     const std::size_t length = part_begin(part + 1) - begin;
-    const std::size_t starts = (length > inputs_ ? length - inputs_ : length) / kPeriod;
-    return begin + below(static_cast<std::uint32_t>(std::max<std::size_t>(starts, 1)), random) * kPeriod;
+    const std::size_t starts = (length > inputs_ ? length - inputs_ : length) / period;
+    return begin + below(static_cast<std::uint32_t>(std::max<std::size_t>(starts, 1)), random) * period;
   }
 
   /// Windows wrap around the pool's end.
@@ -98,12 +98,12 @@ class Synthetic final : public Dataset {
   }
 
   void linear_targets(std::uint32_t random, std::span<const float> input, std::span<float> target) const {
-    const std::size_t terms = std::min(inputs_, kLinearInputs);
+    const std::size_t terms = std::min(inputs_, linear_inputs);
     const float scale = 1.0f / std::sqrt(static_cast<float>(terms));
     for (std::size_t t = 0; t < target.size(); ++t) {
       float sum = 0;
       for (std::size_t i = 0; i < terms; ++i) sum += weights_[t * terms + i] * input[i];
-      target[t] = scale * sum + kTargetNoise * pool_[(random + t) % kPool];
+      target[t] = scale * sum + target_noise * pool_[(random + t) % pool_size];
     }
   }
 

@@ -3,19 +3,22 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "data/gunzip.h"
 #include "kernels/base/atomic_file.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/errno_message.h"
@@ -29,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Seconds kPatience{60};  // for another process that is unpacking the same file
+constexpr Seconds lock_timeout{60};  // for another process that is unpacking the same file
 
 /// Where the contents of one file are kept: all entries of a path share a prefix, each state of the file has
 /// one.
@@ -63,11 +66,11 @@ std::optional<FileBytes> kept_whole(const fs::path& path, const UnpackCache::Siz
   return std::nullopt;
 }
 
-/// Held until the descriptor is closed, by death too.
+/// Held until the descriptor is closed, also by the end of the process.
 UniqueFd lock(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) throw DeviceError(fmt::format("{}: cannot create: {}", path.string(), errno_message(errno)));
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(lock_timeout);
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       throw DeviceError(fmt::format("{}: cannot lock: {}", path.string(), errno_message(errno)));
@@ -88,7 +91,54 @@ void remove_stale(const Entry& entry) {
   }
 }
 
-/// Unpacks and holds the contents to the size that their head tells.
+constexpr std::size_t piece_bytes = 256 * 1024;
+
+struct Close {
+  void operator()(gzFile_s* file) const noexcept { gzclose_r(file); }
+};
+using GzipFile = std::unique_ptr<gzFile_s, Close>;
+
+GzipFile open_gzip(const std::filesystem::path& path) {
+  errno = 0;
+  GzipFile file(gzopen(path.c_str(), "rbe"));
+  if (!file) {
+    throw DataError(
+        fmt::format("{}: cannot open: {}", path.string(), errno_message(errno != 0 ? errno : ENOMEM)));
+  }
+  gzbuffer(file.get(), piece_bytes);
+  if (gzdirect(file.get()) != 0)
+    throw DataError(fmt::format("{}: offset 0: not in gzip format", path.string()));
+  return file;
+}
+
+/// zlib's messages repeat the path, and are vague about a file that merely ends too soon.
+void require_sound(const std::filesystem::path& path, gzFile_s* file) {
+  int code = Z_OK;
+  std::string_view reason = gzerror(file, &code);
+  if (code == Z_OK || code == Z_STREAM_END) return;
+  if (code == Z_BUF_ERROR) {
+    throw DataError(fmt::format("{}: offset {}: the compressed data ends too soon: truncated", path.string(),
+                                std::filesystem::file_size(path)));
+  }
+  const std::size_t colon = reason.rfind(": ");
+  if (colon != std::string_view::npos) reason.remove_prefix(colon + 2);
+  throw DataError(fmt::format("{}: before offset {}: {}", path.string(), gzoffset(file), reason));
+}
+
+/// Inflates a gzip file and hands its contents on, piece by piece in order. DataError with the offset in the
+/// compressed file if it is missing, damaged or truncated.
+void gunzip(const std::filesystem::path& path, const std::function<void(std::span<const std::byte>)>& sink) {
+  const GzipFile file = open_gzip(path);
+  std::vector<std::byte> piece(piece_bytes);
+  while (true) {
+    const int count = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
+    require_sound(path, file.get());
+    if (count <= 0) return;
+    sink(std::span(piece).first(static_cast<std::size_t>(count)));
+  }
+}
+
+/// Unpacks and checks the contents against the size in their header.
 void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
             const std::function<void(std::span<const std::byte>)>& sink) {
   std::optional<std::uint64_t> size;

@@ -32,8 +32,7 @@ std::filesystem::path default_cache_folder();
 /// written, the contents are unpacked into memory, with one warning.
 class UnpackCache {
  public:
-  /// Tells from the first bytes of the contents how many there must be in all; throws DataError if they are
-  /// wrong.
+  /// The size of the contents in bytes, from their header in `head`; throws DataError if that is wrong.
   using SizeOf = std::function<std::uint64_t(std::span<const std::byte> head)>;
 
   explicit UnpackCache(std::filesystem::path folder = default_cache_folder()) : folder_(std::move(folder)) {}

@@ -20,7 +20,7 @@ struct Value {
   std::string name;
   ValueType type;
   Role role = Role::activation;
-  std::optional<kernels::Layout> layout;  ///< settled by the layout pass
+  std::optional<kernels::Layout> layout;  ///< set by the layout pass
 };
 
 enum class Phase { forward, backward };
@@ -33,7 +33,7 @@ struct Node {
   std::string layer;  ///< for plans and messages: "conv1"
   Phase phase = Phase::forward;
 
-  /// Unique in the graph, the same in every plan of a model: what choices among algorithms are kept by.
+  /// Unique in the graph, the same in every plan of a model: the key of selected algorithms.
   std::string key() const;
 };
 

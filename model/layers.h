@@ -24,8 +24,8 @@ class Tensor {
 
 /// Layers. `name` is the layer's place in the model and the prefix of its parameters in files, as in PyTorch:
 /// linear(x, "fc1", 128) has fc1.weight (128, I) and fc1.bias (128). Parameters start as PyTorch's do.
-/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: inputs of another
-/// dtype are refused in the same way, but not by those that only move numbers (flatten, split and the like).
+/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: layers refuse
+/// inputs of another dtype in the same way, unless they only move numbers (flatten, split and the like).
 
 struct LinearOptions {
   bool bias = true;

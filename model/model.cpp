@@ -4,7 +4,6 @@
 
 #include "kernels/base/error.h"
 #include "kernels/step_state.h"
-#include "model/loss.h"
 
 namespace lockstep::model {
 namespace {

@@ -22,7 +22,7 @@ using ValueType = kernels::TensorType;
 using kernels::Types;
 using kernels::TypeSpan;
 
-/// One operation of the graph, seen without its description: what passes ask. Immutable, shared between
+/// One operation of the graph without its description: the interface of the passes. Immutable, shared between
 /// graphs.
 class Op {
  public:
@@ -42,21 +42,21 @@ class Op {
   /// Floating-point operations of one launch.
   virtual double flops(TypeSpan inputs, TypeSpan outputs) const = 0;
 
-  /// Settles the layouts that are still free; see kernels/layout.h.
+  /// Sets the layouts that are not set yet; see kernels/layout.h.
   virtual void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const = 0;
 
-  /// The kernel for tensors with settled layouts; null for a view.
+  /// The kernel for tensors whose layouts are all set; null for a view.
   virtual kernels::KernelPtr kernel(const kernels::Device& device, const kernels::KernelIo& io) const = 0;
 
   /// The same op with each other algorithm that the device offers, for `--benchmark` to time; often none.
   virtual std::vector<std::shared_ptr<const Op>> candidates(const kernels::Device& device,
                                                             const kernels::KernelIo& io) const = 0;
-  /// What it is computed with, without spaces: for a choice among `candidates` to name one.
+  /// Name of its algorithm, without spaces; selected algorithms are stored by it.
   virtual std::string algorithm() const = 0;
 
   /// Output 0 is the memory of input 0.
   virtual bool is_view() const = 0;
-  /// The input that output 0 may overwrite, if nobody reads it later.
+  /// The input that output 0 may overwrite, if no later node reads it.
   virtual std::optional<std::size_t> overwrites() const = 0;
 
   /// The same op with another precision of its products; null if it is no matrix product or convolution.

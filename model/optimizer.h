@@ -39,7 +39,7 @@ kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elemen
 /// What updates a parameter: the options as PyTorch's arithmetic takes them.
 kernels::SgdUpdate sgd_update(const OptimizerOptions& options);
 kernels::AdamUpdate adam_update(const OptimizerOptions& options);
-/// The part of a step's state that the host says: the learning rate.
+/// Sets the part of a step's state that the host decides: the learning rate.
 void set_rate(const OptimizerOptions& options, kernels::StepState& state);
 
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,

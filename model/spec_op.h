@@ -1,20 +1,60 @@
 #pragma once
 
+#include <array>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "kernels/activation.h"
+#include "kernels/base/shape.h"
 #include "kernels/dispatch.h"
+#include "kernels/matmul_precision.h"
 #include "kernels/op.h"
-#include "model/attributes.h"
 #include "model/op.h"
 
+namespace lockstep::kernels {
+struct ConvAlgorithm;
+}
+
 namespace lockstep::model {
+
+/// The fields of a description as texts.
+class AttributeTexts {
+ public:
+  void operator()(std::string_view name, std::int64_t value);
+  void operator()(std::string_view name, double value);
+  void operator()(std::string_view name, bool value);
+  void operator()(std::string_view name, std::string_view value);
+  void operator()(std::string_view name, const std::array<std::int64_t, 2>& pair);
+  void operator()(std::string_view name, const Shape& shape);
+  void operator()(std::string_view name, kernels::Activation activation);
+  void operator()(std::string_view name, const kernels::ConvAlgorithm& algorithm);
+  /// Left out: it is the same in the whole plan, which prints it once.
+  void operator()(std::string_view, kernels::MatmulPrecision) {}
+
+  /// The texts that differ from `defaults`, in one line.
+  std::string different_from(const AttributeTexts& defaults) const;
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+template <class Spec>
+std::string attributes_of(const Spec& spec) {
+  AttributeTexts texts;
+  AttributeTexts defaults;
+  spec.fields(texts);
+  Spec{}.fields(defaults);
+  return texts.different_from(defaults);
+}
 
 /// Adds the backward nodes of an op: a function of model/ops for each op that has a gradient.
 template <class Spec>
 using Gradient = void (*)(const Spec&, Backward&);
 
-/// The op of a description. What a description leaves out is answered here, once for all.
+/// The op of a description. Supplies the defaults for everything that a description leaves out.
 template <class Spec>
 class SpecOp final : public Op {
  public:

@@ -1,7 +1,7 @@
 #include "kernels/loss.h"
 
 #include "model/define_op.h"
-#include "model/loss.h"
+#include "model/model.h"
 
 namespace lockstep::model {
 namespace {

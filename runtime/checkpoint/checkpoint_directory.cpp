@@ -8,13 +8,57 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "kernels/base/atomic_file.h"
 #include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
+#include "kernels/base/mapped_file.h"
+#include "kernels/base/sha256.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {
 namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int format = 1;
+
+Json entry_for(const std::filesystem::path& file) {
+  const MappedFile mapped(file);
+  return {{"bytes", mapped.bytes().size()}, {"sha256", Sha256().update(mapped.bytes()).hex()}};
+}
+
+std::string damage_of_file(const std::filesystem::path& file, const Json& wanted) {
+  if (!std::filesystem::exists(file)) return file.string() + " is missing";
+  const Json found = entry_for(file);
+  if (found == wanted) return {};
+  if (found["bytes"] != wanted.value("bytes", Json())) {
+    return fmt::format("{} has {} bytes, its manifest says {}", file.string(), found["bytes"].dump(),
+                       wanted.value("bytes", Json()).dump());
+  }
+  return fmt::format("{} does not have the SHA-256 of its manifest", file.string());
+}
+
+std::string damage_by_manifest(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path path = checkpoint / manifest_file;
+  if (!std::filesystem::exists(path)) return path.string() + " is missing";
+  const MappedFile mapped(path);
+  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  const Json manifest = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object()) {
+    return path.string() + " is no manifest";
+  }
+  if (manifest.value("format", Json()) != format) {
+    return fmt::format("{} has format {}, this version reads {}", path.string(),
+                       manifest.value("format", Json()).dump(), format);
+  }
+  for (const char* name : checkpoint_files) {
+    const Json& files = manifest["files"];
+    if (!files.contains(name) || !files[name].is_object()) return path.string() + " lacks " + name;
+    if (std::string damage = damage_of_file(checkpoint / name, files[name]); !damage.empty()) return damage;
+  }
+  return {};
+}
 
 namespace fs = std::filesystem;
 
@@ -32,7 +76,7 @@ std::string name_of(std::int64_t step) {
 
 void flush_folder(const fs::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // EINVAL: a file system without the notion.
+  // EINVAL: a file system that cannot flush folders.
   if (!fd || (::fsync(fd.get()) != 0 && errno != EINVAL)) fail(folder, "flush", errno_message(errno));
 }
 
@@ -46,7 +90,7 @@ void make_folder(const fs::path& path) {
   if (error) fail(path, "make", error.message());
 }
 
-/// A folder that goes with the object, unless `keep` was called.
+/// A folder that the destructor removes, unless `keep` was called.
 class ScratchFolder {
  public:
   explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folder(path_); }
@@ -63,7 +107,7 @@ class ScratchFolder {
   fs::path path_;
 };
 
-/// Out of sight by one rename, so that no half-removed checkpoint is ever seen.
+/// Hides it by one rename first, so that no reader sees a half-removed checkpoint.
 void remove_checkpoint(const fs::path& checkpoint) {
   const fs::path hidden =
       checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), ::getpid());
@@ -74,6 +118,21 @@ void remove_checkpoint(const fs::path& checkpoint) {
 }
 
 }  // namespace
+
+void write_manifest(const std::filesystem::path& checkpoint) {
+  Json files = Json::object();
+  for (const char* name : checkpoint_files) files[name] = entry_for(checkpoint / name);
+  const Json manifest{{"format", format}, {"files", files}};
+  write_file_atomically(checkpoint / manifest_file, manifest.dump(2) + "\n");
+}
+
+std::string damage_of(const std::filesystem::path& checkpoint) {
+  try {
+    return damage_by_manifest(checkpoint);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
 
 std::optional<std::int64_t> step_in(const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -107,7 +166,7 @@ void CheckpointDirectory::add(std::int64_t step, const std::function<void(const 
   fill(scratch.path());
   flush_folder(scratch.path());
   const fs::path path = path_of(step);
-  if (fs::exists(path)) remove_checkpoint(path);  // damaged, or from before a return to an earlier step
+  if (fs::exists(path)) remove_checkpoint(path);  // damaged, or of a run that resumed from an earlier step
   rename_to(scratch.path(), path);
   scratch.keep();
   flush_folder(folder_);

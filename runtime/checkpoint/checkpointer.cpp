@@ -1,19 +1,27 @@
 #include "runtime/checkpoint/checkpointer.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/replica_divergence.h"
+#include "kernels/base/atomic_file.h"
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "kernels/base/signals_blocked.h"
 
 namespace lockstep::runtime {
 namespace {
+
+bool is_done(const std::future<void>& future) {
+  return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// What a rank tells the others before a checkpoint: "<fingerprint of its weights> <time>".
+/// A rank's message to the others before a checkpoint: "<fingerprint of its weights> <time>".
 struct ReplicaDigest {
   std::string fingerprint;
   std::string time;
@@ -25,6 +33,69 @@ ReplicaDigest replica_digest_from(const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<int> diverged_ranks(const std::vector<std::string>& hashes) {
+  const std::string* usual = &hashes.front();
+  for (const std::string& hash : hashes) {
+    if (std::ranges::count(hashes, hash) > std::ranges::count(hashes, *usual)) usual = &hash;
+  }
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
+    if (hashes[rank] != *usual) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t step) {
+  const std::vector<int> diverged = diverged_ranks(hashes);
+  if (diverged.empty()) return;
+  const bool tied = 2 * diverged.size() >= hashes.size();
+  throw CommError(
+      fmt::format("a replica has diverged: after step {} rank {} has other weights than {}; look for faulty "
+                  "memory there, and go on from the last checkpoint with --resume auto",
+                  step, fmt::join(diverged, ", "), tied ? "rank 0, and either may be wrong" : "the others"));
+}
+
+CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep)
+    : directory_(std::move(directory)), keep_(keep) {
+  directory_.sweep();
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (writing_.valid()) writing_.wait();
+}
+
+CheckpointContent& CheckpointWriter::staging() {
+  if (writing_.valid() && !is_done(writing_)) {
+    spdlog::warn("the checkpoint of step {} is still being written: training waits for the disk",
+                 content_.step);
+  }
+  wait();
+  return content_;
+}
+
+void CheckpointWriter::start() {
+  const SignalsBlocked on_the_new_thread;
+  writing_ = std::async(std::launch::async, [this] { write(); });
+}
+
+void CheckpointWriter::wait() {
+  if (writing_.valid()) writing_.get();
+}
+
+void CheckpointWriter::check() {
+  if (writing_.valid() && is_done(writing_)) writing_.get();
+}
+
+void CheckpointWriter::write() const {
+  directory_.add(content_.step, [this](const std::filesystem::path& folder) {
+    save_tensors(folder / "model.safetensors", content_.weights);
+    save_tensors(folder / "optimizer.safetensors", content_.optimizer);
+    write_file_atomically(folder / "state.json", content_.state);
+    write_manifest(folder);
+  });
+  directory_.prune(content_.step, keep_);
+}
 
 Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
                            const RunDirectory& run_directory, const Options& options, std::int64_t saved_step)
@@ -46,7 +117,7 @@ void Checkpointer::save(RunState state) {
     if (fingerprints.empty()) state.time = std::stod(replica_digest_from(text).time);
     fingerprints.push_back(replica_digest_from(text).fingerprint);
   }
-  require_no_drift(fingerprints, state.step);
+  require_equal_replicas(fingerprints, state.step);
   saved_step_ = state.step;
   if (!writer_) return;
   CheckpointContent& content = writer_->staging();

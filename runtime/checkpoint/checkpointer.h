@@ -1,35 +1,79 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <future>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
-#include "runtime/checkpoint/writer.h"
 #include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 
-/// Saves a run while it goes on. Every rank has one; those that `run_directory.writes_checkpoints` write.
+/// Ranks whose weights differ from those of most ranks; in a tie, ranks whose weights differ from rank 0's.
+std::vector<int> diverged_ranks(const std::vector<std::string>& hashes);
+
+/// `hashes`: of each rank's weights, by rank. CommError names the replicas that have diverged.
+void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t step);
+
+/// The contents of one checkpoint, copied from the replica.
+struct CheckpointContent {
+  std::int64_t step = 0;
+  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> optimizer;
+  std::string state;  ///< JSON
+};
+
+/// Writes checkpoints on a thread of its own, one at a time, beside training.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(CheckpointDirectory directory, std::int64_t keep);
+  ~CheckpointWriter();  ///< waits
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  /// The staged copy, for the caller to fill; waits until the previous one is written.
+  CheckpointContent& staging();
+  /// Starts to write the staged copy.
+  void start();
+  /// Waits until the copy is on the disk. `wait`, `staging` and `check` throw an error of the last write.
+  void wait();
+  /// Throws the error of a write that has failed; cheap, does not wait.
+  void check();
+
+ private:
+  void write() const;
+
+  const CheckpointDirectory directory_;
+  const std::int64_t keep_;
+  CheckpointContent content_;
+  std::future<void> writing_;
+};
+
+/// Saves a run during training. Every rank has one; ranks with `run_directory.writes_checkpoints` write.
 class Checkpointer {
  public:
-  /// `saved_step`: of the checkpoint in RUN/ that the run goes on from; -1: there is none.
+  /// `saved_step`: step of the checkpoint in RUN/ that the run resumes from; -1: none.
   Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
                const RunDirectory& run_directory, const Options& options, std::int64_t saved_step);
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
-  /// Collective, between an update and the next; nothing is done for a step that is saved. Compares the
-  /// replicas, copies this one, and begins to write the copy. CommError names a replica that has diverged;
-  /// nothing is saved then.
+  /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
+  /// this one, and starts to write the copy. CommError names a replica that has diverged; nothing is saved
+  /// then.
   void save(RunState state);
-  /// Throws what went wrong in a write since; does not wait.
+  /// Throws the error of a failed write; does not wait.
   void check();
-  /// Until all is on the disk.
+  /// Waits until everything is on the disk.
   void wait();
-  /// The replicas were compared, and are on the disk, as they are after this step.
+  /// Whether the replicas of this step were compared and saved.
   bool has_saved(std::int64_t step) const { return step == saved_step_; }
-  /// Of the last checkpoint that was saved.
+  /// Folder of the last saved checkpoint.
   std::filesystem::path last() const { return directory_.path_of(saved_step_); }
 
  private:

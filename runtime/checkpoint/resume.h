@@ -9,15 +9,15 @@
 
 namespace lockstep::runtime {
 
-/// A whole checkpoint on this rank's disk, from which the run goes on.
+/// A whole checkpoint on this rank's disk from which the run resumes.
 struct ResumePoint {
   std::filesystem::path folder;
   RunState state;
 };
 
-/// Collective. Of the whole checkpoints that any rank has, the newest; its lowest holder sends it to the
-/// disks that lack it. Damaged ones are named in a warning and passed over. None if nothing is to be resumed,
-/// or `auto` finds no checkpoint; DataError when a named one is not there or damaged.
+/// Collective. The newest whole checkpoint of any rank; the lowest rank that has it sends it to disks without
+/// it. A warning names damaged checkpoints, which are skipped. None without --resume, or when `auto` finds no
+/// checkpoint; DataError when a named checkpoint is missing or damaged.
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
                                              const RunDirectory& run_directory);
 

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of rank 0 in RUN/ while the others look for it.
+/// A file of rank 0 in RUN/; other ranks that see it share the disk.
 class Marker {
  public:
   explicit Marker(fs::path path)
@@ -53,8 +53,8 @@ std::string marker_name() {
                      std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-/// The same text on two ranks of a machine if, and only if, the path is the same folder for both. The folder
-/// need not exist yet: then the nearest above it tells.
+/// The same text on two ranks of a machine if, and only if, the path is the same folder for both. When the
+/// folder does not exist yet, its nearest existing parent identifies it.
 std::string disk_of(const fs::path& path) {
   fs::path above = fs::absolute(path);
   while (!fs::exists(above) && above.has_relative_path()) above = above.parent_path();
@@ -66,7 +66,7 @@ std::string disk_of(const fs::path& path) {
                      fs::absolute(path).lexically_relative(above).string());
 }
 
-bool goes_on_in(const fs::path& run, const std::string& resume) {
+bool resumes_in(const fs::path& run, const std::string& resume) {
   if (!names_a_path(resume)) return resume == "auto";
   const auto normal = [](const fs::path& path) { return (fs::absolute(path) / "").lexically_normal(); };
   const auto resumed = run_of(resume);
@@ -110,19 +110,20 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
                                     const std::string& resume) {
   const int rank = communicator.world().rank;
   std::optional<Marker> marker;
-  nlohmann::json decided;
+  nlohmann::json decision;
   if (rank == 0) {
     make_folder(run);
-    decided = {{"run", run.string()},
-               {"resume", resume},
-               {"resuming", goes_on_in(run, resume)},
-               {"marker", marker_name()}};
-    marker.emplace(run / decided["marker"].get<std::string>());
+    decision = {{"run", run.string()},
+                {"resume", resume},
+                {"resuming", resumes_in(run, resume)},
+                {"marker", marker_name()}};
+    marker.emplace(run / decision["marker"].get<std::string>());
   }
-  decided = nlohmann::json::parse(communicator.all_gather(decided.dump()).front());
-  RunDirectory run_directory{
-      .run = decided["run"].get<std::string>(), .resume = decided["resume"], .resuming = decided["resuming"]};
-  const bool on_disk_of_rank_0 = fs::exists(run_directory.run / decided["marker"].get<std::string>());
+  decision = nlohmann::json::parse(communicator.all_gather(decision.dump()).front());
+  RunDirectory run_directory{.run = decision["run"].get<std::string>(),
+                             .resume = decision["resume"],
+                             .resuming = decision["resuming"]};
+  const bool on_disk_of_rank_0 = fs::exists(run_directory.run / decision["marker"].get<std::string>());
   const std::vector<std::string> disks =
       communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run));
   const std::string& mine = disks[static_cast<std::size_t>(rank)];

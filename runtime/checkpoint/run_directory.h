@@ -10,44 +10,44 @@
 
 namespace lockstep::runtime {
 
-/// What --resume means when it is not given: auto when a launcher restarts the run (torchrun's agent, launch,
+/// The default of --resume: auto when a launcher restarts the run (torchrun's agent, launch,
 /// a requeued Slurm job), else none.
 std::string default_resume(const comm::Environment& environment);
 
 /// RUN/: as given, or that of the checkpoint to resume, or a name that stays the same when a launcher
-/// restarts the run. `options.resume` is settled.
+/// restarts the run. `options.resume` must not be empty.
 std::filesystem::path run_folder(const Options& options, const std::string& model, const comm::World& world);
 
-/// Where a run lives on this rank's disk, as rank 0 has decided for all.
+/// The run's folder on this rank's disk, as rank 0 has decided for all ranks.
 struct RunDirectory {
   std::filesystem::path run;  ///< RUN/
   std::string resume;         ///< auto, none, or a path
-  bool resuming = false;      ///< the run in RUN/ is the one to resume, so RUN/ may hold it
-  /// This rank writes checkpoints: rank 0, and one rank for each further disk, so that any disk may be lost.
+  bool resuming = false;      ///< RUN/ may hold a run: it is the one to resume
+  /// Rank 0 writes checkpoints, and one rank for each further disk, so that any disk may be lost.
   bool writes_checkpoints = false;
 
   std::filesystem::path checkpoints() const { return run / "checkpoints"; }
 };
 
-/// Collective. `run` and `resume` count on rank 0, which makes the folder.
+/// Collective. Rank 0's `run` and `resume` count; it makes the folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume);
 
 /// Whether `resume` is neither auto nor none.
 bool names_a_path(const std::string& resume);
 
-/// Whether a folder has results that a new run must not overwrite: a summary.json, or checkpoints.
+/// Whether a folder holds results that a new run must not overwrite: summary.json or checkpoints.
 bool holds_a_run(const std::filesystem::path& run);
 
-/// RUN of RUN/checkpoints/step-..., of RUN/checkpoints, and of RUN itself; none of a checkpoint that lies
-/// elsewhere.
+/// RUN of RUN/checkpoints/step-..., of RUN/checkpoints, and of RUN itself; none for a checkpoint in another
+/// place.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& resumed);
 
-/// Collective. UsageError on all ranks when RUN/ of a rank that writes checkpoints holds a run that is not to
-/// go on.
+/// Collective. UsageError on all ranks when RUN/ of a rank that writes checkpoints holds a run that is not
+/// being resumed.
 void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory);
 
-/// Collective. Throws `Error` on every rank when any has a problem: the first one's text, with its rank.
+/// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank.
 template <class Error>
 void throw_any_problem(comm::Communicator& communicator, const std::string& problem) {
   const auto problems = communicator.all_gather(problem);

@@ -18,9 +18,9 @@ namespace lockstep::runtime {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// Where a run stands between two steps, whatever the ranks: state.json. With the tensors it is all that a
-/// run needs to go on to the bit, since what is random is drawn by counters (seed, epoch, step) and not from
-/// a generator's state.
+/// The state of a run between two steps, independent of the ranks: state.json. With the tensors it suffices
+/// to resume to the bit, since random numbers come from counters (seed, epoch, step) and not from a
+/// generator's state.
 struct RunState {
   std::int64_t step = 0;             ///< done
   std::int64_t epoch = 0;            ///< of the next batch, counted from 0
@@ -44,18 +44,18 @@ std::string to_json(const RunState& state);
 /// DataError names the file, FormatError also its format and the version that wrote it.
 RunState read_run_state(const std::filesystem::path& file);
 
-/// What decides a run's numbers: the options whose entry in the table says so, the ranks, and the samples. A
-/// run goes on only with equal settings.
+/// The settings that a run's results depend on: ranks, samples, and the options that the table marks so. A
+/// run resumes only with equal settings.
 Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
 
-/// What the last bits depend on beside the settings. `signature`: of the exchange.
+/// What the last bits of results depend on beside the settings. `signature`: of the exchange.
 Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);
 
 /// UsageError names each setting that differs, with the checkpoint's value and this run's.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
                            const Settings& now);
 
-/// What differs, as "--lr 0.1 (now 0.2)"; empty if nothing does.
+/// The settings that differ, as "--lr 0.1 (now 0.2)"; empty if none does.
 std::string differences(const Settings& saved, const Settings& now);
 
 }  // namespace lockstep::runtime

@@ -5,7 +5,6 @@
 #include "runtime/machine/open_device.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/plan/print.h"
-#include "runtime/run/memory_check.h"
 #include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {

@@ -40,7 +40,7 @@ std::string affinity_list() {
 
 CpuList cpus_near(const std::string& bus_id, const CpuList& allowed, const std::filesystem::path& root) {
   const auto node = parse_number<int>(first_line(root / "sys/bus/pci/devices" / bus_id / "numa_node"));
-  if (bus_id.empty() || !node || *node < 0) return {};  // -1: the firmware does not tell
+  if (bus_id.empty() || !node || *node < 0) return {};  // -1: the firmware does not know
   const auto file = fmt::format("sys/devices/system/node/node{}/cpulist", *node);
   CpuList near;
   std::ranges::set_intersection(parse_cpu_list(first_line(root / file)), allowed, std::back_inserter(near));
@@ -54,7 +54,7 @@ void bind_near(const std::string& bus_id) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : near) CPU_SET(cpu, &set);
-  // Where it is refused the rank works as well, only farther from its GPU.
+  // Without permission the rank works too, only farther from its GPU.
   if (::sched_setaffinity(0, sizeof set, &set) != 0)
     spdlog::warn("cannot bind to CPUs {}", format_cpu_list(near));
 }

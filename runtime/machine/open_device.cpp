@@ -33,31 +33,31 @@ int given_index(const std::string& option) {
   return *index;
 }
 
-DeviceChoice gpu_of_local_rank(const comm::World& world, int gpus, bool may_share) {
-  DeviceChoice choice{.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank % gpus};
-  if (world.local_size <= gpus || may_share) return choice;
+DeviceSelection gpu_of_local_rank(const comm::World& world, int gpus, bool may_share) {
+  DeviceSelection selection{.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank % gpus};
+  if (world.local_size <= gpus || may_share) return selection;
   if (gpus > 1) {
     throw UsageError(fmt::format(
         "{} ranks of this node want a GPU each, and {} are visible: --nproc_per_node={}, or --backend "
         "host with launch --allow-gpu-sharing",
         world.local_size, gpus, gpus));
   }
-  choice.warning =
+  selection.warning =
       "each rank sees one GPU alone: NCCL may miss their links; show all GPUs to all ranks of a node";
-  return choice;
+  return selection;
 }
 
-/// As CUDA counts them. Without device files `auto` does not even load it.
+/// The number that CUDA counts. Without device files `auto` does not load CUDA.
 int visible_gpus(const std::string& option) {
   const bool has_files = option != "auto" || count_devices() > 0;
   if (option == "cpu" || !has_files) return 0;
   const int gpus = kernels::visible_cuda_devices();
-  if (gpus == 0 && option == "auto") kernels::make_cuda_device(0);  // says what is wrong
+  if (gpus == 0 && option == "auto") kernels::make_cuda_device(0);  // throws the reason
   return gpus;
 }
 
-/// What CUDA is told to see, for messages.
-std::string visible_words() {
+/// Why this rank sees the GPUs that it sees, for messages.
+std::string visibility() {
   const auto visible = comm::process_environment()("CUDA_VISIBLE_DEVICES");
   return visible ? fmt::format("CUDA_VISIBLE_DEVICES is '{}'", *visible) : "there is no /dev/nvidia0";
 }
@@ -76,11 +76,11 @@ bool may_share_gpus(const comm::Environment& environment) {
   return environment("LOCKSTEP_GPU_SHARING").value_or("0") == "1";
 }
 
-DeviceChoice choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share) {
+DeviceSelection choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share) {
   if (option == "cpu" || (option == "auto" && gpus == 0)) return {};
   if (gpus == 0) {
     throw DeviceError(fmt::format("--device {}: this rank sees no GPU, {}; show it one, or use --device cpu",
-                                  option, visible_words()));
+                                  option, visibility()));
   }
   if (option == "auto" || option == "cuda") return gpu_of_local_rank(world, gpus, may_share);
   const int index = given_index(option);
@@ -94,12 +94,12 @@ DeviceChoice choose_device(const std::string& option, const comm::World& world, 
 std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world) {
   const bool has_cuda = kernels::cuda_is_built_in();
   const bool wants_cuda = options.device.starts_with("cuda");
-  if (wants_cuda && !has_cuda) return kernels::make_cuda_device(0);  // says how to build it in
-  const DeviceChoice choice =
+  if (wants_cuda && !has_cuda) return kernels::make_cuda_device(0);  // throws how to build it in
+  const DeviceSelection selection =
       choose_device(options.device, world, has_cuda ? visible_gpus(options.device) : 0,
                     may_share_gpus(comm::process_environment()));
-  if (!choice.warning.empty() && world.rank == 0) spdlog::warn(choice.warning);
-  if (choice.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(choice.gpu);
+  if (!selection.warning.empty() && world.rank == 0) spdlog::warn(selection.warning);
+  if (selection.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(selection.gpu);
   if (has_cuda && options.device == "auto" && world.rank == 0) {
     spdlog::info("no GPU is visible: computes on the CPU");
   }

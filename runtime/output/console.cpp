@@ -12,6 +12,10 @@
 namespace lockstep::runtime {
 namespace {
 
+const char* plural(int count) {
+  return count > 1 ? "s" : "";
+}
+
 constexpr std::chrono::milliseconds bar_interval{100};
 constexpr std::chrono::seconds line_interval{2};
 constexpr int bar_cells = 16;
@@ -22,8 +26,7 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
-/// A part of a line, and what parts it from the one to its left. A narrow line goes without the least
-/// important.
+/// A part of a line and its separator on the left. A narrow line omits the least important fields.
 struct Field {
   std::string gap;
   std::string text;
@@ -59,6 +62,41 @@ std::string joined(const std::vector<Field>& fields) {
 
 }  // namespace
 
+std::string opening_line(const Opening& opening) {
+  return fmt::format(
+      "{}: {} parameters, {} rank{} x {} thread{}, batch {} per rank, {:.1f} MiB planned per rank",
+      opening.model, opening.parameters, opening.world_size, plural(opening.world_size), opening.threads,
+      plural(opening.threads), opening.batch_size, static_cast<double>(opening.planned_bytes) / (1 << 20));
+}
+
+std::string resumption_line(std::int64_t step, std::int64_t epoch, const std::filesystem::path& checkpoint) {
+  return fmt::format("goes on after step {} (epoch {}) from {}", step, epoch + 1, checkpoint.string());
+}
+
+std::string fresh_start_line(const std::filesystem::path& run) {
+  return fmt::format("no checkpoint in {}: begins at the beginning", run.string());
+}
+
+std::string evaluation_line(std::int64_t epoch, const Evaluation& evaluation) {
+  const std::string accuracy =
+      evaluation.classes ? fmt::format(", accuracy {:.4f}", evaluation.accuracy) : std::string();
+  return fmt::format("epoch {}: test loss {:.4f}{} ({} samples)", epoch + 1, evaluation.loss, accuracy,
+                     evaluation.samples);
+}
+
+std::string nothing_left_line(const Summary& summary, const std::filesystem::path& run) {
+  return fmt::format("nothing is left to do after {} steps, {}", summary.steps, run.string());
+}
+
+std::string ending_line(const Summary& summary, const std::filesystem::path& run) {
+  return fmt::format("{} after {} steps, {:.0f} samples/s, {}", summary.stopped ? "stopped" : "done",
+                     summary.steps, summary.samples_per_s, run.string());
+}
+
+std::string saved_line(const std::filesystem::path& checkpoint, const std::filesystem::path& run) {
+  return fmt::format("saved {}; go on with --resume auto --run-dir {}", checkpoint.string(), run.string());
+}
+
 std::string progress_line(const Progress& progress) {
   return joined(fields_of(progress));
 }
@@ -86,7 +124,7 @@ void Console::show(const Progress& progress) {
   std::fflush(stdout);
 }
 
-void Console::say(const std::string& line) {
+void Console::print(const std::string& line) {
   if (style_ == Style::none) return;
   if (bar_drawn_) fmt::print("\n");
   bar_drawn_ = false;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "kernels/base/deadline.h"
@@ -7,8 +10,7 @@
 
 namespace lockstep::runtime {
 
-/// How a run is shown: a bar that redraws itself on a terminal, else a line every few seconds. Rank 0's
-/// alone.
+/// Prints a run's progress on rank 0: a bar that redraws itself on a terminal, else a line every few seconds.
 class Console {
  public:
   enum class Style { bar, plain, none };
@@ -19,8 +21,8 @@ class Console {
   /// Cheap when nothing is due.
   bool due() const { return style_ != Style::none && Clock::now() >= next_; }
   void show(const Progress& progress);
-  /// A line that stays.
-  void say(const std::string& line);
+  /// Prints a line that stays.
+  void print(const std::string& line);
 
  private:
   Style style_;
@@ -31,11 +33,33 @@ class Console {
 
 /// A line of `--progress plain`.
 std::string progress_line(const Progress& progress);
-/// What a bar shows in `width` columns: whole fields, the least important left out where there is no room.
+/// The bar in `width` columns: whole fields, without the least important ones where there is no room.
 std::string progress_bar(const Progress& progress, std::size_t width);
 
-/// `--progress` and `--quiet` against where standard output goes; `launch_columns` is what launch said of its
-/// terminal, 0 when it said nothing.
+/// From `--progress`, `--quiet` and the kind of standard output; `launch_columns`: width of launch's
+/// terminal, 0 if unknown.
 Console make_console(const std::string& progress, bool quiet, int launch_columns);
+
+// The lines that a run prints beside its progress.
+
+struct Opening {
+  std::string model;
+  std::int64_t parameters = 0;
+  int world_size = 1;
+  int threads = 1;
+  std::int64_t batch_size = 0;    ///< per rank
+  std::size_t planned_bytes = 0;  ///< per rank
+};
+
+std::string opening_line(const Opening& opening);
+/// `epoch`: counted from 0, here and below.
+std::string resumption_line(std::int64_t step, std::int64_t epoch, const std::filesystem::path& checkpoint);
+/// A run with --resume auto that found no checkpoint.
+std::string fresh_start_line(const std::filesystem::path& run);
+std::string evaluation_line(std::int64_t epoch, const Evaluation& evaluation);
+std::string nothing_left_line(const Summary& summary, const std::filesystem::path& run);
+std::string ending_line(const Summary& summary, const std::filesystem::path& run);
+/// Of a stopped run: the command that resumes it.
+std::string saved_line(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 }  // namespace lockstep::runtime

@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
 
@@ -29,14 +30,15 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
   std::ofstream(run / "failure.json") << json.dump(2) << '\n';
 }
 
-void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> here,
+void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,
                        const std::filesystem::path& run) {
   const auto leave = [run, rank = communicator.world().rank](const comm::FailureReport& report) {
     if (report.reporter() == rank) report_failure(report, run);
     spdlog::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };
-  communicator.watch({.position = [here = std::move(here)] { return here->text(); }, .overdue = leave});
+  communicator.watch(
+      {.position = [tracker = std::move(tracker)] { return tracker->describe(); }, .overdue = leave});
 }
 
 }  // namespace lockstep::runtime

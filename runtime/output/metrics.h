@@ -1,21 +1,50 @@
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "kernels/base/deadline.h"
 #include "runtime/output/report.h"
-#include "runtime/output/statistics.h"
 #include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
 
-/// The clockwork of a run: step times, waits and throughput. Time of evaluations is in none of them.
+/// The last measurements of one kind, in memory reserved once; for medians over a run.
+class Measurements {
+ public:
+  Measurements() { values_.reserve(capacity); }
+
+  void add(std::int64_t nanoseconds) {
+    if (values_.size() < capacity) {
+      values_.push_back(nanoseconds);
+    } else {
+      values_[next_++ % capacity] = nanoseconds;
+    }
+  }
+
+  /// The value below which `share` of the measurements lie, in milliseconds; 0 without measurements.
+  double quantile_ms(double share) const;
+  double median_ms() const { return quantile_ms(0.5); }
+
+ private:
+  static constexpr std::size_t capacity = 1 << 15;
+
+  std::vector<std::int64_t> values_;
+  std::size_t next_ = 0;
+};
+
+/// Step times, waits and throughput of a run, without the time of evaluations and checkpoints.
 class RunMetrics {
  public:
   void start();
-  /// A step over `samples` samples of all ranks, whose batch was waited for `data_wait_ns`, is done.
+  /// Records a completed step over `samples` samples of all ranks; `data_wait_ns`: wait for its batch.
   void step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples);
-  /// Evaluation, files: not counted until `resume`.
+  /// Stops the clock for an evaluation or a checkpoint, until `resume`.
   void pause() { paused_at_ = Clock::now(); }
   void resume();
 
@@ -47,6 +76,29 @@ class RunMetrics {
   Measurements transfer_;
   Measurements skew_;
   Measurements data_wait_;
+};
+
+/// Samples this process's proportional set size (shared pages are divided among the processes that map them),
+/// at growing intervals.
+class MemoryWatch {
+ public:
+  MemoryWatch();
+  ~MemoryWatch();
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
+
+  /// The highest so far, including now.
+  std::int64_t peak_bytes();
+
+ private:
+  void run();
+  void sample();
+
+  std::atomic<std::int64_t> peak_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
 };
 
 }  // namespace lockstep::runtime

@@ -10,10 +10,10 @@ struct Evaluation {
   double loss = 0;
   double accuracy = 0;
   std::int64_t samples = 0;
-  bool classes = true;  ///< accuracy means something
+  bool classes = true;  ///< the targets are classes, so accuracy is defined
 };
 
-/// Where a run stands, for the console and log.jsonl.
+/// Progress of a run, for the console and log.jsonl.
 struct Progress {
   std::int64_t step = 0;
   std::int64_t total_steps = 0;  ///< 0: unknown
@@ -28,7 +28,7 @@ struct Progress {
   double seconds_left = 0;
 };
 
-/// What a run came to; written as summary.json (design, section 6).
+/// The results of a run; written as summary.json.
 struct Summary {
   int world_size = 1;
   std::string device;
@@ -57,7 +57,5 @@ struct Summary {
   std::string weights_sha256;
   bool stopped = false;  ///< by a signal, before its end
 };
-
-std::string to_json(const Summary& summary);
 
 }  // namespace lockstep::runtime

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/plan/storage.h"
+#include "runtime/plan/bucket.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -21,7 +21,7 @@ struct Lifetime {
   std::size_t bytes = 0;
   std::size_t offset = 0;
 
-  bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
+  bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
 std::size_t slice_bytes(const Graph& graph, ValueId id) {
@@ -55,7 +55,7 @@ class Storage {
     }
   }
 
-  /// Element by element: what the op repeats along a dimension is read again after it is first written over.
+  /// Only of equal size: an op that repeats its input along a dimension reads it again after the first write.
   bool may_overwrite(ValueId input, ValueId output, std::size_t at) const {
     const ValueId root = root_[index(input)];
     const Value& from = graph_.value(input);
@@ -97,11 +97,11 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::vector<ValueId>& 
   return result;
 }
 
-/// The lowest offset where `life` fits beside those already placed that live at the same time.
-std::size_t first_fit(const Lifetime& life, const std::vector<Lifetime>& placed) {
+/// The lowest offset at which `life` overlaps no allocated value that lives at the same time.
+std::size_t first_fit(const Lifetime& life, const std::vector<Lifetime>& allocated) {
   std::vector<const Lifetime*> neighbours;
-  for (const Lifetime& other : placed) {
-    if (other.meets(life)) neighbours.push_back(&other);
+  for (const Lifetime& other : allocated) {
+    if (other.overlaps(life)) neighbours.push_back(&other);
   }
   std::ranges::sort(neighbours, {}, [](const Lifetime* other) { return other->offset; });
   std::size_t offset = 0;
@@ -120,13 +120,13 @@ ActivationPlan allocate_activations(const Graph& graph) {
                       .storage = Storage(graph).roots()};
   std::vector<Lifetime> waiting = lifetimes(graph, plan.storage);
   std::ranges::stable_sort(waiting, std::greater{}, &Lifetime::bytes);
-  std::vector<Lifetime> placed;
+  std::vector<Lifetime> allocated;
   for (Lifetime& life : waiting) {
-    life.offset = first_fit(life, placed);
+    life.offset = first_fit(life, allocated);
     plan.bytes = std::max(plan.bytes, life.offset + life.bytes);
-    placed.push_back(life);
+    allocated.push_back(life);
   }
-  for (const Lifetime& life : placed) plan.offsets[static_cast<std::size_t>(life.value)] = life.offset;
+  for (const Lifetime& life : allocated) plan.offsets[static_cast<std::size_t>(life.value)] = life.offset;
   return plan;
 }
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::runtime {
 
-/// Where the activations lie in the activation arena. By value id; `not_here` for values that live elsewhere
-/// (inputs, parameters, gradients, step state) or nowhere.
+/// Offsets of the activations in their arena, by value id; `not_here` for values in other memory (inputs,
+/// parameters, gradients, step state) or in none.
 struct ActivationPlan {
   static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
   std::vector<std::size_t> offsets;
@@ -19,7 +19,7 @@ struct ActivationPlan {
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input take its place. First fit, largest first; offsets are multiples of 64.
+/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

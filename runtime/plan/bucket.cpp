@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/plan/storage.h"
-
 namespace lockstep::runtime {
 namespace {
 
@@ -29,7 +27,7 @@ std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::
   return last;
 }
 
-void place_buffers(const model::Graph& graph, ArenaPlan& plan) {
+void assign_buffers(const model::Graph& graph, ArenaPlan& plan) {
   for (std::size_t index = 0; index < graph.buffers().size(); ++index) {
     const model::Value& value = graph.value(graph.buffers()[index].value);
     plan.buffers.push_back({.buffer = index, .name = value.name, .first = plan.buffer_elements});
@@ -74,7 +72,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   }
   plan.elements = round_up(end, limits.ranks * line);
   if (!plan.buckets.empty()) plan.buckets.back().with_control = true;
-  place_buffers(graph, plan);
+  assign_buffers(graph, plan);
   return plan;
 }
 

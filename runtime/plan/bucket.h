@@ -9,8 +9,34 @@
 
 namespace lockstep::runtime {
 
-/// Where a parameter lies in the parameter arena; its gradient and its optimizer state lie at the same place
-/// in theirs. In elements.
+/// Slices of the arenas and slots start on a cache line of 64 bytes, also the width of the widest vector.
+constexpr std::size_t round_up_to_line(std::size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+constexpr std::int64_t elements_of_a_line(DType dtype) {
+  return static_cast<std::int64_t>(64 / size_of(dtype));
+}
+
+/// The description of a value that kernels get.
+inline kernels::TensorDesc stored(const model::Value& value) {
+  return {.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
+}
+
+/// Size of a value in memory, with the padding of its blocked layout.
+inline std::int64_t stored_elements(const model::Value& value) {
+  return stored(value).layout_or_row_major().span();
+}
+inline std::size_t stored_bytes(const model::Value& value) {
+  return stored(value).bytes();
+}
+
+/// A parameter's slice of the parameter arena; its gradient and its optimizer state have the same slice of
+/// their arenas. In elements.
 struct ArenaSlice {
   std::size_t parameter = 0;  ///< index in Graph::parameters()
   std::string name;
@@ -18,7 +44,7 @@ struct ArenaSlice {
   std::int64_t count = 0;  ///< padding of the layout included, padding between slices not
 };
 
-/// Where a buffer lies in the arena of buffers, which are not learned. In elements.
+/// A slice of the arena of buffers, which are not learned. In elements.
 struct BufferSlice {
   std::size_t buffer = 0;  ///< index in Graph::buffers()
   std::string name;
@@ -60,7 +86,8 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 /// For each bucket the index of the node of `graph` that completes its last gradient.
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
 
-/// For each bucket the index of the last node that reads one of its parameters, itself or a view: no update may come before it.
+/// For each bucket the index of the last node that reads one of its parameters, itself or a view: no update
+/// may come before it.
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena);
 
 }  // namespace lockstep::runtime

@@ -1,4 +1,4 @@
-#include "runtime/plan/differentiate.h"
+#include "runtime/plan/passes.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/fill.h"
-#include "model/backward.h"
+#include "model/define_op.h"
 #include "model/spec_op.h"
 
 namespace lockstep::runtime {
@@ -54,8 +54,8 @@ ValueId add_zeros(Graph& graph, const model::Parameter& parameter) {
   return graph.add_backward_node(model::make_op(kernels::Fill{}), {}, {value.type}, value.name).front();
 }
 
-/// It lies in the gradients' arena and is summed there in place: no view, no other parameter's gradient, and
-/// nothing that a node of backward still reads.
+/// A gradient is summed in place in its arena, so it must be no view, no other parameter's gradient, and no
+/// value that a node of backward still reads.
 bool is_value_of_its_own(const Graph& graph, ValueId gradient) {
   const auto writer = graph.producer(gradient);
   return writer && !graph.nodes()[*writer].op->is_view() &&

@@ -1,4 +1,4 @@
-#include "runtime/plan/fuse.h"
+#include "runtime/plan/passes.h"
 
 #include <algorithm>
 
@@ -7,7 +7,6 @@
 #include "kernels/pool2d.h"
 #include "kernels/view.h"
 #include "model/spec_op.h"
-#include "runtime/plan/fuse_pointwise.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -42,7 +41,7 @@ void erase_dropped_nodes(Graph& graph) {
   std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
 }
 
-/// relu(f(x)) becomes one node when nobody else reads f(x); backward works from the relu's output.
+/// relu(f(x)) becomes one node when no other node reads f(x); backward works from the relu's output.
 void fuse_relu_into_producer(Graph& graph) {
   for (Node& relu : graph.nodes()) {
     if (!is_relu(relu, PointwisePart::value) || graph.uses(relu.inputs[0]) != 1) continue;
@@ -113,7 +112,7 @@ Shape with_images(const Shape& matrix, const Shape& images) {
   return {matrix[0], images[1], images[2], images[3]};
 }
 
-/// The linear layer's own values, seen with the shape of the images that it flattens.
+/// Gives the linear layer's values the shape of the images that it flattens.
 void widen_linear(Graph& graph, const Node& linear, const Shape& images) {
   const ValueId weight = linear.inputs[kernels::Linear::w];
   graph.value(weight).type.shape = with_images(graph.value(weight).type.shape, images);
@@ -135,8 +134,8 @@ void widen_linear(Graph& graph, const Node& linear, const Shape& images) {
   }
 }
 
-/// A linear layer behind flattened images takes them as they lie: no copy out of a blocked layout. The
-/// network's own input is row-major anyway, and there the flattening is free.
+/// A linear layer behind flattened images reads them in their blocked layout, without a copy. The network's
+/// own input is row-major, where flattening is free.
 void fuse_flatten_into_linear(Graph& graph) {
   for (Node& flatten : graph.nodes()) {
     if (!flattens_images(graph, flatten)) continue;

@@ -1,4 +1,4 @@
-#include "runtime/plan/fuse_pointwise.h"
+#include "runtime/plan/passes.h"
 
 #include <algorithm>
 #include <array>
@@ -31,8 +31,7 @@ bool any_of(const std::vector<ValueId>& ids, const std::vector<ValueId>& others)
   return std::ranges::any_of(ids, [&](ValueId id) { return position(others, id).has_value(); });
 }
 
-/// `first` may move down to `second`: what is between reads nothing that it writes, and writes nothing that
-/// it reads.
+/// Whether `first` may move down to `second`: no node between them reads its outputs or writes its inputs.
 bool may_move(const Graph& graph, std::size_t first, std::size_t second) {
   const auto& nodes = graph.nodes();
   return std::none_of(nodes.begin() + static_cast<std::ptrdiff_t>(first) + 1,
@@ -47,7 +46,7 @@ bool same_shape(const Graph& graph, const Node& first, const Node& second) {
   return graph.value(first.outputs[0]).type == graph.value(second.outputs[0]).type;
 }
 
-/// Whether anybody but `reader` needs it.
+/// Whether anything but `reader` needs the value.
 bool is_kept(const Graph& graph, ValueId id, const Node& reader) {
   const auto reads = static_cast<std::size_t>(std::ranges::count(reader.inputs, id));
   return graph.uses(id) > reads || graph.value(id).role != Role::activation || graph.output == id;

@@ -15,7 +15,7 @@ kernels::TensorDesc described(const model::ValueType& type) {
   return {.dtype = type.dtype, .shape = type.shape, .layout = {}};
 }
 
-/// Names where a graph's values lie.
+/// Symbolic addresses of a graph's values.
 class OperandNames {
  public:
   OperandNames(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
@@ -26,7 +26,8 @@ class OperandNames {
       first_[index(parameter.value)] = slice.first;
       if (parameter.gradient != model::no_value) first_[index(parameter.gradient)] = slice.first;
     }
-    for (const BufferSlice& slice : arena.buffers) first_[index(graph.buffers()[slice.buffer].value)] = slice.first;
+    for (const BufferSlice& slice : arena.buffers)
+      first_[index(graph.buffers()[slice.buffer].value)] = slice.first;
   }
 
   Operand of(model::ValueId id) const {
@@ -76,10 +77,11 @@ Launch node_launch(const model::Graph& graph, const model::Node& node, const Ope
 
 /// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
 Launch clip_launch(const ArenaPlan& arena, double max_norm, const kernels::Device& device) {
-  Launch launch{.kernel = nullptr,
-                .io = {.inputs = {{.dtype = arena.dtype, .shape = {arena.elements}, .layout = {}}},
-                       .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-                .operands = {{.region = Region::gradients}, step_state, {.region = Region::control}}};
+  Launch launch{
+      .kernel = nullptr,
+      .io = {.inputs = {{.dtype = arena.dtype, .shape = {arena.elements}, .layout = {}}},
+             .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
+      .operands = {{.region = Region::gradients}, step_state, {.region = Region::control}}};
   launch.kernel = kernels::kernel_for(device, kernels::GradientNorm{.max_norm = max_norm}, launch.io);
   return launch;
 }
@@ -109,10 +111,11 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   launches.control = names.control();
   const kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
-  launches.begin_step = {.kernel = nullptr,
-                         .io = {.inputs = {described({DType::u8, {sizeof(kernels::StepInput)}})},
-                                .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-                         .operands = {launches.input, step_state, launches.control}};
+  launches.begin_step = {
+      .kernel = nullptr,
+      .io = {.inputs = {described({DType::u8, {sizeof(kernels::StepInput)}})},
+             .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
+      .operands = {launches.input, step_state, launches.control}};
   launches.begin_step.kernel = kernels::kernel_for(device, begin, launches.begin_step.io);
   for (const model::Node& node : graph.nodes()) {
     launches.nodes.push_back(node_launch(graph, node, names, device));

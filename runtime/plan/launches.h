@@ -28,7 +28,7 @@ enum class Region : std::uint8_t {
   evaluation_control,  ///< of this rank alone
 };
 
-/// A place in memory by name; it becomes an address once, when the plan is bound to a replica's memory.
+/// A symbolic address; it is resolved once, when the plan is bound to a replica's memory.
 struct Operand {
   Region region = Region::input;
   std::int64_t first = 0;  ///< elements from the arena's start on; of `activations` bytes
@@ -36,15 +36,15 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-/// A prepared kernel with what it works on.
+/// A prepared kernel and its operands.
 struct Launch {
   kernels::KernelPtr kernel;  ///< null for a node that only renames memory
   kernels::KernelIo io;       ///< inputs and outputs, as they were prepared
   std::vector<Operand> operands;
-  std::size_t workspace = 0;  ///< where its scratch memory begins in the plan's workspace
+  std::size_t workspace = 0;  ///< offset of its scratch memory in the plan's workspace
 };
 
-/// All kernels of a step, and what is copied before the first and behind the last of them.
+/// All kernels of a step, and the operands of the copies before the first and after the last of them.
 struct Launches {
   Operand input;    ///< written by copy_in
   Operand control;  ///< read by copy_back

@@ -1,4 +1,4 @@
-#include "runtime/plan/layout.h"
+#include "runtime/plan/passes.h"
 
 #include <utility>
 
@@ -43,7 +43,7 @@ class LayoutPass {
     for (const auto& [from, to] : reorders_after) append_reorder(from, to, layer, phase);
   }
 
-  /// A gradient is settled before the node that writes it is asked: it lies as its parameter does.
+  /// A gradient has its parameter's layout, which is set before the node that writes it chooses.
   void take_over_parameter_layouts(const Node& node) {
     for (const ValueId output : node.outputs) {
       if (graph_.value(output).role != Role::gradient) continue;

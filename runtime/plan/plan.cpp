@@ -5,32 +5,13 @@
 #include <utility>
 
 #include "kernels/step_state.h"
-#include "runtime/plan/differentiate.h"
-#include "runtime/plan/fuse.h"
-#include "runtime/plan/precision.h"
-#include "runtime/plan/storage.h"
-#include "runtime/plan/tensor_cores.h"
+#include "runtime/plan/algorithms.h"
+#include "runtime/plan/bucket.h"
+#include "runtime/plan/passes.h"
+#include "runtime/plan/print.h"
 
 namespace lockstep::runtime {
 namespace {
-
-/// Those that the device does not offer.
-std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,
-                                                   const SelectedAlgorithms& choices) {
-  std::vector<std::string> not_offered;
-  for (model::Node& node : graph.nodes()) {
-    const auto choice = choices.find(node.key());
-    if (choice == choices.end() || choice->second == node.op->algorithm()) continue;
-    const std::vector<model::OpPtr> candidates = node.op->candidates(device, graph.io(node));
-    const auto chosen = std::ranges::find(
-        candidates, choice->second, [](const model::OpPtr& candidate) { return candidate->algorithm(); });
-    if (chosen == candidates.end())
-      not_offered.push_back(choice->first + ": " + choice->second);
-    else
-      node.op = *chosen;
-  }
-  return not_offered;
-}
 
 template <class AnyLaunches>
 auto* launch_at(AnyLaunches& launches, const Step& step) {
@@ -81,21 +62,21 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
 }
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
-               const kernels::Device& device, const PlanConstraints& decisions) {
+               const kernels::Device& device, const PlanConstraints& constraints) {
   if (request.key.role != MicroBatchRole::only) {
     throw std::logic_error("make_plan: gradients of micro-batches are not accumulated");
   }
   const bool training = request.key.mode == Mode::train;
   Plan plan;
   plan.request = request;
-  plan.matmul_precision = decisions.matmul_precision;
+  plan.matmul_precision = constraints.matmul_precision;
   plan.graph = model::build_graph(model, input, request.key.batch, training);
-  if (training) differentiate(plan.graph, decisions.allow_unused);
+  if (training) differentiate(plan.graph, constraints.allow_unused);
   fuse(plan.graph);
-  set_matmul_precision(plan.graph, decisions.matmul_precision);
-  assign_layouts(plan.graph, device, decisions.parameter_layouts);
-  plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, decisions.algorithms);
-  plan.arena = decisions.arena ? *decisions.arena : assign_buckets(plan.graph, request.buckets);
+  set_matmul_precision(plan.graph, constraints.matmul_precision);
+  assign_layouts(plan.graph, device, constraints.parameter_layouts);
+  plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
+  plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   plan.launches = prepare_launches(
       plan.graph, plan.arena, plan.activations,

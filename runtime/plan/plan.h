@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,21 +12,22 @@
 #include "kernels/matmul_precision.h"
 #include "model/model.h"
 #include "model/optimizer.h"
+#include "runtime/plan/algorithms.h"
 #include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
-#include "runtime/plan/layout.h"
+#include "runtime/plan/passes.h"
 #include "runtime/plan/schedule.h"
 
 namespace lockstep::runtime {
 
 enum class Mode : std::uint8_t { train, evaluate };
 
-/// Where a micro-batch stands in its step: `first` overwrites the gradients, `middle` adds to them, `last`
+/// Position of a micro-batch in its step: `first` overwrites the gradients, `middle` adds to them, `last`
 /// adds and is followed by exchange and update; `only` is first and last.
 enum class MicroBatchRole : std::uint8_t { only, first, middle, last };
 
-/// What tells the plans of one run apart.
+/// Identifies a plan among those of one run.
 struct PlanKey {
   Mode mode = Mode::train;
   MicroBatchRole role = MicroBatchRole::only;
@@ -36,10 +36,7 @@ struct PlanKey {
   bool operator==(const PlanKey&) const = default;
 };
 
-/// What `--benchmark` chose, by "layer op": the name of its algorithm. Rank 0 measures, all ranks apply.
-using SelectedAlgorithms = std::map<std::string, std::string>;
-
-/// What a run decides once, and every plan of it follows.
+/// What a run fixes once for all of its plans.
 struct PlanConstraints {
   ParameterLayouts parameter_layouts;
   SelectedAlgorithms algorithms;
@@ -68,12 +65,12 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<std::string> events;  ///< that steps record and wait for, by index
   std::size_t workspace_bytes = 0;  ///< of all launches
-  /// "layer op: algorithm" of choices that the device does not offer, so that the library's own is taken.
+  /// "layer op: algorithm" of selected algorithms that the device does not offer; the library's own are used.
   std::vector<std::string> unavailable_algorithms;
-  std::vector<std::string> warnings;  ///< what makes the model slower on this device than it need be
+  std::vector<std::string> warnings;  ///< properties of the model that make it slower on this device
 
   const PlanKey& key() const { return request.key; }
-  /// What the step launches; null if it is none that launches a kernel.
+  /// The kernel launch of a step; null for the other kinds of steps.
   const Launch* launch_of(const Step& step) const;
   std::size_t input_bytes() const;
   std::size_t target_bytes() const;
@@ -82,14 +79,14 @@ struct Plan {
 /// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, launches, schedule.
 /// Deterministic: equal arguments give equal plans on every rank. The micro-batch role must be `only`.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
-               const kernels::Device& device, const PlanConstraints& decisions);
+               const kernels::Device& device, const PlanConstraints& constraints);
 
-/// Gives each launch its part of the plan's workspace, and returns the size of all: launches of one stream
-/// share theirs, those of two streams may run at a time.
+/// Assigns each launch its part of the plan's workspace and returns the total size: launches on one stream
+/// share a part, since they run one after another.
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 
-/// Bytes that a run of these plans needs: arenas, workspace, two batch slots, what a step reads and sums
-/// beside, and for checkpoints the staged copy (`staged_bytes`, set by the caller that asks for them).
+/// Bytes that a run of these plans needs: arenas, workspace, two batch slots, step state, and for checkpoints
+/// the staged copy (`staged_bytes`, set by the caller).
 struct MemoryNeed {
   std::size_t parameters = 0;
   std::size_t gradients = 0;

@@ -5,13 +5,17 @@
 
 #include <fmt/format.h>
 
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
+
 namespace lockstep::runtime {
 namespace {
 
 std::string describe(const model::Graph& graph, model::ValueId id) {
   const model::Value& value = graph.value(id);
-  const std::string layout = value.layout ? value.layout->str() : "plain";
-  return layout == "plain" ? value.type.shape.str() : value.type.shape.str() + ":" + layout;
+  const Shape& shape = value.type.shape;
+  if (!value.layout || value.layout->is_row_major(shape)) return shape.str();
+  return shape.str() + ":" + value.layout->str();
 }
 
 std::string list(const model::Graph& graph, const std::vector<model::ValueId>& ids) {
@@ -52,6 +56,20 @@ std::string step_line(const Plan& plan, std::size_t at) {
       "{:4}  {:<10} {}", at, stream_label(step),
       is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
 }
+
+constexpr std::int64_t factors_a_word = 4;
+
+class Misses {
+ public:
+  void look_at(const std::string& layer, std::int64_t extent, std::string_view what) {
+    const std::int64_t rest = extent % factors_a_word;
+    if (rest == 0) return;
+    found.push_back(
+        fmt::format("{}: {} {} ({} is faster)", layer, extent, what, extent - rest + factors_a_word));
+  }
+
+  std::vector<std::string> found;
+};
 
 }  // namespace
 
@@ -127,6 +145,27 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
       size(need.workspace), size(need.batch_slots), size(need.step_state), size(need.checkpoint),
       size(need.total()), need.total());
   return text;
+}
+
+std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
+  Misses misses;
+  for (const model::Node& node : graph.nodes()) {
+    const auto* conv = node.op->as<kernels::Conv2d>();
+    const bool linear = node.op->as<kernels::Linear>() != nullptr;
+    if (conv == nullptr && !linear) continue;
+    const std::string layer = node.layer.empty() ? node.op->name() : node.layer;
+    const Shape& w = graph.value(node.inputs[1]).type.shape;
+    if (linear) {
+      misses.look_at(layer, w.elements(1), "input features");
+      misses.look_at(layer, w[0], "output features");
+      continue;
+    }
+    const bool grouped = conv->geometry.groups > 1;
+    misses.look_at(layer, w[1], grouped ? "input channels of a group" : "input channels");
+    misses.look_at(layer, w[0] / conv->geometry.groups,
+                   grouped ? "output channels of a group" : "output channels");
+  }
+  return misses.found;
 }
 
 }  // namespace lockstep::runtime

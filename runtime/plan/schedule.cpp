@@ -32,7 +32,7 @@ class Builder {
     schedule_.events.push_back(std::move(name));
     return schedule_.events.size() - 1;
   }
-  /// What `later` gets from here on comes after what `earlier` has.
+  /// Work added to `later` from here on starts after the work on `earlier` so far.
   void order(StreamName earlier, StreamName later, std::string event_name) {
     const std::size_t at = event(std::move(event_name));
     add(Kind::record, at, earlier);
@@ -47,7 +47,7 @@ std::string gradients_ready(std::size_t bucket) {
   return fmt::format("gradients {} ready", bucket);
 }
 
-/// Without an exchange, or with one that occupies a thread: that of the exchange queue while compute goes on,
+/// Without an exchange, or with one that occupies a thread: the exchange queue's while compute continues,
 /// else the walking thread. All updates come at the end.
 class ThreadSchedule {
  public:

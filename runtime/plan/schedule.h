@@ -13,17 +13,17 @@ namespace lockstep::runtime {
 /// The two in-order queues of a replica's device.
 enum class StreamName : std::uint8_t { compute, exchange };
 
-/// One entry of a step's program. The thread that walks the plan puts it on `stream`, or does it itself.
+/// One entry of a step's program. The thread that walks the plan enqueues it on `stream`, or does it itself.
 struct Step {
   enum class Kind : std::uint8_t {
     copy_in,            ///< StepInput, from the batch slot's part on the host to the device
     begin_step,         ///< launches the kernel that sets step state and control block from it
     launch,             ///< the kernel of node `index`
     record,             ///< event `index`
-    wait,               ///< for event `index`: what comes on this stream from here on comes after it
+    wait,               ///< for event `index`: later work on this stream starts after it
     all_reduce,         ///< of bucket `index`, behind compute
     all_reduce_inline,  ///< of bucket `index`, when no compute is left to hide it
-    join,               ///< the walking thread waits until the exchange queue has done all that it was handed
+    join,               ///< the walking thread waits until the exchange queue is empty
     clip,               ///< launches the norm of all gradients, and the factor that the updates take
     update,             ///< launches the optimizer on bucket `index`
     copy_back,          ///< the control block, to the batch slot's part on the host
@@ -31,8 +31,8 @@ struct Step {
   Kind kind = Kind::launch;
   StreamName stream = StreamName::compute;
   std::size_t index = 0;
-  /// Handed to the exchange queue, whose thread does it behind what it was handed before: the exchange stream
-  /// of a communicator that works on the thread that calls it.
+  /// Handed to the exchange queue, whose thread runs such steps in order: the exchange stream of a
+  /// communicator that works on the calling thread.
   bool queued = false;
   bool operator==(const Step&) const = default;
 };
@@ -47,7 +47,7 @@ struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
   bool clips = false;  ///< updates wait for the norm of all gradients
-  /// An all-reduce is enqueued on the exchange stream: nothing that it does occupies a thread.
+  /// An all-reduce is enqueued on the exchange stream and occupies no thread.
   bool stream_ordered = false;
 };
 

@@ -19,6 +19,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// Checkpoints hold the signature's hash, so its words stay as they are.
+std::string layout_name(const model::Value& value) {
+  const bool row_major = !value.layout || value.layout->is_row_major(value.type.shape);
+  return row_major ? "plain" : value.layout->str();
+}
+
 [[noreturn]] void throw_first_difference(const std::string& what, const std::vector<std::string>& by_rank) {
   const std::vector<std::string> reference = lines_of(by_rank[0]);
   for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
@@ -40,7 +46,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
-                               const SelectedAlgorithms& choices) {
+                               const SelectedAlgorithms& selected) {
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
                                  model::describe(plan.request.optimizer));
@@ -50,8 +56,7 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   for (const ArenaSlice& slice : plan.arena.slices) {
     const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
     text += fmt::format("parameter {} {} {} at element {} layout {}\n", slice.name, name_of(value.type.dtype),
-                        value.type.shape.str(), slice.first,
-                        value.layout ? value.layout->str() : std::string("plain"));
+                        value.type.shape.str(), slice.first, layout_name(value));
   }
   for (const Bucket& bucket : plan.arena.buckets) {
     text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
@@ -60,7 +65,7 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   text +=
       fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
                   kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
-  for (const auto& [op, choice] : choices) text += fmt::format("algorithm {} of {}\n", choice, op);
+  for (const auto& [op, algorithm] : selected) text += fmt::format("algorithm {} of {}\n", algorithm, op);
   return text;
 }
 

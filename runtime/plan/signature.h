@@ -8,11 +8,11 @@
 
 namespace lockstep::runtime {
 
-/// Everything that ranks must agree on to exchange gradients and stay equal, an entry a line: parameters with
-/// places and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, algorithm
-/// choices.
+/// Everything that ranks must agree on to exchange gradients and stay equal, one entry a line: parameters
+/// with offsets and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, selected
+/// algorithms.
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
-                               const SelectedAlgorithms& choices);
+                               const SelectedAlgorithms& selected);
 
 /// Compares over all ranks. UsageError on every rank names the first entry that differs, and the ranks.
 void require_equal(comm::Communicator& communicator, const std::string& what, const std::string& text);

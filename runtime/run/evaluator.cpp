@@ -4,7 +4,7 @@
 
 #include "data/loader.h"
 #include "data/sampler.h"
-#include "runtime/step/device_prefetcher.h"
+#include "runtime/step/step_pipeline.h"
 
 namespace lockstep::runtime {
 
@@ -19,14 +19,14 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1,
                        .device = &device});
-  DevicePrefetcher feed(loader, device, memory, options.timeout);
+  DevicePrefetcher prefetcher(loader, device, memory, options.timeout);
   kernels::Stream& stream = executor.stream();
   const auto last_use = device.make_event();
   double loss = 0;
   double correct = 0;
   double targets = 0;
-  while (feed.fetch()) {
-    const DeviceBatch batch = feed.copy(slot, *last_use, stream);
+  while (prefetcher.fetch()) {
+    const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
     const auto rows = static_cast<std::int32_t>(batch.info.samples);
     memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
     executor.run(plan, slot);

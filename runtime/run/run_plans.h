@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,7 +19,7 @@ namespace lockstep::runtime {
 /// The training samples of this rank.
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples);
 
-/// How the samples of a run fall into steps; equal on all ranks.
+/// How the samples of a run are cut into steps; equal on all ranks.
 struct Batching {
   std::int64_t batch_size = 0;     ///< of each rank, in a full batch
   std::int64_t epoch_samples = 0;  ///< of each rank
@@ -28,10 +29,10 @@ struct Batching {
 /// UsageError when `samples` do not give every rank a batch.
 Batching batching_of(const Options& options, const comm::World& world, std::int64_t samples);
 
-/// All plans of a run by their keys, and what they follow.
+/// All plans of a run by their keys, and their common constraints.
 struct RunPlans {
   std::vector<Plan> all;  ///< the full batch; an epoch's smaller last one, if the run comes to it; evaluation
-  PlanConstraints decisions;
+  PlanConstraints constraints;
 
   const Plan& full_batch() const { return all.front(); }
   const Plan& at(const PlanKey& key) const;
@@ -41,15 +42,27 @@ struct RunPlans {
   }
 };
 
-/// Collective. Algorithms are those that the run had when it was saved, so that the bits stay; else with
-/// --benchmark what rank 0 measures.
+/// Collective. A resumed run keeps the algorithms that were `saved`, so that its bits stay; another run with
+/// --benchmark uses those that rank 0 measures.
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<SelectedAlgorithms>& saved);
 
-/// What the plan counts for checkpoints: without --checkpoint-every there is but the one of a stop.
+/// Bytes counted for checkpoints: 0 without --checkpoint-every, since only a stop makes a checkpoint then.
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);
 
-/// With the checkpoints' part. UsageError above `most_bytes`.
+/// Of all plans and the staged checkpoint. UsageError above `most_bytes`.
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans);
+
+/// Collective, before memory is allocated. DeviceError on all ranks when the plans need more than the fullest
+/// of their GPUs has free: how much, and the largest batch that fits, found by planning it. Later allocations
+/// of CUDA and NCCL (graphs, channels) are not counted. Does nothing on the CPU.
+void require_memory(const Options& options, const TrainingTask& task, const RunPlans& plans,
+                    const Session& session);
+
+/// Bytes that CUDA allocates for this need: it hands out whole pages of 2 MiB.
+std::size_t gpu_bytes(const MemoryNeed& need);
+
+/// The largest batch below `too_large` that `fits`, if smaller ones do too; 0 when not even 1 does.
+std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits);
 
 }  // namespace lockstep::runtime

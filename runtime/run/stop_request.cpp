@@ -23,7 +23,7 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// As if nobody had ever caught it.
+/// Ends the process with the signal's default action.
 void die_of(int signal_number) {
   std::signal(signal_number, SIG_DFL);
   const sigset_t set = stop_signals();

@@ -6,7 +6,7 @@
 
 namespace lockstep::runtime {
 
-/// What is learned from what. A person's own program fills it in; `trainer` does so from its options.
+/// A model and its data. A user's own program fills it in; `trainer` does so from its options.
 struct TrainingTask {
   model::Model model;
   model::InputSpec input;
@@ -14,7 +14,7 @@ struct TrainingTask {
   data::DatasetPtr test_set;  ///< may be null: nothing is evaluated
 };
 
-/// UsageError when samples are not what the model's batch slots are made for: another dtype or size.
+/// UsageError when the samples have another dtype or size than the model's inputs and targets.
 void require_fitting(const TrainingTask& task);
 
 /// The model of the zoo and the data set that the options name.

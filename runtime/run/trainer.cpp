@@ -8,8 +8,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/version.h"
-#include "runtime/checkpoint/replica_divergence.h"
-#include "runtime/output/lines.h"
+#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/output/console.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -30,7 +30,7 @@ Summary Trainer::run() {
                               .first_batch = progress_.next_batch(batching_.batch_size * session_.world.size),
                               .device = session_.device.get()};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
-  // Of an epoch whose evaluation a stop came before.
+  // The epoch ended before the run was stopped, but was not evaluated.
   if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
     evaluate_now(0);
   if (progress_.step < batching_.total_steps) {
@@ -42,29 +42,30 @@ Summary Trainer::run() {
 }
 
 void Trainer::train(data::Loader& loader) {
-  DevicePrefetcher feed(loader, *session_.device, *memory_, Seconds(options_.timeout));
-  feed.fetch();
-  std::array first_targets{static_cast<double>(feed.samples())};
+  DevicePrefetcher prefetcher(loader, *session_.device, *memory_, Seconds(options_.timeout));
+  prefetcher.fetch();
+  std::array first_targets{static_cast<double>(prefetcher.samples())};
   session_.communicator->all_reduce_sum(first_targets);
   StepPipeline pipeline(*session_.device, *session_.communicator, *memory_, *executor_, first_targets[0]);
   const auto copy_to = [&](std::size_t slot) {
-    return feed.copy(slot, pipeline.end_of_step_on(slot), executor_->stream());
+    return prefetcher.copy(slot, pipeline.end_of_step_on(slot), executor_->stream());
   };
   const auto finish_all_but = [&](std::size_t ahead) {
-    while (pipeline.under_way() > ahead) step_done(pipeline.finish(), feed.waited_ns());
+    while (pipeline.in_flight() > ahead) step_done(pipeline.finish(), prefetcher.waited_ns());
   };
   DeviceBatch batch = copy_to(0);
   metrics_.start();
   for (std::int64_t step = progress_.step + 1;; ++step) {
     executor_->step_tracker()->start_step(step);
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
-    const bool has_next = step < batching_.total_steps && feed.fetch();
+    const bool has_next = step < batching_.total_steps && prefetcher.fetch();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
-    pipeline.start(plans_.for_training(batch.info.samples), batch, step_input(has_next ? feed.samples() : 0));
+    pipeline.start(plans_.for_training(batch.info.samples), batch,
+                   step_input(has_next ? prefetcher.samples() : 0));
     const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     finish_all_but(has_next && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
     if (progress_.stopped) finish_all_but(0);
-    if (pipeline.under_way() == 0) {
+    if (pipeline.in_flight() == 0) {
       if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
       if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
     }
@@ -81,7 +82,7 @@ kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
   return input;
 }
 
-/// Whether something is to be done with the replica as that step leaves it.
+/// Whether the run uses the replica (dump, checkpoint, evaluation) between that step and the next.
 bool Trainer::pauses_after(std::int64_t step, const data::BatchInfo& batch) const {
   const bool dumps = !made_a_step() && !options_.dump_gradients.empty();
   return dumps || checkpointer_->due(step) ||
@@ -98,17 +99,17 @@ void Trainer::step_done(const FinishedStep& step, std::int64_t data_wait_ns) {
   checkpointer_->check();
 }
 
-/// If one rank's steps want it, all ranks replay: a collective in a graph needs its peers in theirs.
+/// One rank's vote makes all ranks replay: a collective in a graph needs its peers in graphs too.
 void Trainer::agree_on_cuda_graphs(const StepTiming& timing) {
-  if (!graph_policy_.observe(timing)) return;
-  std::array votes{graph_policy_.wants_graphs() ? 1.0 : 0.0};
+  if (!cuda_graph_policy_.observe(timing)) return;
+  std::array votes{cuda_graph_policy_.wants_graphs() ? 1.0 : 0.0};
   session_.communicator->all_reduce_sum(votes);
   if (votes[0] > 0) executor_->use_graphs();
 }
 
 void Trainer::first_step_done() {
   startup_ms_ = static_cast<double>(boottime_ns() - session_.start_boottime_ns) / 1e6;
-  if (folder_) folder_->forget_summary();
+  if (files_) files_->remove_summary();
   if (options_.dump_gradients.empty() || !session_.is_rank0()) return;
   std::vector<NamedTensor> tensors = replica().gradients();
   tensors.insert(tensors.begin(), loss_tensor(progress_.loss));
@@ -116,7 +117,7 @@ void Trainer::first_step_done() {
 }
 
 void Trainer::report(const data::BatchInfo& batch) {
-  if (!folder_) return;
+  if (!files_) return;
   const bool logs = progress_.step % options_.log_every == 0;
   const std::int64_t total = batching_.total_steps;
   if (!logs && !console_.due() && progress_.step != total) return;
@@ -128,11 +129,11 @@ void Trainer::report(const data::BatchInfo& batch) {
   progress.loss = progress_.loss;
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
-  if (logs) folder_->log_step(progress);
+  if (logs) files_->log_step(progress);
   if (console_.due() || progress_.step == total) console_.show(progress);
 }
 
-/// Not in step_ms and samples_per_s, as evaluations are not.
+/// Not counted in step_ms and samples_per_s, as evaluations are not.
 void Trainer::save_checkpoint() {
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::saving);
@@ -140,7 +141,7 @@ void Trainer::save_checkpoint() {
   state.applied_updates = replica().applied_updates();
   state.settings = settings_;
   state.machine = machine_;
-  state.algorithms = plans_.decisions.algorithms;
+  state.algorithms = plans_.constraints.algorithms;
   checkpointer_->save(std::move(state));
   metrics_.resume();
 }
@@ -157,9 +158,9 @@ void Trainer::evaluate_now(std::size_t slot) {
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout)});
   progress_.evaluated_at_step = progress_.step;
-  if (folder_ && !again) {
-    folder_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
-    console_.say(evaluation_line(progress_.epoch, *evaluation_));
+  if (files_ && !again) {
+    files_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
+    console_.print(evaluation_line(progress_.epoch, *evaluation_));
   }
   metrics_.resume();
 }
@@ -199,23 +200,23 @@ Summary Trainer::finish() {
                   .stopped = progress_.stopped};
   metrics_.fill(summary);
   if (!checkpointer_->has_saved(progress_.step)) {
-    require_no_drift(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
+    require_equal_replicas(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
   }
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
-  if (folder_) write_results(summary, weights);
+  if (files_) write_results(summary, weights);
   session_.communicator->barrier();
   return summary;
 }
 
 void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
-  const std::filesystem::path& run = folder_->path();
-  if (!made_a_step() && folder_->is_finished()) return console_.say(nothing_left_line(summary, run));
-  save_tensors(folder_->weights(), weights);
-  folder_->write_summary(summary);
-  console_.say(ending_line(summary, run));
-  if (summary.stopped) console_.say(saved_line(checkpointer_->last(), run));
+  const std::filesystem::path& run = files_->path();
+  if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
+  save_tensors(files_->weights(), weights);
+  files_->write_summary(summary);
+  console_.print(ending_line(summary, run));
+  if (summary.stopped) console_.print(saved_line(checkpointer_->last(), run));
 }
 
 }  // namespace lockstep::runtime

@@ -8,16 +8,14 @@
 #include "runtime/checkpoint/resume.h"
 #include "runtime/machine/session.h"
 #include "runtime/output/console.h"
-#include "runtime/output/memory_usage.h"
 #include "runtime/output/metrics.h"
-#include "runtime/output/run_folder.h"
+#include "runtime/output/run_files.h"
 #include "runtime/run/evaluator.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/task.h"
 #include "runtime/run/training_progress.h"
 #include "runtime/step/cuda_graph_policy.h"
-#include "runtime/step/device_prefetcher.h"
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
 #include "runtime/step/step_pipeline.h"
@@ -29,7 +27,7 @@ class Trainer {
  public:
   Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request);
 
-  /// Trains, evaluates, writes RUN/ (rank 0). Returns what summary.json says.
+  /// Trains, evaluates, writes RUN/ (rank 0). Returns the contents of summary.json.
   Summary run();
 
   ~Trainer();
@@ -42,8 +40,8 @@ class Trainer {
  private:
   void find_checkpoint();
   void set_up_parameters();
-  void open_folder();
-  void tell_of_resumption();
+  void open_files();
+  void print_resumption();
 
   void train(data::Loader& loader);
   kernels::StepInput step_input(std::int64_t next_samples);
@@ -66,7 +64,7 @@ class Trainer {
   MemoryWatch memory_watch_;
   Console console_;
   StopRequest& stop_request_;
-  std::optional<RunFolder> folder_;
+  std::optional<RunFiles> files_;  ///< of rank 0
 
   RunDirectory run_directory_;
   std::optional<ResumePoint> resumed_;
@@ -76,7 +74,7 @@ class Trainer {
   RunPlans plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
-  CudaGraphPolicy graph_policy_;
+  CudaGraphPolicy cuda_graph_policy_;
   std::unique_ptr<Checkpointer> checkpointer_;
 
   RunMetrics metrics_;

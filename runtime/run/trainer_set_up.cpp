@@ -4,17 +4,17 @@
 
 #include "comm/world/find_world.h"
 #include "kernels/base/log.h"
+#include "runtime/output/console.h"
 #include "runtime/output/failure.h"
-#include "runtime/output/lines.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
-#include "runtime/run/memory_check.h"
+#include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// With the numbers that depend on the machine filled in.
+/// The options with defaults that depend on the machine.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   if (options.num_workers < 0) options.num_workers = session.cores;
@@ -22,7 +22,8 @@ Options resolved(Options options, const Session& session) {
   return options;
 }
 
-/// A graph holds what runs on the device's streams: with several ranks the exchange must, too.
+/// A CUDA graph contains work on the device's streams only: with several ranks the exchange must be there
+/// too.
 bool can_replay(const Session& session) {
   return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
 }
@@ -35,30 +36,30 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
-      graph_policy_(options.cuda_graph, can_replay(session)) {
+      cuda_graph_policy_(options.cuda_graph, can_replay(session)) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   find_checkpoint();
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   const std::string signature =
-      exchange_signature(plans_.full_batch(), *session_.device, plans_.decisions.algorithms);
+      exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);
   require_equal(*session_.communicator, "the exchange", signature);
   require_memory(options_, task_, plans_, session_);
   machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
   memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
-  if (graph_policy_.from_the_start()) executor_->use_graphs();
+  if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
                                                  resumed_ && run_directory_.resuming ? progress_.step : -1);
-  if (session_.is_rank0()) open_folder();
+  if (session_.is_rank0()) open_files();
   watch_for_failure(*session_.communicator, executor_->step_tracker(), folder());
 }
 
 Trainer::~Trainer() {
-  // After a failure it goes on watching: on a GPU giving memory back waits for what a lost peer keeps from
-  // ending.
+  // After a failure the watchdog continues: on a GPU, freeing memory waits for kernels that a lost peer keeps
+  // from ending.
   if (std::uncaught_exceptions() == 0) session_.communicator->watch({});
 }
 
@@ -75,38 +76,38 @@ void Trainer::find_checkpoint() {
 }
 
 void Trainer::set_up_parameters() {
-  ParameterIO access = replica();
+  ParameterIO weights = replica();
   if (resumed_) {
-    access.load(resumed_->folder / "model.safetensors");
-    access.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
-    access.set_applied_updates(resumed_->state.applied_updates);
+    weights.load(resumed_->folder / "model.safetensors");
+    weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    weights.set_applied_updates(resumed_->state.applied_updates);
   } else if (options_.init_from.empty()) {
-    access.initialise(options_.seed);
+    weights.initialise(options_.seed);
   } else {
-    access.load(options_.init_from);
+    weights.load(options_.init_from);
   }
   if (session_.world.size > 1) {
-    require_equal(*session_.communicator, "the initial weights", sha256_of(access.parameters()));
+    require_equal(*session_.communicator, "the initial weights", sha256_of(weights.parameters()));
   }
 }
 
-void Trainer::open_folder() {
+void Trainer::open_files() {
   const bool resuming = run_directory_.resume != "none";
-  folder_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
-  folder_->write_config(to_ini(options_));
-  console_.say(opening_line({.model = task_.model.name,
-                             .parameters = plans_.full_batch().graph.parameter_elements(),
-                             .world_size = session_.world.size,
-                             .threads = session_.device->threads(),
-                             .batch_size = batching_.batch_size,
-                             .planned_bytes = run_memory_need(options_, plans_.all).total()}));
-  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) console_.say(slow);
-  if (resuming) tell_of_resumption();
+  files_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
+  files_->write_config(to_ini(options_));
+  console_.print(opening_line({.model = task_.model.name,
+                               .parameters = plans_.full_batch().graph.parameter_elements(),
+                               .world_size = session_.world.size,
+                               .threads = session_.device->threads(),
+                               .batch_size = batching_.batch_size,
+                               .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) console_.print(slow);
+  if (resuming) print_resumption();
 }
 
-void Trainer::tell_of_resumption() {
-  if (!resumed_) return console_.say(fresh_start_line(run_directory_.run));
-  console_.say(resumption_line(progress_.step, progress_.epoch, resumed_->folder));
+void Trainer::print_resumption() {
+  if (!resumed_) return console_.print(fresh_start_line(run_directory_.run));
+  console_.print(resumption_line(progress_.step, progress_.epoch, resumed_->folder));
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-#include "data/batch.h"
+#include "data/loader.h"
 #include "kernels/step_state.h"
 #include "runtime/checkpoint/run_state.h"
 
 namespace lockstep::runtime {
 
-/// Where a run stands between two steps; the same on all ranks.
+/// Progress of a run between two steps; the same on all ranks.
 struct TrainingProgress {
   std::int64_t step = 0;
   std::int64_t epoch = 0;          ///< of the last step, counted from 0
@@ -21,22 +21,22 @@ struct TrainingProgress {
   bool stopped = false;
   std::int64_t evaluated_at_step = -1;
 
-  /// Where a checkpoint was made.
+  /// The progress at a checkpoint.
   static TrainingProgress of(const RunState& state);
   /// For a checkpoint: all but applied updates, settings, machine and algorithms.
   RunState state() const;
 
   /// Index of each rank's next batch in its epoch, when all ranks together take `global_batch` samples a
-  /// step. DataError when the samples that are done make no whole number of such steps.
+  /// step. DataError when the completed samples are no whole number of such steps.
   std::int64_t next_batch(std::int64_t global_batch) const;
 
-  /// A step with `batch` over `global_samples` of all ranks is done; `control` is what they summed in it.
+  /// Records a completed step with `batch` over `global_samples` of all ranks; `control`: its summed block.
   void advance(const data::BatchInfo& batch, std::int64_t global_samples,
                const kernels::ControlBlock& control);
 
-  /// Between two epochs, after one of every `eval_every`.
+  /// Whether the run is between two epochs, and one in `eval_every` has just ended.
   bool ends_evaluated_epoch(std::int64_t eval_every) const;
-  /// Whether it will be so after a step with `batch`.
+  /// The same after a step with `batch`.
   static bool ends_evaluated_epoch(const data::BatchInfo& batch, std::int64_t eval_every);
 };
 

@@ -19,15 +19,15 @@ std::int64_t median_of(std::vector<StepTiming> timings, std::int64_t StepTiming:
 }  // namespace
 
 CudaGraphPolicy::CudaGraphPolicy(std::string_view option, bool possible)
-    : choice_(option == "on" ? Choice::on : Choice::off) {
+    : mode_(option == "on" ? Mode::on : Mode::off) {
   if (option == "on" && !possible) {
     throw UsageError("--cuda-graph on: graphs need a GPU, and --backend nccl when there are several ranks");
   }
-  if (option == "auto" && possible) choice_ = Choice::measure;
+  if (option == "auto" && possible) mode_ = Mode::measure;
 }
 
 bool CudaGraphPolicy::observe(const StepTiming& timing) {
-  if (choice_ != Choice::measure || observed_.size() == observed_steps) return false;
+  if (mode_ != Mode::measure || observed_.size() == observed_steps) return false;
   if (steps_++ >= warm_up_steps) observed_.push_back(timing);
   return observed_.size() == observed_steps;
 }

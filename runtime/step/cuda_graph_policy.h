@@ -7,26 +7,26 @@
 
 namespace lockstep::runtime {
 
-/// `--cuda-graph auto|on|off`: from which step on the steps are replayed as captured graphs.
+/// `--cuda-graph auto|on|off`: whether, and from which step, steps are replayed as captured graphs.
 class CudaGraphPolicy {
  public:
-  /// `possible`: the device has graphs and the exchange runs on its streams. UsageError for `on` when not.
+  /// `possible`: the device has graphs and the exchange is stream-ordered. UsageError for `on` otherwise.
   CudaGraphPolicy(std::string_view option, bool possible);
 
-  /// Whether this step's timing completes what `auto` wants to know; `wants_graphs` then has the answer.
+  /// True when this step's timing completes the measurement of `auto`; `wants_graphs` then has the answer.
   bool observe(const StepTiming& timing);
 
-  /// Of this rank alone: graphs with collectives inside must be replayed by all ranks or by none.
+  /// This rank's vote: graphs with collectives inside must be replayed by all ranks or by none.
   bool wants_graphs() const;
 
-  bool from_the_start() const { return choice_ == Choice::on; }
+  bool from_the_start() const { return mode_ == Mode::on; }
 
  private:
-  enum class Choice { on, off, measure };
+  enum class Mode { on, off, measure };
   static constexpr std::size_t warm_up_steps = 5;
   static constexpr std::size_t observed_steps = 15;
 
-  Choice choice_;
+  Mode mode_;
   std::size_t steps_ = 0;
   std::vector<StepTiming> observed_;
 };

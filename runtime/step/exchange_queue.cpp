@@ -1,11 +1,39 @@
 #include "runtime/step/exchange_queue.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <bit>
+#include <cstdint>
 #include <utility>
 
-#include "runtime/step/short_timeslice.h"
-
 namespace lockstep::runtime {
+namespace {
+
+/// `struct sched_attr` of sched_setattr(2), version 1: the kernel's header clashes with <thread>.
+struct SchedulerAttributes {
+  std::uint32_t size = sizeof(SchedulerAttributes);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime_ns = 0;
+  std::uint64_t deadline_ns = 0;
+  std::uint64_t period_ns = 0;
+  std::uint32_t least_utilisation = 0;
+  std::uint32_t most_utilisation = 0;
+};
+static_assert(sizeof(SchedulerAttributes) == 56);
+
+/// Asks the scheduler for short time slices of the calling thread, soon after it wakes: the thread shares its
+/// core with compute and mostly waits. Linux 6.12 and newer honour it, older kernels ignore it.
+void request_short_timeslice() {
+  constexpr std::uint64_t least_ns = 100'000;  // the kernel takes none below
+  SchedulerAttributes attributes{.runtime_ns = least_ns};
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace
 
 ExchangeQueue::ExchangeQueue(std::size_t capacity, std::function<void(std::size_t)> exchange)
     : exchange_(std::move(exchange)), ring_(std::bit_ceil(capacity)), thread_([this] { run(); }) {}

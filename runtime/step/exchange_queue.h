@@ -13,14 +13,14 @@ namespace lockstep::runtime {
 /// posted, while the caller computes. Posting and waiting allocate nothing.
 class ExchangeQueue {
  public:
-  /// `exchange(what)` runs on the queue's thread for each `what` that was posted; `capacity` of them may
-  /// wait.
+  /// `exchange(what)` runs on the queue's thread for each posted `what`; at most `capacity` of them are
+  /// pending.
   ExchangeQueue(std::size_t capacity, std::function<void(std::size_t what)> exchange);
   ~ExchangeQueue();
   ExchangeQueue(const ExchangeQueue&) = delete;
   ExchangeQueue& operator=(const ExchangeQueue&) = delete;
 
-  /// Waits for room where there is none.
+  /// Waits while the queue is full.
   void post(std::size_t what);
   /// Until everything posted is done; rethrows what an exchange threw.
   void wait_all();

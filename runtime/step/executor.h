@@ -1,48 +1,79 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "runtime/step/exchange_queue.h"
 #include "runtime/step/memory.h"
-#include "runtime/step/step_tracker.h"
 
 namespace lockstep::runtime {
+
+/// The current activity of the main thread, which writes it at every step of a plan; the watchdog's thread
+/// reads it.
+class StepTracker {
+ public:
+  enum class Phase : std::uint8_t { setting_up, loading, computing, evaluating, saving };
+
+  /// Registers the labels of a plan's steps, such as "conv1 conv2d". Returns the plan's number.
+  std::size_t add_plan(std::vector<std::string> labels);
+
+  void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void start_step(std::int64_t number) { number_.store(number, std::memory_order_relaxed); }
+  void run(std::size_t plan, std::size_t step) {
+    position_.store(static_cast<std::uint64_t>(plan) << 32 | step, std::memory_order_relaxed);
+  }
+
+  /// "step 12, conv1 conv2d"
+  std::string describe() const;
+
+ private:
+  std::string label_at(std::uint64_t position) const;
+
+  mutable std::mutex mutex_;
+  std::vector<std::vector<std::string>> labels_;  ///< by plan and step; guarded by mutex_
+  std::atomic<Phase> phase_{Phase::setting_up};
+  std::atomic<std::int64_t> number_{0};
+  std::atomic<std::uint64_t> position_{0};  ///< plan in the upper half, step in the lower
+};
 
 /// Where the time of one step went, in nanoseconds.
 struct StepTiming {
   std::int64_t total_ns = 0;
-  std::int64_t launch_ns = 0;    ///< until all of it was launched: on a CPU the whole step
+  std::int64_t launch_ns = 0;    ///< until everything was launched: on a CPU the whole step
   std::int64_t exposed_ns = 0;   ///< compute waited for an exchange, or did one itself
-  std::int64_t transfer_ns = 0;  ///< of all buckets, hidden or not
-  std::int64_t skew_ns = 0;      ///< of it, waiting for the last peer
+  std::int64_t transfer_ns = 0;  ///< exchanges of all buckets, hidden or not
+  std::int64_t skew_ns = 0;      ///< part of transfer_ns: waiting for the last peer
 };
 
-/// Binds plans to a replica's memory, a plan at its first use, and walks them. It decides nothing: what is
-/// done, in which order and on which stream is in the plan. A bound plan does no look-up and no allocation.
+/// Binds plans to a replica's memory, each at its first use, and walks them. It decides nothing: the plan
+/// holds all work, its order and its streams. A bound plan does no look-up and no allocation.
 class Executor {
  public:
   Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory);
 
-  /// The compute stream: what a plan reads is set in its order.
+  /// The compute stream: writes to a plan's inputs are ordered on it.
   kernels::Stream& stream() { return *streams_.front(); }
 
   /// From now on a plan is captured the second time it runs on a slot, and replayed after that: the first
-  /// loads what a capture may not load.
+  /// run loads modules, which a capture must not do.
   void use_graphs() { uses_graphs_ = true; }
 
-  /// Launches `plan` on the batch in `slot`, with what `ReplicaMemory::host_input` says of it. On a CPU it is
-  /// over when this returns.
+  /// Launches `plan` on the batch in `slot`, with the slot's `ReplicaMemory::host_input`. On a CPU the step
+  /// is complete when this returns.
   StepTiming launch(const Plan& plan, std::size_t slot);
 
-  /// The same, to its end.
+  /// Launches it and waits for its end.
   StepTiming run(const Plan& plan, std::size_t slot);
 
-  /// For the watchdog, which may outlive this.
+  /// For the watchdog, which may outlive the executor.
   const std::shared_ptr<StepTracker>& step_tracker() const { return step_tracker_; }
 
  private:
@@ -59,21 +90,21 @@ class Executor {
   struct BoundStep {
     Action action = Action::launch;
     bool behind_compute = false;
-    bool is_timed = false;  ///< compute stands still meanwhile
+    bool is_timed = false;  ///< compute waits meanwhile
     std::uint32_t label = 0;
     kernels::Stream* stream = nullptr;
     kernels::BoundKernel* kernel = nullptr;
     kernels::Event* event = nullptr;
     const void* from = nullptr;
     void* to = nullptr;
-    std::size_t index = 0;  ///< bucket, bytes of a copy, or where in `queued` what is handed over begins
+    std::size_t index = 0;  ///< bucket, bytes of a copy, or first step of `queued` to hand over
   };
 
   /// A plan on one batch slot: its steps, and the kernels that they launch.
   struct BoundSlot {
     std::vector<std::unique_ptr<kernels::BoundKernel>> kernels;
     std::vector<BoundStep> steps;  ///< of the thread that walks
-    /// Of the exchange queue's thread; what is handed over at once ends with a `join`.
+    /// Of the exchange queue's thread; each part that is handed over ends with a `join`.
     std::vector<BoundStep> queued;
     bool has_run = false;
     std::unique_ptr<kernels::CapturedGraph> graph;

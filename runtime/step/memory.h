@@ -17,13 +17,13 @@ namespace lockstep::runtime {
 
 /// All memory of one replica, allocated once: the flat arenas of parameters, gradients and control block (the
 /// communicator's) and optimizer state, the activation arena and workspace that all plans share, and the
-/// batch slots. A slot holds a batch on the device and, on the host, what the step on it reads and sums.
+/// batch slots. A slot holds a batch on the device and, on the host, its step's input and control block.
 class ReplicaMemory {
  public:
   /// The first plan is the training plan that laid out the arenas. Collective.
   ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans);
 
-  /// Where an operand lies when its plan runs on batch slot `slot`.
+  /// Address of an operand when its plan runs on batch slot `slot`.
   void* address(const Operand& operand, std::size_t slot) const;
 
   void* parameter(const std::string& name) const { return at(*parameters_, offset_of(name)); }
@@ -38,7 +38,7 @@ class ReplicaMemory {
   std::span<std::byte> parameters() const {
     return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
   }
-  /// What one exchange of that bucket sums: a part of the gradients, with the last also the control block.
+  /// The ranges that one exchange of that bucket sums: gradients, and with the last bucket the control block.
   std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
 
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
@@ -46,7 +46,7 @@ class ReplicaMemory {
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
 
-  /// On the host: what the next step on that slot begins with, and the control block as the last one left it.
+  /// On the host: the input of the next step on that slot, and the control block of the last step on it.
   kernels::StepInput& host_input(std::size_t slot) const {
     return *static_cast<kernels::StepInput*>(slots_[slot].host_input->data());
   }
@@ -54,7 +54,7 @@ class ReplicaMemory {
     return *static_cast<kernels::ControlBlock*>(slots_[slot].host_control->data());
   }
 
-  /// All that it holds of its device, the communicator's arenas included.
+  /// Bytes of device memory, the communicator's arenas included.
   std::size_t bytes() const;
 
  private:

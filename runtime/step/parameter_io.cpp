@@ -11,7 +11,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
-#include "runtime/plan/storage.h"
+#include "runtime/plan/bucket.h"
 
 namespace lockstep::runtime {
 namespace {

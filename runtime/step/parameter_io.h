@@ -18,11 +18,10 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-/// Bytes that the parameters of a plan, and with them the optimizer's state, take in files: a staged copy.
+/// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
 std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
 
-/// What belongs to the parameters of a replica (themselves, gradients, optimizer state) on its way in and out
-/// of files.
+/// Moves a replica's parameters, gradients and optimizer state between its arenas and files.
 class ParameterIO {
  public:
   ParameterIO(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
@@ -35,7 +34,7 @@ class ParameterIO {
   /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's
   /// strict=True). DataError names the file and the tensor.
   void load(const std::filesystem::path& file);
-  /// The same for what the optimizer keeps: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
+  /// The same for the optimizer's state: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
   void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
 
   /// How many updates the optimizer has applied, which the device counts: a part of its state.
@@ -50,7 +49,7 @@ class ParameterIO {
   void parameters(std::vector<NamedTensor>& into) const;
   void optimizer_state(const model::OptimizerOptions& optimizer, std::vector<NamedTensor>& into) const;
 
-  /// SHA-256 of the parameters as they lie in memory: equal on ranks whose plans are.
+  /// SHA-256 of the parameter arena: equal on ranks with equal plans and weights.
   std::string fingerprint() const;
 
  private:
@@ -64,7 +63,7 @@ class ParameterIO {
 
   std::vector<ParameterSlot> parameter_slots() const;
   std::vector<ParameterSlot> buffer_slots() const;
-  /// All that a file of weights holds: PyTorch's state_dict.
+  /// The tensors of a file of weights: PyTorch's state_dict.
   std::vector<ParameterSlot> weight_slots() const;
   std::vector<ParameterSlot> optimizer_slots(const model::OptimizerOptions& optimizer) const;
   void load(const std::filesystem::path& file, const std::vector<ParameterSlot>& slots);

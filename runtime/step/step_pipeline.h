@@ -3,15 +3,55 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
-#include "data/batch.h"
+#include "data/loader.h"
+#include "kernels/device.h"
 #include "kernels/step_state.h"
-#include "runtime/step/device_prefetcher.h"
 #include "runtime/step/executor.h"
+#include "runtime/step/memory.h"
 
 namespace lockstep::runtime {
 
-/// A training step that is over.
+/// A batch in a device slot.
+struct DeviceBatch {
+  data::BatchInfo info;
+  std::size_t slot = 0;
+};
+
+/// Copies batches from the loader's ring into the device slots on a stream of its own, and measures the wait
+/// for the loader.
+class DevicePrefetcher {
+ public:
+  DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout);
+  ~DevicePrefetcher();
+  DevicePrefetcher(const DevicePrefetcher&) = delete;
+
+  /// Waits until the loader has the next batch; false at the end.
+  bool fetch();
+  /// In the fetched batch.
+  std::int64_t samples() const { return fetched_->info.samples; }
+  /// Starts to copy the fetched batch into `slot` after `last_use` of that slot; `stream` waits for the copy.
+  DeviceBatch copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream);
+
+  /// Nanoseconds that the last `fetch` waited for the loader.
+  std::int64_t waited_ns() const { return waited_ns_; }
+
+ private:
+  void release_copied();
+
+  data::Loader& loader_;
+  kernels::Device& device_;
+  ReplicaMemory& memory_;
+  std::unique_ptr<kernels::Stream> stream_;
+  std::unique_ptr<kernels::Event> copied_;
+  Seconds timeout_;
+  std::optional<data::Batch> fetched_;
+  std::optional<data::Batch> copying_;
+  std::int64_t waited_ns_ = 0;
+};
+
+/// A completed training step.
 struct FinishedStep {
   data::BatchInfo batch;
   std::int64_t samples = 0;  ///< of all ranks
@@ -19,24 +59,24 @@ struct FinishedStep {
   StepTiming timing;
 };
 
-/// Training steps under way. A device that works by itself gets a step before the last one's end is known, so
-/// that it is never idle between two: what the ranks learn in a step reaches the next on the device, and the
-/// host a step later.
+/// Training steps in flight. An asynchronous device gets the next step before the previous one has ended, so
+/// that it is never idle in between: the control block of a step reaches the next step on the device at once,
+/// and the host one step later.
 class StepPipeline {
  public:
   /// `targets` of all ranks in the first step.
   StepPipeline(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
                Executor& executor, double targets);
 
-  /// Launches a step of `plan` on `batch`. At most `most_ahead` are under way before.
+  /// Launches a step of `plan` on `batch`. At most `most_ahead` steps are in flight before.
   void start(const Plan& plan, const DeviceBatch& batch, const kernels::StepInput& common);
-  /// The oldest, to its end. CommError as the communicator's.
+  /// Waits for the oldest step. Throws the communicator's CommError.
   FinishedStep finish();
 
-  std::size_t under_way() const { return started_ - finished_; }
-  /// How many steps may be under way while the host prepares another.
+  std::size_t in_flight() const { return started_ - finished_; }
+  /// How many steps may be in flight while the host prepares another.
   std::size_t most_ahead() const { return most_ahead_; }
-  /// Of the last step on that batch slot.
+  /// End of the last step on that batch slot.
   kernels::Event& end_of_step_on(std::size_t slot) { return *slot_done_[slot]; }
 
  private:

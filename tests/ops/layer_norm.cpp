@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "model/backward.h"
+#include "model/define_op.h"
 #include "tests/ops/conformance.h"
 #include "tests/ops/layer_run.h"
 

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "kernels/base/half.h"
-#include "model/backward.h"
-#include "runtime/plan/layout.h"
+#include "model/define_op.h"
+#include "runtime/plan/passes.h"
 
 namespace lockstep::ops {
 namespace {

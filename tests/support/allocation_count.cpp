@@ -4,6 +4,8 @@
 #include <execinfo.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,6 +14,7 @@ namespace {
 
 thread_local bool counting = false;
 thread_local int allocations = 0;
+thread_local std::int64_t live_blocks = 0;
 
 /// The libraries never call us, so a frame of theirs on the stack is the one that asks.
 bool asked_by_library() {
@@ -32,10 +35,16 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
   if (counting) {
     counting = false;  // looking for the caller may allocate
     if (!asked_by_library()) ++allocations;
+    ++live_blocks;
     counting = true;
   }
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, size);
+}
+
+void release(void* memory) noexcept {
+  if (counting && memory != nullptr) --live_blocks;
+  std::free(memory);
 }
 
 void* allocate_or_throw(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
@@ -64,34 +73,35 @@ void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   return allocate(bytes, alignof(std::max_align_t));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 
 namespace lockstep::tests {
 
 AllocationCount::AllocationCount() {
   allocations = 0;
+  live_blocks = 0;
   counting = true;
 }
 
@@ -101,6 +111,10 @@ AllocationCount::~AllocationCount() {
 
 int AllocationCount::value() const {
   return allocations;
+}
+
+std::int64_t AllocationCount::growth() const {
+  return live_blocks;
 }
 
 }  // namespace lockstep::tests

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 
 namespace lockstep::tests {
 
@@ -15,6 +15,8 @@ class AllocationCount {
   AllocationCount& operator=(const AllocationCount&) = delete;
 
   int value() const;
+  /// Blocks that this thread has allocated and not freed since, those of oneDNN and OpenMP included.
+  std::int64_t growth() const;
 };
 
 }  // namespace lockstep::tests

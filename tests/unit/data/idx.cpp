@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include "data/idx_images.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -14,7 +13,7 @@ using namespace lockstep::tests;
 
 namespace {
 
-/// What is said about an IDX file of these bytes, plain or compressed, without its name.
+/// The error for an IDX file of these bytes, plain or compressed, without its name.
 std::string complaint(const std::string& bytes, std::size_t rank, bool compressed = false) {
   const TemporaryFolder folder;
   const std::string path = (folder / (compressed ? "file.gz" : "file")).string();
@@ -30,7 +29,7 @@ std::string complaint(const std::string& bytes, std::size_t rank, bool compresse
   return message.substr(path.size() + 2);
 }
 
-/// What is said about a data set of these two files.
+/// The error for a data set of these two files.
 std::string images_complaint(const std::string& images, const std::string& labels) {
   const TemporaryFolder folder;
   write_file(folder / "train-images-idx3-ubyte", images);

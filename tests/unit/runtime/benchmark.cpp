@@ -1,4 +1,4 @@
-#include "runtime/plan/benchmark.h"
+#include "runtime/plan/algorithms.h"
 
 #include <algorithm>
 #include <set>
@@ -21,9 +21,9 @@ model::Model two_convolutions() {
   return {.name = "test", .forward = forward};
 }
 
-Plan plan_with(const SelectedAlgorithms& choices, const kernels::Device& device) {
+Plan plan_with(const SelectedAlgorithms& selected, const kernels::Device& device) {
   return make_plan(two_convolutions(), images, {.key = {.batch = 4}}, device,
-                   {.parameter_layouts = {}, .algorithms = choices});
+                   {.parameter_layouts = {}, .algorithms = selected});
 }
 
 const std::vector<std::string> timed{"conv1 conv2d", "conv1 conv2d_backward_weights", "conv2 conv2d",
@@ -38,26 +38,26 @@ std::string algorithm_in(const Plan& plan, const std::string& key) {
   return node_of(plan, key).op->algorithm();
 }
 
-TEST_CASE("benchmark: choices survive the way to the other ranks") {
-  const SelectedAlgorithms choices{{"conv1 conv2d", "winograd"},
-                                   {"conv1 conv2d_backward_weights", "eng1_k2=3"}};
-  CHECK(selected_algorithms_from(to_text(choices)) == choices);
+TEST_CASE("benchmark: selections survive the way to the other ranks") {
+  const SelectedAlgorithms selected{{"conv1 conv2d", "winograd"},
+                                    {"conv1 conv2d_backward_weights", "eng1_k2=3"}};
+  CHECK(selected_algorithms_from(to_text(selected)) == selected);
   CHECK(selected_algorithms_from("").empty());
 }
 
 TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan uses it") {
   const auto device = tests::make_device_under_test(1);
-  const SelectedAlgorithms choices = benchmark_algorithms(plan_with({}, *device), *device);
-  REQUIRE(choices.size() == timed.size());
-  const Plan chosen = plan_with(choices, *device);
-  CHECK(chosen.unavailable_algorithms.empty());
+  const SelectedAlgorithms selected = benchmark_algorithms(plan_with({}, *device).graph, *device);
+  REQUIRE(selected.size() == timed.size());
+  const Plan plan = plan_with(selected, *device);
+  CHECK(plan.unavailable_algorithms.empty());
   for (const std::string& key : timed) {
     INFO(key);
-    CHECK(algorithm_in(chosen, key) == choices.at(node_of(chosen, key).key()));
+    CHECK(algorithm_in(plan, key) == selected.at(node_of(plan, key).key()));
   }
 }
 
-TEST_CASE("benchmark: a layer that stands twice in a model has two choices") {
+TEST_CASE("benchmark: a layer that stands twice in a model has two selections") {
   const auto device = tests::make_device_under_test(1);
   const auto twice = [](model::Tensor x) {
     model::Graph& graph = x.graph();
@@ -69,7 +69,7 @@ TEST_CASE("benchmark: a layer that stands twice in a model has two choices") {
   const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.key = {.batch = 4}}, *device, {});
   std::set<std::string> keys;
   for (const model::Node& node : plan.graph.nodes()) CHECK(keys.insert(node.key()).second);
-  CHECK(benchmark_algorithms(plan, *device).size() == 5);
+  CHECK(benchmark_algorithms(plan.graph, *device).size() == 5);
 }
 
 TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name") {
@@ -89,7 +89,7 @@ TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name")
   }
 }
 
-TEST_CASE("benchmark: in place of what is not offered the library chooses, and one warning says so") {
+TEST_CASE("benchmark: the library selects in place of an algorithm that is not offered, with one warning") {
   const auto device = tests::make_device_under_test(1);
   const Plan any = plan_with({}, *device);
   const std::string first = node_of(any, "conv1 conv2d").key();

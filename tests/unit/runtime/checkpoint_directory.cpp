@@ -4,7 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/writer.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
 #include "tests/support/files.h"
@@ -123,7 +123,7 @@ TEST_CASE("names that are no checkpoints are left alone") {
   CHECK(tests::files_in(folder.path()) == 7);
 }
 
-TEST_CASE("what a killed process left half done is swept away") {
+TEST_CASE("sweep removes the half-written checkpoints of a killed process") {
   const tests::TemporaryFolder folder;
   const CheckpointDirectory directory = directory_with(folder.path(), {1});
   for (const char* name : {".step-00000002.77.tmp", ".step-00000001.77.old"}) {
@@ -135,7 +135,7 @@ TEST_CASE("what a killed process left half done is swept away") {
   CHECK(tests::files_in(folder.path()) == 2);
 }
 
-TEST_CASE("the writer writes in turn, prunes, and its staged copy keeps its memory") {
+TEST_CASE("the writer writes in order, prunes, and its staged copy keeps its memory") {
   const tests::TemporaryFolder folder;
   const CheckpointDirectory directory(folder.path());
   CheckpointWriter writer(directory, 2);

@@ -1,6 +1,6 @@
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/replica_divergence.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
@@ -93,7 +93,7 @@ TEST_CASE("a checkpoint of another format is refused by name, not passed over an
   CHECK(point->state.step == 4);
 }
 
-TEST_CASE("a run goes on only with the settings that decide its numbers; others may differ") {
+TEST_CASE("a run resumes only with the settings that its results depend on; others may differ") {
   const comm::World world{.rank = 0, .size = 2};
   const auto settings = [&](const std::vector<std::string>& words) {
     return settings_of(parse_options(words), world, 1000);
@@ -117,7 +117,7 @@ TEST_CASE("a run goes on only with the settings that decide its numbers; others 
   CHECK(differences({}, {{"a", "1"}}) == "a not given (now 1)");
 }
 
-TEST_CASE("the table says of each option whether it decides the numbers") {
+TEST_CASE("the table marks the options that results depend on") {
   const Settings settings = settings_of({}, {}, 1000);
   for (const OptionEntry& entry : option_table()) {
     INFO(entry.name);
@@ -206,18 +206,18 @@ TEST_CASE("a run's folder is not taken by another") {
   CHECK(tests::files_in(run.path()) == 1);  // what ranks look for is gone again
 }
 
-TEST_CASE("replicas that have diverged are those that differ from most") {
+TEST_CASE("diverged replicas are those that differ from most") {
   CHECK(diverged_ranks({"a"}).empty());
   CHECK(diverged_ranks({"a", "a", "a"}).empty());
   CHECK(diverged_ranks({"b", "a", "a"}) == std::vector{0});
   CHECK(diverged_ranks({"a", "b", "a", "c"}) == std::vector{1, 3});
   CHECK(diverged_ranks({"a", "b"}) == std::vector{1});
   CHECK_THAT(message_of<CommError>([] {
-               require_no_drift({"a", "a", "b"}, 40);
+               require_equal_replicas({"a", "a", "b"}, 40);
              }),
              contains("after step 40 rank 2 has other weights than the others"));
   CHECK_THAT(message_of<CommError>([] {
-               require_no_drift({"a", "b"}, 40);
+               require_equal_replicas({"a", "b"}, 40);
              }),
              contains("either may be wrong"));
 }

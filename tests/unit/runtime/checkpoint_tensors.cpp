@@ -89,7 +89,7 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
         sha256_of(one.access().optimizer_state(optimizer)));
 }
 
-TEST_CASE("buffers start as their layer says, are not learned, and are saved with the weights") {
+TEST_CASE("buffers start with their layer's value, are not learned, and are saved with the weights") {
   const tests::TemporaryFolder folder;
   const model::Model scaled{.name = "scaled", .forward = [](model::Tensor x) {
                               const model::Tensor scale(x.graph(), x.graph().add_buffer("scale", {5}, 2));
@@ -113,7 +113,7 @@ TEST_CASE("buffers start as their layer says, are not learned, and are saved wit
              contains("'scale'"));
 }
 
-TEST_CASE("without its optimizer's state a replica does not go on alike") {
+TEST_CASE("without its optimizer's state a replica continues differently") {
   const tests::TemporaryFolder folder;
   const model::OptimizerOptions optimizer;
   Replica one("mlp", optimizer);
@@ -142,7 +142,7 @@ TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is r
              contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));
 }
 
-TEST_CASE("a parameter starts where its initializer says") {
+TEST_CASE("a parameter starts within its initializer's bounds") {
   const model::Model net{.name = "scaled", .forward = [](model::Tensor x) {
                            model::Graph& graph = x.graph();
                            const model::Tensor gain(graph, graph.add_parameter("gain", {3}, {.start = 1}));

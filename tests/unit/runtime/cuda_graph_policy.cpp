@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t millisecond = 1'000'000;
 
-/// What `auto` decides when every step takes so long.
+/// The decision of `auto` when every step takes this long.
 bool decides(std::int64_t total_ns, std::int64_t launch_ns) {
   CudaGraphPolicy policy("auto", true);
   for (int step = 0; step < 100; ++step) {

@@ -24,7 +24,7 @@ TEST_CASE("exchanges run in order, and waiting sees all of them") {
   }
 }
 
-TEST_CASE("an exchange's error reaches the waiting thread; those behind it are not tried") {
+TEST_CASE("an exchange's error reaches the waiting thread; later exchanges are not tried") {
   int runs = 0;
   ExchangeQueue queue(2, [&](std::size_t) {
     ++runs;

@@ -32,7 +32,7 @@ class Run {
   ParameterIO replica() { return {*device_, plans_[0], *memory_}; }
   std::string where(StepTracker::Phase phase) const {
     executor_->step_tracker()->enter(phase);
-    return executor_->step_tracker()->text();
+    return executor_->step_tracker()->describe();
   }
 
   kernels::ControlBlock step(const PlanKey& key, std::size_t slot, float loss_scale = 1) {
@@ -52,7 +52,7 @@ class Run {
   std::unique_ptr<Executor> executor_;
 };
 
-TEST_CASE("plans are bound at their first use, and one runs on the batch that its key says") {
+TEST_CASE("plans are bound at their first use, and each runs on the batch of its key") {
   Run run;
   CHECK(run.step(Run::full, 1).targets == 6);
   CHECK(run.step(Run::smaller, 0).targets == 2);
@@ -60,7 +60,7 @@ TEST_CASE("plans are bound at their first use, and one runs on the batch that it
   CHECK(run.step(Run::full, 0).targets == 6);
 }
 
-TEST_CASE("an evaluation between two steps changes neither weights nor what the next step begins with") {
+TEST_CASE("an evaluation between two steps changes neither weights nor the input of the next step") {
   Run one;
   Run other;
   one.step(Run::full, 0);
@@ -75,7 +75,7 @@ TEST_CASE("an evaluation between two steps changes neither weights nor what the 
   CHECK(one.replica().applied_updates() == 2);
 }
 
-TEST_CASE("the watchdog is told which step of which plan was walked last") {
+TEST_CASE("the step tracker describes the last step that was walked") {
   Run run;
   run.step(Run::full, 0);
   CHECK(run.where(StepTracker::Phase::computing) == "step 0, copy the control block to the host");

@@ -1,5 +1,8 @@
 #include "runtime/output/metrics.h"
 
+#include <limits>
+
+#include "runtime/output/run_files.h"
 #include "tests/support/catch.h"
 
 namespace lockstep::runtime {

@@ -21,22 +21,22 @@ comm::World local_rank(int rank, int size) {
 TEST_CASE("a rank takes the GPU of its local rank") {
   CHECK(choose_device("auto", local_rank(0, 1), 0, false).kind == DeviceKind::cpu);
   CHECK(choose_device("cpu", local_rank(0, 1), 8, false).kind == DeviceKind::cpu);
-  const DeviceChoice third = choose_device("auto", local_rank(2, 4), 4, false);
+  const DeviceSelection third = choose_device("auto", local_rank(2, 4), 4, false);
   CHECK(third.kind == DeviceKind::cuda);
   CHECK(third.gpu == 2);
   CHECK(third.warning.empty());
   CHECK(choose_device("cuda:3", local_rank(0, 1), 4, false).gpu == 3);
 }
 
-TEST_CASE("a rank that sees one GPU takes it and says what that may cost") {
-  const DeviceChoice only = choose_device("cuda", local_rank(1, 2), 1, false);
+TEST_CASE("a rank that sees one GPU takes it and warns") {
+  const DeviceSelection only = choose_device("cuda", local_rank(1, 2), 1, false);
   CHECK(only.gpu == 0);
   CHECK(!only.warning.empty());
   CHECK(choose_device("cuda", local_rank(0, 1), 1, false).warning.empty());
   CHECK(choose_device("cuda", local_rank(1, 2), 1, true).warning.empty());
 }
 
-TEST_CASE("ranks that may share take GPUs in turn") {
+TEST_CASE("ranks that may share GPUs take them round robin") {
   for (int rank = 0; rank < 5; ++rank)
     CHECK(choose_device("cuda", local_rank(rank, 5), 2, true).gpu == rank % 2);
 }

@@ -1,16 +1,12 @@
-#include "runtime/plan/precision.h"
-#include "kernels/base/error.h"
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "model/model.h"
-#include "runtime/plan/differentiate.h"
-#include "runtime/plan/fuse.h"
+#include "runtime/plan/algorithms.h"
+#include "runtime/plan/passes.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
-#include "runtime/plan/signature.h"
-#include "runtime/plan/tensor_cores.h"
 #include "tests/support/catch.h"
-#include "tests/unit/runtime/classifier.h"
+#include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -20,7 +16,7 @@ using model::Tensor;
 using testing::classifier;
 using testing::images;
 
-Tensor small_net(Tensor x) {
+Tensor two_linears(Tensor x) {
   return linear(relu(linear(flatten(x), "fc1", 6)), "fc2", 10);
 }
 
@@ -42,7 +38,7 @@ void check_precision(const Graph& graph, kernels::MatmulPrecision wanted, std::s
   CHECK(found == count);
 }
 
-TEST_CASE("precision: every product gets it, forward and backward, and keeps all else") {
+TEST_CASE("precision: every product gets it, forward and backward, and keeps its other attributes") {
   Graph graph = build_graph(
       classifier([](Tensor x) {
         x = relu(conv2d(x, "conv1", {.out_channels = 4, .kernel = 3, .padding = 1}));
@@ -63,41 +59,14 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps all
   check_precision<kernels::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
 }
 
-TEST_CASE("precision: a plan follows the run's, in training and evaluation, and says so") {
+TEST_CASE("precision: a plan has the run's, in training and evaluation, and prints it") {
   const auto device = kernels::make_cpu_device(1);
   const auto mode = GENERATE(Mode::train, Mode::evaluate);
-  const Plan plan = make_plan(classifier(small_net), images, {.key = {.mode = mode, .batch = 4}}, *device,
+  const Plan plan = make_plan(classifier(two_linears), images, {.key = {.mode = mode, .batch = 4}}, *device,
                               {.matmul_precision = kernels::MatmulPrecision::medium});
   check_precision<kernels::Linear>(plan.graph, kernels::MatmulPrecision::medium, 2);
   CHECK_THAT(to_text(plan, {}), tests::contains("products at medium precision"));
   CHECK(plan.warnings.empty());  // there are no tensor cores
-}
-
-TEST_CASE("precision: ranks that differ in it are told so") {
-  const auto device = kernels::make_cpu_device(1);
-  const auto signature = [&](kernels::MatmulPrecision precision) {
-    const Plan plan = make_plan(classifier(small_net), images, {.key = {.batch = 4}}, *device,
-                                {.matmul_precision = precision});
-    return exchange_signature(plan, *device, {});
-  };
-  CHECK_THAT(signature(kernels::MatmulPrecision::high), tests::contains("matmul precision high\n"));
-  CHECK(signature(kernels::MatmulPrecision::high) != signature(kernels::MatmulPrecision::highest));
-}
-
-TEST_CASE(
-    "tensor cores: dimensions that they cannot read in whole words are named with the next better one") {
-  const Graph graph =
-      build_graph(classifier([](Tensor x) {
-                    x = conv2d(x, "conv1", {.out_channels = 8, .kernel = 3, .padding = 1});
-                    x = conv2d(x, "conv2", {.out_channels = 12, .kernel = 3, .padding = 1, .groups = 4});
-                    return linear(linear(flatten(x), "fc1", 16), "", 10);
-                  }),
-                  images, 4, false);
-  CHECK(tensor_core_misses(graph) ==
-        std::vector<std::string>{"conv1: 3 input channels (4 is faster)",
-                                 "conv2: 2 input channels of a group (4 is faster)",
-                                 "conv2: 3 output channels of a group (4 is faster)",
-                                 "linear: 10 output features (12 is faster)"});
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "kernels/base/error.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/output/console.h"
-#include "runtime/output/lines.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task.h"
 #include "runtime/run/training_progress.h"
@@ -46,7 +45,7 @@ TEST_CASE("a batch is at most an epoch, and every rank needs one") {
   CHECK_THROWS_AS(batching_of(options, world_of(2), 10), UsageError);
 }
 
-TEST_CASE("a run's position goes through a checkpoint, at the end of an epoch too") {
+TEST_CASE("a run's progress survives a checkpoint, at the end of an epoch too") {
   const bool last = GENERATE(false, true);
   TrainingProgress before{.step = 7, .epoch_samples = 24, .samples = 70, .evaluated_at_step = 5};
   before.advance({.epoch = 2, .index = 4, .samples = 3, .last_of_epoch = last}, 6, {.loss = 0.5F});
@@ -96,7 +95,7 @@ TEST_CASE("a run that no memory can hold is refused before it has any") {
   CHECK_THROWS_AS(batch_size_per_rank(options, 2), UsageError);
 }
 
-TEST_CASE("samples that are not what the batch slots are made for are refused") {
+TEST_CASE("samples of another dtype or size than the batch slots are refused") {
   struct Samples : data::Dataset {
     std::int64_t size() const override { return 8; }
     const data::SampleSpec& spec() const override { return sample; }
@@ -176,7 +175,7 @@ TEST_CASE("the bar shows whole fields in any width, the most important longest")
   CHECK(progress_bar(progress, 20) == "step 149/1407");
 }
 
-TEST_CASE("what a run says: accuracy only of classes, one rank is no ranks") {
+TEST_CASE("printed lines: accuracy only of classes, no plural for one rank") {
   CHECK(evaluation_line(1, {.loss = 0.25, .accuracy = 0.5, .samples = 10}) ==
         "epoch 2: test loss 0.2500, accuracy 0.5000 (10 samples)");
   CHECK(evaluation_line(0, {.loss = 0.25, .accuracy = 0, .samples = 10, .classes = false}) ==

@@ -2,7 +2,7 @@
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
-#include "tests/unit/runtime/classifier.h"
+#include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -1,0 +1,52 @@
+#include "model/define_op.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/fill.h"
+#include "kernels/pointwise.h"
+
+namespace lockstep::model {
+
+ValueId Backward::add_node(OpPtr op, std::vector<ValueId> operands, const ValueType& type) {
+  const auto outputs = graph_.add_backward_node(std::move(op), std::move(operands), {type}, node_.layer);
+  gradients_.resize(graph_.value_count(), no_value);
+  return outputs.front();
+}
+
+ValueId Backward::output_gradient(std::size_t index) {
+  const ValueId output = node_.outputs[index];
+  const ValueId known = gradients_[static_cast<std::size_t>(output)];
+  return known != no_value ? known : add_node(make_op(kernels::Fill{}), {}, type(output));
+}
+
+void Backward::add_gradient_node(OpPtr op, std::vector<ValueId> operands,
+                                 const std::vector<std::size_t>& of_inputs) {
+  if (std::ranges::none_of(of_inputs, [this](std::size_t input) { return needs(input); })) return;
+  Types types;
+  for (const std::size_t input : of_inputs) types.push_back(type(node_.inputs[input]));
+  const auto outputs = graph_.add_backward_node(std::move(op), std::move(operands), types, node_.layer);
+  gradients_.resize(graph_.value_count(), no_value);
+  for (std::size_t i = 0; i < outputs.size(); ++i) contribute(of_inputs[i], outputs[i]);
+}
+
+void Backward::contribute(std::size_t input_index, ValueId gradient) {
+  if (!needs(input_index)) return;
+  const auto at = static_cast<std::size_t>(node_.inputs[input_index]);
+  const ValueId known = gradients_[at];
+  const auto sum = [&] {
+    return add_node(make_op(kernels::Pointwise::single(kernels::PointwiseFunction::add)), {known, gradient},
+                    type(gradient));
+  };
+  gradients_[at] = known == no_value ? gradient : sum();
+}
+
+std::string parameter_name(const std::string& layer, const char* parameter) {
+  return layer.empty() ? parameter : layer + "." + parameter;
+}
+
+Initializer uniform_by_fan_in(std::int64_t fan_in) {
+  return {.bound = fan_in > 0 ? 1.0F / std::sqrt(static_cast<float>(fan_in)) : 0.0F};
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,141 @@
+#include "runtime/output/run_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/atomic_file.h"
+#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// JSON has no NaN and no infinity: they become null.
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+/// The whole lines of steps up to `step`, without the last line if a killed run left it incomplete.
+std::string lines_up_to(std::int64_t step, const std::filesystem::path& log) {
+  std::ifstream file(log);
+  std::string kept;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
+  }
+  return kept;
+}
+
+std::filesystem::path prepared_log(const std::filesystem::path& log, std::optional<std::int64_t> resumed_at) {
+  if (resumed_at && std::filesystem::exists(log)) write_file_atomically(log, lines_up_to(*resumed_at, log));
+  return log;
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::string to_json(const Summary& s) {
+  nlohmann::ordered_json json{
+      {"version", s.version},
+      {"world_size", s.world_size},
+      {"device", s.device},
+      {"instruction_set", s.instruction_set},
+      {"threads", s.threads},
+      {"backend", s.backend},
+      {"model", s.model},
+      {"dataset", s.dataset},
+      {"parameters", s.parameters},
+      {"steps", s.steps},
+      {"samples", s.samples},
+      {"stopped", s.stopped},
+      {"final_loss", number(s.final_loss)},
+  };
+  if (s.eval) {
+    json["eval"] = {{"loss", number(s.eval->loss)}, {"samples", s.eval->samples}};
+    if (s.eval->classes) json["eval"]["accuracy"] = s.eval->accuracy;
+  }
+  json["samples_per_s"] = number(s.samples_per_s);
+  json["step_ms"] = {{"median", s.step_ms_median}, {"p95", s.step_ms_p95}};
+  json["comm_ms"] = s.comm_ms;
+  json["exposed_comm_ms"] = s.exposed_comm_ms;
+  json["skew_ms"] = s.skew_ms;
+  json["data_wait_ms"] = s.data_wait_ms;
+  json["startup_ms"] = s.startup_ms;
+  json["peak_memory_bytes"] = s.peak_memory_bytes;
+  json["plan_bytes"] = s.plan_bytes;
+  json["device_bytes_used"] = s.device_bytes_used;
+  json["weights_sha256"] = s.weights_sha256;
+  return json.dump(2) + "\n";
+}
+
+RunFiles::RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at)
+    : path_(std::move(path)),
+      log_(::open(prepared_log(path_ / "log.jsonl", resumed_at).c_str(),
+                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  if (log_.get() < 0) {
+    throw DeviceError(
+        fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
+  }
+}
+
+void RunFiles::write_config(const std::string& ini) const {
+  write_file_atomically(path_ / "config.ini", ini);
+}
+
+void RunFiles::log_step(const Progress& p) const {
+  nlohmann::ordered_json json{{"time", seconds_since_1970()},
+                              {"step", p.step},
+                              {"epoch", p.epoch},
+                              {"loss", p.loss},
+                              {"samples_per_s", p.samples_per_s},
+                              {"step_ms", p.step_ms},
+                              {"exposed_comm_ms", p.exposed_comm_ms},
+                              {"data_wait_ms", p.data_wait_ms}};
+  if (p.gradient_norm) json["grad_norm"] = *p.gradient_norm;
+  append(json.dump());
+}
+
+void RunFiles::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {
+  nlohmann::ordered_json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
+  json["eval"] = {{"loss", e.loss}, {"samples", e.samples}};
+  if (e.classes) json["eval"]["accuracy"] = e.accuracy;
+  append(json.dump());
+}
+
+void RunFiles::write_summary(const Summary& summary) const {
+  write_file_atomically(path_ / "summary.json", to_json(summary));
+}
+
+bool RunFiles::is_finished() const {
+  std::ifstream file(path_ / "summary.json");
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && !json.value("stopped", true);
+}
+
+void RunFiles::remove_summary() const {
+  std::filesystem::remove(path_ / "summary.json");
+}
+
+/// One write per line, so that a reader of a running log never sees half a line.
+void RunFiles::append(const std::string& line) const {
+  const std::string whole = line + "\n";
+  const ssize_t written = ::write(log_.get(), whole.data(), whole.size());
+  if (written != static_cast<ssize_t>(whole.size())) {
+    throw DeviceError(fmt::format("{}: cannot be written: {}; make room and start again",
+                                  (path_ / "log.jsonl").string(),
+                                  errno_message(written < 0 ? errno : ENOSPC)));
+  }
+}
+
+}  // namespace lockstep::runtime

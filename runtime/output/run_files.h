@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "kernels/base/unique_fd.h"
+#include "runtime/output/report.h"
+
+namespace lockstep::runtime {
+
+/// The files of a run in RUN/: config.ini, log.jsonl, summary.json, model.safetensors. Rank 0 writes them.
+class RunFiles {
+ public:
+  /// The folder exists. A run that resumes after step `resumed_at` appends to log.jsonl, after the lines of
+  /// later steps are removed. DeviceError when the file cannot be written.
+  RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path weights() const { return path_ / "model.safetensors"; }
+
+  void write_config(const std::string& ini) const;
+  void log_step(const Progress& progress) const;
+  void log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& evaluation) const;
+  void write_summary(const Summary& summary) const;
+  /// Whether summary.json is there and is of a run that was not stopped.
+  bool is_finished() const;
+  /// Removes summary.json of an earlier part of the run.
+  void remove_summary() const;
+
+ private:
+  void append(const std::string& line) const;
+
+  std::filesystem::path path_;
+  UniqueFd log_;
+};
+
+std::string to_json(const Summary& summary);
+
+}  // namespace lockstep::runtime

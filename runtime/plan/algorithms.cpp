@@ -1,0 +1,129 @@
+#include "runtime/plan/algorithms.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "kernels/base/deadline.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr int timed_tries = 5;
+/// Between two synchronisations of an asynchronous device: the wait costs as much as a short kernel.
+constexpr int launches_in_a_row = 10;
+
+/// The launches of one try. A device with graphs replays them as one graph, as it does a step, so that the
+/// measurement does not contain the host's launch overhead.
+class Try {
+ public:
+  Try(kernels::BoundKernel& kernel, kernels::Device& device, kernels::Stream& stream)
+      : kernel_(kernel), stream_(stream), launches_(device.is_async() ? launches_in_a_row : 1) {
+    run_kernels(1);  // a graph holds what has run before
+    stream.synchronize();
+    if (device.has_graphs()) graph_ = device.capture(stream, [this] { run_kernels(launches_); });
+  }
+
+  /// Seconds of one launch.
+  double run() {
+    const auto start = Clock::now();
+    if (graph_)
+      graph_->launch(stream_);
+    else
+      run_kernels(launches_);
+    stream_.synchronize();
+    return Seconds(Clock::now() - start).count() / launches_;
+  }
+
+ private:
+  void run_kernels(int count) {
+    for (int i = 0; i < count; ++i) kernel_.launch(stream_);
+  }
+
+  kernels::BoundKernel& kernel_;
+  kernels::Stream& stream_;
+  int launches_;
+  std::unique_ptr<kernels::CapturedGraph> graph_;
+};
+
+/// Seconds of a launch in the fastest try after one to warm up.
+double time_op(const model::Op& op, const kernels::KernelIo& io, kernels::Device& device) {
+  const kernels::KernelPtr kernel = op.kernel(device, io);
+  std::vector<std::unique_ptr<kernels::Memory>> memory;
+  std::vector<void*> args;
+  for (const auto* descs : {&io.inputs, &io.outputs}) {
+    for (const kernels::TensorDesc& desc : *descs) {
+      args.push_back(memory.emplace_back(device.allocate(desc.bytes()))->data());
+    }
+  }
+  const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  const auto bound = kernel->bind(args, workspace->data());
+  const auto stream = device.make_stream();
+  Try launches(*bound, device, *stream);
+  launches.run();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < timed_tries; ++i) best = std::min(best, launches.run());
+  return best;
+}
+
+}  // namespace
+
+void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precision) {
+  for (model::Node& node : graph.nodes()) {
+    if (model::OpPtr changed = node.op->with_precision(precision)) node.op = std::move(changed);
+  }
+}
+
+SelectedAlgorithms benchmark_algorithms(const model::Graph& graph, kernels::Device& device) {
+  SelectedAlgorithms selected;
+  for (const model::Node& node : graph.nodes()) {
+    const kernels::KernelIo io = graph.io(node);
+    const std::vector<model::OpPtr> candidates = node.op->candidates(device, io);
+    if (candidates.empty()) continue;
+    double best = time_op(*node.op, io, device);
+    std::string fastest = node.op->algorithm();
+    for (const model::OpPtr& candidate : candidates) {
+      const double seconds = time_op(*candidate, io, device);
+      if (seconds >= best) continue;
+      best = seconds;
+      fastest = candidate->algorithm();
+    }
+    selected[node.key()] = fastest;
+  }
+  return selected;
+}
+
+std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,
+                                                   const SelectedAlgorithms& selected) {
+  std::vector<std::string> unavailable;
+  for (model::Node& node : graph.nodes()) {
+    const auto wanted = selected.find(node.key());
+    if (wanted == selected.end() || wanted->second == node.op->algorithm()) continue;
+    const std::vector<model::OpPtr> candidates = node.op->candidates(device, graph.io(node));
+    const auto offered = std::ranges::find(
+        candidates, wanted->second, [](const model::OpPtr& candidate) { return candidate->algorithm(); });
+    if (offered == candidates.end())
+      unavailable.push_back(wanted->first + ": " + wanted->second);
+    else
+      node.op = *offered;
+  }
+  return unavailable;
+}
+
+std::string to_text(const SelectedAlgorithms& selected) {
+  std::ostringstream text;
+  for (const auto& [op, algorithm] : selected) text << algorithm << ' ' << op << '\n';
+  return text.str();
+}
+
+SelectedAlgorithms selected_algorithms_from(const std::string& text) {
+  SelectedAlgorithms selected;
+  std::istringstream lines(text);
+  std::string algorithm;
+  for (std::string op; lines >> algorithm && std::getline(lines >> std::ws, op);) selected[op] = algorithm;
+  return selected;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/matmul_precision.h"
+#include "model/graph.h"
+
+namespace lockstep::runtime {
+
+/// How the ops of a plan compute: the precision of products, and the algorithm where a device offers several.
+
+/// Pass 2, `--matmul-precision`: every matrix product and convolution of the graph, forward and backward, may
+/// round its factors to `precision`.
+void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precision);
+
+/// What `--benchmark` selected, by "layer op": the name of the algorithm. Rank 0 measures, all ranks apply.
+using SelectedAlgorithms = std::map<std::string, std::string>;
+
+/// Times every op of the graph for which the device offers several algorithms, on scratch memory, and returns
+/// the fastest of each (best of a few tries). The counterpart of cudnn.benchmark, on the CPU too.
+SelectedAlgorithms benchmark_algorithms(const model::Graph& graph, kernels::Device& device);
+
+/// Part of pass 5. Returns "layer op: algorithm" of those that the device does not offer; these ops keep the
+/// library's own selection.
+std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,
+                                                   const SelectedAlgorithms& selected);
+
+/// As text, to be sent to the other ranks.
+std::string to_text(const SelectedAlgorithms& selected);
+SelectedAlgorithms selected_algorithms_from(const std::string& text);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,49 @@
+#include "runtime/plan/plan.h"
+
+#include <algorithm>
+
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/small_plans.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using testing::plan_with_many_buckets;
+
+/// Needs scratch memory.
+class Greedy : public kernels::Kernel {
+ public:
+  explicit Greedy(std::size_t bytes) : bytes_(bytes) {}
+  std::size_t workspace_bytes() const override { return bytes_; }
+  std::unique_ptr<kernels::BoundKernel> bind(std::span<void* const>, void*) const override { return nullptr; }
+
+ private:
+  std::size_t bytes_;
+};
+
+TEST_CASE("workspace: that of updates is counted, and apart from that of kernels that run beside them") {
+  const auto device = kernels::make_cpu_device(1);
+  const bool stream_ordered = GENERATE(false, true);
+  Plan plan = plan_with_many_buckets(*device, {.stream_ordered = stream_ordered});
+  const std::size_t before = plan.workspace_bytes;
+  for (Launch& update : plan.launches.updates) update.kernel = std::make_unique<Greedy>(1 << 20);
+  const std::size_t after = assign_workspace(plan.launches, plan.steps);
+  CHECK(after == (stream_ordered ? before + (1 << 20) : std::max<std::size_t>(before, 1 << 20)));
+  for (const Step& step : plan.steps) {
+    const Launch* const launch = plan.launch_of(step);
+    if (launch == nullptr || launch->kernel == nullptr) continue;
+    CHECK(launch->workspace + launch->kernel->workspace_bytes() <= after);
+    if (stream_ordered) CHECK((launch->workspace >= before) == (step.kind == Step::Kind::update));
+  }
+}
+
+TEST_CASE("workspace: a plan's covers that of every launch") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {}, 2);
+  REQUIRE(plan.launches.clip.kernel != nullptr);
+  CHECK(plan.launches.clip.kernel->workspace_bytes() > 0);
+  CHECK(plan.workspace_bytes >= plan.launches.clip.workspace + plan.launches.clip.kernel->workspace_bytes());
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,49 @@
+#include "runtime/plan/print.h"
+
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/small_plans.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Kind = Step::Kind;
+using model::Graph;
+using model::Tensor;
+using testing::classifier;
+using testing::images;
+using testing::plan_with_many_buckets;
+
+TEST_CASE("print: every step of a plan is a line, with its stream") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {}, 2);
+  const std::string text = to_text(plan, {});
+  for (const Step& step : plan.steps) {
+    if (step.kind != Kind::launch) CHECK_THAT(text, tests::contains(label_of(plan, step)));
+  }
+  CHECK(text.find("row-major") == std::string::npos);  // only other layouts are printed
+  for (const char* line :
+       {"compute    begin step", "exchange q all-reduce of bucket 0 (fc2.weight), behind compute",
+        "compute    join the exchange queue", "compute    clip gradients to norm 2",
+        "compute    update of bucket 0 (fc2.weight)", "compute    copy the control block to the host"}) {
+    CHECK_THAT(text, tests::contains(line));
+  }
+}
+
+TEST_CASE(
+    "tensor cores: dimensions that they cannot read in whole words are named with the next better one") {
+  const Graph graph =
+      build_graph(classifier([](Tensor x) {
+                    x = conv2d(x, "conv1", {.out_channels = 8, .kernel = 3, .padding = 1});
+                    x = conv2d(x, "conv2", {.out_channels = 12, .kernel = 3, .padding = 1, .groups = 4});
+                    return linear(linear(flatten(x), "fc1", 16), "", 10);
+                  }),
+                  images, 4, false);
+  CHECK(tensor_core_misses(graph) ==
+        std::vector<std::string>{"conv1: 3 input channels (4 is faster)",
+                                 "conv2: 2 input channels of a group (4 is faster)",
+                                 "conv2: 3 output channels of a group (4 is faster)",
+                                 "linear: 10 output features (12 is faster)"});
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,127 @@
+#include "runtime/plan/schedule.h"
+
+#include <algorithm>
+
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/small_plans.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Kind = Step::Kind;
+using testing::plan_with_many_buckets;
+
+std::size_t find(const Plan& plan, Kind kind, std::size_t index = 0) {
+  const auto found = std::ranges::find_if(
+      plan.steps, [&](const Step& step) { return step.kind == kind && step.index == index; });
+  REQUIRE(found != plan.steps.end());
+  return static_cast<std::size_t>(found - plan.steps.begin());
+}
+
+std::size_t count(const Plan& plan, Kind kind) {
+  return static_cast<std::size_t>(std::ranges::count(plan.steps, kind, &Step::kind));
+}
+
+std::size_t find_all_reduce(const Plan& plan, std::size_t bucket) {
+  const bool is_inline = std::ranges::any_of(plan.steps, [&](const Step& step) {
+    return step.kind == Kind::all_reduce_inline && step.index == bucket;
+  });
+  return find(plan, is_inline ? Kind::all_reduce_inline : Kind::all_reduce, bucket);
+}
+
+/// Whether streams and events put `earlier` before `later`.
+bool must_wait(const Plan& plan, std::size_t later, std::size_t earlier) {
+  std::vector<bool> before(plan.steps.size());
+  before[later] = true;
+  for (std::size_t at = later; at > earlier; --at) {
+    if (!before[at]) continue;
+    const Step& step = plan.steps[at];
+    for (std::size_t other = 0; other < at; ++other) {
+      const Step& candidate = plan.steps[other];
+      const bool signals =
+          step.kind == Kind::wait && candidate.kind == Kind::record && candidate.index == step.index;
+      if (signals || candidate.stream == step.stream) before[other] = true;
+    }
+  }
+  return before[earlier];
+}
+
+const ScheduleOptions all_schedules[] = {
+    {},
+    {.overlap = false},
+    {.stream_ordered = true},
+    {.overlap = false, .stream_ordered = true},
+};
+
+TEST_CASE("schedule: every step waits for its dependencies") {
+  const auto device = kernels::make_cpu_device(1);
+  const double clip_grad_norm = GENERATE(0.0, 2.0);
+  const ScheduleOptions schedule = GENERATE(from_range(std::begin(all_schedules), std::end(all_schedules)));
+  CAPTURE(clip_grad_norm, schedule.overlap, schedule.stream_ordered);
+  const Plan plan = plan_with_many_buckets(*device, schedule, clip_grad_norm);
+  const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
+  const auto last_reader = bucket_last_readers(plan.graph, plan.arena);
+  const std::size_t nodes = plan.graph.nodes().size();
+  const std::size_t begin = find(plan, Kind::begin_step);
+  CHECK(must_wait(plan, begin, find(plan, Kind::copy_in)));
+  CHECK(plan.steps.front().kind == Kind::copy_in);
+  CHECK(plan.steps.back().kind == Kind::copy_back);
+  for (std::size_t node = 0; node < nodes; ++node)
+    CHECK(must_wait(plan, find(plan, Kind::launch, node), begin));
+  for (std::size_t bucket = 0; bucket < plan.arena.buckets.size(); ++bucket) {
+    const std::size_t sum = find_all_reduce(plan, bucket);
+    const std::size_t update = find(plan, Kind::update, bucket);
+    CHECK(must_wait(plan, sum, find(plan, Kind::launch, ready[bucket])));
+    if (bucket > 0) CHECK(must_wait(plan, sum, find_all_reduce(plan, bucket - 1)));
+    CHECK(must_wait(plan, update, sum));
+    CHECK(must_wait(plan, update, find(plan, Kind::launch, last_reader[bucket])));
+    CHECK(must_wait(plan, plan.steps.size() - 1, update));
+    if (clip_grad_norm == 0) continue;
+    CHECK(must_wait(plan, find(plan, Kind::clip), sum));
+    CHECK(must_wait(plan, find(plan, Kind::clip), find(plan, Kind::launch, nodes - 1)));
+    CHECK(must_wait(plan, update, find(plan, Kind::clip)));
+  }
+  CHECK(count(plan, Kind::clip) == (clip_grad_norm > 0 ? 1 : 0));
+  CHECK(count(plan, Kind::update) == plan.arena.buckets.size());
+}
+
+TEST_CASE("schedule: the queue sums all buckets but the last, and is joined before the first use of a sum") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {});
+  const std::size_t join = find(plan, Kind::join);
+  CHECK(count(plan, Kind::join) == 1);
+  CHECK(count(plan, Kind::all_reduce) > 0);
+  CHECK(count(plan, Kind::all_reduce_inline) > 0);
+  CHECK(find_all_reduce(plan, plan.arena.buckets.size() - 1) > join);
+  CHECK(find(plan, Kind::launch, plan.graph.nodes().size() - 1) < join);
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    const Step& step = plan.steps[at];
+    if (step.queued) CHECK(at < join);
+    CHECK((step.kind == Kind::all_reduce) ==
+          (step.queued && step.kind != Kind::wait && step.kind != Kind::record));
+    if (step.kind == Kind::update) CHECK(at > join);
+  }
+  const Plan serial = plan_with_many_buckets(*device, {.overlap = false});
+  CHECK(std::ranges::none_of(serial.steps, &Step::queued));
+  CHECK(count(serial, Kind::all_reduce) + count(serial, Kind::join) == 0);
+}
+
+TEST_CASE("schedule: on streams updates overlap backward, unless gradients are clipped") {
+  const auto device = kernels::make_cpu_device(1);
+  const double clip_grad_norm = GENERATE(0.0, 2.0);
+  const Plan plan = plan_with_many_buckets(*device, {.stream_ordered = true}, clip_grad_norm);
+  const std::size_t last_node = find(plan, Kind::launch, plan.graph.nodes().size() - 1);
+  CHECK(must_wait(plan, find(plan, Kind::update), last_node) == (clip_grad_norm > 0));
+  CHECK_FALSE(must_wait(plan, find(plan, Kind::all_reduce), last_node));
+  CHECK(std::ranges::none_of(plan.steps, &Step::queued));
+}
+
+TEST_CASE("schedule: a rank alone exchanges nothing and waits for nothing") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {.exchange = false});
+  CHECK(std::ranges::all_of(plan.steps, [](const Step& s) { return s.stream == StreamName::compute; }));
+  CHECK(plan.events.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
