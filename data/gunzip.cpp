@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {

@@ -26,7 +26,7 @@ class MappedMemory : public Memory {
     data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data_ == MAP_FAILED) {
       throw DeviceError(
-          fmt::format("cpu: cannot map {} bytes: {}; use a smaller batch", bytes_, std::strerror(errno)));
+          fmt::format("cpu: cannot map {} bytes: {}; use a smaller batch", bytes_, errno_message(errno)));
     }
     *held_ += bytes_;
   }

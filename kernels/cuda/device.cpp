@@ -8,7 +8,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
-#include "kernels/base/gpu_support.h"
+#include "kernels/base/gpus.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/graph.h"

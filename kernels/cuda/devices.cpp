@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/base/gpu_support.h"
+#include "kernels/base/gpus.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"

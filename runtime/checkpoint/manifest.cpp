@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
-#include "kernels/base/mapped_file.h"
-#include "kernels/base/sha256.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {

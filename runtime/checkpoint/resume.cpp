@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/log.h"
-#include "kernels/base/mapped_file.h"
-#include "kernels/base/sha256.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/transfer.h"
 

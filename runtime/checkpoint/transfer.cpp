@@ -5,9 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
-#include "kernels/base/mapped_file.h"
+#include "kernels/base/file.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {

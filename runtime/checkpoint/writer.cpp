@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/writer.h"
 
-#include "kernels/base/atomic_file.h"
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/signals_blocked.h"
 
