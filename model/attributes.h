@@ -5,9 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/activation.h"
 #include "kernels/base/shape.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 struct ConvAlgorithm;

@@ -12,8 +12,8 @@
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/module.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/cuda/uuid.h"
 
 namespace lockstep::comm {
 namespace {
