@@ -5,17 +5,12 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/base/alignment.h"
 #include "kernels/base/dtype.h"
 
 namespace lockstep::comm {
 
-/// Arenas, ranges and shards begin on a cache line, so that no two ranks write the same one.
-inline constexpr std::size_t cache_line = 64;
-
-constexpr std::size_t whole_lines(std::size_t bytes) {
-  return (bytes + cache_line - 1) / cache_line * cache_line;
-}
-
+/// Ranges and shards begin on a cache line, so that no two ranks write the same one.
 /// Where shard `rank` of `bytes` begins when `ranks` ranks share them; shard `ranks` begins at the end.
 constexpr std::size_t shard_begin(std::size_t bytes, int rank, int ranks) {
   const std::size_t lines = whole_lines(bytes) / cache_line;

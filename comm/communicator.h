@@ -16,7 +16,11 @@
 #include "comm/world/world.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/dtype.h"
-#include "kernels/device.h"
+#include "kernels/stream.h"
+
+namespace lockstep::kernels {
+class Device;
+}
 
 namespace lockstep::comm {
 

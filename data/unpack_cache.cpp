@@ -19,12 +19,11 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/deadline.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/log.h"
-#include "kernels/base/sha256.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::data {

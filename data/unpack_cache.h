@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/base/mapped_file.h"
+#include "kernels/base/file.h"
 
 namespace lockstep::data {
 

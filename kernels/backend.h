@@ -20,23 +20,26 @@ template <class Tag>
 class Backend : public Device {
  public:
   KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
-    return std::visit([&](const auto& spec) { return kernels::prepare(Tag{}, spec, io); }, any);
+    return std::visit([&](const auto& spec) { return kernels::prepare(tag(), spec, io); }, any);
   }
 
   void assign_layouts(const KernelSpec& any, KernelIo& io) const override {
     const auto choose = [&]<class Op>(const Op& spec) {
-      if constexpr (Op::layouts == LayoutRule::by_kernel) kernels::choose_layouts(Tag{}, spec, io);
+      if constexpr (Op::layouts == LayoutRule::by_kernel) kernels::choose_layouts(tag(), spec, io);
     };
     std::visit(choose, any);
   }
 
   std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& any, const KernelIo& io) const override {
     const auto offer = [&](const auto& spec) -> std::vector<ConvAlgorithm> {
-      if constexpr (requires { spec.algorithm; }) return kernels::algorithms(Tag{}, spec, io);
+      if constexpr (requires { spec.algorithm; }) return kernels::algorithms(tag(), spec, io);
       return {};
     };
     return std::visit(offer, any);
   }
+
+ private:
+  virtual Tag tag() const = 0;
 };
 
 }  // namespace lockstep::kernels

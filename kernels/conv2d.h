@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/activation.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
@@ -46,6 +45,14 @@ struct Conv2dGeometry {
     return (in + 2 * padding[axis] - dilation[axis] * (kernel - 1) - 1) / stride[axis] + 1;
   }
 };
+
+/// The attributes of a convolution's gradients.
+template <class Op, class Visit>
+void visit_convolution(const Op& op, Visit& visit) {
+  op.geometry.fields(visit);
+  visit("algorithm", op.algorithm);
+  visit("precision", op.precision);
+}
 
 /// Each output element takes a product and a sum for each weight of its filter, in all three directions.
 inline double conv2d_flops(const Shape& y, const Shape& w) {
@@ -109,9 +116,7 @@ struct Conv2dBackwardData {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    geometry.fields(visit);
-    visit("algorithm", algorithm);
-    visit("precision", precision);
+    visit_convolution(*this, visit);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
@@ -135,9 +140,7 @@ struct Conv2dBackwardWeights {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    geometry.fields(visit);
-    visit("algorithm", algorithm);
-    visit("precision", precision);
+    visit_convolution(*this, visit);
   }
 
   void check(TypeSpan in, TypeSpan out) const {

@@ -11,8 +11,8 @@ namespace lockstep::kernels {
 /// is not finite skips the update and counts in ControlBlock::not_finite.
 ///
 /// Squares of f32 are exact in double and sums of them cannot overflow there, so the norm is finite if all
-/// gradients are. Sums of `gradient_norm_chunk` elements lie in the workspace and are added in their order:
-/// the same bits in every run, whatever the team.
+/// gradients are. Sums of `gradient_norm_chunk` elements are kept in the workspace and are added in their
+/// order: the same bits in every run, whatever the team.
 struct GradientNorm {
   static constexpr std::string_view name = "gradient_norm";
   static constexpr LayoutRule layouts = LayoutRule::row_major;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/layout.h"
 
@@ -11,8 +12,15 @@ namespace lockstep::kernels {
 
 class Stream;
 
-/// Backend tags: every op overloads `prepare` (and where it matters `choose_layouts`) on them.
-struct Cpu {};
+namespace onednn {
+struct Context;
+}
+
+/// Backends: every op overloads `prepare` (and where it matters `choose_layouts`) on them. They carry what
+/// the device lends to its kernels; it outlives `prepare`, not the kernel.
+struct Cpu {
+  const onednn::Context& onednn;
+};
 struct Cuda {};
 
 /// A kernel with its addresses: what a plan walks. Launching allocates nothing.
@@ -35,5 +43,34 @@ class Kernel {
 };
 
 using KernelPtr = std::unique_ptr<Kernel>;
+
+/// The addresses of a launch, by the names of the op's operands: `a.in(Linear::x)`. Null for an optional
+/// operand that is left out.
+class Addresses {
+ public:
+  /// `args`: `inputs` inputs, then the outputs.
+  Addresses(std::span<void* const> args, std::size_t inputs, void* workspace)
+      : args_(args.begin(), args.end()), inputs_(inputs), workspace_(workspace) {}
+
+  template <class T = float>
+  const T* in(std::size_t i) const {
+    return i < inputs_ ? static_cast<const T*>(args_[i]) : nullptr;
+  }
+  template <class T = float>
+  T* out(std::size_t i) const {
+    return inputs_ + i < args_.size() ? static_cast<T*>(args_[inputs_ + i]) : nullptr;
+  }
+  template <class T>
+  T* workspace() const {
+    return static_cast<T*>(workspace_);
+  }
+  /// Inputs, then outputs.
+  std::span<void* const> all() const { return args_; }
+
+ private:
+  std::vector<void*> args_;
+  std::size_t inputs_;
+  void* workspace_;
+};
 
 }  // namespace lockstep::kernels

@@ -74,6 +74,23 @@ Types types_of(std::span<const TensorDesc> tensors) {
   return types;
 }
 
+Layout channels_last(const Shape& shape) {
+  Layout layout = Layout::row_major(shape);
+  layout.strides[1] = 1;
+  layout.strides[3] = shape[1];
+  layout.strides[2] = shape[3] * shape[1];
+  return layout;
+}
+
+bool has_layout(const Layout& layout, const TensorDesc& desc) {
+  const Layout have = desc.layout_or_row_major();
+  if (!have.blocks.empty() || have.padded != desc.shape) return false;
+  for (std::size_t axis = 0; axis < desc.shape.rank(); ++axis) {
+    if (desc.shape[axis] != 1 && have.strides[axis] != layout.strides[axis]) return false;
+  }
+  return true;
+}
+
 void all_row_major(KernelIo& io) {
   for (TensorDesc& desc : io.inputs) desc.layout = Layout::row_major(desc.shape);
   for (TensorDesc& desc : io.outputs) desc.layout = Layout::row_major(desc.shape);

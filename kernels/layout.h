@@ -12,10 +12,10 @@
 
 namespace lockstep::kernels {
 
-/// How the elements of a tensor lie in memory: an outer strided array of inner blocks (the blocked formats of
+/// The memory layout of a tensor: an outer strided array of inner blocks (the blocked formats of
 /// oneDNN, such as nChw16c, in a form that can be printed, hashed and sent). Padding elements are zero.
 ///
-/// Element (i0, i1, ...) lies at sum over d of (i_d / B_d) * strides[d] plus its offset in the inner block,
+/// Element (i0, i1, ...) is at the sum over d of (i_d / B_d) * strides[d] plus its offset in the inner block,
 /// where B_d is the product of the sizes of the blocks on dimension d.
 struct Layout {
   struct Block {
@@ -35,7 +35,7 @@ struct Layout {
   std::int64_t span() const;
   std::int64_t offset(const Shape& index) const;
 
-  /// One word for plans and messages, e.g. "nChw16c" or "plain".
+  /// One word for plans and messages, e.g. "row-major" or "aBcd16b".
   std::string str() const;
   bool operator==(const Layout&) const = default;
 };
@@ -71,6 +71,14 @@ struct KernelIo {
 };
 
 Types types_of(std::span<const TensorDesc> tensors);
+
+/// (N, C, H, W) with the channels of a pixel side by side, and (O, C, KH, KW) likewise: the layout that
+/// tensor cores read.
+Layout channels_last(const Shape& shape);
+
+/// Whether every element of the tensor is where `layout` puts it. An axis of extent 1 may have any stride: a
+/// picture of one channel is row-major and channels-last at once, and needs no reorder.
+bool has_layout(const Layout& layout, const TensorDesc& desc);
 
 /// Layout rules for kernels without a preference of their own.
 void all_row_major(KernelIo& io);

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/activation.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
@@ -29,7 +28,7 @@ struct Linear {
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, w, b };
   enum Out : std::size_t { y };
-  /// The CPU's loop for products too small for a library call; all row-major.
+  /// The CPU's SIMD kernel for products too small for a library call; all row-major.
   using Simd = void(const Linear&, const MatmulSize&, const float* x, const float* w, const float* b,
                     float* y);
 

@@ -10,7 +10,7 @@ namespace {
 void require_row_major(const TensorDesc& desc) {
   if (!desc.layout || desc.layout->is_row_major(desc.shape)) return;
   throw UsageError(
-      fmt::format("a tensor {} lies in {}, must be row-major", desc.shape.str(), desc.layout->str()));
+      fmt::format("a tensor {} has layout {}, must be row-major", desc.shape.str(), desc.layout->str()));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ void require_rank(std::string_view operand, const TensorType& type, std::size_t 
 void require_same_layout(const TensorDesc& a, const TensorDesc& b) {
   if (a.layout_or_row_major() == b.layout_or_row_major()) return;
   throw UsageError(
-      fmt::format("{} and {} lie differently", a.layout_or_row_major().str(), b.layout_or_row_major().str()));
+      fmt::format("layouts {} and {} differ", a.layout_or_row_major().str(), b.layout_or_row_major().str()));
 }
 
 void require_layouts(LayoutRule rule, const KernelIo& io) {

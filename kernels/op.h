@@ -17,7 +17,7 @@
 /// A gradient has the shape and dtype of its value, so the description of a backward op has no `infer`;
 /// `check(in, out)` names the forward op and which of its operands they are. Optional members: `overwrites`,
 /// the input whose memory output 0 may take; `flops(in, out)` where it is not one an element of output 0;
-/// `Simd`, the type of the CPU's loop (kernels/cpu/simd).
+/// `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd).
 namespace lockstep::kernels {
 
 enum class LayoutRule {
@@ -47,7 +47,7 @@ void require_forward(const Op& op, TypeSpan in, TypeSpan out) {
     require_type("output " + std::to_string(i), out[i], inferred[i]);
 }
 
-/// UsageError unless every tensor lies as `rule` says.
+/// UsageError unless every tensor has a layout that `rule` allows.
 void require_layouts(LayoutRule rule, const KernelIo& io);
 
 void require_same_layout(const TensorDesc& a, const TensorDesc& b);

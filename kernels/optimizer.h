@@ -5,7 +5,7 @@
 
 namespace lockstep::kernels {
 
-/// Updates of a flat slice, whatever tensors lie in it. PyTorch's formulas and order of operations. Zero
+/// Updates of a flat slice, whatever tensors it holds. PyTorch's formulas and order of operations. Zero
 /// padding stays zero. The learning rate, bias corrections and gradient_scale, by which each gradient is
 /// multiplied first, come from StepState.
 

@@ -67,6 +67,15 @@ struct Pointwise {
   Types infer(TypeSpan in) const;
 };
 
+/// One run of a pointwise op on the CPU: n elements, side by side in the outputs.
+struct PointwiseRun {
+  const void* in[Pointwise::most_inputs];
+  std::int64_t in_stride[Pointwise::most_inputs];  ///< in elements; 0: one number for all
+  void* out[Pointwise::most_outputs];
+  std::int64_t n;
+  DType dtype;  ///< f32 or bf16, of all tensors; sums and functions are f32
+};
+
 /// The shape that both broadcast to. UsageError when they do not.
 Shape broadcast(const Shape& a, const Shape& b);
 
@@ -78,5 +87,27 @@ inline constexpr Pointwise::Operand new_input = 0xFF;
 /// `first` that `kept` says, then those of `second`. Nothing when there are too many.
 std::optional<Pointwise> join(const Pointwise& first, const Pointwise& second,
                               std::span<const Pointwise::Operand> read, std::span<const bool> kept);
+
+/// How a pointwise kernel walks memory: nested loops, the greatest strides outside, joined where they are one
+/// run. Strides are in elements; that of an operand is 0 along what it is broadcast over.
+struct PointwiseWalk {
+  static constexpr std::size_t most_axes = 6;
+
+  std::size_t axes = 0;
+  std::array<std::int64_t, most_axes> extents{};
+  std::array<std::int64_t, most_axes> out_strides{};
+  std::array<std::array<std::int64_t, most_axes>, Pointwise::most_inputs> in_strides{};
+
+  std::int64_t elements() const;
+  bool is_flat() const;  ///< one run, nothing is broadcast
+};
+
+/// Without broadcasting all tensors have the same layout, which may be any, and padding is walked over too.
+/// With it those of the full shape have strides and no blocks, the others are row-major. UsageError
+/// otherwise.
+PointwiseWalk pointwise_walk(const KernelIo& io);
+
+/// Full tensors take the layout of the first of them, if the kernel can walk it and padding stays zero.
+void choose_pointwise_layouts(const Pointwise& op, KernelIo& io);
 
 }  // namespace lockstep::kernels

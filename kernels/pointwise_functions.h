@@ -1,6 +1,12 @@
 #pragma once
 
-#include "kernels/inline.h"
+/// A function of both the CUDA and the SIMD kernels. Always inlined: SIMD kernels are compiled once per
+/// instruction set, and the linker would keep a single copy of it.
+#ifdef __CUDACC__
+#define LOCKSTEP_INLINE __host__ __device__ __forceinline__
+#else
+#define LOCKSTEP_INLINE [[gnu::always_inline]] inline
+#endif
 
 /// Functions of single numbers, written once for CPU and GPU. `M` is the math of whoever computes: M::exp,
 /// M::tanh, M::erf, M::rsqrt. A line in pointwise.def makes kernels and a layer of each.

@@ -81,7 +81,8 @@ struct Concat {
   double flops(TypeSpan, TypeSpan) const { return 0; }
 };
 
-/// How the parts lie in the whole, all row-major: each of `rows` has a run of every part, one behind another.
+/// The place of the parts in the whole, all row-major: each of `rows` has a run of every part, one behind
+/// another.
 struct PartRows {
   std::int64_t rows = 1;
   std::int64_t row_bytes = 0;

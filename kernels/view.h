@@ -1,27 +1,34 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
 
-/// The same memory seen otherwise: no kernel. These are no ops of ops.def, since no device has them.
+/// Views: other shapes and strides of the same memory. They have no kernel, so ops.def does not list them.
 
-/// Row-major numbers in another shape.
-struct Reshape {
-  static constexpr std::string_view name = "reshape";
+/// A view with a given shape.
+struct ShapedView {
   static constexpr bool is_view = true;
   enum In : std::size_t { x };
 
-  Shape shape;
+  ShapedView(Shape of_output = {}) : shape(std::move(of_output)) {}
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("shape", shape);
   }
+
+  Shape shape;
+};
+
+/// Row-major numbers in another shape.
+struct Reshape : ShapedView {
+  static constexpr std::string_view name = "reshape";
+  using ShapedView::ShapedView;
 
   Types infer(TypeSpan in) const {
     require_count(in, 1, 1);
@@ -55,17 +62,9 @@ struct Permute {
 };
 
 /// Extents of 1, and dimensions that are not there, are repeated: PyTorch's expand.
-struct Expand {
+struct Expand : ShapedView {
   static constexpr std::string_view name = "expand";
-  static constexpr bool is_view = true;
-  enum In : std::size_t { x };
-
-  Shape shape;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("shape", shape);
-  }
+  using ShapedView::ShapedView;
 
   Types infer(TypeSpan in) const;
 

@@ -1,7 +1,6 @@
 #include "launcher/cores.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -9,25 +8,15 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/file.h"
+#include "kernels/base/number.h"
+
 // hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask and the
 // quota.
 namespace lockstep::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-int to_int(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 CpuList siblings(int cpu, const fs::path& root) {
   const auto file = fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
@@ -55,8 +44,8 @@ std::vector<CpuList> group_by_core(const CpuList& mask, const fs::path& root) {
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 double ratio(const std::string& quota, const std::string& period) {
-  const double granted = to_int(quota);
-  return granted > 0 && to_int(period) > 0 ? granted / to_int(period) : no_limit;
+  const double granted = leading_number<int>(quota);
+  return granted > 0 && leading_number<int>(period) > 0 ? granted / leading_number<int>(period) : no_limit;
 }
 
 double quota_v2(const fs::path& group) {

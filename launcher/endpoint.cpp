@@ -43,11 +43,11 @@ int bound_port(int socket) {
 int free_port(const std::string& address) {
   const AddressList list = resolve(address);
   const UniqueFd socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) throw DeviceError(fmt::format("no socket for a free port: {}", std::strerror(errno)));
+  if (!socket) throw DeviceError(fmt::format("no socket for a free port: {}", errno_message(errno)));
   // listen() on a socket whose bind failed takes a free port on all interfaces.
   if (::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 && ::listen(socket.get(), 1) != 0) {
     throw DeviceError(
-        fmt::format("no free port on {}: {}; give --master-port", address, std::strerror(errno)));
+        fmt::format("no free port on {}: {}; give --master-port", address, errno_message(errno)));
   }
   return bound_port(socket.get());
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/base/visible_devices.h"
+#include "kernels/base/gpus.h"
 
 namespace lockstep::launcher {
 namespace {

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 fs::path make_unique_folder(const fs::path& prefix) {
   std::string name = prefix.string() + "_XXXXXX";
   if (!mkdtemp(name.data()))
-    throw DeviceError(fmt::format("cannot create '{}': {}", name, std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot create '{}': {}", name, errno_message(errno)));
   return name;
 }
 

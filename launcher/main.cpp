@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/device_count.h"
 #include "kernels/base/error.h"
-#include "kernels/base/host_name.h"
+#include "kernels/base/gpus.h"
+#include "kernels/base/host.h"
 #include "kernels/base/version.h"
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"

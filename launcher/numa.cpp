@@ -7,8 +7,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "kernels/base/file.h"
+#include "kernels/base/gpus.h"
 #include "kernels/base/number.h"
-#include "kernels/base/visible_devices.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -19,13 +20,6 @@ struct Gpu {
   std::string bus_id;
   std::string uuid;
 };
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string uuid_in(const fs::path& information) {
   std::ifstream file(information);

@@ -17,7 +17,7 @@ namespace {
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
-  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), std::strerror(errno)));
+  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), errno_message(errno)));
   return file;
 }
 
@@ -68,7 +68,7 @@ int Output::open_stream(int rank, int stream) {
   if (!logged && ranks_ == 1 && prefix.empty()) return stream;
 
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
   UniqueFd read_end(ends[0]);
   const int write_end = keep(UniqueFd(ends[1]));
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <set>
 
 #include <fmt/format.h>
@@ -43,11 +42,11 @@ void keep_watch(int orders) {
 
 Reaper::Reaper() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
   const UniqueFd read_end(ends[0]);
   orders_ = UniqueFd(ends[1]);
   const pid_t middle = fork();
-  if (middle < 0) throw DeviceError(fmt::format("no process for the reaper: {}", std::strerror(errno)));
+  if (middle < 0) throw DeviceError(fmt::format("no process for the reaper: {}", errno_message(errno)));
   if (middle == 0) {
     // The first child leaves at once, so that the reaper is not among launch's children, which are its
     // workers.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -22,7 +21,7 @@ Signals::Signals(const std::vector<int>& passed_on) {
   signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", std::strerror(errno)));
+  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", errno_message(errno)));
 }
 
 std::vector<int> Signals::read() {

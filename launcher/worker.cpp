@@ -79,11 +79,11 @@ Worker::Worker(int rank, const Command& command, const std::vector<std::string>&
     refusal = become(start);
     _exit(127);
   }
-  if (child < 0) throw DeviceError(fmt::format("no new process for rank {}: {}", rank, std::strerror(errno)));
+  if (child < 0) throw DeviceError(fmt::format("no new process for rank {}: {}", rank, errno_message(errno)));
   if (refusal != 0) {
     waitpid(child, nullptr, 0);
     throw UsageError(
-        fmt::format("cannot execute '{}': {}", command.program.string(), std::strerror(refusal)));
+        fmt::format("cannot execute '{}': {}", command.program.string(), errno_message(refusal)));
   }
   pid_ = child;
   running_ = true;

@@ -6,9 +6,8 @@
 #include <typeinfo>
 #include <vector>
 
-#include "kernels/activation.h"
 #include "kernels/device.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 struct Pointwise;

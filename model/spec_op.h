@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/activation.h"
 #include "kernels/base/shape.h"
 #include "kernels/dispatch.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "kernels/op.h"
 #include "model/op.h"
 

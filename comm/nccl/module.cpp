@@ -5,24 +5,18 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include "comm/nccl/functions.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/module.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/cuda/uuid.h"
 
 namespace lockstep::comm {
 namespace {
-
-std::string boot_id() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return boot;
-}
 
 /// A process sees one part of a divided GPU, the first that it is given; CUDA may tell the whole GPU's UUID
 /// of it.

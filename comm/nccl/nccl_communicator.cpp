@@ -10,6 +10,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/device.h"
 
 namespace lockstep::comm {
 namespace {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {
@@ -67,10 +68,7 @@ bool NcclProgress::is_ahead_of(std::string_view where) const {
   const std::size_t at = where.find(after);
   // It is in one, maybe ours; or it has begun none.
   if (at == std::string_view::npos) return begun > 0 && where.find(name) == std::string_view::npos;
-  const std::string_view digits = where.substr(where.find(' ', at + after.size()) + 1);
-  std::uint32_t theirs = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), theirs);
-  return theirs < begun;
+  return leading_number<std::uint32_t>(where.substr(where.find(' ', at + after.size()) + 1)) < begun;
 }
 
 void NcclProgress::abandon() noexcept {

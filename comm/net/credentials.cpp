@@ -5,7 +5,6 @@
 
 #include <cerrno>
 
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {

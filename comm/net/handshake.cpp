@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/net/tcp.h"
-#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
 
 namespace lockstep::comm {
 

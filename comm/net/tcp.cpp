@@ -12,7 +12,6 @@
 #include <cerrno>
 
 #include "comm/net/resolve.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {

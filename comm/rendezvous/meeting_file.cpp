@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "comm/rendezvous/private_file.h"
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 
 namespace lockstep::comm {
 

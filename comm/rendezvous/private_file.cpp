@@ -7,7 +7,6 @@
 
 #include <cerrno>
 
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/unique_fd.h"
 

@@ -17,7 +17,7 @@
 #include "comm/rendezvous/store_address.h"
 #include "comm/world/find_world.h"
 #include "kernels/base/error.h"
-#include "kernels/base/host_name.h"
+#include "kernels/base/host.h"
 
 namespace lockstep::comm {
 namespace {

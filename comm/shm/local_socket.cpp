@@ -32,7 +32,7 @@ Address abstract_address(const std::string& name) {
 
 UniqueFd make_socket() {
   UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_fd) throw DeviceError(fmt::format("cannot open a Unix socket: {}", std::strerror(errno)));
+  if (!socket_fd) throw DeviceError(fmt::format("cannot open a Unix socket: {}", errno_message(errno)));
   return socket_fd;
 }
 
@@ -63,10 +63,10 @@ UniqueFd listen_local(const std::string& name) {
   const Address address = abstract_address(name);
   if (bind(socket_fd.get(), address.get(), address.length) != 0) {
     if (errno == EADDRINUSE) return {};
-    throw DeviceError(fmt::format("cannot bind the Unix socket @{}: {}", name, std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot bind the Unix socket @{}: {}", name, errno_message(errno)));
   }
   if (listen(socket_fd.get(), SOMAXCONN) != 0) {
-    throw DeviceError(fmt::format("cannot listen on the Unix socket @{}: {}", name, std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot listen on the Unix socket @{}: {}", name, errno_message(errno)));
   }
   return socket_fd;
 }
@@ -76,14 +76,14 @@ UniqueFd connect_local(const std::string& name) {
   const Address address = abstract_address(name);
   if (connect(socket_fd.get(), address.get(), address.length) == 0) return socket_fd;
   if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) return {};
-  throw DeviceError(fmt::format("cannot connect to the Unix socket @{}: {}", name, std::strerror(errno)));
+  throw DeviceError(fmt::format("cannot connect to the Unix socket @{}: {}", name, errno_message(errno)));
 }
 
 LocalCredentials peer_credentials(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
-    throw DeviceError(fmt::format("cannot tell who a local peer is: {}", std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot tell who a local peer is: {}", errno_message(errno)));
   }
   return {peer.pid, peer.uid};
 }

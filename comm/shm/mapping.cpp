@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "kernels/base/error.h"
@@ -22,7 +21,7 @@ std::size_t page_size() {
 Mapping::Mapping(int fd, std::size_t offset, std::size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
-    throw DeviceError(fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot map {} bytes of shared memory: {}", bytes, errno_message(errno)));
   }
   madvise(address, bytes, MADV_HUGEPAGE);
   bytes_ = {static_cast<std::byte*>(address), bytes};

@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "comm/shm/local_socket.h"
@@ -16,7 +15,7 @@ namespace lockstep::comm {
 
 Monitor::Monitor(std::vector<LocalPeer> peers, std::function<void(const LocalPeer&)> on_lost)
     : peers_(std::move(peers)), on_lost_(std::move(on_lost)), stop_(eventfd(0, EFD_CLOEXEC)) {
-  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", std::strerror(errno)));
+  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
   thread_ = std::thread(&Monitor::watch, this);
 }

@@ -22,7 +22,7 @@ enum AbortState : std::uint32_t { none = 0, being_written = 1, set = 2 };
 
 void resize(int fd, std::size_t bytes) {
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) return;
-  throw DeviceError(fmt::format("cannot reserve {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+  throw DeviceError(fmt::format("cannot reserve {} bytes of shared memory: {}", bytes, errno_message(errno)));
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ std::size_t control_bytes(int ranks) {
 Segment Segment::create(int ranks, std::uint64_t nonce) {
   static_assert(sizeof(Control) <= rank_slots_offset);
   UniqueFd memfd(memfd_create("lockstep", MFD_CLOEXEC));
-  if (!memfd) throw DeviceError(fmt::format("cannot create shared memory: {}", std::strerror(errno)));
+  if (!memfd) throw DeviceError(fmt::format("cannot create shared memory: {}", errno_message(errno)));
   resize(memfd.get(), control_bytes(ranks));
   Segment segment(std::move(memfd), ranks);
   segment.control().ranks = ranks;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/device.h"
+
 namespace lockstep::comm {
 namespace {
 

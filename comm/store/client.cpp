@@ -12,7 +12,6 @@
 #include "comm/net/authenticated_listener.h"
 #include "comm/net/send_buffer.h"
 #include "comm/net/tcp.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 

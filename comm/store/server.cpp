@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "comm/net/tcp.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals_blocked.h"
 

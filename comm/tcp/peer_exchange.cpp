@@ -3,14 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include <fmt/format.h>
 
 #include "comm/net/frame.h"
 #include "comm/shm/local_rendezvous.h"
 #include "comm/tcp/absent_ranks.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 
 namespace lockstep::comm {
 namespace {
@@ -53,11 +52,9 @@ std::string name_of(int rank, const PeerInfo& peer) {
 
 std::string node_hint(const std::string& name) {
   if (!name.empty()) return name;
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat network {};
   if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
-  return fmt::format("{} {} {}", boot, network.st_ino, geteuid());
+  return fmt::format("{} {} {}", boot_id(), network.st_ino, geteuid());
 }
 
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,

@@ -54,7 +54,7 @@ std::string StoreStatus::publish_abort(const std::string& reason) noexcept {
 
 AbortListener::AbortListener(StoreClient store, NodeRanks& node, std::string holder)
     : store_(std::move(store)), node_(node), holder_(std::move(holder)), stop_(eventfd(0, EFD_CLOEXEC)) {
-  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", std::strerror(errno)));
+  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
   thread_ = std::thread(&AbortListener::listen, this);
 }

@@ -11,7 +11,7 @@
 #include "comm/reduce/reduce.h"
 #include "comm/tcp/mesh.h"
 #include "kernels/base/error.h"
-#include "kernels/base/host_name.h"
+#include "kernels/base/host.h"
 
 namespace lockstep::comm {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "comm/shm/status_slot.h"
-#include "kernels/base/host_name.h"
+#include "kernels/base/host.h"
 #include "kernels/base/signals_blocked.h"
 
 namespace lockstep::comm {

@@ -3,21 +3,12 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <charconv>
 #include <sstream>
 #include <string_view>
 
+#include "kernels/base/number.h"
+
 namespace lockstep {
-namespace {
-
-int to_int(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-}  // namespace
-
 CpuList affinity_mask() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -46,8 +37,9 @@ CpuList parse_cpu_list(const std::string& text) {
   std::istringstream ranges(text);
   for (std::string range; std::getline(ranges, range, ',');) {
     const auto dash = range.find('-');
-    const int first = to_int(range);
-    const int last = dash == std::string::npos ? first : to_int(std::string_view(range).substr(dash + 1));
+    const int first = leading_number<int>(range);
+    const int last =
+        dash == std::string::npos ? first : leading_number<int>(std::string_view(range).substr(dash + 1));
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
   }
   return cpus;

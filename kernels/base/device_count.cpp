@@ -1,11 +1,9 @@
-#include "kernels/base/device_count.h"
+#include "kernels/base/gpus.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
-
-#include "kernels/base/visible_devices.h"
 
 namespace lockstep {
 namespace {

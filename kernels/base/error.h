@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace lockstep {
 
@@ -50,5 +51,10 @@ struct CommError : Error {
 struct NonFiniteError : Error {
   explicit NonFiniteError(const std::string& message) : Error(ExitCode::not_finite, message) {}
 };
+
+/// "No space left on device" for ENOSPC; safe to call from any thread, unlike strerror.
+inline std::string errno_message(int error) {
+  return std::generic_category().message(error);
+}
 
 }  // namespace lockstep

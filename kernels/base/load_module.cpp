@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/version.h"
 
 namespace lockstep {
 namespace {
@@ -17,6 +19,17 @@ std::array<std::string, 3> places(const std::string& file) {
 }
 
 }  // namespace
+
+std::string_view AbiIdentity::commit_name() const {
+  const std::string_view whole(commit.data(), commit.size());
+  return whole.substr(0, whole.find('\0'));
+}
+
+AbiIdentity abi_identity(std::string_view border) {
+  AbiIdentity identity{.hash = fnv1a(border)};
+  lockstep::commit().copy(identity.commit.data(), identity.commit.size());
+  return identity;
+}
 
 void* load_module_entry(const Module& module) {
   // Vendors' libraries start threads and exit handlers: none of them can be unloaded safely.

@@ -16,6 +16,15 @@ std::optional<Integer> parse_number(std::string_view text) {
   return value;
 }
 
+/// The decimal number that the text begins with; 0 without one. For texts that the kernel or Lockstep itself
+/// wrote.
+template <class Integer>
+Integer leading_number(std::string_view text) {
+  Integer value{};
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 /// The least and the greatest value of a number that a user types.
 template <class Number>
 struct Range {

@@ -1,7 +1,7 @@
 #include "kernels/conv2d.h"
 
 #include "kernels/cpu/onednn_op.h"
-#include "kernels/matmul_operands.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -13,9 +13,9 @@ OnednnOp onednn_op(const Conv2d& op, const KernelIo& io) {
   OnednnOp convolution{"conv2d",
                        {{DNNL_ARG_SRC, &Operands::x, Role::activation},
                         {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights, op.geometry.groups}},
-                       [op](const Operands& operands) {
-                         return onednn::conv_forward(operands, op.geometry, op.algorithm, op.activation,
-                                                     op.precision);
+                       [op](const dnnl::engine& engine, const Operands& operands) {
+                         return onednn::conv_forward(engine, operands, op.geometry, op.algorithm,
+                                                     op.activation, op.precision);
                        }};
   if (matmul_operands(op, io).b != nullptr) {
     convolution.operands.push_back({DNNL_ARG_BIAS, &Operands::bias, Role::vector});
@@ -29,8 +29,8 @@ OnednnOp onednn_op(const Conv2dBackwardData& op, const KernelIo&) {
           {{DNNL_ARG_DIFF_DST, &Operands::y, Role::activation},
            {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights, op.geometry.groups},
            {DNNL_ARG_DIFF_SRC, &Operands::x, Role::activation}},
-          [op](const Operands& operands) {
-            return onednn::conv_backward_data(operands, op.geometry, op.algorithm, op.precision);
+          [op](const dnnl::engine& engine, const Operands& operands) {
+            return onednn::conv_backward_data(engine, operands, op.geometry, op.algorithm, op.precision);
           }};
 }
 
@@ -39,8 +39,9 @@ OnednnOp onednn_op(const Conv2dBackwardWeights& op, const KernelIo& io) {
                     {{DNNL_ARG_SRC, &Operands::x, Role::activation},
                      {DNNL_ARG_DIFF_DST, &Operands::y, Role::activation},
                      {DNNL_ARG_DIFF_WEIGHTS, &Operands::weights, Role::weights, op.geometry.groups}},
-                    [op](const Operands& operands) {
-                      return onednn::conv_backward_weights(operands, op.geometry, op.algorithm, op.precision);
+                    [op](const dnnl::engine& engine, const Operands& operands) {
+                      return onednn::conv_backward_weights(engine, operands, op.geometry, op.algorithm,
+                                                           op.precision);
                     }};
   if (matmul_operands(op, io).b != nullptr) {
     gradient.operands.push_back({DNNL_ARG_DIFF_BIAS, &Operands::bias, Role::vector});
@@ -49,11 +50,11 @@ OnednnOp onednn_op(const Conv2dBackwardWeights& op, const KernelIo& io) {
 }
 
 template <class Op>
-std::vector<ConvAlgorithm> available_algorithms(Op op, const KernelIo& io) {
+std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& io) {
   std::vector<ConvAlgorithm> found;
   for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::winograd}) {
     op.algorithm = algorithm;
-    if (available(onednn_op(op, io), io)) found.push_back(algorithm);
+    if (available(cpu.onednn, onednn_op(op, io), io)) found.push_back(algorithm);
   }
   if (found.empty()) found.push_back(ConvAlgorithm::automatic);
   return found;
@@ -61,34 +62,34 @@ std::vector<ConvAlgorithm> available_algorithms(Op op, const KernelIo& io) {
 
 }  // namespace
 
-void choose_layouts(Cpu, const Conv2d& op, KernelIo& io) {
-  choose_onednn_layouts(onednn_op(op, io), io);
+void choose_layouts(Cpu cpu, const Conv2d& op, KernelIo& io) {
+  choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
-void choose_layouts(Cpu, const Conv2dBackwardData& op, KernelIo& io) {
-  choose_onednn_layouts(onednn_op(op, io), io);
+void choose_layouts(Cpu cpu, const Conv2dBackwardData& op, KernelIo& io) {
+  choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
-void choose_layouts(Cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
-  choose_onednn_layouts(onednn_op(op, io), io);
-}
-
-KernelPtr prepare(Cpu, const Conv2d& op, const KernelIo& io) {
-  return kernel_of(onednn_op(op, io), io);
-}
-KernelPtr prepare(Cpu, const Conv2dBackwardData& op, const KernelIo& io) {
-  return kernel_of(onednn_op(op, io), io);
-}
-KernelPtr prepare(Cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return kernel_of(onednn_op(op, io), io);
+void choose_layouts(Cpu cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
+  choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2d& op, const KernelIo& io) {
-  return available_algorithms(op, io);
+KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+  return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardData& op, const KernelIo& io) {
-  return available_algorithms(op, io);
+KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
+  return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
-std::vector<ConvAlgorithm> algorithms(Cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return available_algorithms(op, io);
+KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  return kernel_of(cpu.onednn, onednn_op(op, io), io);
+}
+
+std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+  return available_algorithms(cpu, op, io);
+}
+std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
+  return available_algorithms(cpu, op, io);
+}
+std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  return available_algorithms(cpu, op, io);
 }
 
 }  // namespace lockstep::kernels

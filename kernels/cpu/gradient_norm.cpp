@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 
@@ -29,12 +28,12 @@ KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
   const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
   return simd_kernel(
       io,
-      [=, loop = simd::best<Op>()](const Addresses& a) {
+      [=, kernel = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<double>();
         parallel_ranges(chunks, n, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t chunk = begin; chunk < end; ++chunk) {
             const std::int64_t first = chunk * gradient_norm_chunk;
-            sums[chunk] = loop(op, a.in(Op::gradients) + first, std::min(gradient_norm_chunk, n - first));
+            sums[chunk] = kernel(op, a.in(Op::gradients) + first, std::min(gradient_norm_chunk, n - first));
           }
         });
         double squares = 0;

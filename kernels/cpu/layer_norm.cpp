@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 
@@ -18,10 +17,10 @@ NormRows rows_of(const TensorDesc& x) {
   return {0, x.shape.elements() / columns, columns};
 }
 
-/// out[k] = the chunks' numbers `sums[k]`, which lie `stride` apart, added in their order.
+/// out[k] = the chunks' numbers `sums[k]`, `stride` apart, added in their order.
 void add_chunks(std::int64_t chunks, std::int64_t stride, const float* sums, std::int64_t columns,
                 float* out) {
-  parallel_ranges(columns, chunks * columns, 16, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(columns, chunks * columns, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
     std::fill(out + begin, out + end, 0.0F);
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const float* const of_chunk = sums + chunk * stride;
@@ -35,10 +34,10 @@ void add_chunks(std::int64_t chunks, std::int64_t stride, const float* sums, std
 KernelPtr prepare(Cpu, const LayerNorm& op, const KernelIo& io) {
   using Op = LayerNorm;
   const NormRows all = rows_of(io.inputs[Op::x]);
-  return simd_kernel(io, [=, loop = simd::best<Op>()](const Addresses& a) {
+  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     parallel_ranges(all.end, all.end * all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
-      loop(op, {begin, end, all.columns}, a.in(Op::x), a.in(Op::weight), a.in(Op::bias), a.out(Op::y),
-           a.out(Op::mean), a.out(Op::rstd));
+      kernel(op, {begin, end, all.columns}, a.in(Op::x), a.in(Op::weight), a.in(Op::bias), a.out(Op::y),
+             a.out(Op::mean), a.out(Op::rstd));
     });
   });
 }
@@ -53,12 +52,12 @@ KernelPtr prepare(Cpu, const LayerNormBackward& op, const KernelIo& io) {
   const std::int64_t stride = 2 * columns;
   return simd_kernel(
       io,
-      [=, loop = simd::best<Op>()](const Addresses& a) {
+      [=, kernel = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<float>();
         parallel_ranges(chunks, rows * columns, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-            loop(op, {chunk * size, std::min(rows, (chunk + 1) * size), columns}, a.in(Op::dy), a.in(Op::x),
-                 a.in(Op::weight), a.in(Op::mean), a.in(Op::rstd), a.out(Op::dx), sums + chunk * stride);
+            kernel(op, {chunk * size, std::min(rows, (chunk + 1) * size), columns}, a.in(Op::dy), a.in(Op::x),
+                   a.in(Op::weight), a.in(Op::mean), a.in(Op::rstd), a.out(Op::dx), sums + chunk * stride);
           }
         });
         add_chunks(chunks, stride, sums, columns, a.out(Op::dweight));

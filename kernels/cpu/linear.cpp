@@ -3,7 +3,7 @@
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
-#include "kernels/matmul_operands.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -11,29 +11,29 @@ namespace {
 using onednn::Operands;
 using Role = OnednnOp::Role;
 
-/// Up to so many multiply-adds our own loops beat a library call (about 2 us).
+/// Up to so many multiply-adds our own SIMD kernels beat a library call (about 2 us).
 constexpr std::int64_t small_product = 4096;
 
 MatmulSize size_of_product(const MatmulOperands& t) {
   return matmul_size(t.x.shape, t.w.shape);
 }
 
-bool plain_or_free(const TensorDesc& desc) {
+bool row_major_or_open(const TensorDesc& desc) {
   return !desc.layout || desc.layout->is_row_major(desc.shape);
 }
 
 bool is_small(const MatmulOperands& t) {
   const auto [rows, inputs, outputs] = size_of_product(t);
-  return rows * inputs * outputs <= small_product && t.x.dtype == DType::f32 && plain_or_free(t.x) &&
-         plain_or_free(t.w) && plain_or_free(t.y);
+  return rows * inputs * outputs <= small_product && t.x.dtype == DType::f32 && row_major_or_open(t.x) &&
+         row_major_or_open(t.w) && row_major_or_open(t.y);
 }
 
 OnednnOp onednn_op(const Linear& op, const KernelIo& io) {
   OnednnOp product{
       "linear",
       {{DNNL_ARG_SRC, &Operands::x, Role::activation}, {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights}},
-      [op](const Operands& operands) {
-        return onednn::linear_forward(operands, op.activation, op.precision);
+      [op](const dnnl::engine& engine, const Operands& operands) {
+        return onednn::linear_forward(engine, operands, op.activation, op.precision);
       }};
   if (matmul_operands(op, io).b != nullptr) {
     product.operands.push_back({DNNL_ARG_BIAS, &Operands::bias, Role::vector});
@@ -47,16 +47,19 @@ OnednnOp onednn_op(const LinearBackwardData& op, const KernelIo&) {
           {{DNNL_ARG_DIFF_DST, &Operands::y, Role::vector},
            {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights},
            {DNNL_ARG_DIFF_SRC, &Operands::x, Role::activation}},
-          [op](const Operands& operands) { return onednn::linear_backward_data(operands, op.precision); }};
+          [op](const dnnl::engine& engine, const Operands& operands) {
+            return onednn::linear_backward_data(engine, operands, op.precision);
+          }};
 }
 
 OnednnOp onednn_op(const LinearBackwardWeights& op, const KernelIo& io) {
-  OnednnOp gradient{
-      "linear_backward_weights",
-      {{DNNL_ARG_SRC, &Operands::x, Role::activation},
-       {DNNL_ARG_DIFF_DST, &Operands::y, Role::vector},
-       {DNNL_ARG_DIFF_WEIGHTS, &Operands::weights, Role::weights}},
-      [op](const Operands& operands) { return onednn::linear_backward_weights(operands, op.precision); }};
+  OnednnOp gradient{"linear_backward_weights",
+                    {{DNNL_ARG_SRC, &Operands::x, Role::activation},
+                     {DNNL_ARG_DIFF_DST, &Operands::y, Role::vector},
+                     {DNNL_ARG_DIFF_WEIGHTS, &Operands::weights, Role::weights}},
+                    [op](const dnnl::engine& engine, const Operands& operands) {
+                      return onednn::linear_backward_weights(engine, operands, op.precision);
+                    }};
   if (matmul_operands(op, io).b != nullptr) {
     gradient.operands.push_back({DNNL_ARG_DIFF_BIAS, &Operands::bias, Role::vector});
   }
@@ -78,7 +81,7 @@ KernelIo as_matrices(const KernelIo& io, const TensorDesc& w) {
   return matrices;
 }
 
-/// Weights for images lie as one more row of images does: a plain matrix product for forward and both
+/// Weights for images have the layout of one more row of images: a matrix product for forward and both
 /// gradients, in a layout that every version of the library can tell.
 void match_layout(const TensorDesc& x, TensorDesc& w) {
   if (w.shape.rank() != 4 || !x.layout || w.layout) return;
@@ -87,11 +90,11 @@ void match_layout(const TensorDesc& x, TensorDesc& w) {
 }
 
 template <class Op>
-void choose(const Op& op, KernelIo& io) {
+void choose(Cpu cpu, const Op& op, KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (is_small(t)) return all_row_major(io);
   KernelIo matrices = as_matrices(io, t.w);
-  choose_onednn_layouts(onednn_op(op, matrices), matrices);
+  choose_onednn_layouts(cpu.onednn, onednn_op(op, matrices), matrices);
   const auto take = [](const std::vector<TensorDesc>& from, std::vector<TensorDesc>& to) {
     for (std::size_t i = 0; i < to.size(); ++i) {
       to[i].layout = from[i].shape == to[i].shape ? from[i].layout : Layout::row_major(to[i].shape);
@@ -102,47 +105,47 @@ void choose(const Op& op, KernelIo& io) {
 }
 
 template <class Op>
-KernelPtr onednn_product(const Op& op, const KernelIo& io) {
+KernelPtr onednn_product(Cpu cpu, const Op& op, const KernelIo& io) {
   const KernelIo matrices = as_matrices(io, matmul_operands(op, io).w);
-  return kernel_of(onednn_op(op, matrices), matrices);
+  return kernel_of(cpu.onednn, onednn_op(op, matrices), matrices);
 }
 
 }  // namespace
 
-void choose_layouts(Cpu, const Linear& op, KernelIo& io) {
+void choose_layouts(Cpu cpu, const Linear& op, KernelIo& io) {
   if (!is_small(matmul_operands(op, io))) match_layout(io.inputs[Linear::x], io.inputs[Linear::w]);
-  choose(op, io);
+  choose(cpu, op, io);
 }
-void choose_layouts(Cpu, const LinearBackwardData& op, KernelIo& io) {
-  choose(op, io);
+void choose_layouts(Cpu cpu, const LinearBackwardData& op, KernelIo& io) {
+  choose(cpu, op, io);
 }
-void choose_layouts(Cpu, const LinearBackwardWeights& op, KernelIo& io) {
-  choose(op, io);
+void choose_layouts(Cpu cpu, const LinearBackwardWeights& op, KernelIo& io) {
+  choose(cpu, op, io);
 }
 
-KernelPtr prepare(Cpu, const Linear& op, const KernelIo& io) {
+KernelPtr prepare(Cpu cpu, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Linear>()](const Addresses& a) {
-    loop(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
+  if (!is_small(t)) return onednn_product(cpu, op, io);
+  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Linear>()](const Addresses& a) {
+    kernel(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
   });
 }
 
-KernelPtr prepare(Cpu, const LinearBackwardData& op, const KernelIo& io) {
+KernelPtr prepare(Cpu cpu, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
-    loop(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
+  if (!is_small(t)) return onednn_product(cpu, op, io);
+  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
+    kernel(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
   });
 }
 
-KernelPtr prepare(Cpu, const LinearBackwardWeights& op, const KernelIo& io) {
+KernelPtr prepare(Cpu cpu, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), loop = simd::best<Op>()](const Addresses& a) {
-    loop(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
+  if (!is_small(t)) return onednn_product(cpu, op, io);
+  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
+    kernel(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
   });
 }
 

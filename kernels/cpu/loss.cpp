@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 
@@ -25,19 +24,19 @@ void account(const RowLoss* losses, std::int64_t rows, float scale, ControlBlock
   if (!std::isfinite(loss)) control.not_finite = 1;
 }
 
-/// Rows are shared out over the team; their losses lie in the workspace.
+/// Rows are shared out over the team; their losses are kept in the workspace.
 template <class Op, class Target>
 KernelPtr loss_kernel(const Op& op, const KernelIo& io) {
   const std::int64_t rows = io.inputs[Op::predictions].shape[0];
   const std::int64_t columns = io.inputs[Op::predictions].shape[1];
   return simd_kernel(
       io,
-      [=, loop = simd::best<Op>()](const Addresses& a) {
+      [=, kernel = simd::best<Op>()](const Addresses& a) {
         const StepState& state = *a.template in<StepState>(Op::state);
         auto* const losses = a.template workspace<RowLoss>();
         parallel_ranges(rows, rows * columns, 1, [&](std::int64_t begin, std::int64_t end) {
-          loop(op, {begin, end, columns, state.valid_samples, state.loss_scale}, a.in(Op::predictions),
-               a.template in<Target>(Op::targets), a.out(Op::gradient), losses);
+          kernel(op, {begin, end, columns, state.valid_samples, state.loss_scale}, a.in(Op::predictions),
+                 a.template in<Target>(Op::targets), a.out(Op::gradient), losses);
         });
         account(losses, rows, state.loss_scale, *a.template out<ControlBlock>(Op::control));
       },

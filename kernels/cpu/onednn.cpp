@@ -136,16 +136,6 @@ std::optional<memory::desc> descriptor_of(const memory::dims& dims, const Blocke
 
 }  // namespace
 
-dnnl::engine& engine() {
-  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  static dnnl::stream in_order(engine());
-  return in_order;
-}
-
 std::string instruction_set() {
   static constexpr std::pair<dnnl_cpu_isa_t, const char*> names[] = {
     {dnnl_cpu_isa_sse41, "sse41"},

@@ -10,8 +10,11 @@
 /// All that differs between oneDNN 2 and 3, and the way between its memory descriptors and `Layout`.
 namespace lockstep::kernels::onednn {
 
-dnnl::engine& engine();
-dnnl::stream& stream();
+/// Where a CPU device's primitives are made and run. Both members are shared handles: kernels keep copies.
+struct Context {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
 
 /// The widest instruction set that oneDNN will use here, e.g. "avx512_core_amx".
 std::string instruction_set();
@@ -33,20 +36,24 @@ struct Operands {
   dnnl::memory::desc x, weights, bias, y;
 };
 
-/// These throw dnnl::error if the library has no such implementation. Scratch memory is the caller's.
-/// `medium` precision lets the library round factors to bf16 where the processor multiplies them faster;
-/// `high` is `highest`.
-dnnl::primitive_desc_base conv_forward(const Operands& operands, const Conv2dGeometry& geometry,
-                                       const ConvAlgorithm& algorithm, Activation activation,
-                                       MatmulPrecision precision);
-dnnl::primitive_desc_base conv_backward_data(const Operands& operands, const Conv2dGeometry& geometry,
-                                             const ConvAlgorithm& algorithm, MatmulPrecision precision);
-dnnl::primitive_desc_base conv_backward_weights(const Operands& operands, const Conv2dGeometry& geometry,
+/// For `engine`. These throw dnnl::error if the library has no such implementation. Scratch memory is the
+/// caller's. `medium` precision lets the library round factors to bf16 where the processor multiplies them
+/// faster; `high` is `highest`.
+dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& operands,
+                                       const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                       Activation activation, MatmulPrecision precision);
+dnnl::primitive_desc_base conv_backward_data(const dnnl::engine& engine, const Operands& operands,
+                                             const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                             MatmulPrecision precision);
+dnnl::primitive_desc_base conv_backward_weights(const dnnl::engine& engine, const Operands& operands,
+                                                const Conv2dGeometry& geometry,
                                                 const ConvAlgorithm& algorithm, MatmulPrecision precision);
-dnnl::primitive_desc_base linear_forward(const Operands& operands, Activation activation,
-                                         MatmulPrecision precision);
-dnnl::primitive_desc_base linear_backward_data(const Operands& operands, MatmulPrecision precision);
-dnnl::primitive_desc_base linear_backward_weights(const Operands& operands, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_forward(const dnnl::engine& engine, const Operands& operands,
+                                         Activation activation, MatmulPrecision precision);
+dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const Operands& operands,
+                                               MatmulPrecision precision);
+dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, const Operands& operands,
+                                                  MatmulPrecision precision);
 
 /// The C handle of a primitive, for launches that build no argument map.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description);

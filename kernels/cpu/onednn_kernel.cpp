@@ -1,16 +1,14 @@
-#include "kernels/cpu/onednn_kernel.h"
+#include "kernels/cpu/onednn_op.h"
 
 #include <optional>
 
+#include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
-#include "kernels/cpu/onednn.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using dnnl::memory;
-
-constexpr std::size_t alignment = 64;
 
 /// Where an argument's bytes are: the caller's i-th address, or an offset in the workspace.
 struct Place {
@@ -29,15 +27,18 @@ struct Step {
   std::vector<Argument> arguments;
 };
 
-dnnl::primitive reorder_between(const memory::desc& from, const memory::desc& to) {
+dnnl::primitive reorder_between(const dnnl::engine& engine, const memory::desc& from,
+                                const memory::desc& to) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::library);
-  return dnnl::reorder(dnnl::reorder::primitive_desc(onednn::engine(), from, onednn::engine(), to, attr));
+  return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attr));
 }
 
 class BoundSteps : public BoundKernel {
  public:
-  BoundSteps(const std::vector<Step>& steps, std::span<void* const> args, void* workspace) {
+  BoundSteps(const onednn::Context& context, const std::vector<Step>& steps, std::span<void* const> args,
+             void* workspace)
+      : stream_(context.stream) {
     std::size_t count = 0;
     for (const Step& step : steps) count += step.arguments.size();
     arguments_.reserve(count);
@@ -45,7 +46,7 @@ class BoundSteps : public BoundKernel {
       calls_.push_back({step.primitive, arguments_.data() + arguments_.size(), step.arguments.size()});
       for (const auto& [argument, desc, place] : step.arguments) {
         void* data = place.in_workspace ? static_cast<std::byte*>(workspace) + place.at : args[place.at];
-        memories_.emplace_back(desc, onednn::engine(), data);
+        memories_.emplace_back(desc, context.engine, data);
         arguments_.push_back({argument, memories_.back().get()});
       }
     }
@@ -53,7 +54,7 @@ class BoundSteps : public BoundKernel {
 
   void launch(Stream&) override {
     for (const Call& call : calls_) {
-      const dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), onednn::stream().get(),
+      const dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), stream_.get(),
                                                           static_cast<int>(call.count), call.first);
       if (status != dnnl_success) {
         throw DeviceError("oneDNN: a primitive failed with status " +
@@ -68,6 +69,7 @@ class BoundSteps : public BoundKernel {
     const dnnl_exec_arg_t* first;
     std::size_t count;
   };
+  dnnl::stream stream_;
   std::vector<Call> calls_;
   std::vector<memory> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
@@ -75,15 +77,16 @@ class BoundSteps : public BoundKernel {
 
 class OnednnKernel : public Kernel {
  public:
-  OnednnKernel(std::vector<Step> steps, std::size_t workspace)
-      : steps_(std::move(steps)), workspace_(workspace) {}
+  OnednnKernel(const onednn::Context& context, std::vector<Step> steps, std::size_t workspace)
+      : context_(context), steps_(std::move(steps)), workspace_(workspace) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<BoundSteps>(steps_, args, workspace);
+    return std::make_unique<BoundSteps>(context_, steps_, args, workspace);
   }
 
  private:
+  onednn::Context context_;
   std::vector<Step> steps_;
   std::size_t workspace_;
 };
@@ -93,7 +96,7 @@ class Slots {
  public:
   Place take(const memory::desc& desc) {
     const std::size_t at = used_;
-    used_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+    used_ += whole_lines(desc.get_size());
     return {true, at};
   }
   std::size_t used() const { return used_; }
@@ -104,7 +107,7 @@ class Slots {
 
 }  // namespace
 
-KernelPtr onednn_kernel(const dnnl::primitive_desc_base& description,
+KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_desc_base& description,
                         const std::vector<OnednnArgument>& arguments) {
   Slots slots;
   std::vector<Step> before;
@@ -121,11 +124,11 @@ KernelPtr onednn_kernel(const dnnl::primitive_desc_base& description,
     const Place ours = slots.take(wanted);
     main.arguments.push_back({argument, wanted, ours});
     if (input) {
-      before.push_back(
-          {reorder_between(given, wanted), {{DNNL_ARG_FROM, given, callers}, {DNNL_ARG_TO, wanted, ours}}});
+      before.push_back({reorder_between(context.engine, given, wanted),
+                        {{DNNL_ARG_FROM, given, callers}, {DNNL_ARG_TO, wanted, ours}}});
     } else {
-      after.push_back(
-          {reorder_between(wanted, given), {{DNNL_ARG_FROM, wanted, ours}, {DNNL_ARG_TO, given, callers}}});
+      after.push_back({reorder_between(context.engine, wanted, given),
+                       {{DNNL_ARG_FROM, wanted, ours}, {DNNL_ARG_TO, given, callers}}});
     }
   }
   const memory::desc scratchpad = description.query_md(dnnl::query::scratchpad_md);
@@ -135,13 +138,13 @@ KernelPtr onednn_kernel(const dnnl::primitive_desc_base& description,
   std::vector<Step> steps = std::move(before);
   steps.push_back(std::move(main));
   steps.insert(steps.end(), after.begin(), after.end());
-  return std::make_unique<OnednnKernel>(std::move(steps), slots.used());
+  return std::make_unique<OnednnKernel>(context, std::move(steps), slots.used());
 }
 
-KernelPtr onednn_reorder(const memory::desc& from, const memory::desc& to) {
-  std::vector<Step> steps{
-      {reorder_between(from, to), {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
-  return std::make_unique<OnednnKernel>(std::move(steps), 0);
+KernelPtr onednn_reorder(const onednn::Context& context, const memory::desc& from, const memory::desc& to) {
+  std::vector<Step> steps{{reorder_between(context.engine, from, to),
+                           {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
+  return std::make_unique<OnednnKernel>(context, std::move(steps), 0);
 }
 
 }  // namespace lockstep::kernels

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/onednn_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -16,7 +15,7 @@ using Role = OnednnOp::Role;
 /// What an implementation's name says of its speed.
 enum class Kind { reference, gemm, generated };
 
-struct Choice {
+struct Implementation {
   dnnl::primitive_desc_base description;
   Kind kind;
 };
@@ -60,7 +59,8 @@ std::optional<dnnl::memory::desc> operand_desc(const OnednnOp::Operand& operand,
                             operand.groups);
 }
 
-std::optional<Choice> describe(const OnednnOp& op, const KernelIo& io, Freedom freedom) {
+std::optional<Implementation> describe(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io,
+                                       Freedom freedom) {
   onednn::Operands operands;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const auto desc = operand_desc(op.operands[i], tensor(io, i), freedom);
@@ -68,43 +68,43 @@ std::optional<Choice> describe(const OnednnOp& op, const KernelIo& io, Freedom f
     operands.*op.operands[i].place = *desc;
   }
   try {
-    const dnnl::primitive_desc_base description = op.describe(operands);
-    return Choice{description, kind_of(description)};
+    const dnnl::primitive_desc_base description = op.describe(engine, operands);
+    return Implementation{description, kind_of(description)};
   } catch (const dnnl::error&) {
     return std::nullopt;
   }
 }
 
-std::optional<Choice> best(const OnednnOp& op, const KernelIo& io) {
-  std::optional<Choice> choice;
+std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
+  std::optional<Implementation> implementation;
   for (const Freedom freedom : freedoms) {
-    std::optional<Choice> next = describe(op, io, freedom);
-    if (next && (!choice || next->kind > choice->kind)) choice = std::move(next);
-    if (choice && choice->kind == Kind::generated) break;
+    std::optional<Implementation> next = describe(engine, op, io, freedom);
+    if (next && (!implementation || next->kind > implementation->kind)) implementation = std::move(next);
+    if (implementation && implementation->kind == Kind::generated) break;
   }
-  return choice;
+  return implementation;
 }
 
-Choice best_or_throw(const OnednnOp& op, const KernelIo& io) {
-  std::optional<Choice> choice = best(op, io);
-  if (!choice) throw DeviceError(fmt::format("{}: oneDNN cannot compute {}", op.name, shapes(io)));
-  return *std::move(choice);
+Implementation best_or_throw(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
+  std::optional<Implementation> implementation = best(engine, op, io);
+  if (!implementation) throw DeviceError(fmt::format("{}: oneDNN cannot compute {}", op.name, shapes(io)));
+  return *std::move(implementation);
 }
 
 }  // namespace
 
-void choose_onednn_layouts(const OnednnOp& op, KernelIo& io) {
-  const Choice choice = best_or_throw(op, io);
+void choose_onednn_layouts(const onednn::Context& context, const OnednnOp& op, KernelIo& io) {
+  const Implementation implementation = best_or_throw(context.engine, op, io);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const auto& [argument, place, role, groups] = op.operands[i];
     TensorDesc& desc = tensor(io, i);
     if (role == Role::weights && desc.layout) continue;
-    const dnnl::memory::desc wanted = choice.description.query_md(dnnl::query::exec_arg_md, argument);
+    const dnnl::memory::desc wanted = implementation.description.query_md(dnnl::query::exec_arg_md, argument);
     desc.layout = onednn::layout_of(wanted, desc.shape, groups).value_or(Layout::row_major(desc.shape));
   }
 }
 
-KernelPtr kernel_of(const OnednnOp& op, const KernelIo& io) {
+KernelPtr kernel_of(const onednn::Context& context, const OnednnOp& op, const KernelIo& io) {
   KernelIo fixed = io;
   std::vector<OnednnArgument> arguments;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -112,22 +112,22 @@ KernelPtr kernel_of(const OnednnOp& op, const KernelIo& io) {
     desc.layout = desc.layout_or_row_major();
     const auto given = onednn::descriptor(desc.shape, *desc.layout, desc.dtype, op.operands[i].groups);
     if (!given) {
-      throw UsageError(fmt::format("{}: oneDNN has no layout {} for {}; use the plain one", op.name,
+      throw UsageError(fmt::format("{}: oneDNN has no layout {} for {}; use the row-major one", op.name,
                                    desc.layout->str(), desc.shape.str()));
     }
     arguments.push_back({op.operands[i].argument, i < io.inputs.size(), *given});
   }
-  const Choice choice = best_or_throw(op, fixed);
+  const Implementation implementation = best_or_throw(context.engine, op, fixed);
   try {
-    return onednn_kernel(choice.description, arguments);
+    return onednn_kernel(context, implementation.description, arguments);
   } catch (const dnnl::error& error) {
     throw DeviceError(fmt::format("{} of {}: oneDNN: {}", op.name, shapes(io), error.what()));
   }
 }
 
-bool available(const OnednnOp& op, const KernelIo& io) {
-  const std::optional<Choice> choice = best(op, io);
-  return choice && choice->kind != Kind::reference;
+bool available(const onednn::Context& context, const OnednnOp& op, const KernelIo& io) {
+  const std::optional<Implementation> implementation = best(context.engine, op, io);
+  return implementation && implementation->kind != Kind::reference;
 }
 
 }  // namespace lockstep::kernels

@@ -24,17 +24,33 @@ struct OnednnOp {
   std::string name;               ///< for messages
   std::vector<Operand> operands;  ///< inputs, then outputs
   /// Throws dnnl::error if there is no implementation for these descriptors.
-  std::function<dnnl::primitive_desc_base(const onednn::Operands&)> describe;
+  std::function<dnnl::primitive_desc_base(const dnnl::engine&, const onednn::Operands&)> describe;
 };
 
 /// Gives every tensor without a layout the one that the fastest kind of implementation wants. Fixed layouts
 /// stay, but where activations in them would mean a slow kind, these are overwritten.
-void choose_onednn_layouts(const OnednnOp& op, KernelIo& io);
+void choose_onednn_layouts(const onednn::Context& context, const OnednnOp& op, KernelIo& io);
 
 /// Takes any layouts: where the primitive wants others, it reorders in the workspace.
-KernelPtr kernel_of(const OnednnOp& op, const KernelIo& io);
+KernelPtr kernel_of(const onednn::Context& context, const OnednnOp& op, const KernelIo& io);
 
 /// Whether oneDNN has more than a reference implementation of `op`.
-bool available(const OnednnOp& op, const KernelIo& io);
+bool available(const onednn::Context& context, const OnednnOp& op, const KernelIo& io);
+
+/// An argument of a primitive as the caller's memory has it.
+struct OnednnArgument {
+  int argument;  ///< DNNL_ARG_...
+  bool input;
+  dnnl::memory::desc given;
+};
+
+/// A oneDNN primitive; arguments that it wants in another layout are reordered in the workspace, before it
+/// (inputs) or after it (outputs). Throws dnnl::error.
+KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_desc_base& description,
+                        const std::vector<OnednnArgument>& arguments);
+
+/// A reorder alone. Throws dnnl::error.
+KernelPtr onednn_reorder(const onednn::Context& context, const dnnl::memory::desc& from,
+                         const dnnl::memory::desc& to);
 
 }  // namespace lockstep::kernels

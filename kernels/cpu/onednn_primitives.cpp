@@ -25,23 +25,25 @@ dnnl::primitive_attr attributes(Activation activation, MatmulPrecision precision
 
 #if DNNL_VERSION_MAJOR >= 3
 template <class Op, class... Fields>
-typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&... fields) {
-  return {engine(), fields..., attr};
+typename Op::primitive_desc make(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
+                                 const Fields&... fields) {
+  return {engine, fields..., attr};
 }
 template <class Op, class Hint, class... Fields>
-typename Op::primitive_desc make_backward(const Hint& hint, const dnnl::primitive_attr& attr,
-                                          const Fields&... fields) {
-  return {engine(), fields..., hint, attr};
+typename Op::primitive_desc make_backward(const dnnl::engine& engine, const Hint& hint,
+                                          const dnnl::primitive_attr& attr, const Fields&... fields) {
+  return {engine, fields..., hint, attr};
 }
 #else
 template <class Op, class... Fields>
-typename Op::primitive_desc make(const dnnl::primitive_attr& attr, const Fields&... fields) {
-  return {typename Op::desc(fields...), attr, engine()};
+typename Op::primitive_desc make(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
+                                 const Fields&... fields) {
+  return {typename Op::desc(fields...), attr, engine};
 }
 template <class Op, class Hint, class... Fields>
-typename Op::primitive_desc make_backward(const Hint& hint, const dnnl::primitive_attr& attr,
-                                          const Fields&... fields) {
-  return {typename Op::desc(fields...), attr, engine(), hint};
+typename Op::primitive_desc make_backward(const dnnl::engine& engine, const Hint& hint,
+                                          const dnnl::primitive_attr& attr, const Fields&... fields) {
+  return {typename Op::desc(fields...), attr, engine, hint};
 }
 #endif
 
@@ -69,57 +71,64 @@ struct Window {
 using ConvForward = dnnl::convolution_forward;
 using InnerProduct = dnnl::inner_product_forward;
 
-ConvForward::primitive_desc forward(const Operands& t, const Conv2dGeometry& geometry,
-                                    const ConvAlgorithm& algorithm, const dnnl::primitive_attr& attr) {
+ConvForward::primitive_desc forward(const dnnl::engine& engine, const Operands& t,
+                                    const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                    const dnnl::primitive_attr& attr) {
   const Window w(geometry);
-  return make<ConvForward>(attr, prop_kind::forward_training, algorithm_of(algorithm), t.x, t.weights, t.bias,
-                           t.y, w.strides, w.dilates, w.padding, w.padding);
+  return make<ConvForward>(engine, attr, prop_kind::forward_training, algorithm_of(algorithm), t.x, t.weights,
+                           t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-InnerProduct::primitive_desc forward(const Operands& t, const dnnl::primitive_attr& attr) {
-  return make<InnerProduct>(attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
+InnerProduct::primitive_desc forward(const dnnl::engine& engine, const Operands& t,
+                                     const dnnl::primitive_attr& attr) {
+  return make<InnerProduct>(engine, attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
 }
 
 }  // namespace
 
-dnnl::primitive_desc_base conv_forward(const Operands& t, const Conv2dGeometry& geometry,
-                                       const ConvAlgorithm& algorithm, Activation activation,
-                                       MatmulPrecision precision) {
-  return forward(t, geometry, algorithm, attributes(activation, precision));
+dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& t,
+                                       const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                       Activation activation, MatmulPrecision precision) {
+  return forward(engine, t, geometry, algorithm, attributes(activation, precision));
 }
 
-dnnl::primitive_desc_base conv_backward_data(const Operands& t, const Conv2dGeometry& geometry,
-                                             const ConvAlgorithm& algorithm, MatmulPrecision precision) {
+dnnl::primitive_desc_base conv_backward_data(const dnnl::engine& engine, const Operands& t,
+                                             const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                             MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
-  return make_backward<dnnl::convolution_backward_data>(forward(t, geometry, ConvAlgorithm::direct, attr),
-                                                        attr, algorithm_of(algorithm), t.x, t.weights, t.y,
-                                                        w.strides, w.dilates, w.padding, w.padding);
+  return make_backward<dnnl::convolution_backward_data>(
+      engine, forward(engine, t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x,
+      t.weights, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-dnnl::primitive_desc_base conv_backward_weights(const Operands& t, const Conv2dGeometry& geometry,
+dnnl::primitive_desc_base conv_backward_weights(const dnnl::engine& engine, const Operands& t,
+                                                const Conv2dGeometry& geometry,
                                                 const ConvAlgorithm& algorithm, MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_weights>(
-      forward(t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x, t.weights,
-      t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
+      engine, forward(engine, t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x,
+      t.weights, t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
-dnnl::primitive_desc_base linear_forward(const Operands& t, Activation activation,
+dnnl::primitive_desc_base linear_forward(const dnnl::engine& engine, const Operands& t, Activation activation,
                                          MatmulPrecision precision) {
-  return forward(t, attributes(activation, precision));
+  return forward(engine, t, attributes(activation, precision));
 }
 
-dnnl::primitive_desc_base linear_backward_data(const Operands& t, MatmulPrecision precision) {
+dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const Operands& t,
+                                               MatmulPrecision precision) {
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
-  return make_backward<dnnl::inner_product_backward_data>(forward(t, attr), attr, t.x, t.weights, t.y);
+  return make_backward<dnnl::inner_product_backward_data>(engine, forward(engine, t, attr), attr, t.x,
+                                                          t.weights, t.y);
 }
 
-dnnl::primitive_desc_base linear_backward_weights(const Operands& t, MatmulPrecision precision) {
+dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, const Operands& t,
+                                                  MatmulPrecision precision) {
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
-  return make_backward<dnnl::inner_product_backward_weights>(forward(t, attr), attr, t.x, t.weights, t.bias,
-                                                             t.y);
+  return make_backward<dnnl::inner_product_backward_weights>(engine, forward(engine, t, attr), attr, t.x,
+                                                             t.weights, t.bias, t.y);
 }
 
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {

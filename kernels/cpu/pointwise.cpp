@@ -1,28 +1,24 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/parallel.h"
-#include "kernels/cpu/pointwise_run.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
-#include "kernels/pointwise_walk.h"
+#include "kernels/pointwise.h"
 
 namespace lockstep::kernels {
 namespace {
-
-constexpr std::int64_t cache_line = 16;  // floats
 
 /// Runs along the innermost axis; the axes outside it are counted through.
 class Runs {
  public:
   Runs(const Pointwise& op, const KernelIo& io)
-      : op_(op), walk_(pointwise_walk(io)), dtype_(io.outputs[0].dtype), loop_(simd::best<Pointwise>()) {}
+      : op_(op), walk_(pointwise_walk(io)), dtype_(io.outputs[0].dtype), kernel_(simd::best<Pointwise>()) {}
 
   void operator()(const Addresses& a) const {
     const std::int64_t length = walk_.extents[walk_.axes - 1];
     const std::int64_t count = walk_.elements() / std::max<std::int64_t>(length, 1);
     if (count == 1) {
-      parallel_ranges(length, length, cache_line,
+      parallel_ranges(length, length, cache_line_floats,
                       [&](std::int64_t begin, std::int64_t end) { run(a, 0, begin, end - begin); });
       return;
     }
@@ -50,13 +46,13 @@ class Runs {
       run.in_stride[i] = walk_.in_strides[i][inner];
     }
     for (std::size_t i = 0; i < op_.output_count; ++i) run.out[i] = a.out<char>(i) + out * bytes;
-    loop_(op_, run);
+    kernel_(op_, run);
   }
 
   Pointwise op_;
   PointwiseWalk walk_;
   DType dtype_;
-  Pointwise::Simd* loop_;
+  Pointwise::Simd* kernel_;
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "kernels/pool2d.h"
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
-#include "kernels/pool_planes.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -53,36 +51,38 @@ void choose_layouts(Cpu, const AvgPool2dBackward&, KernelIo& io) {
 
 KernelPtr prepare(Cpu, const MaxPool2d& op, const KernelIo& io) {
   using Op = MaxPool2d;
-  return pool_kernel(
-      io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
-      [op, loop = simd::best<Op>()](const PoolPlane& plane, const Addresses& a, std::int64_t x,
-                                    std::int64_t y) { loop(op, plane, a.in(Op::x) + x, a.out(Op::y) + y); });
+  return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in(Op::x) + x, a.out(Op::y) + y);
+                     });
 }
 
 KernelPtr prepare(Cpu, const MaxPool2dBackward& op, const KernelIo& io) {
   using Op = MaxPool2dBackward;
   require_same_layout(io.inputs[Op::x], io.outputs[Op::dx]);
   return pool_kernel(io, op.geometry, io.inputs[Op::x], io.inputs[Op::dy],
-                     [op, loop = simd::best<Op>()](const PoolPlane& plane, const Addresses& a, std::int64_t x,
-                                                   std::int64_t y) {
-                       loop(op, plane, a.in(Op::x) + x, a.in(Op::dy) + y, a.out(Op::dx) + x);
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in(Op::x) + x, a.in(Op::dy) + y, a.out(Op::dx) + x);
                      });
 }
 
 KernelPtr prepare(Cpu, const AvgPool2d& op, const KernelIo& io) {
   using Op = AvgPool2d;
-  return pool_kernel(
-      io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
-      [op, loop = simd::best<Op>()](const PoolPlane& plane, const Addresses& a, std::int64_t x,
-                                    std::int64_t y) { loop(op, plane, a.in(Op::x) + x, a.out(Op::y) + y); });
+  return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in(Op::x) + x, a.out(Op::y) + y);
+                     });
 }
 
 KernelPtr prepare(Cpu, const AvgPool2dBackward& op, const KernelIo& io) {
   using Op = AvgPool2dBackward;
   return pool_kernel(io, op.geometry, io.outputs[Op::dx], io.inputs[Op::dy],
-                     [op, loop = simd::best<Op>()](const PoolPlane& plane, const Addresses& a, std::int64_t x,
-                                                   std::int64_t y) {
-                       loop(op, plane, a.in(Op::dy) + y, a.out(Op::dx) + x);
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in(Op::dy) + y, a.out(Op::dx) + x);
                      });
 }
 

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/onednn.h"
-#include "kernels/cpu/onednn_kernel.h"
+#include "kernels/cpu/onednn_op.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -24,9 +23,9 @@ void choose_layouts(Cpu, const Reorder&, KernelIo& io) {
   keep_layouts(io);
 }
 
-KernelPtr prepare(Cpu, const Reorder&, const KernelIo& io) {
+KernelPtr prepare(Cpu cpu, const Reorder&, const KernelIo& io) {
   try {
-    return onednn_reorder(descriptor(io.inputs[Reorder::x]), descriptor(io.outputs[Reorder::y]));
+    return onednn_reorder(cpu.onednn, descriptor(io.inputs[Reorder::x]), descriptor(io.outputs[Reorder::y]));
   } catch (const dnnl::error& error) {
     throw DeviceError(
         fmt::format("reorder of {}: oneDNN: {}", io.inputs[Reorder::x].shape.str(), error.what()));

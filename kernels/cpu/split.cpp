@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
@@ -29,9 +28,8 @@ void for_each_run(const PartRows& parts, std::int64_t begin, std::int64_t end, c
 template <class Copy>
 KernelPtr copy_kernel(const KernelIo& io, PartRows parts, Copy copy) {
   return simd_kernel(io, [parts = std::move(parts), copy](const Addresses& a) {
-    constexpr std::int64_t line = 64;
     const std::int64_t bytes = parts.rows * parts.row_bytes;
-    parallel_ranges(bytes, bytes / static_cast<std::int64_t>(sizeof(float)), line,
+    parallel_ranges(bytes, bytes / static_cast<std::int64_t>(sizeof(float)), cache_line,
                     [&](std::int64_t begin, std::int64_t end) {
                       for_each_run(parts, begin, end, [&](auto... run) { copy(a, run...); });
                     });

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
-#include "kernels/pointwise_walk.h"
+#include "kernels/pointwise.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -42,7 +41,7 @@ class Sums {
     if (parts_ == 1) {
       std::fill_n(y, sums_, 0.0F);
       if (walk_.in_strides[0][axis_] == 0) return sum(0, extent(axis_), x, y);
-      const std::int64_t align = axis_ + 1 == walk_.axes ? cache_line : 1;
+      const std::int64_t align = axis_ + 1 == walk_.axes ? cache_line_floats : 1;
       return parallel_ranges(extent(axis_), total, align,
                              [&](std::int64_t begin, std::int64_t end) { sum(begin, end, x, y); });
     }
@@ -64,7 +63,6 @@ class Sums {
   static constexpr std::int64_t most_parts = 64;
   static constexpr std::int64_t least_part = 4096;  ///< elements
   static constexpr std::int64_t wide = 64;          ///< enough of y for any team
-  static constexpr std::int64_t cache_line = 16;    ///< floats
 
   std::int64_t extent(std::size_t axis) const { return axis < walk_.axes ? walk_.extents[axis] : 0; }
 
@@ -95,7 +93,7 @@ class Sums {
         from += index * part.out_strides[axis];
         to += index * part.in_strides[0][axis];
       }
-      loop_(op_, run, x + from, y + to);
+      kernel_(op_, run, x + from, y + to);
     }
   }
 
@@ -104,7 +102,7 @@ class Sums {
   std::int64_t sums_;
   std::int64_t parts_ = 1;
   std::size_t axis_ = 0;
-  SumTo::Simd* loop_ = simd::best<SumTo>();
+  SumTo::Simd* kernel_ = simd::best<SumTo>();
 };
 
 }  // namespace

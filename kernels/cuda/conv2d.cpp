@@ -6,12 +6,11 @@
 #include <array>
 
 #include "kernels/base/error.h"
-#include "kernels/cuda/bias_gradient.h"
-#include "kernels/cuda/bias_relu.h"
-#include "kernels/cuda/channels_last.h"
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
-#include "kernels/matmul_operands.h"
+#include "kernels/layout.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -25,13 +24,13 @@ bool is_channels_last(const TensorDesc& desc) {
   return has_layout(channels_last(desc.shape), desc);
 }
 
-/// Weights that have a layout keep it, and the images lie as they do: plain weights come with a plan made
-/// on another machine.
+/// Weights that have a layout keep it, and the images take the matching one: row-major weights come with a
+/// plan made on another machine.
 void match_layouts(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   if (!w.layout) w.layout = channels_last(w.shape);
-  const bool plain = !is_channels_last(w) && is_row_major(w);
+  const bool row_major = !is_channels_last(w) && is_row_major(w);
   for (TensorDesc* desc : {&x, &y}) {
-    const Layout wanted = plain ? Layout::row_major(desc->shape) : channels_last(desc->shape);
+    const Layout wanted = row_major ? Layout::row_major(desc->shape) : channels_last(desc->shape);
     if (!desc->layout || !has_layout(wanted, *desc)) desc->layout = wanted;
   }
 }
@@ -51,7 +50,7 @@ void check_convolution(std::string_view kernel, const MatmulOperands& t, const C
   }
   if (!all_row_major && !all_channels_last) {
     throw UsageError(fmt::format(
-        "{}: x lies in {}, w in {}, y in {}: all must be channels-last, or all plain", kernel,
+        "{}: x has layout {}, w {}, y {}: all must be channels-last, or all row-major", kernel,
         t.x.layout_or_row_major().str(), t.w.layout_or_row_major().str(), t.y.layout_or_row_major().str()));
   }
   if (algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::winograd) {
@@ -59,8 +58,8 @@ void check_convolution(std::string_view kernel, const MatmulOperands& t, const C
   }
 }
 
-/// The library tells plain from channels-last by strides alone, also by those of an axis of extent 1, which
-/// may be any: all three tensors get those of one form.
+/// The library tells row-major from channels-last by strides alone, also by those of an axis of extent 1,
+/// which may be any: all three tensors get those of one form.
 template <class Spec>
 ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t) {
   const bool last = is_channels_last(t.x) && is_channels_last(t.w) && is_channels_last(t.y);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "kernels/addresses.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/kernel.h"
 

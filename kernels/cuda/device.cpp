@@ -1,4 +1,4 @@
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/module.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
-#include "kernels/base/gpu_support.h"
+#include "kernels/base/gpus.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/graph.h"
 #include "kernels/cuda/stream.h"
 
 namespace lockstep::kernels {
@@ -170,6 +169,8 @@ class CudaDevice final : public Backend<Cuda> {
     check(cudaMemGetInfo(&free, &total), "cannot read the free memory");
     return free;
   }
+
+  Cuda tag() const override { return {}; }
 
   int index_;
   std::size_t free_at_start_ = 0;

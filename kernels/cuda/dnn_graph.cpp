@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/base/error.h"
-#include "kernels/cuda/per_device.h"
+#include "kernels/cuda/handles.h"
 
 namespace lockstep::kernels {
 

@@ -3,8 +3,8 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/half.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/cuda/per_device.h"
+#include "kernels/cuda/handles.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -63,7 +63,7 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// The library's matrices are column-major: what lies there as rows of ours are its columns, so it computes
+/// The library's matrices are column-major: our rows are its columns, so it computes
 /// the transpose of c from b and a, in this order.
 class CublasGemm : public Gemm {
  public:

@@ -19,8 +19,8 @@ struct GemmSpec {
   enum class Epilogue { none, relu, bias, bias_relu, bias_gradient };
 
   std::int64_t m, n, k;
-  bool transpose_a = false;  ///< a lies as (k, m)
-  bool transpose_b = false;  ///< b lies as (n, k)
+  bool transpose_a = false;  ///< a is stored as (k, m)
+  bool transpose_b = false;  ///< b is stored as (n, k)
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;   ///< c is added to, not overwritten
   DType dtype = DType::f32;  ///< of all operands; f32, bf16 or f16. Sums are taken in f32.

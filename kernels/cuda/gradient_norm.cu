@@ -3,7 +3,7 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/grid.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -7,7 +7,7 @@
 namespace lockstep::kernels {
 namespace {
 
-std::string_view mend_of(cudaError_t result) {
+std::string_view hint_for(cudaError_t result) {
   switch (result) {
     case cudaErrorMemoryAllocation:
       return "use a smaller batch";
@@ -45,7 +45,7 @@ std::string shown(std::size_t bytes) {
 void throw_cuda_error(cudaError_t result, std::string_view what) {
   cudaGetLastError();  // the next call is not to report this one's failure again
   throw DeviceError(fmt::format("cuda: {}: {} ({}); {}", what, cudaGetErrorString(result),
-                                cudaGetErrorName(result), mend_of(result)));
+                                cudaGetErrorName(result), hint_for(result)));
 }
 
 StreamHandle make_stream_handle(int priority) {
@@ -71,7 +71,7 @@ Buffer<DeviceDeleter>::Buffer(std::size_t bytes) : bytes_(bytes) {
     std::size_t total = 0;
     check(cudaMemGetInfo(&free, &total), "cannot read the free memory");
     throw DeviceError(fmt::format("cuda: cannot allocate {} ({} bytes): {} of the GPU's {} are free; {}",
-                                  shown(bytes), bytes, shown(free), shown(total), mend_of(result)));
+                                  shown(bytes), bytes, shown(free), shown(total), hint_for(result)));
   }
   check(result, fmt::format("cannot allocate {}", shown(bytes)));
   memory_.reset(memory);

@@ -3,9 +3,8 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/floats.h"
-#include "kernels/cuda/math.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/grid.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -5,24 +5,24 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/cuda/bias_gradient.h"
-#include "kernels/cuda/channels_last.h"
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/matmul_operands.h"
+#include "kernels/layout.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using Epilogue = GemmSpec::Epilogue;
 
-/// The layout of a tensor whose rows lie as those of `like` do.
+/// The layout of a tensor with rows laid out as those of `like`.
 Layout rows_as(Layout like, std::int64_t rows) {
   like.padded[0] = rows;
   return like;
 }
 
-/// Rows of images are as good as flat rows to a matrix product if those of x and w lie alike. Weights that
+/// Rows of images are as good as flat rows to a matrix product if those of x and w match. Weights that
 /// have a layout keep it. Of any other x the last dimension is a row.
 void match_rows(TensorDesc& x, TensorDesc& w) {
   if (w.shape.rank() != 4) {
@@ -37,7 +37,7 @@ void match_rows(TensorDesc& x, TensorDesc& w) {
 
 void require_row_major(std::string_view op, const TensorDesc& desc) {
   if (desc.layout_or_row_major() == Layout::row_major(desc.shape)) return;
-  throw UsageError(fmt::format("{}: {} lies in {}, must be row-major", op, desc.shape.str(),
+  throw UsageError(fmt::format("{}: {} has layout {}, must be row-major", op, desc.shape.str(),
                                desc.layout_or_row_major().str()));
 }
 
@@ -51,7 +51,7 @@ MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
                                            : has_layout(Layout::row_major(t.x.shape), t.x) &&
                                                  has_layout(Layout::row_major(t.w.shape), t.w);
   if (!flat || !alike) {
-    throw UsageError(fmt::format("{}: x lies in {}, w in {}: both must lie alike, and without gaps", op,
+    throw UsageError(fmt::format("{}: x has layout {}, w {}: they must match, without gaps", op,
                                  t.x.layout_or_row_major().str(), rows.str()));
   }
   return matmul_size(t.x.shape, t.w.shape);

@@ -3,7 +3,7 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/grid.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -144,7 +144,7 @@ __global__ void account(std::int64_t rows, const RowLoss* losses, const StepStat
   if (!isfinite(loss)) control->not_finite = 1;
 }
 
-/// The rows' losses lie in the workspace.
+/// The rows' losses are kept in the workspace.
 template <class Op, class Loss>
 KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io) {
   const std::int64_t rows = io.inputs[Op::predictions].shape[0];

@@ -1,7 +1,97 @@
-// liblockstep_cuda.so: see module.h.
-#include "kernels/cuda/module.h"
+// What liblockstep_cuda.so tells of the GPUs, and its entry: see module.h.
+#include <fmt/format.h>
 
-#include "kernels/cuda/device.h"
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/base/gpus.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/module.h"
+#include "kernels/cuda/stream.h"
+
+namespace lockstep::kernels {
+namespace {
+
+std::string version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+CudaDeviceInfo info_of(int index) {
+  make_current(index);
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cannot read the GPU's properties");
+  CudaDeviceInfo info{.index = index,
+                      .name = properties.name,
+                      .uuid = uuid_text(properties.uuid),
+                      .bus_id = bus_id_of(index),
+                      .compute_capability = 10 * properties.major + properties.minor};
+  check(cudaMemGetInfo(&info.free_bytes, &info.memory_bytes), "cannot read the free memory");
+  for (int peer = 0; peer < cuda_device_count(); ++peer) {
+    int reachable = 0;
+    if (peer != index) check(cudaDeviceCanAccessPeer(&reachable, index, peer), "cannot ask for a peer");
+    if (reachable != 0) info.peers.push_back(peer);
+  }
+  return info;
+}
+
+}  // namespace
+
+/// Without a driver CUDA tells of an error, without a GPU of another.
+int cuda_device_count() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorNoDevice || result == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    return 0;
+  }
+  check(result, "cannot count the GPUs");
+  return count;
+}
+
+std::string bus_id_of(int index) {
+  char bus_id[32] = {};
+  check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, index), "cannot read the GPU's bus id");
+  std::ranges::transform(std::string_view(bus_id), bus_id,
+                         [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return bus_id;
+}
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+std::vector<CudaDeviceInfo> list_cuda_devices() {
+  std::vector<CudaDeviceInfo> devices;
+  const int count = cuda_device_count();
+  int current = 0;
+  if (count > 0) check(cudaGetDevice(&current), "cannot tell the current device");
+  for (int index = 0; index < count; ++index) devices.push_back(info_of(index));
+  if (count > 0) make_current(current);
+  return devices;
+}
+
+std::string list_cuda_versions() {
+  int driver = 0;
+  int runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cannot read the driver's version");
+  check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
+  std::ifstream file("/proc/driver/nvidia/version");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string release = driver_release(text);
+  const std::string problem = driver_problem(driver, runtime);
+  return fmt::format("CUDA {}, {}, {}, driver{} {}", version(runtime), gemm_library(), dnn_library(),
+                     release.empty() ? "" : " " + release,
+                     problem.empty() ? "for CUDA " + version(driver) : "is " + problem);
+}
+
+}  // namespace lockstep::kernels
 
 extern "C" const lockstep::kernels::CudaModule* lockstep_cuda_module() {
   using namespace lockstep::kernels;

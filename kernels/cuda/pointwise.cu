@@ -5,11 +5,9 @@
 #include <limits>
 
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/half.h"
-#include "kernels/cuda/math.h"
 #include "kernels/pointwise_functions.h"
-#include "kernels/pointwise_walk.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -4,11 +4,10 @@
 
 #include <limits>
 
-#include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
 #include "kernels/cuda/pool_walk.h"
-#include "kernels/pool_planes.h"
+#include "kernels/layout.h"
 
 // Backward gathers: each element of dx looks at the windows that it lies in, in their order. So nothing is
 // added by several threads, and the sums have one order.

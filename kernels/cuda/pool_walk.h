@@ -1,8 +1,8 @@
 #pragma once
 
-#include "kernels/cuda/floats.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/portability.h"
-#include "kernels/pool_planes.h"
+#include "kernels/pool2d.h"
 
 /// How the threads of a pool find their pixels and windows.
 namespace lockstep::kernels {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::kernels {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/half.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "kernels/cuda/handles.h"
-#include "kernels/device.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels {
 
@@ -50,5 +51,19 @@ inline cudaStream_t handle_of(Stream& stream) {
 inline cudaEvent_t handle_of(Event& event) {
   return static_cast<const CudaEvent&>(event).handle();
 }
+
+/// What `launches` enqueues on `stream`, recorded by stream capture.
+class CudaGraph final : public CapturedGraph {
+ public:
+  CudaGraph(CudaStream& stream, const std::function<void()>& launches);
+
+  void launch(Stream& stream) override;
+
+ private:
+  struct Destroy {
+    void operator()(CUgraphExec_st* graph) const noexcept { cudaGraphExecDestroy(graph); }
+  };
+  std::unique_ptr<CUgraphExec_st, Destroy> executable_;
+};
 
 }  // namespace lockstep::kernels

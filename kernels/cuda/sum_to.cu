@@ -3,8 +3,8 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/reduce.h"
-#include "kernels/pointwise_walk.h"
+#include "kernels/cuda/grid.h"
+#include "kernels/pointwise.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/atomic_file.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
-#include "kernels/base/mapped_file.h"
-#include "kernels/base/sha256.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/number.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {
@@ -136,11 +135,8 @@ std::string damage_of(const std::filesystem::path& checkpoint) {
 
 std::optional<std::int64_t> step_in(const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
+  const auto step = parse_number<std::int64_t>(std::string_view(name).substr(prefix.size()));
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 fs::path CheckpointDirectory::path_of(std::int64_t step) const {

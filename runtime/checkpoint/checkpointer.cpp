@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/signals_blocked.h"
 

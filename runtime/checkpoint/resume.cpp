@@ -9,11 +9,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/log.h"
-#include "kernels/base/mapped_file.h"
-#include "kernels/base/sha256.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {

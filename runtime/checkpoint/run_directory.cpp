@@ -8,13 +8,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
@@ -58,11 +57,9 @@ std::string marker_name() {
 std::string disk_of(const fs::path& path) {
   fs::path above = fs::absolute(path);
   while (!fs::exists(above) && above.has_relative_path()) above = above.parent_path();
-  std::string machine;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), machine);
   struct stat info {};
   ::stat(above.c_str(), &info);
-  return fmt::format("{} {} {} {}", machine, info.st_dev, info.st_ino,
+  return fmt::format("{} {} {} {}", boot_id(), info.st_dev, info.st_ino,
                      fs::absolute(path).lexically_relative(above).string());
 }
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
-#include "kernels/base/sha256.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/version.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/options/table.h"

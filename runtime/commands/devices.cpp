@@ -6,7 +6,7 @@
 #include "comm/nccl/library.h"
 #include "comm/world/find_world.h"
 #include "kernels/base/error.h"
-#include "kernels/base/gpu_support.h"
+#include "kernels/base/gpus.h"
 #include "kernels/cuda/library.h"
 #include "runtime/commands/commands.h"
 #include "runtime/machine/affinity.h"

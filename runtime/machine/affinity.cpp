@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
 
@@ -18,13 +19,6 @@ namespace {
 int cpus_in_mask() {
   cpu_set_t mask;
   return ::sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : 0;
-}
-
-std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <cstdlib>
 
 #include "comm/world/find_world.h"
-#include "kernels/base/device_count.h"
 #include "kernels/base/error.h"
+#include "kernels/base/gpus.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
 #include "kernels/cuda/library.h"

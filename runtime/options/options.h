@@ -8,7 +8,7 @@
 
 #include "comm/communicator.h"
 #include "data/datasets.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "model/optimizer.h"
 #include "model/zoo/zoo.h"
 

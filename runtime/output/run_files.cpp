@@ -11,9 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/atomic_file.h"
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 
 namespace lockstep::runtime {
 namespace {

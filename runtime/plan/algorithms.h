@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "model/graph.h"
 
 namespace lockstep::runtime {

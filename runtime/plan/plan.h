@@ -9,7 +9,7 @@
 
 #include "kernels/device.h"
 #include "kernels/kernel.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 #include "runtime/plan/algorithms.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/sha256.h"
+#include "kernels/base/hash.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::runtime {

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -39,7 +38,7 @@ StopRequest::StopRequest() {
   signals_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   if (!signals_ || !stop_)
-    throw DeviceError(fmt::format("cannot wait for signals: {}", std::strerror(errno)));
+    throw DeviceError(fmt::format("cannot wait for signals: {}", errno_message(errno)));
   thread_ = std::thread(&StopRequest::listen, this);
 }
 

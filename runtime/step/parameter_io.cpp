@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/philox.h"
 #include "kernels/base/safetensors.h"
-#include "kernels/base/sha256.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
 #include "runtime/plan/bucket.h"

@@ -1,4 +1,4 @@
-#include "kernels/base/sha256.h"
+#include "kernels/base/hash.h"
 #include "tests/cluster/gpus.h"
 
 namespace lockstep::tests {

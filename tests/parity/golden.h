@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/base/shape.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::parity {
 

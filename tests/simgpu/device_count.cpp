@@ -1,8 +1,6 @@
-#include "kernels/base/device_count.h"
+#include "kernels/base/gpus.h"
 
 #include <cstdlib>
-
-#include "kernels/base/visible_devices.h"
 
 namespace lockstep {
 

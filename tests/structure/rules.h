@@ -96,7 +96,7 @@ inline constexpr std::string_view retired_names =
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cpu kernels/cuda kernels/no_cuda kernels/inline.h comm/nccl comm/no_nccl tests/simgpu "
+    "kernels/cpu kernels/cuda kernels/no_cuda kernels/pointwise_functions.h comm/nccl comm/no_nccl tests/simgpu "
     "tests/support "
     "tests/bench/limits";
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/device.h"
+#include "kernels/stream.h"
 
 namespace lockstep::tests {
 

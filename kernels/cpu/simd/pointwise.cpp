@@ -1,7 +1,5 @@
 #include "kernels/pointwise.h"
 
-#include "kernels/cpu/pointwise_run.h"
-#include "kernels/cpu/simd/half.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/pointwise_functions.h"
 

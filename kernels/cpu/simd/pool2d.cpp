@@ -1,4 +1,4 @@
-#include "kernels/pool_planes.h"
+#include "kernels/pool2d.h"
 
 #include "kernels/cpu/simd/isa.h"
 

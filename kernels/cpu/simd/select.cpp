@@ -43,11 +43,11 @@ std::span<const std::string_view> instruction_sets() {
 }
 
 template <class Op>
-typename Op::Simd* loop(std::size_t index) {
+typename Op::Simd* kernel(std::size_t index) {
   return static_cast<const Entry<Op>&>(*all[index]).run;
 }
 
-#define LOCKSTEP_SIMD_OP(Op, header) template Op::Simd* loop<Op>(std::size_t);
+#define LOCKSTEP_SIMD_OP(Op, header) template Op::Simd* kernel<Op>(std::size_t);
 #include "kernels/ops.def"
 
 }  // namespace lockstep::kernels::simd

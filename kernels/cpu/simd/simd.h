@@ -4,22 +4,22 @@
 #include <span>
 #include <string_view>
 
-/// Our own loops, compiled once per instruction set from the same sources: an op's is the overload of `run`
-/// for its description, with the type `Op::Simd`. Each works on one thread on the range that it is given; the
-/// kernels in kernels/cpu share the work out. Nothing here allocates.
+/// SIMD kernels: our own loops, compiled once per instruction set from the same sources: an op's is the
+/// overload of `run` for its description, with the type `Op::Simd`. Each works on one thread on the range
+/// that it is given; the kernels in kernels/cpu share the work out. Nothing here allocates.
 namespace lockstep::kernels::simd {
 
 /// Of the instruction sets that this processor has, narrowest first.
 std::span<const std::string_view> instruction_sets();
 
-/// The loop of `Op`, for each LOCKSTEP_SIMD_OP of ops.def, compiled for instruction set `index`.
+/// The SIMD kernel of `Op`, for each LOCKSTEP_SIMD_OP of ops.def, compiled for instruction set `index`.
 template <class Op>
-typename Op::Simd* loop(std::size_t index);
+typename Op::Simd* kernel(std::size_t index);
 
 /// For the widest.
 template <class Op>
 typename Op::Simd* best() {
-  return loop<Op>(instruction_sets().size() - 1);
+  return kernel<Op>(instruction_sets().size() - 1);
 }
 
 }  // namespace lockstep::kernels::simd

@@ -11,7 +11,7 @@ struct Entry {
 
 struct NoEntry {};
 
-/// All loops for one instruction set.
+/// All SIMD kernels for one instruction set.
 struct Table : NoEntry
 #define LOCKSTEP_SIMD_OP(Op, header) , Entry<Op>
 #include "kernels/ops.def"

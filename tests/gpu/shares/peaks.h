@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/device.h"
-#include "kernels/matmul_precision.h"
+#include "kernels/matmul.h"
 
 namespace lockstep::shares {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/base/visible_devices.h"
+#include "kernels/base/gpus.h"
 #include "tests/simgpu/operation.h"
 
 namespace simgpu {

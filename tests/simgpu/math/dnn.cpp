@@ -11,8 +11,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/layout.h"
 #include "tests/simgpu/math/library_call.h"
 #include "tests/simgpu/math/tf32.h"
 
@@ -78,17 +78,18 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
   const onednn::Operands any{
       onednn::any_layout(spec.x.shape, spec.x.dtype), onednn::any_layout(spec.w.shape, spec.w.dtype, groups),
       spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
+  const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   switch (spec.pass) {
     case Pass::backward_data:
-      return {onednn::conv_backward_data(any, spec.geometry, algorithm, MatmulPrecision::highest),
+      return {onednn::conv_backward_data(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
               {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
     case Pass::backward_weights:
-      return {onednn::conv_backward_weights(any, spec.geometry, algorithm, MatmulPrecision::highest),
+      return {onednn::conv_backward_weights(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
               {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, weights, true}}};
     case Pass::forward:
       break;
   }
-  Plan plan{onednn::conv_forward(any, spec.geometry, algorithm,
+  Plan plan{onednn::conv_forward(cpu, any, spec.geometry, algorithm,
                                  spec.relu ? Activation::relu : Activation::none, MatmulPrecision::highest),
             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
@@ -109,10 +110,10 @@ Plan plan_of(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
 /// An operand during one run: in place, or reordered into memory of its own and back.
 class Placed {
  public:
-  Placed(const Operand& operand, void* address)
+  Placed(const dnnl::engine& engine, const Operand& operand, void* address)
       : operand_(operand),
-        given_(operand.given, onednn::engine(), address),
-        wanted_(operand.in_place() ? given_ : dnnl::memory(operand.wanted, onednn::engine())) {}
+        given_(operand.given, engine, address),
+        wanted_(operand.in_place() ? given_ : dnnl::memory(operand.wanted, engine)) {}
 
   const dnnl::memory& memory() const { return wanted_; }
   void fetch(dnnl::stream& stream) {
@@ -145,6 +146,7 @@ class SimulatedConvolution : public DnnCall {
  public:
   explicit SimulatedConvolution(Plan plan)
       : operands_(std::move(plan.operands)),
+        engine_(plan.primitive.get_engine()),
         primitive_(onednn::make_primitive(plan.primitive)),
         scratchpad_(plan.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD)) {}
 
@@ -159,17 +161,18 @@ class SimulatedConvolution : public DnnCall {
       else
         call.reads(addresses[i], bytes);
     }
-    const auto compute = [operands = operands_, primitive = primitive_, scratchpad = scratchpad_,
+    const auto compute = [operands = operands_, engine = engine_, primitive = primitive_,
+                          scratchpad = scratchpad_,
                           at = std::vector<void*>(addresses.begin(), addresses.end())] {
-      dnnl::stream own(onednn::engine());
+      dnnl::stream own(engine);
       std::vector<Placed> placed;
       std::unordered_map<int, dnnl::memory> arguments;
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        placed.emplace_back(operands[i], simgpu::host_view(at[i]));
+        placed.emplace_back(engine, operands[i], simgpu::host_view(at[i]));
         placed.back().fetch(own);
         arguments.emplace(operands[i].argument, placed.back().memory());
       }
-      arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, onednn::engine()));
+      arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, engine));
       primitive.execute(own, arguments);
       for (Placed& operand : placed) operand.deliver(own);
       own.wait();
@@ -179,6 +182,7 @@ class SimulatedConvolution : public DnnCall {
 
  private:
   std::vector<Operand> operands_;
+  dnnl::engine engine_;
   dnnl::primitive primitive_;
   dnnl::memory::desc scratchpad_;
 };

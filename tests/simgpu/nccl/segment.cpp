@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <climits>
 
-#include "kernels/base/errno_message.h"
+#include "kernels/base/error.h"
 #include "tests/simgpu/nccl/failure.h"
 
 namespace simgpu::nccl {

@@ -1,5 +1,4 @@
 add_executable(test_simgpu_math
-  ${PROJECT_SOURCE_DIR}/kernels/cuda/channels_last.cpp
   ${PROJECT_SOURCE_DIR}/kernels/cuda/handles.cpp
   machine_support.cpp
   math_convolution.cpp

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
-#include "kernels/cuda/channels_last.h"
 #include "kernels/cuda/dnn.h"
+#include "kernels/layout.h"
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
 

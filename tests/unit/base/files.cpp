@@ -2,10 +2,10 @@
 
 #include <fstream>
 
-#include "kernels/base/atomic_file.h"
 #include "kernels/base/error.h"
-#include "kernels/base/mapped_file.h"
-#include "kernels/base/sha256.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/host.h"
 #include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
@@ -119,4 +119,15 @@ TEST_CASE("a full disk leaves the old file and no litter") {
   } else {
     CHECK(result == 0);
   }
+}
+
+TEST_CASE("the first line of a small file of the system") {
+  const TemporaryFolder folder;
+  write_file(folder / "lines", "0-3\nmore\n");
+  CHECK(first_line(folder / "lines") == "0-3");
+  write_file(folder / "bare", "max 100000");
+  CHECK(first_line(folder / "bare") == "max 100000");
+  CHECK(first_line(folder / "none").empty());
+  CHECK(boot_id().size() == std::string_view("01234567-89ab-cdef-0123-456789abcdef").size());
+  CHECK(boot_id() == boot_id());
 }

@@ -1,6 +1,5 @@
-#include "kernels/base/gpu_support.h"
+#include "kernels/base/gpus.h"
 
-#include "kernels/base/visible_devices.h"
 #include "tests/support/catch.h"
 
 using namespace lockstep;

@@ -32,6 +32,14 @@ TEST_CASE("a number in its range, whole and as typed") {
   }
 }
 
+TEST_CASE("the number that a text begins with") {
+  CHECK(leading_number<int>("100000 kB") == 100000);
+  CHECK(leading_number<int>("7") == 7);
+  CHECK(leading_number<int>("-1") == -1);
+  for (const char* text : {"", "max 100000", " 7", "99999999999999999999"})
+    CHECK(leading_number<int>(text) == 0);
+}
+
 TEST_CASE("a long deadline has not passed: it saturates") {
   for (const double seconds : {1e10, 1e12, 1e18, 1e300, std::numeric_limits<double>::infinity()}) {
     INFO(seconds);

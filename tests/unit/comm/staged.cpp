@@ -2,6 +2,7 @@
 
 #include "comm/staged/staged_communicator.h"
 #include "kernels/base/error.h"
+#include "kernels/device.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/conformance.h"
 #include "tests/unit/comm/ranks.h"

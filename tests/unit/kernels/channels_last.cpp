@@ -22,7 +22,7 @@ KernelIo open_io(const std::vector<Shape>& inputs, const Shape& output) {
 }  // namespace
 
 TEST_CASE(
-    "on a GPU convolutions are channels-last, and a linear map after them takes their rows as they lie") {
+    "on a GPU convolutions are channels-last, and a linear map after them takes their rows in that layout") {
   if (!on_gpu()) return;
   KernelIo conv = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
   choose_layouts(device(), Conv2d{}, conv);
@@ -38,7 +38,7 @@ TEST_CASE(
   CHECK(linear.outputs[0].layout->is_row_major({2, 5}));
 }
 
-TEST_CASE("on a GPU a plain picture of one channel is not moved") {
+TEST_CASE("on a GPU a row-major picture of one channel is not moved") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 1, 6, 6}, {8, 1, 3, 3}, {8}}, {2, 8, 4, 4});
   io.inputs[0].layout = Layout::row_major(io.inputs[0].shape);
@@ -47,7 +47,7 @@ TEST_CASE("on a GPU a plain picture of one channel is not moved") {
   CHECK(io.outputs[0].layout->str() == "acdb");
 }
 
-TEST_CASE("on a GPU pictures lie as weights that have their layout already") {
+TEST_CASE("on a GPU pictures take the layout of weights that have one") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
   io.inputs[1].layout = Layout::row_major(io.inputs[1].shape);
@@ -57,16 +57,17 @@ TEST_CASE("on a GPU pictures lie as weights that have their layout already") {
   CHECK(io.outputs[0].layout->is_row_major(io.outputs[0].shape));
 }
 
-TEST_CASE("on a GPU a product whose tensors lie differently is refused") {
+TEST_CASE("on a GPU a product whose layouts differ is refused") {
   if (!on_gpu()) return;
   KernelIo io = open_io({{2, 3, 6, 6}, {8, 3, 3, 3}, {8}}, {2, 8, 4, 4});
   choose_layouts(device(), Conv2d{}, io);
   io.inputs[0].layout = Layout::row_major(io.inputs[0].shape);
-  CHECK_THROWS_WITH(kernel_for(device(), Conv2d{}, io),
-                    "conv2d: x lies in plain, w in acdb, y in acdb: all must be channels-last, or all plain");
+  CHECK_THROWS_WITH(
+      kernel_for(device(), Conv2d{}, io),
+      "conv2d: x has layout row-major, w acdb, y acdb: all must be channels-last, or all row-major");
   KernelIo linear = open_io({{2, 8, 4, 4}, {5, 8, 4, 4}, {5}}, {2, 5});
   choose_layouts(device(), Linear{}, linear);
   linear.inputs[0].layout = Layout::row_major(linear.inputs[0].shape);
   CHECK_THROWS_WITH(kernel_for(device(), Linear{}, linear),
-                    "linear: x lies in plain, w in acdb: both must lie alike, and without gaps");
+                    "linear: x has layout row-major, w acdb: they must match, without gaps");
 }

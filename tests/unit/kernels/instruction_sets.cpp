@@ -2,14 +2,14 @@
 #include <cstring>
 #include <iterator>
 
-#include "kernels/cpu/pointwise_run.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
-#include "kernels/pool_planes.h"
+#include "kernels/pointwise.h"
+#include "kernels/pool2d.h"
 #include "tests/support/catch.h"
 
 using namespace lockstep;
@@ -29,13 +29,13 @@ std::vector<float> numbers(std::size_t n, int seed) {
   return values;
 }
 
-/// The loops for one instruction set.
+/// The SIMD kernels for one instruction set.
 struct Loops {
   std::size_t index;
 
   template <class Op, class... Arguments>
   auto operator()(const Op& op, Arguments... arguments) const {
-    return simd::loop<Op>(index)(op, arguments...);
+    return simd::kernel<Op>(index)(op, arguments...);
   }
   void pointwise(PointwiseFunction function, PointwisePart part, const std::vector<const float*>& in,
                  float* out) const {
@@ -183,5 +183,5 @@ TEST_CASE("all instruction sets compute what the baseline does") {
 }
 
 TEST_CASE("the widest instruction set is taken") {
-  CHECK(simd::best<Linear>() == simd::loop<Linear>(simd::instruction_sets().size() - 1));
+  CHECK(simd::best<Linear>() == simd::kernel<Linear>(simd::instruction_sets().size() - 1));
 }

@@ -22,10 +22,6 @@ Layout blocked(const Shape& shape, std::int64_t block) {
       {shape[0], padded, shape[2], shape[3]}, {plane * (padded / block), plane, row, block}, {{1, block}}};
 }
 
-Layout channels_last(const Shape& shape) {
-  return {shape, {shape.elements(1), 1, shape[1] * shape[3], shape[1]}, {}};
-}
-
 /// A permutation of distinct values, so that finite differences meet no tie.
 Values distinct_values(const Shape& shape) {
   Values values = random_values(shape, 5);

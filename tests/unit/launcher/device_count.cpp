@@ -1,4 +1,4 @@
-#include "kernels/base/device_count.h"
+#include "kernels/base/gpus.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/pool_planes.h"
+#include "kernels/pool2d.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Nothing for a layout that is neither plain, channels-last, nor blocked in channels alone.
+/// Nothing for a layout that is neither row-major, channels-last, nor blocked in channels alone.
 std::optional<Planes> planes_of(const Layout& l) {
   const bool blocked = l.blocks.size() == 1 && l.blocks[0].dim == 1;
   if (!blocked && !l.blocks.empty()) return std::nullopt;
@@ -40,9 +40,9 @@ PoolPlanes pool_planes(const TensorDesc& x, const TensorDesc& y) {
   const auto in = planes_of(x.layout_or_row_major());
   const auto out = planes_of(y.layout_or_row_major());
   if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
-    throw UsageError(
-        fmt::format("x in {} and y in {}: both must be plain, channels-last, or blocked in channels alike",
-                    x.layout_or_row_major().str(), y.layout_or_row_major().str()));
+    throw UsageError(fmt::format(
+        "x in {} and y in {}: both must be row-major, channels-last, or blocked in channels alike",
+        x.layout_or_row_major().str(), y.layout_or_row_major().str()));
   }
   return {*in, *out};
 }

@@ -3,17 +3,34 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/layout.h"
 
 namespace lockstep::kernels {
 
+/// In place on y (N, C, H, W), f32: y += b of its channel, then y = max(y, 0). For convolutions whose library
+/// has no plan with both.
+class BiasRelu {
+ public:
+  /// y is row-major or channels-last.
+  BiasRelu(const TensorDesc& y, bool relu);
+  /// b may be null: no bias.
+  void launch(const float* b, float* y, cudaStream_t stream) const;
+
+ private:
+  std::int64_t elements_;
+  std::int64_t channels_;
+  std::int64_t channel_stride_;
+  bool relu_;
+};
+
 /// db = dy (N, O) or (N, C, H, W), f32, summed over all but its second dimension. The order of the sum
 /// depends on the shape and layout alone: the same bits on every GPU. Coalesced if that dimension is the
-/// innermost, as in a plain matrix and in channels-last pictures.
+/// innermost, as in a row-major matrix and in channels-last pictures.
 class BiasGradient {
  public:
-  /// UsageError if dy is neither, or lies in blocks.
+  /// UsageError if dy is neither, or has a blocked layout.
   explicit BiasGradient(const TensorDesc& dy);
 
   std::size_t workspace_bytes() const;
@@ -30,7 +47,7 @@ class BiasGradient {
  private:
   Rows rows_;
   std::int64_t chunk_;   ///< rows that one block sums
-  std::int64_t chunks_;  ///< their sums lie in the workspace if there are several
+  std::int64_t chunks_;  ///< several: their sums are kept in the workspace
 };
 
 }  // namespace lockstep::kernels

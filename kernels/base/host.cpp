@@ -1,6 +1,8 @@
-#include "kernels/base/host_name.h"
+#include "kernels/base/host.h"
 
 #include <unistd.h>
+
+#include "kernels/base/file.h"
 
 namespace lockstep {
 
@@ -8,6 +10,10 @@ std::string host_name() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0) return "?";
   return name;
+}
+
+std::string boot_id() {
+  return first_line("/proc/sys/kernel/random/boot_id");
 }
 
 }  // namespace lockstep

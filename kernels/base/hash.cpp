@@ -1,4 +1,4 @@
-#include "kernels/base/sha256.h"
+#include "kernels/base/hash.h"
 
 #include <openssl/evp.h>
 

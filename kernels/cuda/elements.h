@@ -5,7 +5,9 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/cuda/portability.h"
+#include "kernels/pointwise_functions.h"
 
+/// What kernels compute with: element types, vectors of elements, the math of pointwise functions.
 namespace lockstep::kernels {
 
 /// Elements are computed with as f32 and rounded once, to the nearest.
@@ -46,6 +48,36 @@ auto with_element(DType dtype, Make make) {
 template <class Element>
 struct alignas(4 * sizeof(Element)) Four {
   Element at[4];
+};
+
+/// Elements side by side, loaded at once: 16 bytes a thread for four lanes.
+template <int lanes>
+struct alignas(lanes * sizeof(float)) Floats {
+  float at[lanes];
+
+  __device__ static Floats all(float value) {
+    Floats floats;
+    for (int lane = 0; lane < lanes; ++lane) floats.at[lane] = value;
+    return floats;
+  }
+};
+
+template <int lanes>
+__device__ Floats<lanes> load(const float* from) {
+  return *reinterpret_cast<const Floats<lanes>*>(from);
+}
+template <int lanes>
+__device__ void store(float* to, const Floats<lanes>& values) {
+  *reinterpret_cast<Floats<lanes>*>(to) = values;
+}
+
+/// The math of pointwise functions on a GPU: CUDA's own, whose errors its programming guide states (exp and
+/// rsqrt 2 ulp, tanh and erf 2 ulp).
+struct CudaMath {
+  LOCKSTEP_INLINE static float exp(float x) { return expf(x); }
+  LOCKSTEP_INLINE static float tanh(float x) { return tanhf(x); }
+  LOCKSTEP_INLINE static float erf(float x) { return erff(x); }
+  LOCKSTEP_INLINE static float rsqrt(float x) { return rsqrtf(x); }
 };
 
 }  // namespace lockstep::kernels

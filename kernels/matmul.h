@@ -1,9 +1,33 @@
 #pragma once
 
-#include "kernels/conv2d.h"
-#include "kernels/linear.h"
+#include <array>
+#include <string_view>
 
+#include "kernels/layout.h"
+
+/// What linear maps and convolutions have in common.
 namespace lockstep::kernels {
+
+/// What a linear map or convolution does to y before it is written: an epilogue, which costs no pass over
+/// memory.
+enum class Activation { none, relu };
+
+constexpr std::string_view name_of(Activation activation) {
+  return activation == Activation::relu ? "relu" : "none";
+}
+
+/// How exactly f32 factors of matrix products and convolutions must be taken; sums are f32 in any case.
+/// PyTorch's torch.set_float32_matmul_precision: `highest` is IEEE f32; with `high` a device may round
+/// factors to TF32 (10 bits of mantissa), with `medium` to bf16 (7 bits). A device may always be more exact
+/// than it is asked to be.
+enum class MatmulPrecision { highest, high, medium };
+
+/// In the order of the enumerators.
+inline constexpr std::array<std::string_view, 3> matmul_precision_names{"highest", "high", "medium"};
+
+constexpr std::string_view name_of(MatmulPrecision precision) {
+  return matmul_precision_names[static_cast<std::size_t>(precision)];
+}
 
 /// The tensors of a linear map or convolution under their own names, whichever of them are inputs: x is dx in
 /// backward data. Valid as long as the KernelIo.

@@ -3,11 +3,26 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep {
+
+/// A whole file, mapped read-only. DataError if it cannot be opened, is no regular file, or cannot be mapped.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
 
 /// A file that appears at its path whole or not at all: written under a name beside it, flushed to the disk,
 /// renamed. Until `commit`, and when anything fails, an older file of that name stays as it is.
@@ -34,5 +49,8 @@ class AtomicFile {
 
 /// The whole of `text` into the file at `path`, by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
+
+/// The first line without its end; empty when the file cannot be read. For the small files of /proc and /sys.
+std::string first_line(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -1,23 +1,25 @@
-#include "kernels/base/atomic_file.h"
+#include "kernels/base/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "kernels/base/errno_message.h"
 #include "kernels/base/error.h"
 
 namespace lockstep {
 namespace {
 
-const char* mend_for(int error) {
+const char* hint_for(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -40,6 +42,33 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const auto fail = [&path](const char* what) {
+    throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, errno_message(errno)));
+  };
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) fail("open");
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) fail("stat");
+  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("{}: not a regular file", path.string()));
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (address == MAP_FAILED) fail("map");
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
 
 AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode)
     : path_(std::move(path)),
@@ -72,13 +101,20 @@ void AtomicFile::commit() {
 
 void AtomicFile::fail(const char* what, int error) const {
   throw DeviceError(
-      fmt::format("{}: cannot {}: {}; {}", path_.string(), what, errno_message(error), mend_for(error)));
+      fmt::format("{}: cannot {}: {}; {}", path_.string(), what, errno_message(error), hint_for(error)));
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   AtomicFile file(path, mode);
   file.write(text);
   file.commit();
+}
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 }  // namespace lockstep
