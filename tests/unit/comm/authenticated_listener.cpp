@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include "comm/net/interfaces.h"
+#include "comm/net/addresses.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"
@@ -33,25 +33,25 @@ bool can_listen_on(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("a listener admits who proves, past silent strangers", "[listener]") {
+TEST_CASE("a listener admits an authenticated connection past silent ones", "[listener]") {
   for (const std::string address : {"127.0.0.1", "::1"}) {
     if (!can_listen_on(address)) continue;
     AuthenticatedListener listener(listen_tcp(address, 0), of_run);
     std::string obstacle;
     std::vector<UniqueFd> silent;
     for (int i = 0; i < 300; ++i) silent.push_back(connect_tcp(address, listener.port(), soon(), obstacle));
-    std::optional<Guest> guest;
+    std::optional<AuthenticatedConnection> connection;
     UniqueFd own_end;
     const auto errors = run_threads(2, [&](int rank) {
-      if (rank == 0) guest = listener.admit(soon());
+      if (rank == 0) connection = listener.admit(soon());
       if (rank == 1) own_end = connect_proved(address, listener.port(), of_run, "link 1", soon(), obstacle);
     });
     CHECK(errors == std::vector<std::string>(2));
-    REQUIRE(guest);
+    REQUIRE(connection);
     REQUIRE(own_end);
-    CHECK(guest->purpose == "link 1");
+    CHECK(connection->purpose == "link 1");
     std::string_view word = "word";
-    CHECK(send_some(guest->socket.get(), word) == Transfer::some);
+    CHECK(send_some(connection->socket.get(), word) == Transfer::some);
     REQUIRE(wait_for_socket(own_end.get(), POLLIN, soon()));
     std::string heard;
     receive_some(own_end.get(), heard);
@@ -62,16 +62,16 @@ TEST_CASE("a listener admits who proves, past silent strangers", "[listener]") {
 
 TEST_CASE("a listener turns away who has another secret", "[listener]") {
   AuthenticatedListener listener(listen_tcp("127.0.0.1", 0), of_run);
-  std::optional<Guest> guest;
+  std::optional<AuthenticatedConnection> connection;
   UniqueFd own_end;
   std::string obstacle;
   run_threads(2, [&](int rank) {
-    if (rank == 0) guest = listener.admit(Deadline::in(Seconds(0.5)));
+    if (rank == 0) connection = listener.admit(Deadline::in(Seconds(0.5)));
     if (rank == 1) {
       own_end = connect_proved("127.0.0.1", listener.port(), {"run", "wrong"}, "link 1", soon(), obstacle);
     }
   });
-  CHECK_FALSE(guest);
+  CHECK_FALSE(connection);
   CHECK_FALSE(own_end);
   CHECK_THAT(obstacle, tests::contains("--token-file"));
 }

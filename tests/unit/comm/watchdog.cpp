@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/watchdog/status.h"
+#include "comm/watchdog/failure_report.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
