@@ -26,6 +26,7 @@ inline constexpr std::array parts{
     Part{"comm/store", "kernels/base comm/world comm/polling.h comm/net"},
     Part{"comm/reduce", "kernels/base"},
     Part{"comm/watchdog", "kernels/base"},
+    Part{"comm/watchdog/failure_report.h", "kernels/base"},
     Part{"comm/arena.h", "kernels/base"},
     Part{"comm/communicator.h", "kernels comm/world comm/arena.h comm/watchdog/failure_report.h"},
     Part{"comm/make_communicator.h", "kernels/base comm/world"},
