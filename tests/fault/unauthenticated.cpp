@@ -71,7 +71,7 @@ TEST_CASE("unauthenticated connections get no byte of state and the run goes on"
   for (int i = 0; i < 100; ++i) silent.push_back(connect_tcp("127.0.0.1", met.port, soon(), obstacle));
 
   const std::string get = encode({Frame::Type::get, FieldWriter().text("state").number(0).take()});
-  const std::string hello = Handshake::client({run_id, "guessed"}, "store:").take_outgoing();
+  const std::string hello = HandshakeProtocol::client({run_id, "guessed"}, "store:").take_outgoing();
   std::thread run([&] { take_turns(met.store, 0); });
   std::string answers;
   for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'), get,
