@@ -2,9 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <new>
 #include <stdexcept>
 
 namespace lockstep::comm {
+
+HeapArena::Memory HeapArena::allocate(DType dtype, std::int64_t elements) {
+  constexpr std::align_val_t alignment{cache_line};
+  const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
+  Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)),
+                [](std::byte* address) { ::operator delete(address, alignment); });
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
 
 ArenaRange shard_of(const ArenaRange& range, int rank, int ranks) {
   const auto begin_of = [&](int shard) {

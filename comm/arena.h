@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "kernels/base/alignment.h"
 #include "kernels/base/dtype.h"
@@ -32,7 +34,7 @@ class Arena {
   std::int64_t elements() const { return elements_; }
   std::size_t bytes() const { return static_cast<std::size_t>(elements_) * size_of(dtype_); }
 
-  /// Who allocated it; no other group takes it in a collective.
+  /// The group that allocated it; no other group accepts it in a collective.
   const void* owner() const { return owner_; }
   /// Which of its owner's arenas it is; the same on all ranks.
   std::uint32_t number() const { return number_; }
@@ -53,7 +55,21 @@ class Arena {
   std::int64_t elements_;
 };
 
-/// Elements first, first + 1, ... of an arena. `first` lies on a 64-byte line; `count` is any.
+/// An arena in this process's memory. Copies of `memory` keep it longer than the arena.
+class HeapArena final : public Arena {
+ public:
+  using Memory = std::shared_ptr<std::byte>;
+
+  HeapArena(const void* owner, std::uint32_t number, DType dtype, std::int64_t elements, Memory memory)
+      : Arena({owner, number}, memory.get(), dtype, elements), memory_(std::move(memory)) {}
+
+  static Memory allocate(DType dtype, std::int64_t elements);
+
+ private:
+  Memory memory_;
+};
+
+/// Elements first, first + 1, ... of an arena. `first` is on a 64-byte line; `count` is any.
 struct ArenaRange {
   const Arena* arena = nullptr;
   std::int64_t first = 0;
@@ -74,7 +90,7 @@ inline ArenaRange all_of(const Arena& arena) {
 /// many on each rank as on the others or one more. With fewer lines than ranks some shards are empty.
 ArenaRange shard_of(const ArenaRange& range, int rank, int ranks);
 
-/// std::invalid_argument, beginning with `collective`, unless every range lies in an arena of `owner` and
+/// std::invalid_argument, beginning with `collective`, unless every range is in an arena of `owner` and
 /// begins on a line.
 void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective);
 /// And unless its elements are floating-point numbers.

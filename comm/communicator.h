@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,9 +10,8 @@
 #include <vector>
 
 #include "comm/arena.h"
-#include "comm/watchdog/status.h"
+#include "comm/watchdog/failure_report.h"
 #include "comm/world/world.h"
-#include "kernels/base/deadline.h"
 #include "kernels/base/dtype.h"
 #include "kernels/stream.h"
 
@@ -30,21 +27,12 @@ struct ExchangeTiming {
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
 };
 
-/// What a collective is about, for reports: "bucket 0 (fc1.weight)"; and whether somebody waits for it.
+/// The bucket of a collective, for reports: "bucket 0 (fc1.weight)"; and whether a thread waits for it.
 struct ExchangeLabel {
   int bucket = -1;
   std::string_view first_parameter;
-  /// Another thread computes meanwhile: leave it the core rather than end a little earlier.
+  /// Another thread computes meanwhile: prefer its core time to a slightly earlier end.
   bool behind_compute = false;
-};
-
-/// What a program tells the watchdog of its group.
-struct WatchHooks {
-  /// What this rank does beside its collectives: "step 12, forward conv1". From the watchdog's thread.
-  std::function<std::string()> position;
-  /// The group has failed, and the program has not left within `grace`. From the watchdog's thread.
-  std::function<void(const FailureReport&)> overdue;
-  Seconds grace{1.4};  ///< so that all have left within 2 s, what they say included
 };
 
 /// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its
@@ -84,8 +72,8 @@ class Communicator {
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }
-  /// Until `event` is reached; with its deadline and errors a collective, since sums may lie before it: a
-  /// GPU's never end when a peer is lost.
+  /// Waits until `event` is reached, with the deadline and errors of a collective: sums may precede it, and
+  /// on a GPU these never end when a peer is lost.
   virtual void wait(kernels::Event& event) { event.synchronize(); }
 
   /// For set-up, evaluation and agreement; host memory of any kind.
@@ -101,31 +89,8 @@ class Communicator {
   virtual bool failed() const noexcept { return false; }
 
   virtual void watch(WatchHooks) {}
-  /// After a CommError: the first cause and where each rank was. Nothing when there is nobody to ask.
+  /// After a CommError: the first cause and where each rank was. Nothing in a group of one.
   virtual std::optional<FailureReport> failure_report() { return std::nullopt; }
 };
-
-struct CommOptions {
-  Seconds timeout{600};
-  std::string backend = "auto";  ///< auto, nccl, host, mpi
-  std::string interface;         ///< device or address that sockets bind to; empty: the one that faces rank 0
-  int first_port = 0;            ///< of --port-range; 0: any free port
-  int last_port = 0;
-  std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
-  bool insecure = false;             ///< no secret at all
-  std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
-  std::string node;          ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
-  bool gpu_sharing = false;  ///< several ranks may compute on one GPU
-};
-
-/// Meets the other ranks of `world` and returns the group. With one rank nothing is opened. Arenas are in
-/// host memory.
-std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
-
-/// The same for ranks that compute on `device`, which outlives the group: arenas are in its memory. On GPUs
-/// `auto` takes nccl when each rank has one of its own and NCCL is there, else host; the ranks agree.
-/// UsageError when ranks share a GPU without `gpu_sharing`, DeviceError when some have none.
-std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
-                                                kernels::Device& device);
 
 }  // namespace lockstep::comm

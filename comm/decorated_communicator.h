@@ -9,8 +9,8 @@
 
 namespace lockstep::comm {
 
-/// A group that exchanges gradients in a way of its own, and leaves meetings, agreement and faults to the
-/// group on the host's side that it is built on.
+/// A group that exchanges gradients in its own way, and leaves rendezvous, agreement and faults to the
+/// host-side group that it wraps.
 class DecoratedCommunicator : public Communicator {
  public:
   const World& world() const override { return inner_->world(); }

@@ -29,7 +29,7 @@ DeviceInfo parse_device_info(const std::string& text) {
   return device;
 }
 
-/// The first two ranks of which `key` says the same.
+/// The first two ranks with equal keys.
 template <class Key>
 std::optional<std::pair<int, int>> first_equals(const std::vector<DeviceInfo>& devices, Key key) {
   std::map<std::string, int> owners;

@@ -10,7 +10,7 @@
 
 namespace lockstep::comm {
 
-/// What a rank tells the others of the device that it computes on.
+/// The device that a rank computes on, as the other ranks see it.
 struct DeviceInfo {
   GpuIdentity gpu;           ///< empty: it computes on the CPU
   std::string nccl_problem;  ///< why NCCL cannot be loaded there; empty when it can
@@ -30,8 +30,8 @@ void require_one_kind(const std::vector<DeviceInfo>& devices);
 /// UsageError when two ranks compute on one GPU.
 void require_own_gpus(const std::vector<DeviceInfo>& devices);
 
-/// Why these ranks, all on GPUs, do not meet by NCCL; empty when they do. It can be made to take ranks that
-/// share a GPU for ranks of different hosts, but is slow then: they meet so only when it is `asked_for`.
+/// Why these ranks, all on GPUs, do not exchange by NCCL; empty when they do. NCCL can be made to accept
+/// ranks that share a GPU, but is slow then: they use it only when the user `asked_for` it.
 std::string why_not_nccl(const std::vector<DeviceInfo>& devices, bool asked_for);
 
 }  // namespace lockstep::comm

@@ -1,5 +1,8 @@
+#include "comm/make_communicator.h"
+
 #include <fmt/format.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,11 +28,11 @@ bool has_several_nodes(const World& world, const CommOptions& options) {
 
 std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& options) {
   const Deadline deadline = Deadline::in(options.timeout);
-  std::shared_ptr<MpiMeeting> mpi;
+  std::shared_ptr<MpiRendezvous> mpi;
   Broadcast by_mpi;
   if (world.source == "openmpi") {
     by_mpi = [&](std::string_view from_rank_0) {
-      mpi = open_mpi_meeting(world, deadline.left());
+      mpi = open_mpi_rendezvous(world, deadline.left());
       return mpi->broadcast(from_rank_0);
     };
   }
@@ -50,7 +53,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   if (!by_mpi && options.backend != "auto" && options.backend != "host") {
     throw UsageError(fmt::format("--backend {}: there are auto, nccl, host and mpi", options.backend));
   }
-  if (world.size == 1) return make_solo_communicator(world);
+  if (world.size == 1) return std::make_unique<SoloCommunicator>(world);
   if (by_mpi) return make_mpi_communicator(world, options);
   if (has_several_nodes(world, options)) return join_nodes(world, options);
   return std::make_unique<ShmCommunicator>(world, options);
@@ -71,7 +74,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
     return group;
   }
   if (!options.gpu_sharing) require_own_gpus(devices);
-  // Alone there is nothing to sum; who asks for NCCL gets it.
+  // One rank has nothing to sum, so it uses NCCL only when the user chose it.
   if (wants_nccl || (options.backend == "auto" && world.size > 1)) {
     const std::string why_not = why_not_nccl(devices, wants_nccl);
     if (why_not.empty()) return make_nccl_communicator(std::move(group), device, options.timeout);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "comm/world/launch_info.h"
+#include "comm/world/environment.h"
 #include "launcher/gpu_variables.h"
 
 namespace lockstep::launcher {

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "comm/mpi/library.h"
+#include "comm/mpi/session.h"
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/base/log.h"
@@ -26,6 +28,18 @@ constexpr std::size_t most_bytes = std::size_t{1} << 30;
 ExchangeTiming time_since(Clock::time_point start) {
   return {.transfer_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()};
 }
+
+class Broadcaster final : public MpiRendezvous {
+ public:
+  Broadcaster(const World& world, Seconds timeout) : communicator_(world, {.timeout = timeout}) {}
+
+  std::string broadcast(std::string_view from_rank_0) override {
+    return communicator_.all_gather(communicator_.world().rank == 0 ? from_rank_0 : "").front();
+  }
+
+ private:
+  MpiCommunicator communicator_;
+};
 
 }  // namespace
 
@@ -179,6 +193,18 @@ void MpiCommunicator::abort(std::string_view reason) noexcept {
     // The line is lost; the end is not.
   }
   session_->give_up(reason);
+}
+
+std::unique_ptr<Communicator> make_mpi_communicator(const World& world, const CommOptions& options) {
+  return std::make_unique<MpiCommunicator>(world, options);
+}
+
+std::unique_ptr<MpiRendezvous> open_mpi_rendezvous(const World& world, Seconds timeout) {
+  return std::make_unique<Broadcaster>(world, timeout);
+}
+
+std::string_view mpi_in_this_build() {
+  return "built in";
 }
 
 }  // namespace lockstep::comm

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/arena.h"
 #include "comm/communicator.h"
-#include "comm/heap_arena.h"
+#include "comm/make_communicator.h"
 #include "comm/mpi/session.h"
 
 namespace lockstep::comm {

@@ -5,9 +5,9 @@
 #include <array>
 #include <exception>
 
-#include "comm/backoff.h"
 #include "comm/mpi/module.h"
-#include "comm/world/find_world.h"
+#include "comm/polling.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
 
@@ -99,7 +99,7 @@ MpiCall MpiSession::begin(std::string_view kind, ExchangeLabel label, Seconds ti
 }
 
 void MpiSession::wait(MpiRequest& request, const MpiCall& call) {
-  Backoff pause;
+  Backoff backoff;
   for (int done = 0;;) {
     check(module_.test(&request, &done), call);
     if (done != 0) return;
@@ -109,7 +109,7 @@ void MpiSession::wait(MpiRequest& request, const MpiCall& call) {
           "{} was not done within --timeout: MPI cannot tell which rank is missing, --backend host can",
           call.describe()));
     }
-    pause.take();
+    backoff.pause();
   }
 }
 

@@ -42,7 +42,7 @@ class MpiSession {
   /// Throws when the session was given up. Each collective begins here.
   MpiCall begin(std::string_view kind, ExchangeLabel label, Seconds timeout);
 
-  /// CommError with MPI's words when a function of the module, for `call`, gave an error code.
+  /// CommError with MPI's message when a function of the module, for `call`, gave an error code.
   void check(int error, const MpiCall& call);
 
   /// Until a begun collective is done. CommError, which names `call`, at its deadline or after `give_up`. MPI

@@ -1,6 +1,6 @@
 #include "kernels/cuda/portability.h"
 
-#include "comm/nccl/counter.h"
+#include "comm/nccl/progress.h"
 
 namespace lockstep::comm {
 namespace {

@@ -2,12 +2,16 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <functional>
+#include <list>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "comm/backoff.h"
+#include "comm/arena.h"
 #include "comm/nccl/functions.h"
 #include "kernels/base/deadline.h"
 
@@ -17,7 +21,7 @@ namespace lockstep::comm {
 class NcclGroup {
  public:
   /// Begins to join the ranks with this id, on the device that is current. `peer_failed` is asked between
-  /// looks, so that nobody waits for a rank that another way is known to be lost.
+  /// looks, so that no wait goes on for a rank that is already known to be lost.
   NcclGroup(const NcclFunctions& nccl, ncclUniqueId id, int rank, int ranks,
             std::function<bool()> peer_failed);
   /// Aborts unless closed or abandoned.
@@ -26,7 +30,7 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   /// Waits until all ranks are there. CommError.
-  void meet(const Deadline& deadline) { finish("NCCL's meeting", deadline, begun_); }
+  void rendezvous(const Deadline& deadline) { finish("NCCL's rendezvous", deadline, begun_); }
 
   /// Makes `call(communicator)` and waits until it has been made, which for a collective is long before it is
   /// done. CommError that begins with `what`.
@@ -35,7 +39,7 @@ class NcclGroup {
     finish(what, deadline, enter(call));
   }
 
-  /// Why it is of no more use: NCCL's words for an error that came up since; empty when all is well.
+  /// NCCL's message for an asynchronous error; empty without one.
   std::string error();
 
   /// Ends all its collectives at once, done or not. Its peers must do the same.
@@ -52,14 +56,65 @@ class NcclGroup {
     return communicator_ == nullptr ? ncclInvalidUsage : call(communicator_);
   }
   void finish(std::string_view what, const Deadline& deadline, ncclResult_t result);
-  ncclResult_t look();
-  std::string words(ncclResult_t result);
+  ncclResult_t poll_state();
+  std::string message_of(ncclResult_t result);
 
   const NcclFunctions& nccl_;
   std::function<bool()> peer_failed_;
   std::mutex mutex_;
   ncclResult_t begun_;
   ncclComm_t communicator_ = nullptr;  ///< null: aborted, abandoned or closed
+};
+
+/// Device memory for NCCL, zeroed, which it may reach without copies: from ncclMemAlloc, and registered as a
+/// window where `as_window`.
+class NcclMemory {
+ public:
+  /// On the current device; `stream` is one of its. All ranks pass the same.
+  NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t bytes, bool as_window,
+             cudaStream_t stream, const Deadline& deadline);
+  ~NcclMemory();
+  NcclMemory(const NcclMemory&) = delete;
+  NcclMemory& operator=(const NcclMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+
+  /// Before the group closes.
+  void deregister(const Deadline& deadline);
+  /// Leaves the memory to the end of the process: freeing waits for what is on the GPU.
+  void abandon() noexcept { data_ = nullptr; }
+
+ private:
+  const NcclFunctions& nccl_;
+  NcclGroup& group_;
+  std::byte* data_ = nullptr;
+  NcclFunctions::Window window_ = nullptr;
+};
+
+/// The memory of all arenas of a communicator. Each goes with its arena while the group is well. Of a group
+/// that has failed it stays till the communicator has aborted NCCL, since freeing waits for what is on the
+/// GPU.
+class NcclArenas : public std::enable_shared_from_this<NcclArenas> {
+ public:
+  NcclArenas(const void* owner, const NcclFunctions& nccl, NcclGroup& group, std::function<bool()> failed)
+      : owner_(owner), nccl_(nccl), group_(group), failed_(std::move(failed)) {}
+
+  /// See NcclMemory. The arena may outlive this.
+  std::unique_ptr<Arena> allocate(DType dtype, std::int64_t elements, bool as_window, cudaStream_t stream,
+                                  const Deadline& deadline);
+  void give_back(const NcclMemory& memory) noexcept;
+
+  void deregister_all(const Deadline& deadline);
+  void abandon_all() noexcept;
+  void free_all() noexcept { memory_.clear(); }
+
+ private:
+  const void* owner_;
+  const NcclFunctions& nccl_;
+  NcclGroup& group_;
+  std::function<bool()> failed_;
+  std::uint32_t arenas_ = 0;
+  std::list<NcclMemory> memory_;
 };
 
 }  // namespace lockstep::comm

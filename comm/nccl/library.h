@@ -18,7 +18,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicato
 struct GpuIdentity {
   std::string host;      ///< the machine
   std::string physical;  ///< the GPU, or the part of one (MIG), on it
-  std::string to_nccl;   ///< host and GPU as NCCL sees them: ranks with equal texts cannot meet by it
+  std::string
+      to_nccl;  ///< host and GPU as NCCL sees them: ranks with equal texts cannot join one communicator
 };
 GpuIdentity gpu_identity(kernels::Device& device);
 

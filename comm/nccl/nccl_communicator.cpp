@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "comm/polling.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/device.h"
@@ -64,9 +65,9 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> inner_group, ke
   try {
     const ncclUniqueId id = agree_on_id();
     group_.emplace(nccl_, id, world().rank, world().size, [this] { return inner().failed(); });
-    progress_->meets(true);
-    group_->meet(deadline());
-    progress_->meets(false);
+    progress_->set_in_rendezvous(true);
+    group_->rendezvous(deadline());
+    progress_->set_in_rendezvous(false);
     arenas_ = std::make_shared<NcclArenas>(this, nccl_, *group_, [this] { return failed(); });
   } catch (const CommError& error) {
     fail(error.what());
@@ -188,7 +189,7 @@ ExchangeTiming NcclCommunicator::all_gather(const ArenaRange& range, ExchangeLab
 
 void NcclCommunicator::wait(kernels::Event& event) {
   Deadline end = deadline();
-  for (Backoff pause;; pause.take()) {
+  for (Backoff backoff;; backoff.pause()) {
     const bool reached = event.reached();
     if (progress_->look()) end = deadline();
     if (reached) return;
@@ -198,8 +199,8 @@ void NcclCommunicator::wait(kernels::Event& event) {
 
 std::optional<std::string> NcclCommunicator::problem(const Deadline& end) {
   if (failed()) return "the group has failed";
-  if (const std::string words = group_->error(); !words.empty()) {
-    return fmt::format("{}: {}", progress_->current(), words);
+  if (const std::string message = group_->error(); !message.empty()) {
+    return fmt::format("{}: {}", progress_->current(), message);
   }
   if (end.passed()) {
     return fmt::format("{} was not done within {:g} s", progress_->current(), timeout_.count());
@@ -233,7 +234,7 @@ void NcclCommunicator::end_group() noexcept {
   if (arenas_) arenas_->abandon_all();
 }
 
-/// What the group agreed on, who is behind, and where this rank was.
+/// The cause that the group agreed on, the ranks that are behind, and where this rank was.
 std::string NcclCommunicator::first_cause(const std::string& reason) {
   const auto report = failure_report();
   if (!report) return reason;

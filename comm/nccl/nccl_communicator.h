@@ -5,7 +5,6 @@
 #include <string>
 
 #include "comm/decorated_communicator.h"
-#include "comm/nccl/arena.h"
 #include "comm/nccl/group.h"
 #include "comm/nccl/progress.h"
 

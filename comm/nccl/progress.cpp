@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view name = "NCCL ";
 constexpr std::string_view after = "after NCCL ";
-constexpr std::string_view meeting = "NCCL's meeting";
+constexpr std::string_view rendezvous = "NCCL's rendezvous";
 
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -57,13 +57,13 @@ std::string NcclProgress::name_of(std::uint32_t number) const {
 }
 
 std::string NcclProgress::current() const {
-  if (meets_) return std::string(meeting);
+  if (in_rendezvous_) return std::string(rendezvous);
   const std::uint32_t begun = begun_.value();
   return begun == 0 ? std::string("the exchange") : name_of(begun);
 }
 
 bool NcclProgress::is_ahead_of(std::string_view where) const {
-  if (meets_) return where.find(meeting) == std::string_view::npos;
+  if (in_rendezvous_) return where.find(rendezvous) == std::string_view::npos;
   const std::uint32_t begun = begun_.value();
   const std::size_t at = where.find(after);
   // It is in one, maybe ours; or it has begun none.
@@ -77,7 +77,7 @@ void NcclProgress::abandon() noexcept {
 }
 
 std::string NcclProgress::describe() const {
-  if (meets_) return fmt::format("in {}", meeting);
+  if (in_rendezvous_) return fmt::format("in {}", rendezvous);
   const std::uint32_t done = done_.value();
   const std::uint32_t begun = begun_.value();
   if (begun == 0) return {};

@@ -2,23 +2,54 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/nccl/counter.h"
+#include "kernels/cuda/handles.h"
 
 namespace lockstep::comm {
+
+/// How often streams, and graphs that are replayed there, have come to a place. The host reads it while the
+/// GPU works, also from threads that may not call CUDA.
+class StreamCounter {
+ public:
+  /// On the current device.
+  StreamCounter();
+
+  /// What is enqueued before this on `stream` is done when the count grows.
+  void count(cudaStream_t stream);
+  std::uint32_t value() const;
+
+  /// Holds the value as it is, and leaves the memory to the end of the process: a GPU that has failed may go
+  /// on counting until then.
+  void abandon() noexcept;
+
+ private:
+  struct Free {
+    void operator()(std::uint32_t* word) const noexcept { cudaFree(word); }
+  };
+  struct FreePinned {
+    void operator()(std::uint32_t* word) const noexcept { cudaFreeHost(word); }
+  };
+
+  std::unique_ptr<std::uint32_t, Free> count_owner_;
+  std::unique_ptr<std::uint32_t, FreePinned> shown_owner_;
+  std::uint32_t* count_ = nullptr;      ///< the GPU's own: reading the host's would cost it a trip
+  std::uint32_t* shown_ = nullptr;      ///< pinned
+  std::atomic<std::int64_t> held_{-1};  ///< from abandon on
+};
 
 /// Which collective the GPU is in: what reports tell. The GPU counts them itself, so those of a graph's
 /// replays count too. Every step makes the same collectives in the same order, which is how a number becomes
 /// a kind and a bucket.
 class NcclProgress {
  public:
-  /// Whether this rank waits in NCCL's meeting for the others.
-  void meets(bool now) { meets_ = now; }
+  /// Whether this rank waits in NCCL's rendezvous for the others.
+  void set_in_rendezvous(bool now) { in_rendezvous_ = now; }
   /// Around a collective on `stream`; `kind`: "all-reduce", which lives as long as the program.
   void begins(std::string_view kind, ExchangeLabel label, cudaStream_t stream);
   void ends(cudaStream_t stream);
@@ -27,7 +58,7 @@ class NcclProgress {
   /// True when more are done than the last time.
   bool look();
   /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the one that the GPU is in, or else was in
-  /// last; or NCCL's meeting.
+  /// last; or NCCL's rendezvous.
   std::string current() const;
   /// Whether a rank whose watchdog said `where` has yet to begin our current one.
   bool is_ahead_of(std::string_view where) const;
@@ -48,7 +79,7 @@ class NcclProgress {
   StreamCounter begun_;
   StreamCounter done_;
   std::uint32_t done_before_ = 0;
-  std::atomic<bool> meets_ = false;
+  std::atomic<bool> in_rendezvous_ = false;
   mutable std::mutex mutex_;
   std::vector<Exchange> exchanges_;  ///< of a step
   bool has_captured_ = false;

@@ -24,7 +24,7 @@ struct Frame {
                       ///< as before
     erase,            ///< key -> done or absent
     watch,            ///< key -> done, then once, as soon as the key is there: changed
-    goodbye,          ///< no reply: the connection closes and nobody takes its client for lost
+    goodbye,          ///< no reply: the connection closes and its client does not count as lost
     done,
     value,  ///< the value
     absent,
@@ -38,7 +38,7 @@ struct Frame {
 inline constexpr std::uint16_t store_protocol_version = 1;
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
-/// Who has not proved to be of the run cannot make us keep more than this.
+/// An unauthenticated peer cannot make us keep more than this.
 inline constexpr std::size_t most_hello_bytes = 1024;
 /// What a client of the store asks for in its handshake; its name follows.
 inline constexpr std::string_view store_purpose = "store:";
@@ -55,7 +55,7 @@ class FrameReader {
   /// of more than `most_bytes`; the stream is of no further use and `problem` tells why.
   Status next(Frame& frame, std::size_t most_bytes = most_payload_bytes);
   const std::string& problem() const { return problem_; }
-  /// Whether the problem is that the other side speaks another version of this protocol.
+  /// Whether the problem is another version of this protocol.
   bool is_other_version() const { return is_other_version_; }
 
   /// How many bytes the next frame still lacks, as far as can be told: reading no more than these never takes

@@ -2,17 +2,20 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
+#include <span>
+#include <thread>
+#include <utility>
 
-#include "comm/net/resolve.h"
+#include "comm/polling.h"
 #include "kernels/base/error.h"
+#include "kernels/base/signals_blocked.h"
 
 namespace lockstep::comm {
 namespace {
@@ -22,6 +25,17 @@ constexpr int idle_seconds = 1;  // before the first probe of a silent peer
 constexpr int seconds_between_probes = 1;
 constexpr int lost_probes = 3;         // so many unanswered ones break the connection
 constexpr int user_timeout_ms = 3000;  // unacknowledged data for so long breaks it
+
+Resolution look_up(const std::string& address, int port, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list);
+  Resolution found{std::unique_ptr<addrinfo, FreeAddressList>(list), {}};
+  if (error != 0) found.problem = fmt::format("cannot resolve {}: {}", address, gai_strerror(error));
+  return found;
+}
 
 UniqueFd make_socket(const addrinfo& address) {
   UniqueFd fd(
@@ -61,12 +75,26 @@ std::string numeric_host(const sockaddr_storage& address, socklen_t length) {
   return host;
 }
 
-// The port lies at the same place in IPv4's and IPv6's address.
+// IPv4's and IPv6's address have the port at the same offset.
 int port_in(const sockaddr_storage& address) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
+
+Resolution resolve(const std::string& address, int port, Deadline deadline) {
+  Resolution numeric = look_up(address, port, AI_NUMERICHOST);
+  if (numeric.list) return numeric;
+  // getaddrinfo knows no deadline: on a thread of its own it may outlive the call.
+  std::packaged_task<Resolution()> task([address, port] { return look_up(address, port, 0); });
+  std::future<Resolution> answer = task.get_future();
+  {
+    const SignalsBlocked scope;
+    std::thread(std::move(task)).detach();
+  }
+  if (answer.wait_until(deadline.when()) == std::future_status::ready) return answer.get();
+  return {nullptr, fmt::format("cannot resolve {}: the name servers do not answer", address)};
+}
 
 UniqueFd listen_tcp(const std::string& address, int port) {
   const Resolution found = resolve(address, port, Deadline::in(time_to_resolve_own_name));
@@ -181,10 +209,7 @@ Transfer send_some(int socket, std::string_view& from) {
 
 bool wait_for_socket(int socket, short events, Deadline deadline) {
   pollfd event{socket, events, 0};
-  while (true) {
-    if (poll(&event, 1, poll_milliseconds(deadline.left())) > 0) return true;
-    if (deadline.passed()) return false;
-  }
+  return poll_until(std::span(&event, 1), deadline);
 }
 
 }  // namespace lockstep::comm

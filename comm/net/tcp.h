@@ -1,13 +1,31 @@
 #pragma once
 
+#include <netdb.h>
+
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
+
+struct FreeAddressList {
+  void operator()(addrinfo* list) const noexcept { freeaddrinfo(list); }
+};
+
+/// The addresses that a name has, or why it has none.
+struct Resolution {
+  std::unique_ptr<addrinfo, FreeAddressList> list;
+  std::string problem;
+};
+
+/// TCP addresses of a host name or of a numeric IPv4 or IPv6 address. Ends by the deadline however long the
+/// name servers stay silent.
+Resolution resolve(const std::string& address, int port, Deadline deadline);
 
 // Connections send small messages at once. They notice a link that is down within 4 s, idle or not, and
 // survive one that is down for 2 s; a stopped process is not taken for lost, since its kernel answers.
@@ -21,7 +39,7 @@ UniqueFd listen_tcp(const std::string& address, int port);
 UniqueFd listen_in_range(const std::string& address, int first, int last);
 
 /// Tries every address that the name has. An empty UniqueFd when none accepts by the deadline; `obstacle`
-/// then says why, a name that does not resolve included: it may do so later.
+/// then says why. A name that does not resolve is an obstacle too, since it may resolve later.
 UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle);
 
 /// The next waiting connection, or an empty UniqueFd.
@@ -29,7 +47,7 @@ UniqueFd accept_tcp(int listener);
 
 /// For a connection whose other end may leave data unread for seconds, as one that still computes does. The
 /// kernel would take its full buffer for a dead link (TCP_USER_TIMEOUT counts a closed window too), so that
-/// limit is lifted: whoever waits for the socket asks is_link_dead once a second.
+/// limit is lifted: a caller that waits for the socket checks is_link_dead once a second.
 void expect_slow_reader(int socket);
 
 /// Whether data has been sent again and again for 3 s without an answer. A full buffer is no dead link.
@@ -37,7 +55,7 @@ bool is_link_dead(int socket);
 
 int local_port(int socket);
 
-/// "10.0.0.1" or "fe80::1%eth0": where this end of a connection lies.
+/// "10.0.0.1" or "fe80::1%eth0": the address of this end of a connection.
 std::string local_address(int socket);
 
 /// "10.0.0.1:2345" or "[::1]:2345" of the other end.
@@ -55,5 +73,31 @@ Transfer send_some(int socket, std::string_view& from);
 
 /// Waits for poll's `events`. False when the deadline passed first.
 bool wait_for_socket(int socket, short events, Deadline deadline);
+
+/// Bytes on their way out of a socket. What has been sent is passed over, not moved away, so that a long
+/// message costs its length however small the pieces are that the socket takes.
+class SendBuffer {
+ public:
+  explicit SendBuffer(std::string first = {}) : bytes_(std::move(first)) {}
+
+  void add(std::string_view bytes) { bytes_ += bytes; }
+  bool empty() const { return bytes_.empty(); }
+  void clear() {
+    bytes_.clear();
+    sent_ = 0;
+  }
+
+  Transfer send_some(int socket) {
+    std::string_view left = std::string_view(bytes_).substr(sent_);
+    const Transfer transfer = comm::send_some(socket, left);
+    sent_ = bytes_.size() - left.size();
+    if (left.empty()) clear();
+    return transfer;
+  }
+
+ private:
+  std::string bytes_;
+  std::size_t sent_ = 0;
+};
 
 }  // namespace lockstep::comm

@@ -16,7 +16,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(const World&, const CommOpti
   refuse();
 }
 
-std::unique_ptr<MpiMeeting> open_mpi_meeting(const World&, Seconds) {
+std::unique_ptr<MpiRendezvous> open_mpi_rendezvous(const World&, Seconds) {
   refuse();
 }
 

@@ -3,13 +3,26 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "comm/rendezvous/meeting_point.h"
+#include "comm/net/credentials.h"
 
 namespace lockstep::comm {
 
-/// RUN/meeting, readable by its owner alone: how nodes that share a disk find rank 0. Appears whole, and goes
-/// with this object unless another run has replaced it.
+/// What rank 0 gives the others when no launcher did: the store's address and the run's secret.
+struct MeetingPoint {
+  std::string address;
+  int port = 0;
+  Credentials credentials;
+};
+
+/// Four lines: address, port, run id, secret.
+std::string to_text(const MeetingPoint& point);
+/// Nothing when the text is something else.
+std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
+
+/// RUN/meeting, readable by its owner alone: nodes that share a disk find rank 0 by it. It is written
+/// atomically, and removed with this object unless another run has replaced it.
 class MeetingFile {
  public:
   /// Makes the folder too. DeviceError when that fails.

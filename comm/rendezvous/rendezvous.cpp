@@ -10,21 +10,51 @@
 #include <utility>
 #include <vector>
 
-#include "comm/net/interfaces.h"
-#include "comm/net/ports.h"
-#include "comm/rendezvous/meeting_point.h"
+#include "comm/net/addresses.h"
 #include "comm/rendezvous/run_secret.h"
-#include "comm/rendezvous/store_address.h"
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
 
 namespace lockstep::comm {
 namespace {
 
-// An old RUN/meeting may lead nowhere: look again for a new one so often.
+// An old RUN/meeting may name a store that is gone: read the file again this often.
 constexpr Seconds time_per_meeting_file{1};
 constexpr std::chrono::milliseconds pause_for_meeting_file{50};
+
+// A name that the rest of the cluster learns later must not hold up rank 0, which has another way.
+constexpr Seconds time_to_resolve{5};
+
+bool stands_for_itself(const std::string& address) {
+  return address == "localhost" || is_loopback_address(address);
+}
+
+bool master_is_known(const World& world) {
+  if (world.master_addr.empty()) return false;
+  // Open MPI names no master; World's default is for ranks of one node.
+  return world.source != "openmpi" || world.master_addr != World{}.master_addr;
+}
+
+/// The address of --interface, else the one where other hosts most likely reach this machine.
+std::string own_address(const CommOptions& options) {
+  return options.interface.empty() ? main_address() : address_of_interface(options.interface);
+}
+
+/// Where to look for rank 0's store when the master is known. A host's own name often resolves to 127.0.1.1
+/// in its /etc/hosts; rank 0 then listens on an address that other hosts reach, and its neighbours look there
+/// too.
+std::string store_address(const World& world, const CommOptions& options) {
+  if (stands_for_itself(world.master_addr)) return world.master_addr;
+  const std::string facing = address_facing(world.master_addr, Deadline::in(time_to_resolve));
+  return is_loopback_address(facing) ? own_address(options) : world.master_addr;
+}
+
+/// Where rank 0's store listens: at store_address if that is this machine's, else at its own address.
+std::string listening_address(const World& world, const CommOptions& options) {
+  const std::string address = store_address(world, options);
+  return stands_for_itself(address) || is_own_address(address) ? address : own_address(options);
+}
 
 struct Call {
   const World& world;
@@ -57,7 +87,7 @@ Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std
                     .keep_alive = nullptr};
 }
 
-Rendezvous meet_at_master(const Call& call) {
+Rendezvous join_at_master(const Call& call) {
   const Credentials credentials{call.world.run_id, *call.secret};
   if (call.world.rank == 0) {
     const std::string address = listening_address(call.world, call.options);
@@ -69,7 +99,7 @@ Rendezvous meet_at_master(const Call& call) {
   return join(call, nullptr, store_address(call.world, call.options), ports, credentials, call.deadline);
 }
 
-/// Rank 0, when it has to tell the others where it is.
+/// Rank 0, when it has to publish its own address.
 Rendezvous open_at_own_address(const Call& call) {
   const Credentials credentials{call.world.run_id, call.secret ? *call.secret : make_secret()};
   const bool known = master_is_known(call.world);
@@ -83,13 +113,13 @@ MeetingPoint point_of(const Rendezvous& rendezvous) {
   return {rendezvous.address, rendezvous.port, rendezvous.credentials};
 }
 
-Rendezvous meet_at_point(const Call& call, const MeetingPoint& point, Deadline deadline) {
+Rendezvous join_at_point(const Call& call, const MeetingPoint& point, Deadline deadline) {
   Credentials credentials = point.credentials;
   if (call.secret) credentials.secret = *call.secret;
   return join(call, nullptr, point.address, {point.port}, credentials, deadline);
 }
 
-Rendezvous meet_by_file(const Call& call) {
+Rendezvous join_by_file(const Call& call) {
   const auto& run_dir = call.options.run_dir;
   if (call.world.rank == 0) {
     Rendezvous made = open_at_own_address(call);
@@ -102,7 +132,7 @@ Rendezvous meet_by_file(const Call& call) {
   while (!call.deadline.passed()) {
     try {
       if (const auto point = MeetingFile::read(run_dir, call.world.run_id)) {
-        return meet_at_point(call, *point,
+        return join_at_point(call, *point,
                              Deadline::in(std::min(call.deadline.left(), time_per_meeting_file)));
       }
     } catch (const CommError& error) {
@@ -110,15 +140,15 @@ Rendezvous meet_by_file(const Call& call) {
     }
     std::this_thread::sleep_for(pause_for_meeting_file);
   }
-  throw CommError(fmt::format("no meeting with rank 0 through {}: {}; do all nodes see this folder?",
+  throw CommError(fmt::format("rank 0 was not found through {}: {}; do all nodes see this folder?",
                               MeetingFile::in(run_dir).string(), obstacle));
 }
 
-Rendezvous meet_by_broadcast(const Call& call, const Broadcast& broadcast) {
+Rendezvous join_by_broadcast(const Call& call, const Broadcast& broadcast) {
   if (call.world.rank != 0) {
     const auto point = parse_meeting_point(broadcast({}));
     if (!point) throw CommError("rank 0 could not open the store: see its own message");
-    return meet_at_point(call, *point, call.deadline);
+    return join_at_point(call, *point, call.deadline);
   }
   std::optional<Rendezvous> made;
   try {
@@ -137,9 +167,9 @@ Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadl
                            const Broadcast& broadcast) {
   const Call call{world, options, deadline, given_secret(options, process_environment())};
   const bool known = master_is_known(world);
-  if (call.secret && known) return meet_at_master(call);
-  if (!options.run_dir.empty()) return meet_by_file(call);
-  if (broadcast) return meet_by_broadcast(call, broadcast);
+  if (call.secret && known) return join_at_master(call);
+  if (!options.run_dir.empty()) return join_by_file(call);
+  if (broadcast) return join_by_broadcast(call, broadcast);
   throw UsageError(fmt::format(
       "{} ranks on several nodes have no common {}: give {}, or --run-dir on a disk that all nodes "
       "see{}",

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "comm/net/credentials.h"
 #include "comm/rendezvous/meeting_file.h"
 #include "comm/store/client.h"
@@ -15,7 +15,7 @@
 
 namespace lockstep::comm {
 
-/// What ranks on several nodes share once they have found each other.
+/// What a rank has after the rendezvous of several nodes.
 struct Rendezvous {
   std::unique_ptr<MeetingFile> meeting_file;  ///< rank 0 with --run-dir: goes at the end
   std::unique_ptr<StoreServer> server;        ///< rank 0 only
@@ -32,7 +32,7 @@ struct Rendezvous {
 using Broadcast = std::function<std::string(std::string_view)>;
 
 /// Brings the ranks of several nodes to the store, which rank 0 opens. The secret: see given_secret. When
-/// that or rank 0's address is not given, rank 0 tells both through RUN/meeting (--run-dir), else through
+/// that or rank 0's address is not given, rank 0 passes both on by RUN/meeting (--run-dir), else by
 /// `broadcast`. UsageError when there is no such way; CommError when rank 0 is not found by the deadline.
 Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadline deadline,
                            const Broadcast& broadcast = {});

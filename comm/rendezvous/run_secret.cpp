@@ -1,12 +1,35 @@
 #include "comm/rendezvous/run_secret.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "comm/rendezvous/private_file.h"
+#include <cerrno>
+
 #include "kernels/base/error.h"
+#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 namespace {
+
+constexpr std::size_t most_bytes = 4096;
+
+void check_private(const std::filesystem::path& path, int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw UsageError(fmt::format("{} is no regular file: name a file that holds the secret", path.string()));
+  }
+  if (status.st_uid != geteuid() && status.st_uid != 0) {
+    throw UsageError(
+        fmt::format("{} belongs to user {}: a secret's file must be your own; copy it, or remove it",
+                    path.string(), status.st_uid));
+  }
+  if ((status.st_mode & 077) != 0) {
+    throw UsageError(fmt::format("{0} can be read by others (mode {1:03o}): chmod 600 {0}", path.string(),
+                                 status.st_mode & 0777));
+  }
+}
 
 std::string without_blanks_at_end(std::string text) {
   text.resize(text.find_last_not_of(" \t\r\n") + 1);
@@ -14,6 +37,25 @@ std::string without_blanks_at_end(std::string text) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_private_file(const std::filesystem::path& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return std::nullopt;
+  const auto fail = [&path] {
+    throw UsageError(fmt::format("cannot read {}: {}", path.string(), errno_message(errno)));
+  };
+  if (!fd) fail();
+  check_private(path, fd.get());
+  std::string text(most_bytes + 1, '\0');
+  const ssize_t length = read(fd.get(), text.data(), text.size());
+  if (length < 0) fail();
+  if (static_cast<std::size_t>(length) > most_bytes) {
+    throw UsageError(
+        fmt::format("{} has more than {} bytes: it is no secret's file", path.string(), most_bytes));
+  }
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
 
 std::optional<std::string> given_secret(const CommOptions& options, const Environment& environment) {
   const std::string file = options.token_file.string();

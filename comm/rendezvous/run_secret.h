@@ -1,10 +1,11 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
-#include "comm/communicator.h"
-#include "comm/world/find_world.h"
+#include "comm/make_communicator.h"
+#include "comm/world/world.h"
 
 namespace lockstep::comm {
 
@@ -14,5 +15,9 @@ inline constexpr const char* token_variable = "LOCKSTEP_TOKEN";
 /// LOCKSTEP_TOKEN (launch's own, too). Nothing when it was given none. UsageError when the file is missing,
 /// empty or not private, and when --insecure comes with --token-file.
 std::optional<std::string> given_secret(const CommOptions& options, const Environment& environment);
+
+/// The text of a small file that holds a secret; nothing when there is none. UsageError, with the hint, when
+/// it cannot be read, others may read it, or it belongs to neither this user nor root.
+std::optional<std::string> read_private_file(const std::filesystem::path& path);
 
 }  // namespace lockstep::comm

@@ -17,8 +17,8 @@ constexpr int shortest_spin = 20;
 // Asleep for less than this, wake included: a longer spin would have been the better choice.
 constexpr std::chrono::microseconds short_sleep{150};
 
-// An abort or a leave between the last look and the sleep would be missed: look again this often.
-constexpr std::chrono::milliseconds longest_nap{20};
+// An abort or a detach between the last check and the sleep would be missed: check again this often.
+constexpr std::chrono::milliseconds longest_sleep{20};
 
 }  // namespace
 
@@ -58,7 +58,8 @@ Barrier::Outcome Barrier::wait_for(int peer, Clock::time_point deadline) {
   if (has_arrived(peer) || spin_for(peer)) return Outcome::all_here;
   const auto start = Clock::now();
   const Outcome outcome = sleep_for(peer, deadline);
-  // Spinning in vain takes time from whoever shares the core, so after a long sleep the next spin is shorter.
+  // Spinning in vain takes time from threads that share the core, so after a long sleep the next spin is
+  // shorter.
   spins_ = Clock::now() - start < short_sleep ? std::max(spins_, shortest_spin) * 2 : spins_ / 2;
   spins_ = std::clamp(spins_, 0, max_spins_);
   return outcome;
@@ -73,24 +74,24 @@ bool Barrier::spin_for(int peer) const {
 }
 
 Barrier::Outcome Barrier::sleep_for(int peer, Clock::time_point deadline) {
-  RankSlot& line = segment_.rank_slot(peer);
-  line.sleepers.fetch_add(1);
+  RankSlot& slot = segment_.rank_slot(peer);
+  slot.sleepers.fetch_add(1);
   Outcome outcome = Outcome::all_here;
   while (true) {
-    const std::uint32_t seen = line.round.load();
+    const std::uint32_t seen = slot.round.load();
     if (has_arrived(peer)) break;
     const auto now = Clock::now();
     if (segment_.aborted()) {
       outcome = Outcome::aborted;
-    } else if (line.left.load() != 0 && !has_arrived(peer)) {
+    } else if (slot.left.load() != 0 && !has_arrived(peer)) {
       outcome = Outcome::peer_left;
     } else if (now >= deadline) {
       outcome = Outcome::timed_out;
     }
     if (outcome != Outcome::all_here) break;
-    futex_wait(line.round, seen, std::min<std::chrono::nanoseconds>(longest_nap, deadline - now));
+    futex_wait(slot.round, seen, std::min<std::chrono::nanoseconds>(longest_sleep, deadline - now));
   }
-  line.sleepers.fetch_sub(1);
+  slot.sleepers.fetch_sub(1);
   return outcome;
 }
 

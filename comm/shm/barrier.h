@@ -8,9 +8,9 @@
 
 namespace lockstep::comm {
 
-/// All-to-all barriers of the ranks that share a segment. In round n every rank announces n in its line and
-/// waits until all lines show n or more. What a rank wrote before it arrived, all others see after the round;
-/// it may be overwritten once the next round has passed.
+/// All-to-all barriers of the ranks that share a segment. In round n every rank stores n in its RankSlot
+/// and waits until all slots hold n or more. What a rank wrote before it arrived, all others see after the
+/// round; it may be overwritten once the next round has passed.
 class Barrier {
  public:
   enum class Outcome { all_here, aborted, peer_left, timed_out, mismatch };
@@ -27,7 +27,7 @@ class Barrier {
   std::vector<int> missing() const;
   std::vector<int> mismatched() const;
 
-  /// Arrives at no further round and wakes those who wait for it.
+  /// Arrives at no further round and wakes the ranks that wait for this one.
   void detach() noexcept;
 
  private:

@@ -1,32 +1,111 @@
 #include "comm/shm/local_rendezvous.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <numeric>
+#include <span>
 
+#include "comm/polling.h"
+#include "comm/shm/local_socket.h"
 #include "comm/shm/rendezvous_leader.h"
-#include "comm/shm/rendezvous_peer.h"
+#include "kernels/base/deadline.h"
+#include "kernels/base/error.h"
 
 namespace lockstep::comm {
+namespace {
+
+// The leader's report names the missing ranks; it is sent at the same deadline, so wait a little longer for
+// it.
+constexpr Seconds grace_for_report{0.5};
+
+UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
+  using namespace std::chrono_literals;
+  Backoff backoff({.eager = 0us, .first = 100us, .longest = 5ms});
+  std::string obstacle = fmt::format("rank {} did not join the rendezvous", members.rank_at(0));
+  while (true) {
+    UniqueFd socket = connect_local(members.socket_name);
+    if (socket) {
+      const LocalCredentials leader = peer_credentials(socket.get());
+      if (leader.uid == geteuid()) return socket;
+      obstacle = fmt::format("the rendezvous socket @{} is held by user {} (pid {})", members.socket_name,
+                             leader.uid, leader.pid);
+    }
+    if (deadline.passed())
+      throw CommError(fmt::format("{} in time: did it start, with the same run id?", obstacle));
+    backoff.pause();
+  }
+}
+
+/// The next message of the leader, which must be `expected`.
+LocalMessage expect(int socket, LocalMessage::Type expected, const NodeMembers& members, Deadline deadline,
+                    UniqueFd* passed_fd = nullptr) {
+  const int leader = members.rank_at(0);
+  const Deadline last = Deadline::in(deadline.left() + grace_for_report);
+  LocalMessage message;
+  while (true) {
+    switch (receive_local(socket, message, passed_fd)) {
+      case Arrival::message:
+        if (message.type == expected) return message;
+        if (message.type == LocalMessage::Type::refuse) throw CommError(message.text);
+        [[fallthrough]];
+      case Arrival::malformed:
+        throw CommError(
+            fmt::format("rank {} speaks another protocol: do all ranks run the same version?", leader));
+      case Arrival::closed:
+        throw CommError(fmt::format("rank {} closed its connection during the rendezvous", leader));
+      case Arrival::nothing_yet:
+        break;
+    }
+    pollfd event{socket, POLLIN, 0};
+    if (!poll_until(std::span(&event, 1), last)) {
+      throw CommError(fmt::format("rank {} did not complete the rendezvous in time", leader));
+    }
+  }
+}
+
+LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
+  UniqueFd socket = connect_before(members, deadline);
+  LocalMessage hello;
+  hello.rank = members.index;
+  hello.size = members.size();
+  send_local(socket.get(), hello);  // a failure shows as a closed connection below
+
+  UniqueFd memfd;
+  expect(socket.get(), LocalMessage::Type::welcome, members, deadline, &memfd);
+  Segment segment = Segment::open(std::move(memfd), members.size());
+  segment.publish_affinity(members.index);
+
+  LocalMessage ready;
+  ready.type = LocalMessage::Type::ready;
+  ready.rank = members.index;
+  ready.nonce = segment.nonce();
+  send_local(socket.get(), ready);
+  expect(socket.get(), LocalMessage::Type::go, members, deadline);
+
+  std::vector<LocalPeer> peers;
+  const pid_t leader_pid = peer_credentials(socket.get()).pid;
+  peers.push_back(LocalPeer{.rank = members.rank_at(0), .pid = leader_pid, .socket = std::move(socket)});
+  return LocalGroup{std::move(segment), std::move(peers)};
+}
+
+}  // namespace
 
 std::string name_of(const LocalPeer& peer) {
   return fmt::format("rank {} (pid {})", peer.rank, peer.pid);
 }
 
-std::string name_of_ranks(const std::vector<int>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
-}
-
 NodeMembers all_on_one_node(const World& world) {
   NodeMembers members{.ranks = std::vector<int>(static_cast<std::size_t>(world.size)),
                       .index = world.rank,
-                      .meeting = fmt::format("lockstep-{}-{}", world.run_id, world.node_rank)};
+                      .socket_name = fmt::format("lockstep-{}-{}", world.run_id, world.node_rank)};
   std::iota(members.ranks.begin(), members.ranks.end(), 0);
   return members;
 }
 
-LocalGroup meet_local_ranks(const NodeMembers& members, Deadline deadline) {
-  return members.index == 0 ? RendezvousLeader(members).gather(deadline) : join_meeting(members, deadline);
+LocalGroup open_local_group(const NodeMembers& members, Deadline deadline) {
+  return members.index == 0 ? RendezvousLeader(members).gather(deadline) : join_as_peer(members, deadline);
 }
 
 }  // namespace lockstep::comm

@@ -17,7 +17,7 @@ namespace lockstep::comm {
 struct NodeMembers {
   std::vector<int> ranks;  ///< ascending
   int index = 0;
-  std::string meeting;  ///< name of the abstract socket, the same on all members and nowhere else
+  std::string socket_name;  ///< of the abstract socket, the same on all members and nowhere else
 
   int size() const { return static_cast<int>(ranks.size()); }
   int rank() const { return rank_at(index); }
@@ -37,11 +37,8 @@ struct LocalPeer {
 /// "rank 1 (pid 123)"
 std::string name_of(const LocalPeer& peer);
 
-/// "rank 1" or "ranks 1, 3"
-std::string name_of_ranks(const std::vector<int>& ranks);
-
-/// What comes of the meeting: the shared memory, and sockets: the leader holds one to every peer, the others
-/// hold one to the leader.
+/// The result of the rendezvous: the shared memory, and sockets. The leader holds one to every peer, the
+/// others hold one to the leader.
 struct LocalGroup {
   Segment segment;
   std::vector<LocalPeer> peers;
@@ -49,7 +46,7 @@ struct LocalGroup {
 
 /// Brings the ranks of one node together. The leader listens on an abstract Unix socket and hands its memfd
 /// to every peer of the same user. A nonce that the peer reads through the mapping proves that the memory is
-/// shared. CommError names the ranks that did not come.
-LocalGroup meet_local_ranks(const NodeMembers& members, Deadline deadline);
+/// shared. CommError names the ranks that did not join.
+LocalGroup open_local_group(const NodeMembers& members, Deadline deadline);
 
 }  // namespace lockstep::comm

@@ -11,7 +11,7 @@
 
 namespace lockstep::comm {
 
-/// One datagram of the meeting of a node's ranks; both ends run on one machine, so it travels as it lies.
+/// One datagram of the local rendezvous. Both ends run on one machine, so it is sent in memory layout.
 struct LocalMessage {
   enum class Type : std::uint16_t { hello = 1, welcome, ready, go, refuse, goodbye };
   static constexpr std::uint32_t expected_magic = 0x4C4B4D54;
@@ -38,10 +38,10 @@ enum class Arrival { message, nothing_yet, closed, malformed };
 /// Listens on the abstract Unix socket `name`. An empty UniqueFd when the name is taken.
 UniqueFd listen_local(const std::string& name);
 
-/// An empty UniqueFd when nobody listens yet.
+/// An empty UniqueFd when no process listens yet.
 UniqueFd connect_local(const std::string& name);
 
-/// Who is at the other end, as the kernel knows.
+/// The process and user at the other end, from the kernel.
 LocalCredentials peer_credentials(int socket);
 
 /// Hands `passed_fd` over too, unless it is -1. False when the peer is gone; never raises SIGPIPE.

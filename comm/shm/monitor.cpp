@@ -36,12 +36,12 @@ void Monitor::watch() {
     if (events[0].revents != 0) return;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       pollfd& event = events[i + 1];
-      if (event.revents != 0 && !hear(peers_[i])) event.fd = -1;
+      if (event.revents != 0 && !read_message(peers_[i])) event.fd = -1;
     }
   }
 }
 
-bool Monitor::hear(const LocalPeer& peer) const {
+bool Monitor::read_message(const LocalPeer& peer) const {
   LocalMessage message;
   switch (receive_local(peer.socket.get(), message)) {
     case Arrival::nothing_yet:

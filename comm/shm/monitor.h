@@ -9,8 +9,8 @@
 
 namespace lockstep::comm {
 
-/// A thread that watches the sockets to the peers. `on_lost` is called on it when one closes without a
-/// goodbye; it must not throw. Destroying the monitor says goodbye to the peers.
+/// A thread that watches the sockets to the peers and calls `on_lost`, which must not throw, when one closes
+/// without a goodbye message. The destructor sends goodbye to the peers.
 class Monitor {
  public:
   Monitor(std::vector<LocalPeer> peers, std::function<void(const LocalPeer&)> on_lost);
@@ -20,8 +20,8 @@ class Monitor {
 
  private:
   void watch();
-  /// False when there is nothing more to expect from this peer.
-  bool hear(const LocalPeer& peer) const;
+  /// False after the peer's goodbye or loss.
+  bool read_message(const LocalPeer& peer) const;
 
   std::vector<LocalPeer> peers_;
   std::function<void(const LocalPeer&)> on_lost_;

@@ -11,16 +11,72 @@
 namespace lockstep::comm {
 namespace {
 
+std::string_view name_of(Call::Kind kind) {
+  switch (kind) {
+    case Call::Kind::allocate_arena:
+      return "arena allocation";
+    case Call::Kind::all_reduce:
+      return "all-reduce";
+    case Call::Kind::reduce_scatter:
+      return "reduce-scatter";
+    case Call::Kind::all_gather:
+      return "all-gather";
+    case Call::Kind::all_reduce_sum:
+      return "sum";
+    case Call::Kind::broadcast:
+      return "broadcast";
+    case Call::Kind::all_gather_texts:
+      return "all-gather of texts";
+    case Call::Kind::barrier:
+      return "barrier";
+  }
+  return "?";
+}
+
 std::int64_t nanoseconds(Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
 }  // namespace
 
+std::uint32_t Call::signature() const {
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
+  std::uint64_t mixed = static_cast<std::uint64_t>(kind) + 1;
+  for (const std::uint64_t part :
+       {std::uint64_t{number}, std::uint64_t{bytes}, detail, static_cast<std::uint64_t>(rounds)}) {
+    mixed = (mixed ^ part) * odd;
+    mixed ^= mixed >> 32;
+  }
+  return static_cast<std::uint32_t>(mixed);
+}
+
+std::string Call::describe() const {
+  std::string text = fmt::format("{} {}", name_of(kind), number);
+  if (label.bucket >= 0) text += fmt::format(" (bucket {}, {})", label.bucket, label.first_parameter);
+  return text;
+}
+
+std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout) {
+  switch (outcome) {
+    case Barrier::Outcome::timed_out:
+      return fmt::format("{} did not {} {} within {:g} s", ranks, call.rounds == 0 ? "reach" : "finish",
+                         call.describe(), timeout.count());
+    case Barrier::Outcome::peer_left:
+      return fmt::format("{} left the group before the end of {}", ranks, call.describe());
+    case Barrier::Outcome::mismatch:
+      return fmt::format("{} made another call than {} of {} bytes: all ranks must make the same calls",
+                         ranks, call.describe(), call.bytes);
+    case Barrier::Outcome::aborted:
+    case Barrier::Outcome::all_here:
+      break;
+  }
+  return {};
+}
+
 NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
     : members_(std::move(members)),
       timeout_(timeout),
-      group_(meet_local_ranks(members_, Deadline::in(timeout_))),
+      group_(open_local_group(members_, Deadline::in(timeout_))),
       barrier_(shared(), members_.index) {
   monitor_.emplace(std::move(group_.peers),
                    [this](const LocalPeer& peer) { abort(name_of(peer) + " closed its connection"); });
@@ -90,10 +146,9 @@ void NodeRanks::fail(Barrier::Outcome outcome) {
   if (outcome != Barrier::Outcome::aborted) {
     const auto ranks = outcome == Barrier::Outcome::mismatch ? barrier_.mismatched() : barrier_.missing();
     abort(explain(outcome, names_of(ranks), call_, timeout_));
-    throw CommError(shared().abort_reason());  // another rank's reason when that came first
+    throw CommError(abort_reason());  // another rank's reason when that came first
   }
-  throw CommError(
-      fmt::format("{}; rank {} was in {}", shared().abort_reason(), members_.rank(), call_.describe()));
+  throw CommError(fmt::format("{}; rank {} was in {}", abort_reason(), members_.rank(), call_.describe()));
 }
 
 std::string NodeRanks::names_of(std::vector<int> indexes) const {
@@ -105,7 +160,7 @@ void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
   try {
     abort(fmt::format("rank {}: {}", members_.rank(), reason));
   } catch (const std::exception&) {
-    abort(reason);  // no memory for more words
+    abort(reason);  // no memory for the longer text
   }
 }
 
@@ -113,6 +168,16 @@ void NodeRanks::copy_to_members(const ArenaRange& range) const {
   for (int member = 0; member < size(); ++member) {
     if (member != index()) std::memcpy(data_of(range, member), range.data(), range.bytes());
   }
+}
+
+void NodeRanks::publish_status(std::string_view text) noexcept {
+  shared().status_slot(index()).write(text);
+}
+
+std::optional<std::string> NodeRanks::read_status(int rank) const {
+  const auto member = std::ranges::find(members_.ranks, rank);
+  if (member == members_.ranks.end()) return std::nullopt;
+  return shared().status_slot(static_cast<int>(member - members_.ranks.begin())).read();
 }
 
 NodeRanks::CallScope NodeRanks::begin_allocation(DType dtype, std::int64_t elements) {

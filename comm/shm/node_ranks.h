@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -9,23 +11,59 @@
 #include <string>
 #include <string_view>
 
+#include "comm/communicator.h"
 #include "comm/shm/barrier.h"
-#include "comm/shm/call.h"
 #include "comm/shm/local_rendezvous.h"
 #include "comm/shm/monitor.h"
 #include "comm/shm/shared_arena.h"
+#include "comm/watchdog/watchdog.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 
-/// The ranks of one node as a group: the memory that they share, the rounds in which they meet, the
-/// collective that this rank is in, and a thread that notices a lost peer and ends every wait of the node.
-class NodeRanks {
+/// The collective in progress: what it is, for the check that all ranks agree, and for reports.
+struct Call {
+  enum class Kind : std::uint32_t {
+    allocate_arena,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    all_reduce_sum,
+    broadcast,
+    all_gather_texts,
+    barrier
+  };
+
+  Kind kind = Kind::barrier;
+  std::uint32_t number = 0;  ///< of all collectives of the group, from 1
+  std::size_t bytes = 0;
+  std::uint64_t detail = 0;  ///< of ranges or root; equal on all ranks
+  ExchangeLabel label;
+  int rounds = 0;            ///< passed so far
+  bool in_progress = false;  ///< it has begun and not ended
+  Clock::time_point start;
+  Clock::time_point all_here;  ///< when the first round passed
+
+  /// Differs, but for accident, between calls or rounds that do not belong together.
+  std::uint32_t signature() const;
+
+  /// "all-reduce 17 (bucket 0, fc1.weight)"
+  std::string describe() const;
+};
+
+/// Why a round failed, as one line that names ranks and call. `ranks` are the missing or disagreeing ones.
+std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout);
+
+/// The ranks of one node as a group: their shared memory and barrier, the collective that this rank is in,
+/// and a thread that ends every wait of the node when a peer is lost.
+class NodeRanks final : public NodeStatus {
  public:
-  /// Meets the other members. CommError names those who did not come.
+  /// Local rendezvous. CommError names the members that did not come.
   NodeRanks(NodeMembers members, Seconds timeout);
-  ~NodeRanks();
+  ~NodeRanks() override;
 
   const NodeMembers& members() const { return members_; }
+  int rank() const override { return members_.rank(); }
   int size() const { return members_.size(); }
   int index() const { return members_.index; }
   const Segment& shared() const { return group_.segment; }
@@ -55,9 +93,8 @@ class NodeRanks {
   const Call& call() const { return call_; }
   /// Of the call up to now, when the last peer was there at `all_here`.
   ExchangeTiming timing(Clock::time_point all_here) const;
-  /// From any thread: its number, and "in all-reduce 17 (bucket 0, fc1.weight)" or "after ...".
-  std::uint32_t call_number() const;
-  std::string describe_call() const;
+  std::uint32_t call_number() const override;
+  std::string describe_call() const override;
   Clock::time_point deadline() const;
 
   /// One round of the members; CommError unless all arrive in the same call.
@@ -70,9 +107,14 @@ class NodeRanks {
   /// Copies the range from this member's arena into those of the others.
   void copy_to_members(const ArenaRange& range) const;
 
+  void publish_status(std::string_view text) noexcept override;
+  std::optional<std::string> read_status(int rank) const override;
+
+  bool aborted() const noexcept override { return group_.segment.aborted(); }
+  std::string abort_reason() const override { return group_.segment.abort_reason(); }
   /// Ends every wait of the node with `reason`, unless one was there before. From any thread.
   void abort(std::string_view reason) noexcept { group_.segment.abort(reason); }
-  /// With this rank named as the one who gives the reason.
+  /// The same with this rank named before the reason.
   void abort_by_rank(std::string_view reason) noexcept;
 
  private:
@@ -87,8 +129,8 @@ class NodeRanks {
   Barrier barrier_;
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
-  std::array<char, 128>
-      first_parameter_{};  ///< call_'s label: the caller's may go before the watchdog reads it
+  /// Of call_'s label: the caller's text may be gone when the watchdog reads it.
+  std::array<char, 128> first_parameter_{};
   std::optional<Monitor> monitor_;
 };
 

@@ -1,16 +1,15 @@
 #include "comm/shm/rendezvous_leader.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <random>
-#include <thread>
 #include <utility>
 
+#include "comm/polling.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
@@ -33,10 +32,10 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
   segment_.publish_affinity(members_.index);
   while (!all_ready()) {
     if (deadline.passed())
-      give_up(fmt::format("{} did not come to the meeting in time", name_of_ranks(missing())));
+      give_up(fmt::format("{} did not join the rendezvous in time", name_of_ranks(missing())));
     wait_for_events(listener.get(), deadline);
     admit_waiting(listener.get());
-    for (Peer& peer : peers_) hear(peer);
+    for (Peer& peer : peers_) read_messages(peer);
     std::erase_if(peers_, [](const Peer& peer) { return !peer.socket; });
   }
 
@@ -45,7 +44,7 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
   std::vector<LocalPeer> peers;
   for (Peer& peer : peers_) {
     if (!peer.ready) continue;
-    send_local(peer.socket.get(), go);  // who died meanwhile is noticed by the monitor
+    send_local(peer.socket.get(), go);  // the monitor notices a peer that died meanwhile
     peers.push_back(
         LocalPeer{.rank = members_.rank_at(peer.index), .pid = peer.pid, .socket = std::move(peer.socket)});
   }
@@ -53,39 +52,41 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
 }
 
 UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
+  using namespace std::chrono_literals;
+  Backoff backoff({.eager = 0us, .first = 5ms, .longest = 5ms});
   while (true) {
-    UniqueFd listener = listen_local(members_.meeting);
+    UniqueFd listener = listen_local(members_.socket_name);
     if (listener) return listener;
     if (deadline.passed()) {
       throw CommError(fmt::format(
-          "the meeting socket @{} is taken: is another run with this run id alive on this machine?",
-          members_.meeting));
+          "the rendezvous socket @{} is taken: is another run with this run id alive on this machine?",
+          members_.socket_name));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    backoff.pause();
   }
 }
 
 void RendezvousLeader::wait_for_events(int listener, Deadline deadline) const {
   std::vector<pollfd> events{{listener, POLLIN, 0}};
   for (const Peer& peer : peers_) events.push_back({peer.socket.get(), POLLIN, 0});
-  poll(events.data(), events.size(), poll_milliseconds(deadline.left()));
+  poll_until(events, deadline);
 }
 
 void RendezvousLeader::admit_waiting(int listener) {
   while (true) {
     Peer peer{.socket = UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
     if (!peer.socket) return;
-    const LocalCredentials who = peer_credentials(peer.socket.get());
-    peer.pid = who.pid;
-    if (who.uid == geteuid()) {
+    const LocalCredentials user = peer_credentials(peer.socket.get());
+    peer.pid = user.pid;
+    if (user.uid == geteuid()) {
       peers_.push_back(std::move(peer));
     } else {
-      spdlog::warn("turned away user {} (pid {}) at the meeting socket", who.uid, who.pid);
+      spdlog::warn("rejected user {} (pid {}) at the rendezvous socket", user.uid, user.pid);
     }
   }
 }
 
-void RendezvousLeader::hear(Peer& peer) {
+void RendezvousLeader::read_messages(Peer& peer) {
   LocalMessage message;
   while (peer.socket) {
     switch (receive_local(peer.socket.get(), message)) {
@@ -96,7 +97,7 @@ void RendezvousLeader::hear(Peer& peer) {
       case Arrival::closed: {
         peer.socket.reset();
         if (peer.index < 0) return;
-        return give_up(fmt::format("{} closed its connection during the meeting", name_of(peer)));
+        return give_up(fmt::format("{} closed its connection during the rendezvous", name_of(peer)));
       }
       case Arrival::message:
         break;
@@ -141,10 +142,10 @@ void RendezvousLeader::check_nonce(Peer& peer, const LocalMessage& ready) const 
 }
 
 void RendezvousLeader::reject(Peer& peer, const std::string& reason) const {
-  spdlog::warn("turned away pid {} at the meeting: {}", peer.pid, reason);
+  spdlog::warn("rejected pid {} at the rendezvous: {}", peer.pid, reason);
   LocalMessage refusal;
   refusal.type = LocalMessage::Type::refuse;
-  refusal.set_text(fmt::format("rank {} refused the meeting: {}", members_.rank(), reason));
+  refusal.set_text(fmt::format("rank {} refused the rendezvous: {}", members_.rank(), reason));
   send_local(peer.socket.get(), refusal);
   peer.index = -1;
   peer.ready = false;

@@ -8,8 +8,8 @@
 
 namespace lockstep::comm {
 
-/// The part of the leader: admits the others one by one. Strangers and half-open connections are turned
-/// away or ignored; they hold up nobody.
+/// The leader's side of the local rendezvous: admits the peers one by one. Connections of other users and
+/// without a handshake are rejected or ignored; they delay no peer.
 class RendezvousLeader {
  public:
   explicit RendezvousLeader(const NodeMembers& members);
@@ -28,7 +28,7 @@ class RendezvousLeader {
   UniqueFd listen_before(Deadline deadline) const;
   void wait_for_events(int listener, Deadline deadline) const;
   void admit_waiting(int listener);
-  void hear(Peer& peer);
+  void read_messages(Peer& peer);
   void answer_hello(Peer& peer, const LocalMessage& hello);
   void check_nonce(Peer& peer, const LocalMessage& ready) const;
   void reject(Peer& peer, const std::string& reason) const;

@@ -17,6 +17,10 @@
 namespace lockstep::comm {
 namespace {
 
+std::size_t page_size() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 constexpr std::uint32_t segment_magic = 0x4C4B5354;
 enum AbortState : std::uint32_t { none = 0, being_written = 1, set = 2 };
 
@@ -25,20 +29,8 @@ void resize(int fd, std::size_t bytes) {
   throw DeviceError(fmt::format("cannot reserve {} bytes of shared memory: {}", bytes, errno_message(errno)));
 }
 
-}  // namespace
-
-struct Segment::Control {
-  std::uint32_t magic;
-  std::int32_t ranks;
-  std::uint64_t nonce;
-  alignas(64) std::atomic<std::uint32_t> abort_state;
-  std::array<char, 508> abort_reason;
-};
-
-namespace {
-
-// Offsets in the file, in order: control, a line, an affinity mask and a status_slot per rank, mailboxes,
-// arenas.
+// Offsets in the file, in order: Control, then per rank a RankSlot, an affinity mask and a StatusSlot, then
+// mailboxes, then arenas.
 constexpr std::size_t rank_slots_offset = 1024;
 
 std::size_t affinity_offset(int ranks) {
@@ -58,6 +50,74 @@ std::size_t control_bytes(int ranks) {
 }
 
 }  // namespace
+
+Mapping::Mapping(int fd, std::size_t offset, std::size_t bytes) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (address == MAP_FAILED) {
+    throw DeviceError(fmt::format("cannot map {} bytes of shared memory: {}", bytes, errno_message(errno)));
+  }
+  madvise(address, bytes, MADV_HUGEPAGE);
+  bytes_ = {static_cast<std::byte*>(address), bytes};
+}
+
+Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+void discard(std::span<std::byte> bytes) noexcept {
+  madvise(bytes.data(), bytes.size(), MADV_REMOVE);
+}
+
+void populate(std::span<std::byte> bytes) {
+  if (madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE) == 0) return;
+  // Older kernels: read and write back one byte a page. Only before peers use the memory.
+  for (std::size_t at = 0; at < bytes.size(); at += page_size()) {
+    volatile std::byte& page = bytes[at];
+    page = page;
+  }
+}
+
+std::size_t round_to_pages(std::size_t bytes) {
+  return (bytes + page_size() - 1) / page_size() * page_size();
+}
+
+void StatusSlot::write(std::string_view text) noexcept {
+  const std::uint32_t next = version_.load(std::memory_order_relaxed) + 1;
+  auto& to = texts_[next % 2];
+  const std::size_t length = std::min(text.size(), most_bytes);
+  for (std::size_t i = 0; i < length; ++i) to[i].store(text[i], std::memory_order_release);
+  to[length].store('\0', std::memory_order_release);
+  version_.store(next, std::memory_order_release);
+}
+
+std::string StatusSlot::read() const {
+  while (true) {
+    const std::uint32_t version = version_.load(std::memory_order_acquire);
+    std::string text;
+    for (const auto& letter : texts_[version % 2]) {
+      const char read = letter.load(std::memory_order_acquire);
+      if (read == '\0') break;
+      text.push_back(read);
+    }
+    // A reader that saw a letter of the text after the next, in the same place, sees a newer version here.
+    if (version_.load(std::memory_order_relaxed) == version) return text;
+  }
+}
+
+struct Segment::Control {
+  std::uint32_t magic;
+  std::int32_t ranks;
+  std::uint64_t nonce;
+  alignas(64) std::atomic<std::uint32_t> abort_state;
+  std::array<char, 508> abort_reason;
+};
 
 Segment Segment::create(int ranks, std::uint64_t nonce) {
   static_assert(sizeof(Control) <= rank_slots_offset);

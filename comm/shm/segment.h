@@ -10,20 +10,62 @@
 #include <string>
 #include <string_view>
 
-#include "comm/shm/mapping.h"
-#include "comm/shm/status_slot.h"
+#include "comm/watchdog/failure_report.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
+
+/// Owns a shared, writable mapping of a part of a file.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// `offset`: a multiple of the page size. DeviceError when the system refuses.
+  Mapping(int fd, std::size_t offset, std::size_t bytes);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  std::byte* data() const { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// Gives the pages under `bytes` of a shared mapping back to the system, for all processes: they read as
+/// zeros.
+void discard(std::span<std::byte> bytes) noexcept;
+
+/// Creates the pages under `bytes` and enters them in this process's page table.
+void populate(std::span<std::byte> bytes);
+
+std::size_t round_to_pages(std::size_t bytes);
+
+/// A line of text in shared memory, from one thread to all others: a sequence lock (Boehm, "Can seqlocks get
+/// along with programming language memory models?", MSPC 2012) over two texts, so that readers need no pause
+/// of the writer. Zeroed memory is a StatusSlot with an empty text.
+class alignas(64) StatusSlot {
+ public:
+  static constexpr std::size_t most_bytes = most_status_bytes;
+
+  /// By one thread at a time. What is longer is cut.
+  void write(std::string_view text) noexcept;
+  /// The newest whole text.
+  std::string read() const;
+
+ private:
+  std::atomic<std::uint32_t> version_;  ///< text version % 2 is whole
+  std::array<std::array<std::atomic<char>, most_bytes + 1>, 2> texts_;
+};
 
 /// One rank's part of the shared control area: a cache line that it alone writes (but for `sleepers`) and the
 /// others watch.
 struct alignas(64) RankSlot {
   std::atomic<std::uint32_t> round;     ///< rounds that this rank has arrived at; a futex word
   std::atomic<std::uint32_t> sleepers;  ///< ranks that sleep on `round`
-  /// What the rank is doing in an even and an odd round, so that calls that do not match are noticed.
+  /// Signature of the rank's call in an even and an odd round, so that calls that do not match are noticed.
   std::array<std::atomic<std::uint32_t>, 2> signature;
-  std::atomic<std::uint32_t> left;  ///< 1: it left in order and arrives at no further round
+  std::atomic<std::uint32_t> left;  ///< 1: it detached and arrives at no further round
 };
 
 /// The memory that the ranks of a node share: a memfd that holds the control area, two mailboxes per rank
@@ -50,12 +92,12 @@ class Segment {
   std::size_t claim_arenas(std::size_t stride);
   void make_room() const;
 
-  /// Tells which cores a rank may use; before the meeting ends.
+  /// Publishes which cores a rank may use; before the rendezvous ends.
   void publish_affinity(int rank);
   /// Cores that at least one rank may use.
   int usable_cores() const;
 
-  /// What a rank does, in its words, for the others.
+  /// Rank `rank`'s status text.
   StatusSlot& status_slot(int rank) const;
 
   /// The first caller's reason stays; every wait of every rank ends.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "comm/arena.h"
-#include "comm/shm/mapping.h"
+#include "comm/shm/segment.h"
 
 namespace lockstep::comm {
 

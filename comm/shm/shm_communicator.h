@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "comm/reduce/reduction_tree.h"
 #include "comm/shm/node_ranks.h"
 #include "comm/watchdog/watchdog.h"
@@ -16,7 +17,7 @@ namespace lockstep::comm {
 /// each piece.
 class ShmCommunicator final : public Communicator {
  public:
-  /// Meets the other ranks. UsageError when they are not all on this node.
+  /// Local rendezvous with the other ranks. UsageError when there are too many for one node.
   ShmCommunicator(const World& world, const CommOptions& options);
 
   const World& world() const override { return world_; }
@@ -32,7 +33,7 @@ class ShmCommunicator final : public Communicator {
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
   void abort(std::string_view reason) noexcept override { node_.abort_by_rank(reason); }
-  bool failed() const noexcept override { return node_.shared().aborted(); }
+  bool failed() const noexcept override { return node_.aborted(); }
   void watch(WatchHooks hooks) override { watchdog_.set_hooks(std::move(hooks)); }
   std::optional<FailureReport> failure_report() override { return watchdog_.failure_report(); }
 
@@ -40,7 +41,7 @@ class ShmCommunicator final : public Communicator {
   /// Sums this rank's shard of the range, from all arenas into those of `receivers`.
   void sum_shard(const ArenaRange& range, RankRange receivers);
   void sum_through_mailboxes(std::span<const ArenaRange> ranges);
-  /// What lies at `offset` of all mailboxes of the round, as many bytes as `sum` has.
+  /// Sums the bytes at `offset` of all mailboxes of the round; `sum` gives their number.
   void sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype, std::span<std::byte> sum);
 
   World world_;

@@ -7,20 +7,21 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "comm/net/authenticated_listener.h"
-#include "comm/net/send_buffer.h"
 #include "comm/net/tcp.h"
+#include "comm/polling.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {
 
-// A stranger that accepts and stays silent must not use up the time for the other ports.
+// A foreign process that accepts and stays silent must not use up the time for the other ports.
 constexpr Seconds time_per_port{1};
-constexpr std::chrono::milliseconds longest_pause{100};
+constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
+                                        .first = std::chrono::milliseconds(1),
+                                        .longest = std::chrono::milliseconds(100)};
 
 Frame get_request(std::string_view key, Seconds wait) {
   const auto milliseconds = static_cast<std::int64_t>(std::ceil(wait.count() * 1000));
@@ -33,22 +34,21 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
                                  const Credentials& credentials, Deadline deadline, const std::string& name) {
   const std::string purpose = std::string(store_purpose) + name;
   std::string obstacle = "no time to ask";
-  std::chrono::milliseconds pause{1};
+  Backoff backoff(between_tries);
   while (true) {
     for (const int port : ports) {
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
       std::string problem;
       UniqueFd socket = connect_proved(address, port, credentials, purpose, try_until, problem);
       if (socket) return {std::move(socket), address, port};
-      // A try that the deadline cut short must not hide what an earlier one was told.
+      // A try that the deadline cut short must not hide the obstacle of an earlier one.
       if (!deadline.passed()) obstacle = fmt::format("{}: {}", port, problem);
     }
     if (deadline.passed()) {
       throw CommError(fmt::format("no store of run {} at {}, port {}: {}", credentials.run_id, address,
                                   fmt::join(ports, ", "), obstacle));
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, longest_pause);
+    backoff.pause();
   }
 }
 
@@ -108,7 +108,7 @@ void StoreClient::watch(std::string_view key, Deadline deadline) {
 std::optional<StoreClient::Change> StoreClient::take_change() {
   require_connection();
   while (changes_.empty()) {
-    if (take_reply()) fail("it answers what nobody asked");
+    if (take_reply()) fail("it sent a reply without a request");
     if (changes_.empty() && !read_some()) return std::nullopt;
   }
   Change change = std::move(changes_.front());

@@ -20,7 +20,7 @@ namespace lockstep::comm {
 class StoreClient {
  public:
   /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
-  /// `name`: what the server calls this client when it is lost ("rank 3"); empty: it tells nobody.
+  /// `name`: what the server calls this client when it is lost ("rank 3"); empty: no report.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
                              const Credentials& credentials, Deadline deadline, const std::string& name = {});
 
@@ -42,7 +42,8 @@ class StoreClient {
     std::string key;
     std::string value;
   };
-  /// Asks to be told once, as soon as the key is there, beside all other calls. At most 16 keys at a time.
+  /// Requests one notification as soon as the key is there, beside all other calls. At most 16 keys at a
+  /// time.
   void watch(std::string_view key, Deadline deadline);
   /// A watched key that has come, if one has; never waits. After `fd` is readable, and after any other call,
   /// call it until it gives nothing: what it holds already makes no descriptor readable.
@@ -50,7 +51,7 @@ class StoreClient {
   /// For poll(2); -1 when the connection is lost.
   int fd() const { return socket_.get(); }
 
-  /// Leaves in order: the server does not take this client for lost.
+  /// Closes in order: the server does not count this client as lost.
   void say_goodbye(Deadline deadline);
 
   /// Of this machine, on the interface that leads to the store.

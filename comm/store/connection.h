@@ -1,18 +1,36 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/net/frame.h"
-#include "comm/net/send_buffer.h"
-#include "comm/store/table.h"
+#include "comm/net/tcp.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
-/// One client of the store, as the server sees it once it has proved to be of the run. It has one request at
+/// The store's keys and values, and what each request does to them. No sockets.
+class Table {
+ public:
+  /// The reply to a request. Type refused when its fields are malformed or it is no request.
+  Frame answer(const Frame& request);
+  std::optional<std::string> find(const std::string& key) const;
+
+ private:
+  Frame set(FieldReader& fields);
+  Frame get(FieldReader& fields) const;
+  Frame add(FieldReader& fields);
+  Frame compare_and_set(FieldReader& fields);
+  Frame erase(FieldReader& fields);
+  Frame current(const std::string& key) const;
+
+  std::map<std::string, std::string> values_;
+};
+
+/// The server's side of one authenticated client. It has one request at
 /// a time: the next is read when the reply to the last is sent, so a client cannot make the server collect
 /// replies.
 class Connection {

@@ -1,7 +1,6 @@
 #include "comm/store/server.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "comm/net/tcp.h"
+#include "comm/polling.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals_blocked.h"
 
@@ -53,7 +53,7 @@ void StoreServer::serve() {
       events.push_back({connection.fd(), connection.wanted_events(), 0});
     }
     pending_.append_events(events, room);
-    if (poll(events.data(), events.size(), poll_milliseconds(time_left())) < 0) continue;
+    poll_until(events, Deadline::in(time_left()));
     if (events[0].revents != 0) return;
 
     for (std::size_t i = 0; i < connections_.size(); ++i) {
@@ -88,6 +88,19 @@ Seconds StoreServer::time_left() const {
     if (const auto deadline = connection.next_deadline()) least = std::min(least, deadline->left());
   }
   return least;
+}
+
+void DisconnectLog::report(const std::string& name, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (handler_) return handler_(name, reason);
+  unreported_.emplace_back(name, reason);
+}
+
+void DisconnectLog::set_handler(DisconnectHandler handler) {
+  const std::lock_guard lock(mutex_);
+  handler_ = std::move(handler);
+  if (!handler_) return;
+  for (const auto& [name, reason] : std::exchange(unreported_, {})) handler_(name, reason);
 }
 
 }  // namespace lockstep::comm

@@ -1,27 +1,43 @@
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "comm/net/authenticated_listener.h"
 #include "comm/net/credentials.h"
-#include "comm/net/pending_connections.h"
 #include "comm/store/connection.h"
-#include "comm/store/disconnect_log.h"
-#include "comm/store/table.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
+/// Called with a client's name and how its connection broke.
+using DisconnectHandler = std::function<void(const std::string& name, const std::string& reason)>;
+
+/// Keeps broken connections until a handler is set.
+class DisconnectLog {
+ public:
+  void report(const std::string& name, const std::string& reason);
+  /// Reports earlier losses at once. When this returns, no call of an earlier handler is under way.
+  void set_handler(DisconnectHandler handler);
+
+ private:
+  std::mutex mutex_;
+  DisconnectHandler handler_;
+  std::vector<std::pair<std::string, std::string>> unreported_;
+};
+
 /// The run's key-value store: listens on the first free one of some ports and serves on a thread of its own,
-/// on the host of rank 0. Whoever does not prove to be of the run, or sends what is no request, is closed and
+/// on the host of rank 0. Connections without a handshake or with a malformed request are closed and
 /// logged.
 class StoreServer {
  public:
-  /// Port 0 is any free one. Who has not proved within `time_for_hello` is closed. DeviceError when all ports
-  /// are taken.
+  /// Port 0 is any free one. A connection without a handshake within `time_for_hello` is closed. DeviceError
+  /// when all ports are taken.
   StoreServer(const std::string& address, const std::vector<int>& ports, Credentials credentials,
               Seconds time_for_hello = Seconds(5));
   ~StoreServer();

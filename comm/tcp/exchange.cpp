@@ -18,12 +18,12 @@ constexpr std::size_t partials_ahead = 8;
 constexpr std::size_t chunks_kept = 8;
 
 /// Bytes of a chunk for which the compute thread is interrupted: a millisecond of 1 Gbit/s. There, convnet 64
-/// took 21.6 ms a step in place of 23.2 with a turn for each packet; with nothing to hide behind, waking at
+/// took 21.6 ms a step in place of 23.2 with a wake for each packet; with nothing to hide behind, waking at
 /// once is 1 to 2 % faster.
-constexpr std::size_t worth_a_turn = std::size_t{128} << 10;
+constexpr std::size_t least_wake_bytes = std::size_t{128} << 10;
 
-// An abort by a rank of this node rings no socket: look for it this often.
-constexpr int longest_nap_ms = 20;
+// An abort by a rank of this node wakes no socket: check for it this often.
+constexpr int longest_poll_ms = 20;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::size_t TcpExchange::link_to(int rank) const {
 void TcpExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute) {
   phases_ = phases;
   start(ranges);
-  worth_waking_ = behind_compute ? worth_a_turn : 1;
+  wake_bytes_ = behind_compute ? least_wake_bytes : 1;
   node_.arrive();
   all_here_ = Clock::now();
   if (!phases_.sums) {
@@ -84,7 +84,7 @@ void TcpExchange::start(std::span<const ArenaRange> ranges) {
 void TcpExchange::make_room() {
   if (!phases_.sums) return;
   for (ChunkRing& ring : incoming_) ring.make_room(chunks_.count(rank_));
-  if (node_.size() == 1) return;  // what it sends lies in its arena
+  if (node_.size() == 1) return;  // it sends straight from its arena
   for (OutgoingPartials& outgoing : outgoing_)
     outgoing.ring.make_room(chunks_.count(outgoing.owner) * schedule_.subtrees.size());
 }
@@ -206,16 +206,16 @@ void TcpExchange::sum_chunk(std::size_t chunk) {
 
 void TcpExchange::post_sum(std::size_t chunk) {
   const ArenaRange range = chunks_.at(rank_, chunk);
-  for (const int taker : schedule_.receivers) {
-    links_[link_to(taker)].post({.kind = ChunkHeader::Kind::sum,
-                                 .call = node_.call().number,
-                                 .signature = signature_,
-                                 .chunk = static_cast<std::uint16_t>(chunk)},
-                                {range.data(), range.bytes()});
+  for (const int receiver : schedule_.receivers) {
+    links_[link_to(receiver)].post({.kind = ChunkHeader::Kind::sum,
+                                    .call = node_.call().number,
+                                    .signature = signature_,
+                                    .chunk = static_cast<std::uint16_t>(chunk)},
+                                   {range.data(), range.bytes()});
   }
 }
 
-/// All ranks turned out to be on one node: nobody sends anything.
+/// All ranks are on one node: no rank sends anything.
 void TcpExchange::sum_alone() {
   for (std::size_t chunk = 0; chunk < chunks_.count(rank_); ++chunk) sum_chunk(chunk);
   chunks_to_sum_ = 0;
@@ -244,15 +244,15 @@ std::size_t TcpExchange::remote_part(const Link& from, std::uint16_t index) cons
 }
 
 void TcpExchange::wait_for_links() {
-  if (node_.shared().aborted()) throw CommError(node_.shared().abort_reason());
+  if (node_.aborted()) throw CommError(node_.abort_reason());
   if (Clock::now() >= node_.deadline()) throw PeerTrouble{PeerTrouble::Kind::silent, silent_ranks()};
   events_.clear();
   for (Link& link : links_) {
     const int input = link.holds_early_chunk() ? 0 : POLLIN;
-    link.gather_before_waking(worth_waking_);
+    link.gather_before_waking(wake_bytes_);
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
-  poll(events_.data(), events_.size(), longest_nap_ms);
+  poll(events_.data(), events_.size(), longest_poll_ms);
 }
 
 bool TcpExchange::owes(const Link& link) const {

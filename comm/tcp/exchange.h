@@ -9,7 +9,7 @@
 #include "comm/shm/node_ranks.h"
 #include "comm/tcp/chunks.h"
 #include "comm/tcp/link.h"
-#include "comm/tcp/reduce_schedule.h"
+#include "comm/tcp/placement.h"
 
 namespace lockstep::comm {
 
@@ -40,7 +40,7 @@ class TcpExchange {
     run({.sums = false, .spreads = true}, std::span(&range, 1), behind_compute);
   }
 
-  /// When the last peer's first bytes came in the last collective.
+  /// When the first bytes of the last peer arrived in the last collective.
   Clock::time_point all_here() const { return all_here_; }
 
  private:
@@ -68,7 +68,7 @@ class TcpExchange {
   void post_partials();
   void post_partial(OutgoingPartials& outgoing);
   std::byte* place(const Link& from, const ChunkHeader& header);
-  /// Does it belong to this call, with as many bytes as its kind has?
+  /// Whether it belongs to this call and has the number of bytes of its kind.
   bool fits(const Link& from, const ChunkHeader& header) const;
   void arrived(const Link& from, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
@@ -81,7 +81,7 @@ class TcpExchange {
   void move_bytes();
   bool done() const;
   void wait_for_links();
-  /// Does it still have to send something, or to take something?
+  /// Whether this call still sends or receives something over the link.
   bool owes(const Link& link) const;
   std::vector<int> silent_ranks() const;
 
@@ -98,8 +98,8 @@ class TcpExchange {
   std::uint32_t signature_ = 0;
   std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's shard
   std::size_t chunks_to_sum_ = 0;
-  std::size_t worth_waking_ = 1;  ///< bytes of a chunk
-  std::vector<char> heard_;       ///< by link: something came in this call
+  std::size_t wake_bytes_ = 1;  ///< bytes of a chunk
+  std::vector<char> heard_;     ///< by link: something arrived in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
   std::vector<ReduceInput> operands_;  ///< of the sum being taken

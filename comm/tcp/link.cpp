@@ -12,7 +12,7 @@
 namespace lockstep::comm {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "chunk headers travel as they lie");
+static_assert(std::endian::native == std::endian::little, "chunk headers are sent in memory layout");
 
 constexpr std::size_t header_bytes = sizeof(ChunkHeader);
 

@@ -46,8 +46,8 @@ class Link {
   bool send_some();
 
   /// Receives as far as there is something. `place` tells where a chunk's bytes go (as many as its header
-  /// says), or nullptr while it is too early for them; `arrived` hears when they are there. False when the
-  /// connection is lost.
+  /// says), or nullptr while it is too early for them; `arrived` is called when they are there. False when
+  /// the connection is lost.
   bool receive_some(const std::function<std::byte*(const ChunkHeader&)>& place,
                     const std::function<void(const ChunkHeader&)>& arrived);
 
@@ -58,9 +58,9 @@ class Link {
   /// chunk that comes, whichever is less.
   void gather_before_waking(std::size_t most) noexcept;
 
-  /// Says that nothing follows; never waits.
+  /// Sends a goodbye, after which nothing follows; never waits.
   void say_goodbye() noexcept;
-  /// Looks without taking anything: is the next thing the peer said that it leaves in order?
+  /// Whether the next header is a goodbye; reads nothing.
   bool goodbye_is_next() const noexcept;
 
   std::uint64_t sent_bytes() const { return sent_bytes_; }
@@ -83,7 +83,7 @@ class Link {
   ChunkHeader incoming_;
   std::size_t received_ = 0;  ///< of the incoming header and bytes together
   std::byte* place_ = nullptr;
-  int gathered_bytes_ = 1;  ///< what the kernel was told
+  int gathered_bytes_ = 1;  ///< the socket's SO_RCVLOWAT
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
 };

@@ -1,13 +1,41 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "comm/net/authenticated_listener.h"
+#include "comm/store/client.h"
 #include "comm/tcp/link.h"
-#include "comm/tcp/peer_exchange.h"
 #include "comm/tcp/placement.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
+
+/// After the wait for the key of rank `awaited` timed out: that rank, even if its key has come since, and the
+/// ranks after it whose keys are missing too.
+std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
+                              const std::function<std::string(int rank)>& key_of);
+
+/// What a rank publishes to all others before they connect.
+struct PeerInfo {
+  std::string node;  ///< equal on ranks that can share memory
+  std::string host;
+  int pid = 0;
+  std::string address;  ///< where it listens for data connections
+  int port = 0;
+};
+
+/// "rank 3 (pid 123 on gpu07)"
+std::string name_of(int rank, const PeerInfo& peer);
+
+/// Equal on ranks of one machine that reach each other's abstract sockets: boot, network namespace and user.
+/// `name` (LOCKSTEP_NODE), when not empty, splits or joins them by hand.
+std::string node_hint(const std::string& name);
+
+/// Every rank's info, by rank. CommError names the ranks that did not publish theirs by the deadline.
+std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
+                                         Deadline deadline);
 
 /// A proved data connection to each of `rank`'s peers, in their order. The higher rank connects, the lower
 /// admits. CommError names the peer that could not be reached, or did not come.

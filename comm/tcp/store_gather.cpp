@@ -4,25 +4,25 @@
 
 #include <fmt/format.h>
 
-#include "comm/tcp/absent_ranks.h"
+#include "comm/tcp/mesh.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
 namespace {
 
-// An abort by a rank of this node rings no socket: look for it this often.
-constexpr Seconds longest_nap{0.02};
+// An abort by a rank of this node wakes no socket: check for it this often.
+constexpr Seconds poll_interval{0.02};
 
 }  // namespace
 
 std::vector<std::string> StoreGather::operator()(std::string_view mine) {
-  const int rank = node_.members().rank();
+  const int rank = node_.rank();
   ++number_;
   const Deadline deadline = Deadline::at(node_.deadline());
   store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
   std::vector<std::string> texts;
   for (int other = 0; other < static_cast<int>(peers_.size()); ++other) texts.push_back(wait_for(other));
-  // Whoever set this number has read all of the last one.
+  // A rank that set this number has read all texts of the last one.
   if (number_ > 1) store_.erase(key_of(rank, number_ - 1), deadline);
   return texts;
 }
@@ -31,8 +31,8 @@ std::string StoreGather::wait_for(int rank) {
   const Deadline deadline = Deadline::at(node_.deadline());
   while (true) {
     const auto found =
-        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(deadline.left(), longest_nap)));
-    if (node_.shared().aborted()) throw CommError(node_.shared().abort_reason());
+        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(deadline.left(), poll_interval)));
+    if (node_.aborted()) throw CommError(node_.abort_reason());
     if (found) {
       const std::size_t space = found->find(' ');
       if (found->substr(0, space) == std::to_string(node_.call().signature()))
@@ -45,7 +45,7 @@ std::string StoreGather::wait_for(int rank) {
   }
 }
 
-/// Names all who are missing, not just the first.
+/// Names all missing ranks, not just the first.
 void StoreGather::fail_without(int rank) {
   const std::vector<int> absent = absent_ranks(store_, rank, static_cast<int>(peers_.size()),
                                                [this](int other) { return key_of(other, number_); });

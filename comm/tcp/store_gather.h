@@ -6,7 +6,7 @@
 
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
-#include "comm/tcp/peer_exchange.h"
+#include "comm/tcp/mesh.h"
 
 namespace lockstep::comm {
 
@@ -17,7 +17,7 @@ class StoreGather {
   StoreGather(StoreClient& store, NodeRanks& node, const std::vector<PeerInfo>& peers)
       : store_(store), node_(node), peers_(peers) {}
 
-  /// Within a call of the node's; all ranks make the same calls. CommError names who is missing.
+  /// Within a call of the node's; all ranks make the same calls. CommError names the missing ranks.
   std::vector<std::string> operator()(std::string_view mine);
 
  private:

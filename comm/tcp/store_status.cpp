@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* abort_key = "abort";
 
-// The store is on the way out, or a link is down: what is not said by then stays unsaid.
+// The store may be closing, or a link may be down: what is not published by then is dropped.
 Deadline soon() {
   return Deadline::in(Seconds(0.5));
 }
@@ -31,7 +31,7 @@ void StoreStatus::publish_status(const std::string& text) noexcept {
   try {
     store_.set(status_key(rank_), text, soon());
   } catch (const std::exception&) {
-    // The listener notices a lost store and ends the run; a status more or less is no failure.
+    // The listener notices a lost store and ends the run; a lost status is no failure.
   }
 }
 
@@ -63,7 +63,7 @@ StoreStatus::~StoreStatus() {
   try {
     store_.say_goodbye(soon());
   } catch (const std::exception&) {
-    // Then the store takes this rank for lost, which it says only while the run goes on.
+    // Then the store reports this rank as lost, which matters only while the run goes on.
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
-#include "comm/tcp/peer_exchange.h"
+#include "comm/tcp/mesh.h"
 #include "comm/watchdog/watchdog.h"
 
 namespace lockstep::comm {

@@ -26,8 +26,8 @@ constexpr Seconds time_to_give_up{1};
 
 std::vector<int> node_numbers(const std::vector<PeerInfo>& peers) {
   std::vector<int> numbers;
-  for (const PeerInfo& card : peers) {
-    numbers.push_back(static_cast<int>(std::ranges::find(peers, card.node, &PeerInfo::node) - peers.begin()));
+  for (const PeerInfo& peer : peers) {
+    numbers.push_back(static_cast<int>(std::ranges::find(peers, peer.node, &PeerInfo::node) - peers.begin()));
   }
   return numbers;
 }
@@ -36,7 +36,7 @@ NodeMembers members_of(const Placement& placement, const World& world) {
   const auto& ranks = placement.members(placement.node_of(world.rank));
   return {.ranks = ranks,
           .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
-          .meeting = fmt::format("lockstep-{}-{}", world.run_id, ranks.front())};
+          .socket_name = fmt::format("lockstep-{}-{}", world.run_id, ranks.front())};
 }
 
 }  // namespace
@@ -44,11 +44,11 @@ NodeMembers members_of(const Placement& placement, const World& world) {
 TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous,
                                  Deadline deadline)
     : world_(world), rendezvous_(std::move(rendezvous)), tree_(world.size) {
-  meet(options, deadline);
+  connect(options, deadline);
   start_watching(deadline);
 }
 
-void TcpCommunicator::meet(const CommOptions& options, Deadline deadline) {
+void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
   AuthenticatedListener listener(
       listen_in_range(rendezvous_.own_address, options.first_port, options.last_port),
       rendezvous_.credentials);
@@ -67,8 +67,8 @@ void TcpCommunicator::meet(const CommOptions& options, Deadline deadline) {
 }
 
 void TcpCommunicator::start_watching(Deadline deadline) {
-  outside_.emplace(connect_again(deadline), world_.rank);
-  watchdog_.emplace(*node_, world_.size, &*outside_);
+  store_status_.emplace(connect_again(deadline), world_.rank);
+  watchdog_.emplace(*node_, world_.size, &*store_status_);
   listener_.emplace(connect_again(deadline), *node_, name_of(0, peers_.front()));
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
@@ -96,7 +96,7 @@ void TcpCommunicator::leave_together() noexcept {
       rendezvous_.store.wait_for(key(rank), deadline);
     rendezvous_.store.say_goodbye(deadline);
   } catch (const std::exception&) {
-    // Somebody is gone already; there is nothing left to lose.
+    // A rank has left already; the run is over.
   }
 }
 
@@ -111,7 +111,7 @@ auto TcpCommunicator::guarded(Body body) -> decltype(body()) {
   }
 }
 
-/// The first cause of all nodes is what this rank reports, not the echo that it may have met.
+/// Reports the root cause of all nodes, not the secondary failure that this rank may have seen.
 void TcpCommunicator::fail(const std::string& reason) {
   node_->abort(reason);
   const FailureReport report = watchdog_->report();

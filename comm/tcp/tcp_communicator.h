@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/shm/node_ranks.h"
 #include "comm/tcp/exchange.h"
 #include "comm/tcp/link.h"
-#include "comm/tcp/peer_exchange.h"
+#include "comm/tcp/mesh.h"
 #include "comm/tcp/placement.h"
 #include "comm/tcp/store_gather.h"
 #include "comm/tcp/store_status.h"
@@ -21,7 +22,7 @@ namespace lockstep::comm {
 /// through the store. The sums have the same bits as on one node.
 class TcpCommunicator final : public Communicator {
  public:
-  /// Meets the other ranks by the deadline. CommError names who did not come.
+  /// Connects to the other ranks by the deadline. CommError names the ranks that did not join.
   TcpCommunicator(const World& world, const CommOptions& options, Rendezvous rendezvous, Deadline deadline);
   ~TcpCommunicator() override;
 
@@ -38,16 +39,16 @@ class TcpCommunicator final : public Communicator {
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
   void abort(std::string_view reason) noexcept override { node_->abort_by_rank(reason); }
-  bool failed() const noexcept override { return node_->shared().aborted(); }
+  bool failed() const noexcept override { return node_->aborted(); }
   void watch(WatchHooks hooks) override { watchdog_->set_hooks(std::move(hooks)); }
   std::optional<FailureReport> failure_report() override { return watchdog_->failure_report(); }
 
  private:
-  void meet(const CommOptions& options, Deadline deadline);
+  void connect(const CommOptions& options, Deadline deadline);
   void start_watching(Deadline deadline);
   /// Without a name: the rendezvous' connection tells when this rank is lost.
   StoreClient connect_again(Deadline deadline) const;
-  /// Nobody is in a collective any more and nobody starts one: who closes now is not lost.
+  /// Waits until no rank is in a collective or will start one, so that a closed connection is no loss.
   void leave_together() noexcept;
   /// Runs a collective; whatever ends it ends every wait of every rank, with the first cause.
   template <class Body>
@@ -64,7 +65,7 @@ class TcpCommunicator final : public Communicator {
   std::optional<TcpExchange> exchange_;
   std::optional<StoreGather> gather_;
   ReductionTree tree_;
-  std::optional<StoreStatus> outside_;
+  std::optional<StoreStatus> store_status_;
   std::optional<Watchdog> watchdog_;
   std::optional<AbortListener> listener_;
 };

@@ -1,41 +1,62 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
-#include "comm/communicator.h"
-#include "comm/shm/node_ranks.h"
+#include "comm/watchdog/failure_report.h"
 
 namespace lockstep::comm {
 
-/// Where the ranks of other nodes can read what this rank says, and the other way round. Calls come from one
-/// thread at a time, wait for a second at most and never throw; what cannot be done is left undone.
+/// What the watchdog reads and writes of the ranks of its own node. Calls come from any thread.
+class NodeStatus {
+ public:
+  virtual ~NodeStatus() = default;
+  /// This process's.
+  virtual int rank() const = 0;
+  /// The collective in progress, or the last one: its number, and "in all-reduce 17 (bucket 0, fc1.weight)"
+  /// or "after ...".
+  virtual std::uint32_t call_number() const = 0;
+  virtual std::string describe_call() const = 0;
+
+  virtual bool aborted() const noexcept = 0;
+  /// The node's first, once it is aborted.
+  virtual std::string abort_reason() const = 0;
+
+  virtual void publish_status(std::string_view text) noexcept = 0;
+  /// Nothing when the rank is on another node; empty before its first status.
+  virtual std::optional<std::string> read_status(int rank) const = 0;
+};
+
+/// The same for the ranks of other nodes. Calls come from one thread at a time, wait for a second at most and
+/// never throw; what fails is left undone.
 class RemoteStatus {
  public:
   virtual ~RemoteStatus() = default;
   virtual void publish_status(const std::string& text) noexcept = 0;
   virtual std::string read_status(int rank) noexcept = 0;
-  /// The first reason of all nodes: `reason`, or another that was there before.
+  /// The first reason of all nodes: `reason`, or one that was published before.
   virtual std::string publish_abort(const std::string& reason) noexcept = 0;
 };
 
-/// A thread that tells once a second where this rank is, hears of a failure of the node, tells the other
-/// nodes, and says a last time where this rank was. Statuses lie in the node's shared memory, and in `remote`
-/// if there is one.
+/// A thread that publishes this rank's status once a second, notices when the node is aborted, tells the
+/// other nodes, and publishes the final status.
 class Watchdog {
  public:
   /// `remote` is nullptr in a world of one node; `ranks` is the size of the world.
-  Watchdog(NodeRanks& node, int ranks, RemoteStatus* remote);
+  Watchdog(NodeStatus& node, int ranks, RemoteStatus* remote);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   void set_hooks(WatchHooks hooks);
 
-  /// Once the group has failed: why, and where each rank was. Waits a moment for the others' last words.
+  /// Once the group has failed: the cause, and where each rank was. Waits at most 0.6 s for the others' final
+  /// statuses.
   FailureReport report();
   /// Nothing before that.
   std::optional<FailureReport> failure_report();
@@ -43,12 +64,12 @@ class Watchdog {
  private:
   void run();
   WatchHooks hooks() const;
-  void beat(bool last);
+  void publish(bool last);
   std::string describe() const;
   std::optional<RankStatus> read(int rank);
-  FailureReport ask_everybody();
+  FailureReport collect_statuses();
 
-  NodeRanks& node_;
+  NodeStatus& node_;
   const int ranks_;
   RemoteStatus* remote_;
   std::mutex remote_mutex_;
@@ -62,7 +83,7 @@ class Watchdog {
   WatchHooks hooks_;
   std::mutex report_mutex_;
   std::optional<FailureReport> report_;
-  bool said_last_ = false;  ///< of the thread, and behind it of the destructor
+  bool published_last_ = false;  ///< the thread's; after its end the destructor's
   std::thread thread_;
 };
 

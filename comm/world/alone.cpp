@@ -3,14 +3,12 @@
 
 #include <chrono>
 
-#include "comm/world/run_id.h"
 #include "comm/world/sources.h"
-#include "comm/world/variables.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// Kubeflow gives torchrun's options to each pod; whoever starts the ranks there reads them.
+/// Kubeflow gives torchrun's options to each pod; the process that starts the ranks there reads them.
 std::string hint_of_kubernetes(const Variables& variables) {
   for (const char* name : {"PET_NNODES", "PET_NPROC_PER_NODE"}) {
     const auto count = variables.text(name);

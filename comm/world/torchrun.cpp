@@ -1,10 +1,7 @@
 // torchrun's worker environment (https://pytorch.org/docs/stable/elastic/run.html), which `launch` makes too.
 #include <fmt/format.h>
 
-#include "comm/world/launch_info.h"
-#include "comm/world/run_id.h"
 #include "comm/world/sources.h"
-#include "comm/world/variables.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -73,8 +70,8 @@ World read_world(const Variables& variables, const Environment& environment, con
   return world;
 }
 
-/// LOCKSTEP_LAUNCH is inherited by whatever our ranks start: it counts for the address and port in force
-/// only.
+/// Child processes of our ranks inherit LOCKSTEP_LAUNCH, so it counts only with the address and port in
+/// force.
 bool launch_in_force(const Variables& variables) {
   const auto text = variables.text(launch_variable);
   if (!text) return false;

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "comm/world/environment.h"
 
 namespace lockstep::comm {
 
-/// Who this process is among the ranks. Found by find_world.
+/// Who this process is among the ranks.
 struct World {
   int rank = 0;
   int size = 1;
@@ -16,7 +20,23 @@ struct World {
   int master_port = 0;               ///< 0: none given
   bool master_port_is_ours = false;  ///< our own launch keeps it free for the store
   std::string run_id;                ///< the same on all ranks of a run, different between runs
-  std::string source;                ///< where it was found: launch, torchrun, openmpi, pmix, slurm, alone
+  std::string source;  ///< the source that gave it: launch, torchrun, openmpi, pmix, slurm, alone
 };
+
+/// One source of a World, found or not, and why. `trainer devices` prints it.
+struct Finding {
+  std::string source;
+  std::optional<World> world;
+  std::string reason;
+  bool broken = false;  ///< its variables are there, but malformed or incomplete: `reason` tells
+};
+
+/// Every source in order of precedence: launch, torchrun, openmpi, pmix, slurm, alone. Never throws
+/// UsageError.
+std::vector<Finding> examine(const Environment& environment);
+
+/// The World to use. `forced` (--world) names a source, or is empty. UsageError when two sources disagree
+/// (both are shown), when a variable is malformed, or when something hints at more ranks than were found.
+World find_world(const Environment& environment, const std::string& forced = {});
 
 }  // namespace lockstep::comm

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "runtime/options/options.h"
 
 namespace lockstep::runtime {

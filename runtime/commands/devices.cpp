@@ -4,7 +4,7 @@
 
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/cuda/library.h"

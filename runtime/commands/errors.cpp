@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/commands/commands.h"

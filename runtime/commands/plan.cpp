@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "runtime/commands/commands.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/options/plan_options.h"

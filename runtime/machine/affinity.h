@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <string>
 
-#include "comm/world/find_world.h"
 #include "comm/world/world.h"
 #include "kernels/base/cpu_list.h"
 

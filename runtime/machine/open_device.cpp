@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/log.h"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "comm/world/find_world.h"
 #include "comm/world/world.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"

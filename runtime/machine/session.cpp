@@ -7,8 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "comm/world/find_world.h"
-#include "comm/world/launch_info.h"
+#include "comm/make_communicator.h"
+#include "comm/world/environment.h"
+#include "comm/world/world.h"
 #include "kernels/base/log.h"
 #include "runtime/machine/affinity.h"
 #include "runtime/machine/open_device.h"

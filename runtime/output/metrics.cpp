@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
 #include <chrono>
 #include <string_view>
 
+#include "kernels/base/number.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {
@@ -37,9 +38,7 @@ std::int64_t proportional_set_size() {
   if (line == std::string_view::npos) return 0;
   rest.remove_prefix(line + 5);
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-  std::int64_t kilobytes = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), kilobytes);
-  return kilobytes * 1024;
+  return leading_number<std::int64_t>(rest) * 1024;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/log.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"

@@ -52,7 +52,7 @@ struct EndlessRun {
 
 }  // namespace
 
-TEST_CASE("a rank that never comes to NCCL's meeting is named after --timeout, and all end") {
+TEST_CASE("a rank that never comes to NCCL's rendezvous is named after --timeout, and all end") {
   const int absent = GENERATE(0, 2);
   CAPTURE(absent);
   give_gpus(ranks);
@@ -61,8 +61,8 @@ TEST_CASE("a rank that never comes to NCCL's meeting is named after --timeout, a
   run.check_ends_in_time();
   INFO(run.program.output());
   CHECK_THAT(run.program.output(),
-             contains("NCCL's meeting was not ready within --timeout") &&
-                 contains("rank " + std::to_string(absent) + " has not begun NCCL's meeting"));
+             contains("NCCL's rendezvous was not ready within --timeout") &&
+                 contains("rank " + std::to_string(absent) + " has not begun NCCL's rendezvous"));
   run.check_nothing_is_left();
 }
 

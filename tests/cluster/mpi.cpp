@@ -72,8 +72,8 @@ TEST_CASE("tests/unit/comm/conformance.cpp passes by MPI", "[.conformance]") {
   CHECK(outcome.code == 0);
 }
 
-TEST_CASE("a meeting by MPI, once in a process") {
-  const Outcome outcome = play(3, "meeting");
+TEST_CASE("a rendezvous by MPI, once in a process") {
+  const Outcome outcome = play(3, "rendezvous");
   INFO(outcome.output);
   CHECK(outcome.code == 0);
   CHECK_THAT(outcome.output, contains("passed\npassed\npassed\n"));

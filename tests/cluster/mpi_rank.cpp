@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "comm/mpi/library.h"
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "tests/support/no_stream.h"
@@ -120,13 +120,13 @@ void play_abort(const World& world) {
   group->barrier();
 }
 
-void play_meeting(const World& world) {
-  auto meeting = open_mpi_meeting(world);
-  require(meeting->broadcast(world.rank == 0 ? "10.0.0.1 29500 secret" : "mine") == "10.0.0.1 29500 secret",
+void play_rendezvous(const World& world) {
+  auto rendezvous = open_mpi_rendezvous(world);
+  require(rendezvous->broadcast(world.rank == 0 ? "10.0.0.1 29500 secret" : "mine") == "10.0.0.1 29500 secret",
           "rank 0's text arrives");
-  require(meeting->broadcast(world.rank == 0 ? "" : "mine").empty(), "an empty one too");
+  require(rendezvous->broadcast(world.rank == 0 ? "" : "mine").empty(), "an empty one too");
   open_group(world)->barrier();  // joins the MPI that runs
-  meeting.reset();
+  rendezvous.reset();
   try {
     open_group(world);
   } catch (const CommError&) {
@@ -146,7 +146,7 @@ const std::map<std::string, std::function<void(const World&)>> scenarios{{"colle
                                                                          {"timeout", play_timeout},
                                                                          {"failure", play_failure},
                                                                          {"abort", play_abort},
-                                                                         {"meeting", play_meeting},
+                                                                         {"rendezvous", play_rendezvous},
                                                                          {"other-world", play_other_world}};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Strangers at the store's port while the ranks of a run, processes of their own, use it.
+// Unauthenticated connections to the store while the ranks of a run, processes of their own, use it.
 #include <poll.h>
 
 #include <thread>
@@ -41,19 +41,19 @@ void take_turns(StoreClient& store, int rank) {
 /// All that the store sends in answer, until it closes or half a second has passed.
 std::string answer_to(int port, std::string_view bytes) {
   std::string obstacle;
-  const UniqueFd stranger = connect_tcp("127.0.0.1", port, soon(), obstacle);
+  const UniqueFd socket = connect_tcp("127.0.0.1", port, soon(), obstacle);
   std::string answer;
-  while (!bytes.empty() && send_some(stranger.get(), bytes) == Transfer::some) {
+  while (!bytes.empty() && send_some(socket.get(), bytes) == Transfer::some) {
   }
-  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
-    if (receive_some(stranger.get(), answer) == Transfer::closed) break;
+  while (wait_for_socket(socket.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
+    if (receive_some(socket.get(), answer) == Transfer::closed) break;
   }
   return answer;
 }
 
 }  // namespace
 
-TEST_CASE("strangers get no byte of state and the run goes on", "[fault]") {
+TEST_CASE("unauthenticated connections get no byte of state and the run goes on", "[fault]") {
   const tests::TemporaryFolder folder;
   CommOptions options;
   options.run_dir = folder / "run";
@@ -61,7 +61,7 @@ TEST_CASE("strangers get no byte of state and the run goes on", "[fault]") {
   RankProcess other([&] {
     Rendezvous met = open_rendezvous(world_of(1, run_id), options, soon());
     take_turns(met.store, 1);
-    met.store.wait("strangers are gone", soon());
+    met.store.wait("attack is over", soon());
   });
   Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
   met.store.set("state", "precious", soon());
@@ -86,6 +86,6 @@ TEST_CASE("strangers get no byte of state and the run goes on", "[fault]") {
   CHECK(answers.find("precious") == std::string::npos);
   CHECK(answers.find(met.credentials.secret) == std::string::npos);
 
-  met.store.set("strangers are gone", "yes", soon());
+  met.store.set("attack is over", "yes", soon());
   CHECK(other.outcome().empty());
 }

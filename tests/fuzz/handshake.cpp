@@ -1,11 +1,11 @@
-// What a stranger may say before it has proved anything. The first byte chooses the side that listens.
+// Bytes that an unauthenticated peer may send. The first byte chooses the side that receives them.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "comm/net/handshake_protocol.h"
+#include "comm/net/handshake.h"
 
 using lockstep::comm::HandshakeProtocol;
 

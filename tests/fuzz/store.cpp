@@ -9,7 +9,6 @@
 
 #include "comm/net/tcp.h"
 #include "comm/store/connection.h"
-#include "comm/store/table.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;

@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "comm/net/credentials.h"
 #include "comm/net/tcp.h"
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "tests/support/no_stream.h"

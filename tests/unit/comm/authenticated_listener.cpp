@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include "comm/net/interfaces.h"
+#include "comm/net/addresses.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"
@@ -33,7 +33,7 @@ bool can_listen_on(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("a listener admits who proves, past silent strangers", "[listener]") {
+TEST_CASE("a listener admits an authenticated connection past silent ones", "[listener]") {
   for (const std::string address : {"127.0.0.1", "::1"}) {
     if (!can_listen_on(address)) continue;
     AuthenticatedListener listener(listen_tcp(address, 0), of_run);

@@ -29,7 +29,7 @@ void reduce_for_ever(Communicator& group, const Arena& arena) {
   while (true) group.all_reduce(all_of(arena), fc1, stream);
 }
 
-/// Processes that reduce for ever, started and past their meeting.
+/// Processes that reduce for ever, started and past their rendezvous.
 std::vector<RankProcess> start_ranks(int size, std::size_t count, const CommOptions& options) {
   int met[2];
   REQUIRE(pipe(met) == 0);
@@ -88,19 +88,19 @@ TEST_CASE("a stopped rank is named after the timeout", "[comm]") {
   CHECK(since(start) < Seconds(2));
 }
 
-TEST_CASE("a rank that does not come to the meeting is named", "[comm]") {
+TEST_CASE("a rank that does not join the rendezvous is named", "[comm]") {
   const std::string run_id = fresh_run_id();
   const auto start = Clock::now();
   SECTION("another than rank 0") {
     const auto errors =
         run_threads(2, [&](int rank) { make_communicator(local_world(rank, 4, run_id), timeout(0.3)); });
-    CHECK(errors[0] == "ranks 2, 3 did not come to the meeting in time");
+    CHECK(errors[0] == "ranks 2, 3 did not join the rendezvous in time");
     CHECK(errors[1] == errors[0]);
   }
   SECTION("rank 0") {
     const auto errors =
         run_threads(1, [&](int) { make_communicator(local_world(1, 2, run_id), timeout(0.3)); });
-    CHECK_THAT(errors[0], contains("rank 0 did not come to the meeting in time"));
+    CHECK_THAT(errors[0], contains("rank 0 did not join the rendezvous in time"));
   }
   CHECK(since(start) < Seconds(2));
 }
@@ -113,7 +113,7 @@ TEST_CASE("ranks that count differently do not meet", "[comm]") {
   CHECK(errors[1] == errors[0]);
 }
 
-TEST_CASE("a rank that comes twice is turned away", "[comm]") {
+TEST_CASE("a rank that joins twice is rejected", "[comm]") {
   const std::string run_id = fresh_run_id();
   const auto errors = run_threads(3, [&](int index) {
     const int rank = index == 0 ? 0 : 1;
@@ -125,32 +125,32 @@ TEST_CASE("a rank that comes twice is turned away", "[comm]") {
   CHECK((errors[1].empty() != errors[2].empty()));
 }
 
-TEST_CASE("strangers at the meeting hold up nobody", "[comm]") {
+TEST_CASE("connections without a handshake delay no rank", "[comm]") {
   const std::string run_id = fresh_run_id();
-  std::latch strangers_are_in(1);
+  std::latch foreign_are_connected(1);
   const auto errors = run_threads(3, [&](int index) {
     if (index < 2) {
-      if (index == 1) strangers_are_in.wait();
+      if (index == 1) foreign_are_connected.wait();
       make_communicator(local_world(index, 2, run_id), timeout(5))->barrier();
       return;
     }
     const std::string name = "lockstep-" + run_id + "-0";
-    std::vector<UniqueFd> strangers;
-    while (strangers.size() < 4) {
-      UniqueFd stranger = connect_local(name);
-      if (stranger) strangers.push_back(std::move(stranger));
+    std::vector<UniqueFd> foreign;
+    while (foreign.size() < 4) {
+      UniqueFd socket = connect_local(name);
+      if (socket) foreign.push_back(std::move(socket));
     }
     LocalMessage garbage;
     garbage.magic = 0;
-    send_local(strangers[1].get(), garbage);
+    send_local(foreign[1].get(), garbage);
     LocalMessage outside;
     outside.rank = 7;
     outside.size = 2;
-    send_local(strangers[2].get(), outside);
-    strangers[3].reset();
-    strangers_are_in.count_down();
+    send_local(foreign[2].get(), outside);
+    foreign[3].reset();
+    foreign_are_connected.count_down();
     LocalMessage reply;
-    while (receive_local(strangers[2].get(), reply) == Arrival::nothing_yet) std::this_thread::yield();
+    while (receive_local(foreign[2].get(), reply) == Arrival::nothing_yet) std::this_thread::yield();
     if (reply.type != LocalMessage::Type::refuse) throw std::runtime_error("not refused");
   });
   CHECK(errors == std::vector<std::string>(3));
@@ -164,7 +164,7 @@ TEST_CASE("abort wakes every rank with the first reason", "[comm]") {
     met.arrive_and_wait();
     if (rank == 2) {
       group->abort("data/images.idx is truncated");
-      group->abort("an echo");
+      group->abort("a secondary failure");
     }
     group->barrier();
   });

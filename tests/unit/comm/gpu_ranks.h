@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "kernels/cuda/library.h"
 #include "tests/unit/comm/ranks.h"
 

@@ -1,4 +1,4 @@
-#include "comm/net/handshake_protocol.h"
+#include "comm/net/handshake.h"
 
 #include <functional>
 
@@ -131,7 +131,7 @@ TEST_CASE("a purpose is covered by the proof", "[handshake]") {
   CHECK(server.state() == State::refused);
 }
 
-TEST_CASE("a server answers no stranger and keeps little of him", "[handshake]") {
+TEST_CASE("a server tells an unauthenticated client nothing and keeps little of its data", "[handshake]") {
   const std::vector<std::string> garbage{
       "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
       std::string(5000, '\xff'),
@@ -160,7 +160,7 @@ TEST_CASE("a server answers no stranger and keeps little of him", "[handshake]")
   CHECK(other.state() == State::refused);
 }
 
-TEST_CASE("a stranger's refusal is shown without control characters", "[handshake]") {
+TEST_CASE("a refusal is shown without control characters", "[handshake]") {
   HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
   client.receive(encode({Frame::Type::refused, "no\x1b[2J\nfake line"}));
   CHECK(client.problem() == "no?[2J?fake line");

@@ -104,7 +104,7 @@ TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and t
   CHECK(pair.chunks_here == 1);
 }
 
-TEST_CASE("who asks for no gathering wakes for a byte", "[comm]") {
+TEST_CASE("without gathering a byte wakes the reader", "[comm]") {
   Pair pair;
   pair.await_chunk(64 * kib);
   pair.link->gather_before_waking(1);

@@ -10,7 +10,7 @@ TEST_CASE("a build without MPI says how to get it", "[mpi]") {
   const std::string hint = "configure with -DLOCKSTEP_MPI=ON";
   CHECK_THROWS_AS(make_mpi_communicator(World{}, CommOptions{}), UsageError);
   CHECK_THROWS_WITH(make_mpi_communicator(World{}, CommOptions{}), tests::contains(hint));
-  CHECK_THROWS_WITH(open_mpi_meeting(World{}), tests::contains(hint));
+  CHECK_THROWS_WITH(open_mpi_rendezvous(World{}), tests::contains(hint));
   CHECK_THAT(std::string(mpi_in_this_build()), tests::contains(hint));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/make_communicator.h"
 #include "comm/world/world.h"
 #include "tests/support/no_stream.h"
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/rendezvous/meeting_point.h"
+#include "comm/rendezvous/meeting_file.h"
 #include "comm/rendezvous/run_secret.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "comm/make_communicator.h"
 #include "comm/staged/staged_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/device.h"

@@ -4,12 +4,12 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "comm/net/addresses.h"
 #include "comm/net/authenticated_listener.h"
-#include "comm/net/ports.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
+#include "comm/store/connection.h"
 #include "comm/store/server.h"
-#include "comm/store/table.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -33,26 +33,26 @@ StoreClient connect_to(const StoreServer& server, const std::string& name = {}) 
   return StoreClient::connect(loopback, {server.port()}, of_run, soon(), name);
 }
 
-UniqueFd stranger_at(int port) {
+UniqueFd foreign_connection(int port) {
   std::string obstacle;
   return connect_tcp(loopback, port, soon(), obstacle);
 }
 
 /// Says `bytes` on a connection. True when the server closed it in answer.
-bool is_closed_after(const UniqueFd& stranger, std::string_view bytes) {
+bool is_closed_after(const UniqueFd& socket, std::string_view bytes) {
   while (!bytes.empty()) {
-    if (send_some(stranger.get(), bytes) == Transfer::closed) return true;
+    if (send_some(socket.get(), bytes) == Transfer::closed) return true;
   }
   std::string reply;
-  while (wait_for_socket(stranger.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
-    if (receive_some(stranger.get(), reply) == Transfer::closed) return true;
+  while (wait_for_socket(socket.get(), POLLIN, Deadline::in(Seconds(0.5)))) {
+    if (receive_some(socket.get(), reply) == Transfer::closed) return true;
   }
   return false;
 }
 
 /// The same on a connection of its own.
 bool is_closed_after(const StoreServer& server, const std::string& bytes) {
-  return is_closed_after(stranger_at(server.port()), bytes);
+  return is_closed_after(foreign_connection(server.port()), bytes);
 }
 
 /// The same by somebody who has proved to be of the run.
@@ -137,7 +137,7 @@ TEST_CASE("adds from many clients are all counted", "[store]") {
   CHECK(connect_to(server).get("sum", soon()) == "800");
 }
 
-TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
+TEST_CASE("unauthenticated connections are rejected and disturb no client", "[store]") {
   const StoreServer server(loopback, any_port, of_run);
   StoreClient client = connect_to(server);
   client.set("key", "value", soon());
@@ -170,7 +170,7 @@ TEST_CASE("strangers are turned away and disturb nobody", "[store]") {
 TEST_CASE("half-open connections hold up nobody", "[store]") {
   const StoreServer server(loopback, any_port, of_run);
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 100; ++i) silent.push_back(stranger_at(server.port()));
+  for (int i = 0; i < 100; ++i) silent.push_back(foreign_connection(server.port()));
   StoreClient client = connect_to(server);
   client.set("key", "value", soon());
   CHECK(client.get("key", soon()) == "value");
@@ -262,7 +262,7 @@ TEST_CASE("the store tells whose connection broke, unless it said goodbye", "[st
 
 TEST_CASE("a full buffer is no dead link", "[store]") {
   const UniqueFd listener = listen_tcp(loopback, 0);
-  const UniqueFd writer = stranger_at(local_port(listener.get()));
+  const UniqueFd writer = foreign_connection(local_port(listener.get()));
   const UniqueFd reader = accept_tcp(listener.get());
   expect_slow_reader(writer.get());
   const std::string bytes(std::size_t{32} << 20, 'x');

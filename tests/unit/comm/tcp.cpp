@@ -7,9 +7,8 @@
 #include <fmt/format.h>
 
 #include "comm/store/server.h"
-#include "comm/tcp/absent_ranks.h"
 #include "comm/tcp/exchange.h"
-#include "comm/tcp/peer_exchange.h"
+#include "comm/tcp/mesh.h"
 #include "comm/tcp/placement.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
@@ -53,7 +52,7 @@ std::vector<std::string> run_nodes(
     const auto& ranks = placement.members(node);
     NodeRanks here({.ranks = ranks,
                     .index = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin()),
-                    .meeting = fmt::format("{}-{}", run_id, node)},
+                    .socket_name = fmt::format("{}-{}", run_id, node)},
                    Seconds(10));
     std::vector<Link> links;
     for (const int peer : placement.peers(rank)) links.emplace_back(peer, sockets.take(rank, peer));
@@ -173,7 +172,7 @@ TEST_CASE("the rank that was waited for counts as absent even when it comes just
   CHECK(absent_ranks(store, 1, 5, key_of) == std::vector{1, 2, 4});
 }
 
-TEST_CASE("a roll call names all who did not come", "[comm]") {
+TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
   const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
   StoreServer server("127.0.0.1", {0}, credentials);
   const auto connect = [&] {
@@ -183,7 +182,7 @@ TEST_CASE("a roll call names all who did not come", "[comm]") {
     StoreClient store = connect();
     exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
   });
-  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not come to the meeting in time"));
+  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
 }
 
 TEST_CASE("a peer that closes its connection is named", "[comm]") {

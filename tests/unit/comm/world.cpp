@@ -1,9 +1,9 @@
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 
 #include <map>
 
-#include "comm/world/launch_info.h"
-#include "comm/world/slurm_lists.h"
+#include "comm/world/environment.h"
+#include "comm/world/sources.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 

@@ -1,3 +1,4 @@
+#include "comm/make_communicator.h"
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/checkpointer.h"

@@ -1,3 +1,4 @@
+#include "comm/make_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
 #include "model/layers.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/make_communicator.h"
 #include "model/zoo/zoo.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"

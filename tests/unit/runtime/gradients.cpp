@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include "comm/make_communicator.h"
 #include "kernels/base/philox.h"
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"

@@ -1,6 +1,6 @@
 #include "runtime/options/options.h"
 
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/options/table.h"

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "comm/make_communicator.h"
 #include "model/zoo/zoo.h"
 #include "runtime/step/executor.h"
 #include "tests/support/allocation_count.h"

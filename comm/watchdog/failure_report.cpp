@@ -1,17 +1,18 @@
-#include "comm/watchdog/status.h"
+#include "comm/watchdog/failure_report.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/base/number.h"
 
 namespace lockstep::comm {
 
-std::string to_text(const RankStatus& status, std::size_t most_bytes) {
+std::string to_text(const RankStatus& status) {
   std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
                                  status.beat, status.call, status.last ? 1 : 0, status.where);
-  text.resize(std::min(text.size(), most_bytes));
+  text.resize(std::min(text.size(), most_status_bytes));
   return text;
 }
 
@@ -35,6 +36,10 @@ std::optional<RankStatus> parse_status(std::string_view text) {
                     .call = *call,
                     .last = fields[5] == "1",
                     .where = std::string(text)};
+}
+
+std::string name_of_ranks(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 int FailureReport::reporter() const {

@@ -1,9 +1,8 @@
-// Open MPI's variables (https://docs.open-mpi.org/en/main/tuning-apps/environment-var.html).
+// Variables of Open MPI (https://docs.open-mpi.org/en/main/tuning-apps/environment-var.html) and of PMIx
+// (https://pmix.github.io: a client's PMIX_RANK and PMIX_NAMESPACE), as `srun --mpi=pmix` sets them.
 #include <fmt/format.h>
 
-#include "comm/world/run_id.h"
 #include "comm/world/sources.h"
-#include "comm/world/variables.h"
 
 namespace lockstep::comm {
 
@@ -19,14 +18,29 @@ Finding examine_openmpi(const Environment& environment) {
   world.local_size = variables.required_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size);
   world.local_rank = variables.required_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, world.local_size - 1);
   // OMPI_COMM_WORLD_NODE_RANK is the place among all jobs' processes on the node, so the node's number is a
-  // guess, right when every node has as many ranks, placed in blocks (--map-by slot). Who shares a node the
-  // ranks find out when they meet.
+  // guess, right when every node has as many ranks, placed in blocks (--map-by slot). The
+  // rendezvous finds out which ranks share a node.
   world.node_count = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   world.master_addr = variables.text_or("MASTER_ADDR", world.master_addr);
   world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
   world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE"});
   return {"openmpi", world, "OMPI_COMM_WORLD_RANK and _SIZE are set"};
+}
+
+Finding examine_pmix(const Environment& environment) {
+  const Variables variables(environment);
+  if (!variables.has("PMIX_RANK")) return {"pmix", {}, "PMIX_RANK is not set"};
+  if (started_by_mpirun(variables)) return {"pmix", {}, "PMIX_RANK is mpirun's"};
+  // The environment has only the process's rank; everything else needs PMIx's protocol.
+  const Finding slurm = examine_slurm(environment);
+  if (!slurm.world)
+    return {"pmix", {}, "PMIX_RANK is set, but not how many ranks there are: " + slurm.reason};
+  World world = *slurm.world;
+  world.source = "pmix";
+  world.rank = variables.required_number("PMIX_RANK", 0, world.size - 1);
+  world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"});
+  return {"pmix", world, "a task of srun --mpi=pmix"};
 }
 
 }  // namespace lockstep::comm

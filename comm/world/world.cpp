@@ -1,13 +1,13 @@
-#include "comm/world/find_world.h"
+#include "comm/world/world.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "comm/world/sources.h"
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
 
 namespace lockstep::comm {
 namespace {
@@ -55,14 +55,6 @@ World forced_world(const std::vector<Finding>& findings, const std::string& forc
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    if (value == nullptr) return std::nullopt;
-    return value;
-  };
-}
-
 std::vector<Finding> examine(const Environment& environment) {
   std::vector<Finding> findings;
   for (const NamedSource& source : sources) {
@@ -99,6 +91,16 @@ World find_world(const Environment& environment, const std::string& forced) {
                     hint));
   }
   return world;
+}
+
+std::string make_run_id(const World& world, const Environment& environment,
+                        std::initializer_list<const char*> job_variables) {
+  std::string text = world.source;
+  for (const char* name : job_variables) {
+    if (const auto value = environment(name)) text += fmt::format("\n{}={}", name, *value);
+  }
+  text += fmt::format("\n{}:{}", world.master_addr, world.master_port);
+  return fmt::format("{:016x}", fnv1a(text));
 }
 
 }  // namespace lockstep::comm

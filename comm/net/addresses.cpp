@@ -1,4 +1,4 @@
-#include "comm/net/interfaces.h"
+#include "comm/net/addresses.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -8,12 +8,17 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
 #include <vector>
 
-#include "comm/net/resolve.h"
 #include "comm/net/tcp.h"
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/signals_blocked.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
@@ -46,6 +51,12 @@ std::vector<DeviceAddress> device_addresses() {
     }
   }
   return found;
+}
+
+std::vector<int> consecutive(int first, int count) {
+  std::vector<int> ports(static_cast<std::size_t>(count));
+  std::iota(ports.begin(), ports.end(), first);
+  return ports;
 }
 
 }  // namespace
@@ -93,6 +104,16 @@ bool is_own_address(const std::string& address) {
 
 bool is_loopback_address(const std::string& address) {
   return address.compare(0, 4, "127.") == 0 || address == "::1";
+}
+
+std::vector<int> store_ports(const World& world, int first_port, int last_port) {
+  if (world.master_port_is_ours) return {world.master_port};
+  if (first_port != 0) return consecutive(first_port, last_port - first_port + 1);
+  constexpr int first = 20000;  // up to 31999: below what Linux hands out by itself
+  constexpr int groups = 1500;
+  constexpr int group_size = 8;
+  const int group = static_cast<int>(fnv1a(world.run_id) % groups);
+  return consecutive(first + group * group_size, group_size);
 }
 
 }  // namespace lockstep::comm

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "comm/world/world.h"
 #include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
@@ -22,5 +24,10 @@ std::string main_address();
 bool is_own_address(const std::string& address);
 
 bool is_loopback_address(const std::string& address);
+
+/// Where the store of this run may listen, in the order in which to try: MASTER_PORT alone when our launch
+/// keeps it free, else the ports of --port-range, else (both 0) eight derived from the run id (torchrun's
+/// agent listens on MASTER_PORT itself).
+std::vector<int> store_ports(const World& world, int first_port = 0, int last_port = 0);
 
 }  // namespace lockstep::comm
