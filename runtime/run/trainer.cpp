@@ -33,7 +33,7 @@ Summary Trainer::run() {
   // Of an epoch whose evaluation a stop came before.
   if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
     evaluate_now(0);
-  if (progress_.step < batching_.total_steps) {
+  if (!progress_.stopped && progress_.step < batching_.total_steps) {
     data::Loader loader(
         task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
     train(loader);
@@ -155,9 +155,12 @@ void Trainer::evaluate_now(std::size_t slot) {
                          {.batch_size = batching_.batch_size,
                           .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
-                          .timeout = Seconds(options_.timeout)});
-  progress_.evaluated_at_step = progress_.step;
-  if (folder_ && !again) {
+                          .timeout = Seconds(options_.timeout),
+                          .samples = options_.eval_samples},
+                         stop_request_);
+  progress_.stopped = !evaluation_;
+  if (evaluation_) progress_.evaluated_at_step = progress_.step;
+  if (folder_ && evaluation_ && !again) {
     folder_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
     console_.say(evaluation_line(progress_.epoch, *evaluation_));
   }
@@ -175,7 +178,7 @@ void Trainer::require_finite() const {
 
 Summary Trainer::finish() {
   if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
-  if (options_.checkpoint_every > 0) save_checkpoint();
+  if (options_.checkpoint_every > 0 || progress_.stopped) save_checkpoint();
   checkpointer_->wait();
   const std::vector<NamedTensor> weights = replica().parameters();
   Summary summary{.world_size = session_.world.size,
