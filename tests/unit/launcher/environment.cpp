@@ -7,25 +7,27 @@
 namespace lockstep::launcher {
 namespace {
 
-const Job job = {.master_addr = "10.0.0.1",
-                 .master_port = 4321,
-                 .run_id = "id",
-                 .role = "trainer",
-                 .local_size = 3,
-                 .threads = 2,
-                 .start_ns = 123456789,
-                 .terminal_columns = 80};
+const Job three_ranks = {.master_addr = "10.0.0.1",
+                         .master_port = 4321,
+                         .run_id = "id",
+                         .role = "trainer",
+                         .local_size = 3,
+                         .threads = 2,
+                         .start_ns = 123456789,
+                         .terminal_columns = 80};
 
 bool has(const std::vector<std::string>& variables, const std::string& variable) {
   return std::ranges::count(variables, variable) == 1;
 }
 
 TEST_CASE("Lockstep's own workers are told where, since when and how wide") {
-  CHECK(has(worker_environment({}, job, 0, "/tmp/e.json"), "LOCKSTEP_LAUNCH=10.0.0.1:4321,123456789,80"));
+  CHECK(has(worker_environment({}, three_ranks, 0, "/tmp/e.json"),
+            "LOCKSTEP_LAUNCH=10.0.0.1:4321,123456789,80"));
 }
 
 TEST_CASE("a worker gets torchrun's variables over what was inherited") {
-  const auto variables = worker_environment({"HOME=/root", "RANK=7", "MASTER_PORT=1"}, job, 1, "/tmp/e.json");
+  const auto variables =
+      worker_environment({"HOME=/root", "RANK=7", "MASTER_PORT=1"}, three_ranks, 1, "/tmp/e.json");
   for (const char* variable :
        {"HOME=/root", "RANK=1", "LOCAL_RANK=1", "ROLE_RANK=1", "GROUP_RANK=0", "WORLD_SIZE=3",
         "LOCAL_WORLD_SIZE=3", "ROLE_WORLD_SIZE=3", "GROUP_WORLD_SIZE=1", "ROLE_NAME=trainer",
@@ -41,7 +43,7 @@ TEST_CASE("a worker gets torchrun's variables over what was inherited") {
 }
 
 TEST_CASE("ranks count over all nodes") {
-  Job second = job;
+  Job second = three_ranks;
   second.node_rank = 1;
   second.node_count = 2;
   const auto variables = worker_environment({}, second, 2, "/tmp/e.json");
@@ -53,19 +55,19 @@ TEST_CASE("ranks count over all nodes") {
 }
 
 TEST_CASE("the run's secret: launch's own unless the user has one") {
-  Job with_token = job;
+  Job with_token = three_ranks;
   with_token.token = "made";
   CHECK(has(worker_environment({}, with_token, 0, "/tmp/e.json"), "LOCKSTEP_TOKEN=made"));
   const auto given = worker_environment({"LOCKSTEP_TOKEN=mine"}, with_token, 0, "/tmp/e.json");
   CHECK(has(given, "LOCKSTEP_TOKEN=mine"));
   CHECK_FALSE(has(given, "LOCKSTEP_TOKEN=made"));
-  for (const std::string& variable : worker_environment({}, job, 0, "/tmp/e.json")) {
+  for (const std::string& variable : worker_environment({}, three_ranks, 0, "/tmp/e.json")) {
     CHECK_FALSE(variable.starts_with("LOCKSTEP_TOKEN"));
   }
 }
 
 TEST_CASE("the user's own thread count stays") {
-  const auto variables = worker_environment({"OMP_NUM_THREADS=9"}, job, 0, "/tmp/e.json");
+  const auto variables = worker_environment({"OMP_NUM_THREADS=9"}, three_ranks, 0, "/tmp/e.json");
   CHECK(has(variables, "OMP_NUM_THREADS=9"));
   CHECK_FALSE(has(variables, "OMP_NUM_THREADS=2"));
 }
