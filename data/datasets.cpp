@@ -51,12 +51,11 @@ constexpr std::array kEntries{
 };
 
 const Entry& entry_for(const std::string& name) {
-  const auto* found = std::find_if(kEntries.begin(), kEntries.end(),
-                                   [&name](const Entry& entry) { return entry.name == name; });
+  const auto* found =
+      std::find_if(kEntries.begin(), kEntries.end(),
+                   [wanted = folded(name)](const Entry& entry) { return folded(entry.name) == wanted; });
   if (found != kEntries.end()) return *found;
-  std::vector<std::string> names;
-  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
-  throw UsageError(unknown_name("dataset", name, names));
+  throw UsageError(unknown_name("dataset", name, dataset_names(), "`trainer datasets` lists them"));
 }
 
 }  // namespace
@@ -73,6 +72,12 @@ std::vector<DatasetInfo> list_datasets() {
   std::vector<DatasetInfo> infos;
   for (const Entry& entry : kEntries) infos.push_back({entry.name, entry.what});
   return infos;
+}
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  return names;
 }
 
 }  // namespace lockstep::data

@@ -22,7 +22,7 @@ struct DatasetOptions {
   std::uint64_t seed = 0;            ///< synthetic
 };
 
-/// UsageError for an unknown name (with the nearest), DataError for files.
+/// Names ignore case, '-' and '_'. UsageError for an unknown one (with the nearest), DataError for files.
 DatasetPtr open_dataset(const DatasetOptions& options, Split split);
 
 /// Names and one line each, for `trainer datasets`.
@@ -31,6 +31,7 @@ struct DatasetInfo {
   std::string what;
 };
 std::vector<DatasetInfo> list_datasets();
+std::vector<std::string> dataset_names();
 
 /// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
 /// data).

@@ -9,6 +9,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
+#include "launcher/words.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -17,7 +19,6 @@ namespace po = boost::program_options;
 using Arguments = std::vector<std::string>;
 
 constexpr const char* default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
-using Arguments = std::vector<std::string>;
 
 po::options_description describe() {
   po::options_description all(
@@ -59,11 +60,6 @@ po::options_description describe() {
   return all;
 }
 
-std::string with_dashes(std::string name) {
-  std::ranges::replace(name, '_', '-');
-  return name;
-}
-
 std::vector<std::string> long_names(const po::options_description& all) {
   std::vector<std::string> names;
   for (const auto& option : all.options()) names.push_back("--" + option->long_name());
@@ -102,6 +98,20 @@ Token read_token(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
+[[noreturn]] void throw_unknown(const po::options_description& all, const std::string& typed) {
+  throw UsageError(unknown_name("option", typed, long_names(all),
+                                "`launch --help` lists them; options of PROGRAM stand behind it"));
+}
+
+/// Ours for another launcher's word. UsageError for one of another meaning, with what to type.
+const po::option_description* find_by_field_word(const po::options_description& all,
+                                                 const std::string& typed) {
+  const FieldWord* word = find_word(field_words, typed.starts_with("--") ? typed.substr(2) : typed);
+  if (word == nullptr) return nullptr;
+  if (word->ours.empty()) throw UsageError(fmt::format("{}: {}", typed, word->hint));
+  return find_option(all, "--" + std::string(word->ours));
+}
+
 Split split(const po::options_description& all, const Arguments& arguments) {
   Split result;
   auto next = arguments.begin();
@@ -112,7 +122,9 @@ Split split(const po::options_description& all, const Arguments& arguments) {
     }
     Token token = read_token(*next);
     const po::option_description* known = find_option(all, with_dashes(token.name));
-    if (!known) throw UsageError(unknown_name("option", token.name, long_names(all)));
+    if (!known && !next->starts_with("--")) known = find_by_field_word(all, *next);
+    if (!known) known = find_by_field_word(all, token.name);
+    if (!known) throw_unknown(all, token.name);
     const bool wants_value = known->semantic()->min_tokens() > 0;
     if (!wants_value && token.value) throw UsageError(fmt::format("option '{}' takes no value", token.name));
     if (wants_value && !token.value) {

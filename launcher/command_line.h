@@ -16,7 +16,7 @@ struct CommandLine {
 };
 
 /// Our options in front of PROGRAM, then PET_<NAME> variables, then defaults. UsageError for an unknown
-/// option, with the nearest one, or a value of the wrong kind.
+/// option, with what to type instead (`words.h`, or the nearest ones), or a value of the wrong kind.
 CommandLine read_command_line(const std::vector<std::string>& arguments,
                               const EnvironmentLookup& environment);
 

@@ -5,18 +5,22 @@
 #include <limits>
 #include <set>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/gpus.h"
 #include "kernels/base/number.h"
 
-// hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask and the
-// quota.
+// hwloc is not used here: launch has a few milliseconds in all, and needs no more than the mask, the quota
+// and the nodes.
 namespace lockstep::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+
 
 CpuList siblings(int cpu, const fs::path& root) {
   const auto file = fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
@@ -90,6 +94,52 @@ double cgroup_quota(const fs::path& root) {
   return least == no_limit ? 0 : least;
 }
 
+struct Gpu {
+  std::string bus_id;
+  std::string uuid;
+};
+
+std::string uuid_in(const fs::path& information) {
+  std::ifstream file(information);
+  for (std::string line; std::getline(file, line);) {
+    const auto uuid = line.find("GPU-");
+    if (line.starts_with("GPU UUID:") && uuid != std::string::npos) return line.substr(uuid);
+  }
+  return {};
+}
+
+std::vector<Gpu> gpus_on_the_bus(const fs::path& root) {
+  std::error_code missing;
+  std::vector<Gpu> gpus;
+  for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", missing)) {
+    gpus.push_back({entry.path().filename().string(), uuid_in(entry.path() / "information")});
+  }
+  std::ranges::sort(gpus, {}, &Gpu::bus_id);
+  return gpus;
+}
+
+int node_of_gpu(const Gpu& gpu, const fs::path& root) {
+  return parse_number<int>(first_line(root / "sys/bus/pci/devices" / gpu.bus_id / "numa_node")).value_or(-1);
+}
+
+/// The GPU that an entry of CUDA_VISIBLE_DEVICES means: its number, or its UUID or the beginning of that.
+const Gpu* find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
+  if (const auto number = parse_number<std::size_t>(entry)) {
+    return *number < gpus.size() ? &gpus[*number] : nullptr;
+  }
+  const auto found = std::ranges::find_if(gpus, [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); });
+  return found == gpus.end() ? nullptr : &*found;
+}
+
+std::vector<CpuList> cpus_by_node(const fs::path& root) {
+  std::vector<CpuList> nodes;
+  while (true) {
+    const fs::path file = root / fmt::format("sys/devices/system/node/node{}/cpulist", nodes.size());
+    if (!fs::exists(file)) return nodes;
+    nodes.push_back(parse_cpu_list(first_line(file)));
+  }
+}
+
 }  // namespace
 
 int Cores::usable() const {
@@ -114,6 +164,50 @@ std::vector<CpuList> slice_cores(const Cores& cores, int ranks) {
     std::ranges::sort(slice);
   }
   return slices;
+}
+
+int NumaNodes::node_of(int cpu) const {
+  const auto has_it = [cpu](const CpuList& node) { return std::ranges::binary_search(node, cpu); };
+  const auto found = std::ranges::find_if(cpus, has_it);
+  return found == cpus.end() ? -1 : static_cast<int>(found - cpus.begin());
+}
+
+NumaNodes find_numa_nodes(const std::string& visible, const fs::path& root) {
+  const std::vector<Gpu> gpus = gpus_on_the_bus(root);
+  if (gpus.empty()) return {};
+  NumaNodes nodes{.cpus = cpus_by_node(root), .gpus = {}};
+  if (visible.empty()) {
+    for (const Gpu& gpu : gpus) nodes.gpus.push_back(node_of_gpu(gpu, root));
+  }
+  for (const std::string& entry : visible_devices(visible)) {
+    const Gpu* gpu = find_gpu(gpus, entry);
+    nodes.gpus.push_back(gpu == nullptr ? -1 : node_of_gpu(*gpu, root));
+  }
+  return nodes;
+}
+
+Cores group_by_node(Cores cores, const NumaNodes& nodes) {
+  std::ranges::stable_sort(cores.cores, {}, [&](const CpuList& core) { return nodes.node_of(core.front()); });
+  return cores;
+}
+
+std::vector<CpuList> match_to_gpus(std::vector<CpuList> slices, const NumaNodes& nodes) {
+  // Each rank takes the first slice on its node from those that earlier ranks have left; a rank without one
+  // leaves the choice to the others.
+  std::vector<CpuList> matched(slices.size());
+  for (std::size_t rank = 0; rank < matched.size(); ++rank) {
+    const int wanted = nodes.gpus[rank % nodes.gpus.size()];
+    const auto near = std::ranges::find_if(
+        slices, [&](const CpuList& slice) { return wanted >= 0 && nodes.node_of(slice.front()) == wanted; });
+    if (near == slices.end()) continue;
+    matched[rank] = std::move(*near);
+    slices.erase(near);
+  }
+  auto left = slices.begin();
+  for (CpuList& slice : matched) {
+    if (slice.empty()) slice = std::move(*left++);
+  }
+  return matched;
 }
 
 }  // namespace lockstep::launcher

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,20 @@ struct Job {
 };
 
 /// The environment of `local_rank`: `inherited` ("NAME=value") with torchrun's variables and those about GPUs
-/// (`gpu_variables.h`) put over it.
+/// put over it.
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const Job& job,
                                             int local_rank, const std::filesystem::path& error_file);
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+/// What a rank must be told about GPUs, whatever it inherits. `visible`: the CUDA_VISIBLE_DEVICES that it
+/// inherits, or empty. Parts of divided GPUs (MIG) are dealt out: a process sees only the first of a list.
+/// With --allow-gpu-sharing ranks may share; where they must, NCCL is told that each is on a host of its own,
+/// since it refuses a GPU that two ranks of one host have.
+Variables gpu_variables(const Job& job, int local_rank, const std::string& visible);
+
+/// The rest of what makes NCCL work so, unless the user has set it: sockets, as between nodes, and few
+/// blocks, which leave room for the other rank's kernels.
+Variables shared_gpu_defaults(const Job& job);
 
 }  // namespace lockstep::launcher

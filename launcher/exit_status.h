@@ -27,11 +27,26 @@ struct ExitStatus {
 };
 
 /// The status that decides the run, of all in the order seen; none when every rank left with 0. The first
-/// failure counts, never its echo: what left with 5, or after launch began to stop the ranks, yields to what
-/// did not.
+/// failure counts, never a secondary one: a rank that left with 5, or after launch began to stop the ranks,
+/// yields to one that did not.
 std::optional<ExitStatus> root_cause(const std::vector<ExitStatus>& statuses);
 
 /// "was killed by SIGKILL", "left with exit code 3"; of several ranks "were killed ...".
 std::string describe(const ExitStatus& status, std::size_t ranks = 1);
+
+/// What the report tells about one rank beside its status.
+struct RankFacts {
+  int rank = 0;  ///< among all nodes
+  int pid = 0;
+  Clock::time_point started;
+  std::string message;  ///< from its error file; may be empty
+};
+
+/// The lines that explain a run that did not end well: the first cause, its message, what happened to the
+/// others. `ranks` is indexed by local rank, which statuses hold too; `passed_on` is the signal that launch
+/// was asked to end with, if any.
+std::string failure_report(const ExitStatus& cause, const std::vector<ExitStatus>& statuses,
+                           const std::vector<RankFacts>& ranks, const std::string& host,
+                           std::optional<int> passed_on);
 
 }  // namespace lockstep::launcher

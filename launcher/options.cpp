@@ -191,7 +191,9 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   read_rendezvous(values, options);
   read_logs(values, options);
   if (options.command.empty())
-    throw UsageError("no program to start: launch [options] [--] PROGRAM [ARGS...]");
+    throw UsageError(
+        "no program to start: launch [options] [--] PROGRAM [ARGS...], such as: launch --nproc_per_node=2 "
+        "trainer --model mlp");
   if (options.module && options.no_python) throw UsageError("-m and --no-python exclude each other");
   return options;
 }

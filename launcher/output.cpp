@@ -1,19 +1,43 @@
 #include "launcher/output.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 
 namespace lockstep::launcher {
 namespace {
+
+namespace fs = std::filesystem;
+
+fs::path make_unique_folder(const fs::path& prefix) {
+  std::string name = prefix.string() + "_XXXXXX";
+  if (!mkdtemp(name.data()))
+    throw DeviceError(fmt::format("cannot create '{}': {}", name, errno_message(errno)));
+  return name;
+}
+
+fs::path temporary_root() {
+  const char* folder = getenv("TMPDIR");
+  return fs::path(folder && *folder ? folder : "/tmp") / "lockstep_launch";
+}
+
+void create_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw UsageError(fmt::format("--log-dir: cannot create '{}': {}", folder.string(), error.message()));
+}
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
@@ -42,6 +66,29 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 }
 
 }  // namespace
+
+LogFolder::LogFolder(const Options& options, const std::string& run_id, int ranks)
+    : temporary_(options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
+  if (!options.log_dir.empty()) create_folder(options.log_dir);
+  root_ = make_unique_folder(options.log_dir.empty() ? temporary_root() : fs::path(options.log_dir) / run_id);
+  for (int rank = 0; rank < ranks; ++rank) create_folder(of(rank));
+}
+
+LogFolder::~LogFolder() {
+  std::error_code ignored;
+  if (temporary_) fs::remove_all(root_, ignored);
+}
+
+std::string error_message(const fs::path& error_file) {
+  std::ifstream file(error_file);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("message")) return {};
+  const auto& message = json["message"];
+  if (message.is_string()) return message.get<std::string>();
+  return message.is_object() && message.contains("message") && message["message"].is_string()
+             ? message["message"].get<std::string>()
+             : std::string();
+}
 
 Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)
     : options_(options),

@@ -18,8 +18,9 @@ namespace {
 
 constexpr pid_t dismissed = 0;
 
-/// Group numbers to watch, negative ones to forget, until launch dismisses us or is gone.
-void keep_watch(int orders) {
+/// Reads group numbers to watch, and negative ones to forget, until launch dismisses the reaper or is gone;
+/// then kills what is left.
+void watch_groups(int orders) {
   std::set<pid_t> groups;
   for (pid_t message = 0; read(orders, &message, sizeof message) == sizeof message;) {
     if (message == dismissed) return;
@@ -29,12 +30,12 @@ void keep_watch(int orders) {
   for (const pid_t group : groups) kill(-group, SIGKILL);
 }
 
-[[noreturn]] void be_guard(int orders) {
+[[noreturn]] void run_reaper(int orders) {
   setsid();
   prctl(PR_SET_NAME, "launch-reaper");
   dup2(orders, 0);
   closefrom(1);
-  keep_watch(0);
+  watch_groups(0);
   _exit(0);
 }
 
@@ -50,7 +51,7 @@ Reaper::Reaper() {
   if (middle == 0) {
     // The first child leaves at once, so that the reaper is not among launch's children, which are its
     // workers.
-    if (fork() == 0) be_guard(read_end.get());
+    if (fork() == 0) run_reaper(read_end.get());
     _exit(0);
   }
   waitpid(middle, nullptr, 0);

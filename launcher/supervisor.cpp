@@ -2,13 +2,20 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -17,8 +24,8 @@ using std::chrono::milliseconds;
 
 /// A worker that leaves because its peer died can be seen before that peer: how long to look for the first
 /// cause.
-constexpr milliseconds echo_window{100};
-/// A rank that reported a lost peer has said all there is: the others get this long to say theirs.
+constexpr milliseconds secondary_failure_window{100};
+/// After a rank has reported a lost peer, the others get this long for their reports.
 constexpr milliseconds lost_peer_grace{1000};
 /// For processes that successful workers left behind, such as the `tee` of a shell's output.
 constexpr Seconds straggler_grace{1.0};
@@ -48,6 +55,27 @@ ExitStatus exit_status_of(const siginfo_t& info, int rank) {
 }
 
 }  // namespace
+
+Signals::Signals(const std::vector<int>& passed_on) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (int signal : passed_on) sigaddset(&set, signal);
+  // A parent that ignores SIGCHLD hands that down, and then there would be no statuses to see.
+  signal(SIGCHLD, SIG_DFL);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", errno_message(errno)));
+}
+
+std::vector<int> Signals::read() {
+  std::vector<int> arrived;
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
+    arrived.push_back(static_cast<int>(info.ssi_signo));
+  std::ranges::stable_partition(arrived, [](int signal) { return signal != SIGCHLD; });
+  return arrived;
+}
 
 Supervisor::Supervisor(std::vector<Worker>& workers, const Reaper& reaper, Signals& signals, Output& output,
                        Seconds shutdown_timeout)
@@ -94,7 +122,7 @@ void Supervisor::pass_on(int signal) {
     if (worker.is_stopped()) worker.send(SIGCONT);
   }
   if (!asks_to_end(signal)) return;
-  // A person who presses ^C twice means it.
+  // A second ^C asks to end at once.
   const bool insisted = signal == SIGINT && passed_on_ == SIGINT;
   kill_at_ = insisted ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);
   passed_on_ = signal;
@@ -128,7 +156,7 @@ void Supervisor::judge(ExitStatus status) {
   if (status.lost_peer()) kill_at_ = std::min(kill_at_, status.when + lost_peer_grace);
   if (status.stopped()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
   if (status.failed() && !stopping_) {
-    stop_at_ = std::min(stop_at_, status.lost_peer() ? status.when + echo_window : status.when);
+    stop_at_ = std::min(stop_at_, status.lost_peer() ? status.when + secondary_failure_window : status.when);
   }
 }
 
@@ -138,7 +166,7 @@ void Supervisor::stop_because_of_failure() {
   stopping_ = true;
   stopped_by_failure_ = true;
   for (const Worker& worker : workers_) {
-    // A stopped worker is one that somebody, or a debugger, holds: it cannot act in time.
+    // A stopped worker (a debugger's, or by SIGSTOP) cannot act on SIGTERM in time.
     if (worker.is_stopped()) {
       killed_[static_cast<std::size_t>(worker.rank())] = true;
       worker.send(SIGKILL);

@@ -1,16 +1,34 @@
 #pragma once
 
+#include <csignal>
 #include <optional>
 #include <vector>
 
 #include "kernels/base/deadline.h"
+#include "kernels/base/unique_fd.h"
 #include "launcher/exit_status.h"
 #include "launcher/output.h"
 #include "launcher/reaper.h"
-#include "launcher/signals.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {
+
+/// The signals that launch acts on, blocked and read from a descriptor. One that was ignored when launch
+/// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the
+/// last rank's status must not replace its exit code.
+class Signals {
+ public:
+  /// `passed_on` and SIGCHLD.
+  explicit Signals(const std::vector<int>& passed_on);
+
+  int fd() const { return fd_.get(); }
+  /// What has arrived, without waiting; SIGCHLD last, so that a signal is passed on before a status is
+  /// judged.
+  std::vector<int> read();
+
+ private:
+  UniqueFd fd_;
+};
 
 /// Watches the workers until all have ended: passes signals on, stops the others at the first failure, kills
 /// what outlives its time, and leaves no process of a worker's group behind.

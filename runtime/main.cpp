@@ -6,6 +6,7 @@
 #include "kernels/base/nearest.h"
 #include "kernels/base/version.h"
 #include "runtime/commands/commands.h"
+#include "runtime/options/words.h"
 
 namespace {
 
@@ -40,6 +41,9 @@ int run(std::vector<std::string> words) {
   }
   const auto command = commands.find(name);
   if (command == commands.end()) {
+    if (const FieldWord* word = find_word(runtime::command_words(), name)) {
+      throw UsageError(fmt::format("{}: {}", name, word->hint));
+    }
     std::vector<std::string> names;
     for (const auto& [known, unused] : commands) names.push_back(known);
     throw UsageError(unknown_name("command", name, names));

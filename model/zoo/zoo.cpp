@@ -12,14 +12,32 @@ const std::vector<ZooEntry>& zoo() {
   return entries;
 }
 
-const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
-  const auto found = std::ranges::find(zoo(), name, &ZooEntry::name);
-  if (found == zoo().end()) {
-    std::vector<std::string> names;
-    for (const ZooEntry& entry : zoo()) names.push_back(entry.name);
-    throw UsageError(unknown_name("model", name, names));
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const ZooEntry& entry : zoo()) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> argument_names(const ZooEntry& entry) {
+  std::vector<std::string> names;
+  for (const Argument& argument : entry.arguments) {
+    names.push_back(std::visit([](const auto& a) { return a.key; }, argument));
   }
-  check_arguments(name, found->arguments, args);
+  return names;
+}
+
+const ZooEntry* find_entry(const std::string& name) {
+  const auto same = [wanted = folded(name)](const ZooEntry& entry) { return folded(entry.name) == wanted; };
+  const auto found = std::ranges::find_if(zoo(), same);
+  return found == zoo().end() ? nullptr : &*found;
+}
+
+const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
+  const ZooEntry* found = find_entry(name);
+  if (found == nullptr) {
+    throw UsageError(unknown_name("model", name, model_names(), "`trainer models` lists them"));
+  }
+  check_arguments(found->name, found->arguments, args);
   return *found;
 }
 

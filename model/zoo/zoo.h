@@ -19,8 +19,14 @@ struct ZooEntry {
 };
 
 const std::vector<ZooEntry>& zoo();
+std::vector<std::string> model_names();
+std::vector<std::string> argument_names(const ZooEntry& entry);
 
-/// UsageError with the nearest name, and for arguments that the model did not declare so.
+/// By its name, case, '-' and '_' ignored; null for none.
+const ZooEntry* find_entry(const std::string& name);
+
+/// The same, with its arguments checked. UsageError with the nearest names, and for arguments that the model
+/// did not declare so.
 const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
 ZooEntry linear_entry();

@@ -23,7 +23,7 @@ int train(const std::vector<std::string>& arguments,
   const Options options = parse_options(arguments);
   StopRequest stop_request;
   TrainingTask task = make(options);
-  require_fitting(task);
+  require_fitting(task, options);
   Session session = open_session(options);
   std::filesystem::path run;
   try {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/options/words.h"
+
 namespace lockstep::runtime {
 
 OptionEntry real(OptionInfo info, double Options::*field, Range<double> range) {
@@ -40,6 +42,42 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
           [field](const Options& o) { return o.*field; }};
 }
 
+OptionEntry model_name(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            o.model = our_name(given, model_words(), model::model_names());
+          },
+          [](const Options& o) { return o.model; }};
+}
+
+OptionEntry dataset_name(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            o.dataset = our_name(given, dataset_words(), data::dataset_names());
+          },
+          [](const Options& o) { return o.dataset; }};
+}
+
+OptionEntry device_name(OptionInfo info) {
+  static const std::vector<std::string> names{"auto", "cpu", "cuda"};
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            o.device = our_name(given, device_words(), names);
+            if (o.device.starts_with("cuda:")) return;
+            o.device = parse_choice(o.device, {"auto", "cpu", "cuda", "cuda:N"});
+          },
+          [](const Options& o) { return o.device; }};
+}
+
+OptionEntry backend_name(OptionInfo info) {
+  static const std::vector<std::string> names{"auto", "nccl", "host", "mpi"};
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            o.backend = parse_choice(our_name(given, backend_words(), names), names);
+          },
+          [](const Options& o) { return o.backend; }};
+}
+
 OptionEntry optimizer_name(OptionInfo info) {
   static const std::vector<std::string> names{"sgd", "adam", "adamw"};
   return {std::move(info),
@@ -66,17 +104,35 @@ OptionEntry weight_decay(OptionInfo info, Range<double> range) {
 }
 
 OptionEntry betas(OptionInfo info) {
-  return {std::move(info),
-          [](Options& o, const std::string& given) {
-            std::tie(o.optimizer.beta1, o.optimizer.beta2) = parse_betas(given);
-          },
-          [](const Options& o) { return show_real(o.optimizer.beta1) + "," + show_real(o.optimizer.beta2); }};
+  OptionEntry entry{
+      std::move(info),
+      [](Options& o, const std::string& given) {
+        std::tie(o.optimizer.beta1, o.optimizer.beta2) = parse_betas(given);
+      },
+      [](const Options& o) { return show_real(o.optimizer.beta1) + "," + show_real(o.optimizer.beta2); }};
+  entry.is_pair = true;
+  return entry;
+}
+
+OptionEntry resume(OptionInfo info) {
+  OptionEntry entry = text(std::move(info), &Options::resume);
+  entry.alone = "auto";
+  return entry;
 }
 
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range) {
   OptionEntry entry = real(std::move(info), &Options::clip_grad_norm, range);
   entry.show = [](const Options& o) {
     return o.clip_grad_norm > 0 ? show_real(o.clip_grad_norm) : std::string();
+  };
+  return entry;
+}
+
+OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range) {
+  OptionEntry entry = integer(std::move(info), &Options::eval_every, range);
+  entry.set = [set = std::move(entry.set)](Options& o, const std::string& given) {
+    set(o, given);
+    o.eval_every_given = true;
   };
   return entry;
 }

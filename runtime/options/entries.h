@@ -34,12 +34,19 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
 
 // Rows of one option each.
 
+OptionEntry model_name(OptionInfo info);
+OptionEntry dataset_name(OptionInfo info);
+OptionEntry device_name(OptionInfo info);
+OptionEntry backend_name(OptionInfo info);
 OptionEntry optimizer_name(OptionInfo info);
 OptionEntry nesterov(OptionInfo info);
 OptionEntry weight_decay(OptionInfo info, Range<double> range);
 OptionEntry betas(OptionInfo info);
+/// Alone it is auto.
+OptionEntry resume(OptionInfo info);
 /// 0 shows as not given, which is what checkpoints from before it say.
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
+OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
 OptionEntry matmul_precision(OptionInfo info);
 OptionEntry model_args(OptionInfo info);
 OptionEntry image_shape(OptionInfo info);

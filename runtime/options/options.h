@@ -67,7 +67,9 @@ struct Options {
   std::string resume;                 ///< auto, none, a path; empty: by whether a launcher restarted us
 
   std::int64_t log_every = 50;
-  std::int64_t eval_every = 1;
+  std::int64_t eval_every = 1;  ///< epochs; of synthetic data never unless given
+  bool eval_every_given = false;
+  std::int64_t eval_samples = 0;  ///< 0: the whole test set
   std::string progress = "auto";
   bool quiet = false;
   std::filesystem::path dump_gradients;

@@ -1,5 +1,6 @@
 #include "runtime/options/table.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "runtime/options/entries.h"
@@ -31,12 +32,12 @@ constexpr Range<double> seconds{0.001, 1e12};
 
 std::vector<OptionEntry> model_and_data() {
   return {
-      text({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}, &O::model),
+      model_name({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}),
       model_args(
           {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),
       path({"model", "init-from", "FILE", "start from these weights (safetensors)", nothing}, &O::init_from),
 
-      text({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}, &O::dataset),
+      dataset_name({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}),
       path({"data", "data-dir", "DIR", "where its files are, if not where the package puts them", nothing},
            &O::data_dir),
       integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),
@@ -89,7 +90,7 @@ std::vector<OptionEntry> training() {
 
 std::vector<OptionEntry> device_and_exchange() {
   return {
-      text({"device", "device", "auto|cpu|cuda[:N]", "where to compute", nothing}, &O::device),
+      device_name({"device", "device", "auto|cpu|cuda[:N]", "where to compute", nothing}),
       integer({"device", "threads", "N",
                "compute threads of a rank (OMP_NUM_THREADS, or cores / local ranks)", nothing},
               &O::threads, thread_counts),
@@ -101,8 +102,7 @@ std::vector<OptionEntry> device_and_exchange() {
             nothing},
            &O::cuda_graph, {"auto", "on", "off"}),
 
-      text({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing},
-           &O::backend),
+      backend_name({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing}),
       real({"exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", nothing}, &O::bucket_cap_mb,
            mebibytes),
       real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},
@@ -132,16 +132,19 @@ std::vector<OptionEntry> state_and_output() {
                "steps between checkpoints; 0: only when stopped by a signal", nothing},
               &O::checkpoint_every, intervals),
       integer({"state", "keep", "N", "checkpoints that are kept; 0: all", nothing}, &O::keep, intervals),
-      text(
+      resume(
           {"state", "resume", "auto|PATH|none",
            "go on from the newest checkpoint of RUN, or of a folder (none; auto when a launcher restarts us)",
-           nothing},
-          &O::resume),
+           nothing}),
 
       integer({"output", "log-every", "N", "steps between lines of log.jsonl", nothing}, &O::log_every,
               step_counts),
-      integer({"output", "eval-every", "N", "epochs between evaluations; 0: never", nothing}, &O::eval_every,
-              intervals),
+      eval_every({"output", "eval-every", "N",
+                  "epochs between evaluations; 0: never, as with synthetic data if not given", nothing},
+                 intervals),
+      integer({"output", "eval-samples", "N",
+               "of the test set for an evaluation (all; synthetic: none without one of these two)", nothing},
+              &O::eval_samples, sample_counts),
       text({"output", "progress", "auto|bar|plain|none", "how a run is shown", nothing}, &O::progress,
            {"auto", "bar", "plain", "none"}),
       on_off({"output", "quiet", "", "print nothing but errors", nothing}, &O::quiet),
@@ -164,6 +167,16 @@ std::vector<OptionEntry> make_table() {
 const std::vector<OptionEntry>& option_table() {
   static const std::vector<OptionEntry> table = make_table();
   return table;
+}
+
+const OptionEntry* find_entry(const std::string& name) {
+  const auto found = std::ranges::find(option_table(), name, &OptionEntry::name);
+  return found == option_table().end() ? nullptr : &*found;
+}
+
+const FutureOption* find_future(const std::string& name) {
+  const auto found = std::ranges::find(future_options(), name, &FutureOption::name);
+  return found == future_options().end() ? nullptr : &*found;
 }
 
 const std::vector<FutureOption>& future_options() {

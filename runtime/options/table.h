@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,15 @@ struct OptionEntry : OptionInfo {
   std::function<std::string(const Options&)> show;  ///< empty text: not given
   std::string least{};                              ///< of a number; empty for anything else
   std::string most{};
+  std::optional<std::string> alone{};  ///< the value when none is typed; switches: "true"
+  bool is_pair = false;                ///< may be typed as two words
 
   bool is_switch() const { return value_name.empty(); }
 };
 
 const std::vector<OptionEntry>& option_table();
+/// Null for none.
+const OptionEntry* find_entry(const std::string& name);
 
 /// Options of the contract that this version does not have yet. A value that asks for nothing is accepted.
 struct FutureOption {
@@ -41,5 +46,6 @@ struct FutureOption {
 };
 
 const std::vector<FutureOption>& future_options();
+const FutureOption* find_future(const std::string& name);
 
 }  // namespace lockstep::runtime

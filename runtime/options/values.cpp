@@ -12,11 +12,11 @@
 namespace lockstep::runtime {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
+std::vector<std::string> split(const std::string& text, std::string_view separators) {
   std::vector<std::string> parts;
   std::size_t start = 0;
   for (std::size_t at = 0; at <= text.size(); ++at) {
-    if (at < text.size() && text[at] != separator) continue;
+    if (at < text.size() && separators.find(text[at]) == std::string_view::npos) continue;
     parts.push_back(text.substr(start, at - start));
     start = at + 1;
   }
@@ -34,7 +34,7 @@ bool parse_switch(const std::string& text) {
 Shape parse_shape(const std::string& text) {
   std::vector<std::int64_t> extents;
   constexpr Range<std::int64_t> extent{1, std::numeric_limits<std::int32_t>::max()};
-  for (const std::string& part : split(text, 'x')) extents.push_back(number_in(part, extent));
+  for (const std::string& part : split(text, "xX,")) extents.push_back(number_in(part, extent));
   if (extents.size() > 4) throw UsageError(fmt::format("'{}' has more than four dimensions", text));
   Shape shape(std::move(extents));
   bytes_of(DType::f32, shape);  // refuses one that is too large
@@ -44,7 +44,7 @@ Shape parse_shape(const std::string& text) {
 model::ModelArgs parse_model_args(const std::string& text) {
   model::ModelArgs args;
   if (text.empty()) return args;
-  for (const std::string& pair : split(text, ',')) {
+  for (const std::string& pair : split(text, ",")) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(fmt::format("'{}' is not key=value", pair));
@@ -54,14 +54,14 @@ model::ModelArgs parse_model_args(const std::string& text) {
 }
 
 std::pair<double, double> parse_betas(const std::string& text) {
-  const std::vector<std::string> parts = split(text, ',');
-  if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two numbers with a comma", text));
+  const std::vector<std::string> parts = split(text, ", ");
+  if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two numbers, such as 0.9,0.999", text));
   const Range<double> below_one{0, std::nextafter(1.0, 0.0)};
   return {number_in(parts[0], below_one), number_in(parts[1], below_one)};
 }
 
 std::pair<int, int> parse_port_range(const std::string& text) {
-  const std::vector<std::string> parts = split(text, '-');
+  const std::vector<std::string> parts = split(text, "-");
   if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two ports with a dash", text));
   constexpr std::int64_t last_port = 65535;
   const std::int64_t first = number_in(parts[0], Range<std::int64_t>{1, last_port});
@@ -70,9 +70,7 @@ std::pair<int, int> parse_port_range(const std::string& text) {
 }
 
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices) {
-  for (const std::string& choice : choices) {
-    if (choice == text) return text;
-  }
+  if (auto choice = same_name(text, choices)) return *choice;
   throw UsageError(unknown_name("value", text, choices));
 }
 

@@ -12,11 +12,11 @@ namespace lockstep::runtime {
 
 /// Texts of option values to values and back. UsageError says what was wanted, without the option's name.
 bool parse_switch(const std::string& text);
-Shape parse_shape(const std::string& text);                  ///< "3x224x224"
+Shape parse_shape(const std::string& text);                  ///< "3x224x224" or "3,224,224"
 model::ModelArgs parse_model_args(const std::string& text);  ///< "k=v,k=v"
 std::pair<double, double> parse_betas(const std::string& text);
 std::pair<int, int> parse_port_range(const std::string& text);  ///< "29500-29599"
-/// One of `choices`, or an error with the nearest.
+/// The one of `choices` that is `text` but for case, '-' and '_', or an error with the nearest.
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
 std::string show_real(double value);

@@ -1,5 +1,6 @@
 #include "runtime/run/evaluator.h"
 
+#include <algorithm>
 #include <array>
 
 #include "data/loader.h"
@@ -7,12 +8,50 @@
 #include "runtime/step/step_pipeline.h"
 
 namespace lockstep::runtime {
+namespace {
 
-Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-                    Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
-                    const EvaluationOptions& options) {
+/// Agrees between two batches whether a rank was asked to stop, several times a second: after a number of
+/// batches that follows the ranks' mean time, and so is the same on all.
+class StopVote {
+ public:
+  StopVote(comm::Communicator& communicator, const StopRequest& stop_request)
+      : communicator_(communicator), stop_request_(stop_request) {}
+
+  /// Collective: each rank calls it after each of the same number of batches.
+  bool stops() {
+    if (++batches_ < interval_) return false;
+    std::array sums{stop_request_.made() ? 1.0 : 0.0, Seconds(Clock::now() - since_).count()};
+    communicator_.all_reduce_sum(sums);
+    const double seconds = sums[1] / communicator_.world().size;
+    if (seconds < 0.05) interval_ *= 2;
+    if (seconds > 0.2) interval_ = std::max<std::int64_t>(interval_ / 2, 1);
+    batches_ = 0;
+    since_ = Clock::now();
+    return sums[0] > 0;
+  }
+
+ private:
+  comm::Communicator& communicator_;
+  const StopRequest& stop_request_;
+  std::int64_t batches_ = 0;  ///< since the last vote
+  std::int64_t interval_ = 1;
+  Clock::time_point since_ = Clock::now();
+};
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& communicator,
+                                   ReplicaMemory& memory, Executor& executor, const Plan& plan,
+                                   std::size_t slot, const data::DatasetPtr& dataset,
+                                   const EvaluationOptions& options, const StopRequest& stop_request) {
   const comm::World& world = communicator.world();
-  const data::UnpaddedSampler sampler{.samples = dataset->size(), .replicas = world.size, .rank = world.rank};
+  const std::int64_t samples =
+      options.samples > 0 ? std::min(options.samples, dataset->size()) : dataset->size();
+  const data::UnpaddedSampler sampler{.samples = samples, .replicas = world.size, .rank = world.rank};
   data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
                       {.batch_size = options.batch_size,
                        .workers = options.num_workers,
@@ -25,7 +64,12 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
   double loss = 0;
   double correct = 0;
   double targets = 0;
-  while (prefetcher.fetch()) {
+  StopVote vote(communicator, stop_request);
+  // A rank may have a batch less than the others: it votes with them.
+  const std::int64_t batches = divide_up(divide_up(samples, world.size), options.batch_size);
+  for (std::int64_t done = 0; done < batches; ++done) {
+    if (vote.stops()) return std::nullopt;
+    if (!prefetcher.fetch()) continue;
     const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
     const auto rows = static_cast<std::int32_t>(batch.info.samples);
     memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
@@ -38,10 +82,10 @@ Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, R
   std::array sums{loss, correct, targets};
   communicator.all_reduce_sum(sums);
   const double count = sums[2] > 0 ? sums[2] : 1;
-  return {.loss = sums[0] / count,
-          .accuracy = sums[1] / count,
-          .samples = dataset->size(),
-          .classes = dataset->spec().num_classes > 0};
+  return Evaluation{.loss = sums[0] / count,
+                    .accuracy = sums[1] / count,
+                    .samples = samples,
+                    .classes = dataset->spec().num_classes > 0};
 }
 
 }  // namespace lockstep::runtime

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
+
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "runtime/output/report.h"
+#include "runtime/run/stop_request.h"
 #include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
@@ -12,12 +15,14 @@ struct EvaluationOptions {
   int num_workers = 1;
   int prefetch_factor = 2;
   Seconds timeout{600};
+  std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
 };
 
 /// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs
-/// `plan` on batch slot `slot`.
-Evaluation evaluate(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
-                    Executor& executor, const Plan& plan, std::size_t slot, const data::DatasetPtr& dataset,
-                    const EvaluationOptions& options);
+/// `plan` on batch slot `slot`. Nothing, on all ranks alike, when one of them was asked to stop.
+std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& communicator,
+                                   ReplicaMemory& memory, Executor& executor, const Plan& plan,
+                                   std::size_t slot, const data::DatasetPtr& dataset,
+                                   const EvaluationOptions& options, const StopRequest& stop_request);
 
 }  // namespace lockstep::runtime

@@ -7,10 +7,11 @@
 
 namespace lockstep::runtime {
 
-/// Turns SIGTERM, SIGUSR1 and SIGINT into a flag that the training loop reads once a step. A second SIGTERM
-/// or SIGINT, and any before `accept`, ends the process at once. Construct it before any other thread: only
-/// its own thread may receive the signals, since oneDNN's generated code points the stack pointer into its
-/// workspace, where a handler's frame would overwrite the heap.
+/// Turns SIGTERM, SIGUSR1 and SIGINT into a request that the training loop reads once a step, and an
+/// evaluation between two batches. A second SIGTERM or SIGINT, and any before `accept`, ends the process at
+/// once. Make it before any other thread: a thread of its own takes the signals and no other may, since code
+/// that is generated at run time (oneDNN's) points the stack pointer into its workspace, where a handler's
+/// frame would be written over the heap.
 class StopRequest {
  public:
   StopRequest();
@@ -18,7 +19,7 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  /// From now on a first signal only sets the flag.
+  /// From now on a first signal is a request.
   void accept() { accepts_ = true; }
   bool made() const { return made_; }
 

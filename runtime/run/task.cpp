@@ -58,17 +58,22 @@ void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec
 
 }  // namespace
 
-void require_fitting(const TrainingTask& task) {
+void require_fitting(const TrainingTask& task, const Options& options) {
   for (const auto* set : {&task.train_set, &task.test_set}) {
     if (*set != nullptr) require_fitting(task.input, (*set)->spec());
+  }
+  if (task.test_set != nullptr && options.eval_samples > task.test_set->size()) {
+    throw UsageError(
+        fmt::format("--eval-samples {}: the test set has {}", options.eval_samples, task.test_set->size()));
   }
 }
 
 TrainingTask make_task(const Options& options) {
-  const data::DatasetOptions dataset = resolved_dataset(options);
+  data::DatasetOptions dataset = resolved_dataset(options);
   const data::DatasetPtr train_set = data::open_dataset(dataset, data::Split::train);
   TrainingTask task = task_for(options, train_set->spec());
   task.train_set = train_set;
+  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   if (options.eval_every > 0) task.test_set = data::open_dataset(dataset, data::Split::test);
   return task;
 }

@@ -14,8 +14,9 @@ struct TrainingTask {
   data::DatasetPtr test_set;  ///< may be null: nothing is evaluated
 };
 
-/// UsageError when the samples have another dtype or size than the model's inputs and targets.
-void require_fitting(const TrainingTask& task);
+/// UsageError when the samples have another dtype or size than the model's inputs and targets, and when there are
+/// fewer than --eval-samples.
+void require_fitting(const TrainingTask& task, const Options& options);
 
 /// The model of the zoo and the data set that the options name.
 TrainingTask make_task(const Options& options);

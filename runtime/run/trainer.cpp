@@ -33,7 +33,7 @@ Summary Trainer::run() {
   // The epoch ended before the run was stopped, but was not evaluated.
   if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
     evaluate_now(0);
-  if (progress_.step < batching_.total_steps) {
+  if (!progress_.stopped && progress_.step < batching_.total_steps) {
     data::Loader loader(
         task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
     train(loader);
@@ -156,9 +156,12 @@ void Trainer::evaluate_now(std::size_t slot) {
                          {.batch_size = batching_.batch_size,
                           .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
-                          .timeout = Seconds(options_.timeout)});
-  progress_.evaluated_at_step = progress_.step;
-  if (files_ && !again) {
+                          .timeout = Seconds(options_.timeout),
+                          .samples = options_.eval_samples},
+                         stop_request_);
+  progress_.stopped = !evaluation_;
+  if (evaluation_) progress_.evaluated_at_step = progress_.step;
+  if (files_ && evaluation_ && !again) {
     files_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
     console_.print(evaluation_line(progress_.epoch, *evaluation_));
   }
@@ -176,7 +179,7 @@ void Trainer::require_finite() const {
 
 Summary Trainer::finish() {
   if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
-  if (options_.checkpoint_every > 0) save_checkpoint();
+  if (options_.checkpoint_every > 0 || progress_.stopped) save_checkpoint();
   checkpointer_->wait();
   const std::vector<NamedTensor> weights = replica().parameters();
   Summary summary{.world_size = session_.world.size,

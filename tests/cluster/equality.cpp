@@ -34,8 +34,8 @@ TEST_CASE("N ranks learn what one rank learns on the same global batches") {
   const std::string model = GENERATE("mlp", "simplecnn", "convnet");
   // 480 samples: no padding for 1, 2, 3 or 4 ranks; 480 = 13 x 36 + 12, so the last batch of an epoch is
   // smaller.
-  const Words options = Words{"--model=" + model, "--samples=480", "--optimizer=sgd",  "--lr=0.05",
-                              "--momentum=0.9",   "--epochs=2",    "--global-batch=36"};
+  const Words options = Words{"--model=" + model, "--samples=480", "--optimizer=sgd",   "--lr=0.05",
+                              "--momentum=0.9",   "--epochs=2",    "--global-batch=36", "--eval-every=1"};
   const TemporaryFolder folder;
   const auto one = train(1, small_images + options, folder.path() / "1");
   CHECK(one["steps"] == 28);
@@ -55,16 +55,16 @@ TEST_CASE("N ranks learn what one rank learns on the same global batches") {
 TEST_CASE(
     "uneven data: every rank takes as many steps, the sampler pads, and evaluation counts each sample once") {
   const TemporaryFolder folder;
-  const auto summary =
-      train(3, small_images + Words{"--model=mlp", "--batch-size=16", "--epochs=1"}, folder.path() / "run");
+  const Words options = small_images + Words{"--model=mlp", "--epochs=1", "--eval-every=1"};
+  const auto summary = train(3, options + Words{"--batch-size=16"}, folder.path() / "run");
   CHECK(summary["steps"] == 11);     // ceil(ceil(500 / 3) / 16)
   CHECK(summary["samples"] == 501);  // 3 x 167
   CHECK(summary["eval"]["samples"].get<int>() > 0);
-  const auto alone = train(1,
-                           small_images + Words{"--model=mlp", "--batch-size=48", "--epochs=1", "--init-from",
-                                                (folder.path() / "run" / "model.safetensors").string(),
-                                                "--optimizer=sgd", "--lr=0"},
-                           folder.path() / "eval");
+  const auto alone = train(
+      1,
+      options + Words{"--batch-size=48", "--init-from",
+                      (folder.path() / "run" / "model.safetensors").string(), "--optimizer=sgd", "--lr=0"},
+      folder.path() / "eval");
   CHECK(alone["eval"]["accuracy"] == summary["eval"]["accuracy"]);
   CHECK(alone["eval"]["loss"].get<double>() == Approx(summary["eval"]["loss"].get<double>()).epsilon(1e-5));
 }

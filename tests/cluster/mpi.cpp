@@ -22,17 +22,10 @@ Outcome play(int ranks, const std::string& scenario) {
 
 nlohmann::json train_under_mpirun(int ranks, const std::string& backend,
                                   const std::filesystem::path& run_dir) {
-  const Words options{"--model=convnet",
-                      "--dataset=synthetic",
-                      "--samples=480",
-                      "--image-shape=3x12x12",
-                      "--threads=1",
-                      "--seed=7",
-                      "--optimizer=sgd",
-                      "--lr=0.05",
-                      "--epochs=1",
-                      "--global-batch=36",
-                      "--first-bucket-mb=0.01",
+  const Words options{"--model=convnet",       "--dataset=synthetic", "--samples=480",
+                      "--image-shape=3x12x12", "--threads=1",         "--seed=7",
+                      "--optimizer=sgd",       "--lr=0.05",           "--epochs=1",
+                      "--eval-every=1",        "--global-batch=36",   "--first-bucket-mb=0.01",
                       "--bucket-cap-mb=0.01"};
   const Outcome outcome =
       run(mpirun_words(ranks, Words{TRAINER_PROGRAM} + options +

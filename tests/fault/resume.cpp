@@ -107,6 +107,30 @@ TEST_CASE("a stopped run names its checkpoint, leaves with 75, and goes on to th
   CHECK(hash_of(run_words + Words{"--resume=auto"}, run_dir) == undisturbed());
 }
 
+TEST_CASE(
+    "a stop acts between two batches of an evaluation: all save, leave with 75, and evaluate on resume") {
+  const bool ends_training = GENERATE(true, false);  // the evaluation of the run's last epoch, or of another
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const auto evaluating = [&](const char* samples) {
+    Words words = resumable(run_dir, {ends_training ? "--epochs=1" : "--epochs=2", "--eval-every=1"});
+    return words + Words{std::string("--eval-samples=") + samples};
+  };
+  {
+    Program run(evaluating("4000000"));
+    run.wait_for(".\n", 2);
+    wait_until_seen([&] { return logged_step(run_dir) == 34; });  // of the first epoch the last
+    ::kill(run.number_after("pid1"), SIGTERM);
+    CHECK(run.wait_for_end() == 75);
+  }
+  CHECK(directory_of(run_dir).steps() == std::vector<std::int64_t>{34});
+  CHECK(contents(run_dir / "log.jsonl").find("accuracy") == std::string::npos);
+  hash_of(evaluating("100") + Words{"--resume=auto"}, run_dir);
+  const auto summary = nlohmann::json::parse(contents(run_dir / "summary.json"));
+  CHECK(summary["eval"]["samples"] == 100);
+  CHECK(summary["steps"] == (ends_training ? 34 : 68));
+}
+
 TEST_CASE("one rank alone stops, saves and goes on") {
   const TemporaryFolder folder;
   const Words words{TRAINER_PROGRAM,  "--model=mlp",      "--dataset=synthetic",
@@ -256,7 +280,7 @@ TEST_CASE("a finished run is left as it is, and goes on when it may train longer
   const TemporaryFolder folder;
   const auto run_for = [&](const char* name, const Words& more) {
     Program run(Words{TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1",
-                      "--progress=plain", "--run-dir=" + (folder / name).string()} +
+                      "--eval-every=1", "--progress=plain", "--run-dir=" + (folder / name).string()} +
                 more);
     CHECK(run.wait_for_end() == 0);
     return run.output();

@@ -89,6 +89,10 @@ TEST_CASE("wrong use: one line and 2") {
   CHECK_THAT(error_of({"--model", "convnt"}, 2), contains("unknown model 'convnt', did you mean 'convnet'?"));
   CHECK_THAT(error_of({"--model", "mlp", "--dataset", "fashon-mnist"}, 2),
              contains("did you mean 'fashion-mnist'?"));
+  CHECK_THAT(error_of({"--world-size", "2"}, 2), contains("`launch --nproc_per_node=N trainer ...`"));
+  CHECK_THAT(error_of({"--model", "MLP", "--dataset", "FakeData", "--backend", "nccl", "--device", "cpu"}, 2),
+             contains("use --backend host"));
+  CHECK_THAT(error_of({"list-models"}, 2), contains("type `trainer models`"));
   CHECK_THAT(error_of({"tarin"}, 2), contains("unknown command 'tarin', did you mean 'train'?"));
   CHECK_THAT(error_of({"--model", "linear", "--dataset", "fashion-mnist"}, 2), contains("learns values"));
   CHECK_THAT(error_of({}, 2), contains("--model NAME is needed"));

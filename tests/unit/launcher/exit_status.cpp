@@ -2,7 +2,9 @@
 
 #include <csignal>
 
+#include "launcher/output.h"
 #include "tests/support/catch.h"
+#include "tests/unit/launcher/scratch_folder.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -13,7 +15,7 @@ ExitStatus left(int rank, int code) {
 ExitStatus killed(int rank, int signal) {
   return {.rank = rank, .code = 0, .signal = signal, .when = {}};
 }
-ExitStatus echo(ExitStatus status) {
+ExitStatus secondary(ExitStatus status) {
   status.after_failure = true;
   return status;
 }
@@ -26,11 +28,11 @@ TEST_CASE("nothing decides a run that ended well") {
   CHECK_FALSE(root_cause({left(0, 0), left(1, 0)}));
 }
 
-TEST_CASE("the first failure decides, never its echo") {
-  CHECK(root_cause({left(1, 3), echo(killed(0, SIGTERM))})->rank == 1);
+TEST_CASE("the first failure decides, never a secondary one") {
+  CHECK(root_cause({left(1, 3), secondary(killed(0, SIGTERM))})->rank == 1);
   CHECK(root_cause({left(0, 5), killed(1, SIGKILL)})->rank == 1);
   CHECK(root_cause({left(0, 5), left(2, 5), left(1, 2)})->rank == 1);
-  CHECK(root_cause({left(0, 5), echo(killed(1, SIGKILL))})->rank == 0);
+  CHECK(root_cause({left(0, 5), secondary(killed(1, SIGKILL))})->rank == 0);
   CHECK(root_cause({left(0, 0), left(1, 5)})->rank == 1);
   CHECK(root_cause({left(0, 3), killed(1, SIGSEGV)})->rank == 0);
 }
@@ -46,6 +48,51 @@ TEST_CASE("statuses in words and as a shell's code") {
   CHECK(describe(killed(0, SIGKILL)) == "was killed by SIGKILL");
   CHECK(describe(left(0, 3)) == "left with exit code 3");
   CHECK(killed(0, SIGSEGV).exit_code() == 139);
+}
+
+using std::chrono::milliseconds;
+
+TEST_CASE("the report names the first cause, its message, and the others") {
+  const Clock::time_point start;
+  const ExitStatus cause = {.rank = 1, .code = 0, .signal = SIGSEGV, .when = start + milliseconds(3210)};
+  const ExitStatus other = {
+      .rank = 0, .code = 5, .signal = 0, .when = start + milliseconds(3300), .after_failure = true};
+  const std::vector<RankFacts> ranks = {
+      {.rank = 4, .pid = 122, .started = start, .message = ""},
+      {.rank = 5, .pid = 123, .started = start, .message = "index out of range"}};
+  CHECK(failure_report(cause, {cause, other}, ranks, "hostA", std::nullopt) ==
+        "launch: rank 5 (pid 123) was killed by SIGSEGV after 3.2 s [local rank 1, host hostA]\n"
+        "launch:   it said: index out of range\n"
+        "launch:   then rank 4 left with exit code 5\n");
+}
+
+TEST_CASE("ranks that ended alike share a line") {
+  std::vector<ExitStatus> statuses;
+  std::vector<RankFacts> ranks;
+  for (const int signal : {SIGSEGV, SIGTERM, SIGTERM, SIGKILL}) {
+    const int rank = static_cast<int>(ranks.size());
+    statuses.push_back({.rank = rank, .code = 0, .signal = signal, .when = {}});
+    ranks.push_back({.rank = rank, .pid = 100 + rank, .started = {}, .message = ""});
+  }
+  CHECK_THAT(failure_report(statuses.front(), statuses, ranks, "hostA", std::nullopt),
+             Catch::Matchers::EndsWith(
+                 "launch:   then rank 3 was killed by SIGKILL; ranks 1, 2 were killed by SIGTERM\n"));
+}
+
+TEST_CASE("a stop after saving is no failure") {
+  const ExitStatus saved = {.rank = 0, .code = 75, .signal = 0, .when = {}};
+  CHECK(failure_report(saved, {saved}, {RankFacts{}}, "hostA", SIGTERM) ==
+        "launch: stopped by SIGTERM after saving (exit code 75): start it again to go on\n");
+}
+
+TEST_CASE("error files as torchrun's workers and ours write them") {
+  const ScratchFolder folder;
+  CHECK(error_message(folder.write("a", R"({"message": "plain"})")) == "plain");
+  CHECK(error_message(folder.write("b", R"({"message": {"message": "nested", "extraInfo": {}}})")) ==
+        "nested");
+  CHECK(error_message(folder.write("c", R"({"message": 7})")).empty());
+  CHECK(error_message(folder.write("d", "{half")).empty());
+  CHECK(error_message(folder.path() / "missing").empty());
 }
 
 }  // namespace

@@ -43,11 +43,8 @@ TEST_CASE("the command begins at the first word that is no option, or behind --"
   CHECK(complaint({"--standalone"}).find("no program") != std::string::npos);
 }
 
-TEST_CASE("an unknown option or an abbreviation names the nearest one") {
-  CHECK(complaint({"--nproc_per_nod", "2", "p"}) ==
-        "unknown option '--nproc_per_nod', did you mean '--nproc-per-node'?");
+TEST_CASE("an abbreviation is no option") {
   CHECK(complaint({"--master_prt=1", "p"}).find("'--master-port'") != std::string::npos);
-  CHECK(complaint({"-q", "p"}).find("unknown option '-q'") != std::string::npos);
 }
 
 TEST_CASE("variables PET_<NAME> fill in what the command line leaves open") {

@@ -26,5 +26,15 @@ TEST_CASE("ranks that want more threads than their slice has cores are not bound
   CHECK(choose_slices(four, 2, "3", {}).empty());
 }
 
+const Cores two = {.cores = {{0}, {1}}, .quota = 0};
+
+TEST_CASE("the line at the start tells ranks, cores, threads and binding") {
+  CHECK(start_line(two, {{0}, {1}}, 2, "") == "2 ranks on 2 cores: 1 thread each, bound to cores 0 | 1");
+  CHECK(start_line(two, {}, 1, "") == "1 rank on 2 cores: 2 threads each, not bound");
+  CHECK(start_line(two, {}, 16, "") ==
+        "16 ranks on 2 cores: 1 thread each, not bound (more ranks than cores)");
+  CHECK(start_line(two, {}, 2, "4") == "2 ranks on 2 cores: OMP_NUM_THREADS=4 each, not bound");
+}
+
 }  // namespace
 }  // namespace lockstep::launcher

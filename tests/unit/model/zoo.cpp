@@ -42,7 +42,7 @@ TEST_CASE("parameters have PyTorch's names and shapes") {
 
 TEST_CASE("unknown models and arguments meet the nearest name") {
   CHECK(message_of<UsageError>([] { find_model("convnt", {}); }) ==
-        "unknown model 'convnt', did you mean 'convnet'?");
+        "unknown model 'convnt', did you mean 'convnet'? `trainer models` lists them");
   CHECK(message_of<UsageError>([] {
           find_model("mlp", {{"hiden", "3"}});
         }) == "unknown argument of model 'mlp' 'hiden', did you mean 'hidden'?");

@@ -47,16 +47,18 @@ TEST_CASE("dash and underscore are the same, and a switch takes no word") {
 }
 
 TEST_CASE("unknown options and abbreviations meet the nearest name") {
-  CHECK(refusal({"--modle", "mlp"}) == "unknown option '--modle', did you mean '--model'?");
-  CHECK(refusal({"--max-step", "3"}) == "unknown option '--max-step', did you mean '--max-steps'?");
+  CHECK(refusal({"--modle", "mlp"}) ==
+        "unknown option '--modle', did you mean '--model'? `trainer --help` lists them");
+  CHECK(refusal({"--max-step", "3"}) ==
+        "unknown option '--max-step', did you mean '--max-steps'? `trainer --help` lists them");
   CHECK_FALSE(refusal({"--no-over"}).empty());
   CHECK_FALSE(refusal({"stray"}).empty());
   CHECK_FALSE(refusal({"--model"}).empty());
 }
 
 TEST_CASE("every option refuses a bad value in one line that names it") {
-  const Words texts{"model", "init-from", "dataset",        "data-dir",  "device",     "backend",
-                    "world", "run-dir",   "dump-gradients", "interface", "token-file", "resume"};
+  const Words texts{"model",   "init-from",      "dataset",   "data-dir",   "world",
+                    "run-dir", "dump-gradients", "interface", "token-file", "resume"};
   for (const OptionEntry& entry : option_table()) {
     if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
     const std::string message = refusal({"--" + entry.name + "=?"});
@@ -64,8 +66,9 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
     CHECK(message.starts_with("--" + entry.name + ": "));
     CHECK(message.find('\n') == std::string::npos);
   }
-  CHECK(refusal({"--device", "gpu"}).starts_with("--device gpu"));
-  CHECK(refusal({"--backend", "gloo"}).starts_with("--backend gloo"));
+  CHECK(refusal({"--device", "tpu"}) == "--device: unknown value 'tpu', did you mean 'cpu'?");
+  CHECK(refusal({"--backend", "smoke"}) ==
+        "--backend: unknown value 'smoke'; there are: auto, nccl, host, mpi");
   CHECK(refusal({"--batch-size", "0"}) == "--batch-size: 0 is not in the range 1 to 16777216");
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
   CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is not in the range 0 to 1e+38");
@@ -97,7 +100,18 @@ TEST_CASE("a number is taken as it is from the least to the greatest of its rang
     CHECK_FALSE(refusal({"--" + entry.name + "=inf"}).empty());
     CHECK_FALSE(refusal({"--" + entry.name + "=nan"}).empty());
   }
-  CHECK(numbers == 22);
+  CHECK(numbers == 23);
+}
+
+TEST_CASE("synthetic data is evaluated only when asked for") {
+  CHECK(parse_options({"--dataset=synthetic"}).eval_every == 0);
+  CHECK(parse_options({"--dataset=FakeData"}).eval_every == 0);
+  CHECK(parse_options({"--dataset=synthetic", "--eval-every=2"}).eval_every == 2);
+  CHECK(parse_options({"--dataset=synthetic", "--eval-samples=9"}).eval_every == 1);
+  CHECK(parse_options({"--dataset=synthetic", "--eval-samples=9"}).eval_samples == 9);
+  CHECK(parse_options({"--dataset=mnist"}).eval_every == 1);
+  CHECK(refusal({"--eval-every=0", "--eval-samples=9"}) ==
+        "--eval-samples with --eval-every 0: nothing is evaluated; give --eval-every 1");
 }
 
 TEST_CASE("numbers that 32 bits would cut are refused with the range") {
@@ -152,7 +166,12 @@ TEST_CASE("a config file gives the same options; the command line wins") {
 
   tests::write_file(file, "model = mlp\nepcohs = 3\n");
   CHECK(refusal({"--config", file.string()}) ==
-        file.string() + ": unknown option '--epcohs', did you mean '--epochs'?");
+        file.string() + ": unknown option '--epcohs', did you mean '--epochs'? `trainer --help` lists them");
+  tests::write_file(file, "learning_rate = 0.5\nbetas = 0.8 0.9\n");
+  CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
+  CHECK(parse_options({"--config", file.string()}).optimizer.beta2 == 0.9);
+  tests::write_file(file, "config = other.ini\n");
+  CHECK_THAT(refusal({"--config", file.string()}), tests::contains("a file names no other"));
   CHECK_FALSE(refusal({"--config", (folder.path() / "none.ini").string()}).empty());
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("samples of another dtype or size than the batch slots are refused") {
     set->sample = sample;
     const TrainingTask task{
         .model = {}, .input = {.shape = {3}, .num_classes = 2}, .train_set = set, .test_set = nullptr};
-    return message_of<UsageError>([&] { require_fitting(task); });
+    return message_of<UsageError>([&] { require_fitting(task, {}); });
   };
   CHECK(refusal({.input_shape = {3}, .num_classes = 2}).empty());
   CHECK(refusal({.input_dtype = DType::i64, .input_shape = {3}, .num_classes = 2}) ==

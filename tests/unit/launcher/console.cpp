@@ -1,4 +1,4 @@
-#include "launcher/lines.h"
+#include "launcher/console.h"
 
 #include "tests/support/catch.h"
 

@@ -1,0 +1,168 @@
+// What people who come from PyTorch type: each word does what it says, or its answer says what to type.
+#include "runtime/options/words.h"
+
+#include "data/datasets.h"
+#include "kernels/base/error.h"
+#include "runtime/options/options.h"
+#include "runtime/options/table.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string refusal(const Words& words) {
+  return tests::message_of<UsageError>([&] { parse_options(words); });
+}
+
+struct Same {
+  Words typed;
+  Words ours;
+};
+
+TEST_CASE("a word of the same meaning does the same") {
+  for (const auto& [typed, ours] : std::vector<Same>{
+           {{"--learning-rate", "0.1"}, {"--lr", "0.1"}},
+           {{"--learning_rate=0.1"}, {"--lr", "0.1"}},
+           {{"--steps", "5"}, {"--max-steps", "5"}},
+           {{"--num_epochs", "5"}, {"--epochs", "5"}},
+           {{"--batch_size", "5"}, {"--batch-size", "5"}},
+           {{"-b", "5"}, {"--batch-size", "5"}},
+           {{"-b=5"}, {"--batch-size", "5"}},
+           {{"--batch", "5"}, {"--batch-size", "5"}},
+           {{"-j", "5"}, {"--num-workers", "5"}},
+           {{"--num_workers", "5"}, {"--num-workers", "5"}},
+           {{"--arch", "mlp"}, {"--model", "mlp"}},
+           {{"--wd", "0.1"}, {"--weight-decay", "0.1"}},
+           {{"--momentum", "0.9"}, {"--momentum=0.9"}},
+           {{"--max_grad_norm", "1"}, {"--clip-grad-norm", "1"}},
+           {{"--data_dir", "d"}, {"--data-dir", "d"}},
+           {{"--dataset-path", "d"}, {"--data-dir", "d"}},
+           {{"--data-path", "d"}, {"--data-dir", "d"}},
+           {{"--output-dir", "d"}, {"--run-dir", "d"}},
+           {{"--save_dir", "d"}, {"--run-dir", "d"}},
+           {{"--log-interval", "5"}, {"--log-every", "5"}},
+           {{"--print-freq", "5"}, {"--log-every", "5"}},
+           {{"--random-seed", "5"}, {"--seed", "5"}},
+           {{"--resume-from-checkpoint", "d"}, {"--resume", "d"}},
+           {{"--accum-steps", "1"}, {"--accumulate-steps", "1"}},
+           {{"--lr_scheduler", "constant"}, {"--lr-schedule", "constant"}},
+           {{"--mixed-precision", "off"}, {"--amp", "off"}},
+           {{"--resume"}, {"--resume", "auto"}},
+           {{"--resume", "--epochs", "2"}, {"--resume=auto", "--epochs", "2"}},
+           {{"--betas", "0.9", "0.98"}, {"--betas", "0.9,0.98"}},
+           {{"--betas", "0.9", "0.98", "--lr", "1"}, {"--betas", "0.9,0.98", "--lr", "1"}},
+           {{"--image-shape", "3,224,224"}, {"--image-shape", "3x224x224"}},
+           {{"--image-shape", "3X224X224"}, {"--image-shape", "3x224x224"}},
+           {{"--optimizer", "SGD"}, {"--optimizer", "sgd"}},
+           {{"--optimizer", "Adam_W"}, {"--optimizer", "adamw"}},
+           {{"--model", "SimpleCNN"}, {"--model", "simplecnn"}},
+           {{"--model", "Simple-CNN"}, {"--model", "simplecnn"}},
+           {{"--model", "MLP"}, {"--model", "mlp"}},
+           {{"--dataset", "FakeData"}, {"--dataset", "synthetic"}},
+           {{"--dataset", "fake_data"}, {"--dataset", "synthetic"}},
+           {{"--dataset", "FashionMNIST"}, {"--dataset", "fashion-mnist"}},
+           {{"--dataset", "fashion_mnist"}, {"--dataset", "fashion-mnist"}},
+           {{"--device", "gpu"}, {"--device", "cuda"}},
+           {{"--model=linear", "--model-args", "in_features=20,out_features=2"},
+            {"--model=linear", "--model-args", "in=20,out=2"}},
+           {{"--model=mlp", "--model-args", "hidden_size=20"}, {"--model=mlp", "--model-args", "hidden=20"}},
+       }) {
+    INFO(typed.front() << ' ' << typed.back() << " as " << ours.front());
+    std::string understood;
+    CHECK_NOTHROW(understood = to_ini(parse_options(typed)));
+    CHECK(understood == to_ini(parse_options(ours)));
+  }
+}
+
+struct Answer {
+  Words typed;
+  std::string answer;
+};
+
+TEST_CASE("a word of another meaning is answered with what to type") {
+  const std::string ranks = ": ranks are started by `launch --nproc_per_node=N trainer ...`";
+  const std::string own_rank = ": a rank learns who it is from its launcher's environment; leave it out";
+  const std::string low_precision =
+      ": it will be --amp fp16 or --amp bf16; this version computes in fp32, leave it out";
+  for (const auto& [typed, answer] : std::vector<Answer>{
+           {{"--world-size", "2"}, "--world-size" + ranks},
+           {{"--world_size=2"}, "--world_size" + ranks},
+           {{"--gpus", "2"}, "--gpus" + ranks},
+           {{"--nproc-per-node", "2"}, "--nproc-per-node" + ranks},
+           {{"--local-rank", "0"}, "--local-rank" + own_rank},
+           {{"--local_rank=0"}, "--local_rank" + own_rank},
+           {{"--pin-memory"}, "--pin-memory: always done; leave it out"},
+           {{"--fp16"}, "--fp16" + low_precision},
+           {{"--amp", "fp16"}, "--amp fp16 is not in this version; what is: off"},
+           {{"--amp"}, "--amp needs a value: off"},
+           {{"--accum-steps", "4"}, "--accumulate-steps 4 is not in this version; what is: 1"},
+           {{"--lr-scheduler", "cosine"}, "--lr-schedule cosine is not in this version; what is: constant"},
+           {{"--in_features", "20"}, "--in_features: it is an argument of the model: --model-args in=N"},
+           {{"--list-models"}, "--list-models: type `trainer models`"},
+           {{"--backend", "gloo"}, "--backend: gloo is PyTorch's; on CPUs ranks exchange by --backend host"},
+           {{"--dist-backend", "gloo"},
+            "--backend: gloo is PyTorch's; on CPUs ranks exchange by --backend host"},
+           {{"--dataset", "CIFAR10"},
+            "--dataset: CIFAR10 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
+           {{"--model=mlp", "--model-args", "num_classes=5"},
+            "--model-args num_classes: the data set tells how many classes there are; of synthetic data: "
+            "--num-classes N"},
+           {{"--lr"}, "--lr needs a value: X"},
+           {{"--lr", "--epochs", "2"}, "--lr needs a value: X"},
+           {{"--betas", "0.9"}, "--betas: '0.9' is not two numbers, such as 0.9,0.999"},
+           {{"--lr", "0.1", "0.2"}, "'0.2' belongs to no option; options begin with --, see trainer --help"},
+       }) {
+    CHECK(refusal(typed) == answer);
+  }
+}
+
+TEST_CASE("an unknown option is echoed as typed and names three near ones at most") {
+  for (const auto& [typed, answer] : std::vector<Answer>{
+           {{"-m", "mlp"}, "unknown option '-m'; `trainer --help` lists them"},
+           {{"--foo", "3"}, "unknown option '--foo'; `trainer --help` lists them"},
+           {{"--weight_decya", "0"},
+            "unknown option '--weight_decya', did you mean '--weight-decay'? `trainer --help` lists them"},
+           {{"-lr", "1"}, "unknown option '-lr', did you mean '--lr'? `trainer --help` lists them"},
+           {{"--every", "1"}, "unknown option '--every', did you mean '--checkpoint-every', '--log-every' or '--eval-every'? `trainer --help` lists them"},
+       }) {
+    CHECK(refusal(typed) == answer);
+  }
+}
+
+TEST_CASE("an unknown model or data set names near ones and where the list is") {
+  const auto unknown_model = [](const char* name) {
+    return tests::message_of<UsageError>([&] { model::find_model(name, {}); });
+  };
+  CHECK(unknown_model("resnet50") == "unknown model 'resnet50'; `trainer models` lists them");
+  CHECK(unknown_model("SimpelCNN") ==
+        "unknown model 'SimpelCNN', did you mean 'simplecnn'? `trainer models` lists them");
+  CHECK(model::find_model("Simple_CNN", {}).name == "simplecnn");
+  const auto unknown_data = [](const char* name) {
+    return tests::message_of<UsageError>([&] { data::dataset_spec({.name = name}); });
+  };
+  CHECK(unknown_data("mnits") ==
+        "unknown dataset 'mnits', did you mean 'mnist'? `trainer datasets` lists them");
+  CHECK(unknown_data("coco") == "unknown dataset 'coco'; `trainer datasets` lists them");
+  CHECK(data::dataset_spec({.name = "FashionMNIST"}).num_classes == 10);
+}
+
+TEST_CASE("every row of the tables has an alias that exists or a hint, and no name of ours") {
+  for (const FieldWord& row : option_words()) {
+    INFO(row.word);
+    CHECK(row.ours.empty() != row.hint.empty());
+    CHECK(find_entry(std::string(row.word)) == nullptr);
+    const std::string ours(row.ours);
+    CHECK((ours.empty() || find_entry(ours) != nullptr || find_future(ours) != nullptr));
+    CHECK(find_word(option_words(), row.word) == &row);
+  }
+  for (const auto words : {command_words(), dataset_words(), model_words(), device_words(), backend_words(),
+                           model_argument_words()}) {
+    for (const FieldWord& row : words) CHECK(row.ours.empty() != row.hint.empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
