@@ -11,6 +11,7 @@
 
 namespace lockstep::kernels {
 struct ConvAlgorithm;
+struct ExternalAttributes;
 }
 
 namespace lockstep::model {
@@ -26,6 +27,7 @@ class AttributeTexts {
   void operator()(std::string_view name, const Shape& shape);
   void operator()(std::string_view name, kernels::Activation activation);
   void operator()(std::string_view name, const kernels::ConvAlgorithm& algorithm);
+  void operator()(std::string_view name, const kernels::ExternalAttributes& attributes);
   /// The same for the whole plan, which says it once.
   void operator()(std::string_view, kernels::MatmulPrecision) {}
 

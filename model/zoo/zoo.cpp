@@ -12,15 +12,19 @@ const std::vector<ZooEntry>& zoo() {
   return entries;
 }
 
-const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
-  const auto found = std::ranges::find(zoo(), name, &ZooEntry::name);
-  if (found == zoo().end()) {
+const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name, const ModelArgs& args) {
+  const auto found = std::ranges::find(models, name, &ZooEntry::name);
+  if (found == models.end()) {
     std::vector<std::string> names;
-    for (const ZooEntry& entry : zoo()) names.push_back(entry.name);
+    for (const ZooEntry& entry : models) names.push_back(entry.name);
     throw UsageError(unknown_name("model", name, names));
   }
   check_arguments(name, found->arguments, args);
   return *found;
+}
+
+const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
+  return find_model(zoo(), name, args);
 }
 
 }  // namespace lockstep::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct ZooEntry {
 const std::vector<ZooEntry>& zoo();
 
 /// UsageError with the nearest name, and for arguments that the model did not declare so.
+const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name, const ModelArgs& args);
+/// Of the zoo.
 const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
 ZooEntry linear_entry();

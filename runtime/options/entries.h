@@ -41,6 +41,8 @@ OptionEntry betas(OptionInfo info);
 /// 0 shows as not given, which is what checkpoints from before it say.
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
 OptionEntry matmul_precision(OptionInfo info);
+/// Each time it is given adds to the list, whose files stand between commas in config.ini.
+OptionEntry plugins(OptionInfo info);
 OptionEntry model_args(OptionInfo info);
 OptionEntry image_shape(OptionInfo info);
 OptionEntry port_range(OptionInfo info);

@@ -31,6 +31,8 @@ constexpr Range<double> seconds{0.001, 1e12};
 
 std::vector<OptionEntry> model_and_data() {
   return {
+      plugins({"model", "plugin", "FILE.so",
+               "models, data sets and ops of a shared object; may be given again", nothing}),
       text({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}, &O::model),
       model_args(
           {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),

@@ -9,8 +9,8 @@
 namespace lockstep::runtime {
 
 /// Everything that ranks must agree on to exchange gradients and stay equal, an entry a line: parameters with
-/// places and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, algorithm
-/// choices.
+/// places and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, ops of
+/// plugins, algorithm choices.
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
                                const SelectedAlgorithms& choices);
 

@@ -11,7 +11,8 @@ struct TrainingTask {
   model::Model model;
   model::InputSpec input;
   data::DatasetPtr train_set;
-  data::DatasetPtr test_set;  ///< may be null: nothing is evaluated
+  data::DatasetPtr test_set;           ///< may be null: nothing is evaluated
+  std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
 };
 
 /// UsageError when samples are not what the model's batch slots are made for: another dtype or size.

@@ -22,6 +22,13 @@ Options resolved(Options options, const Session& session) {
   return options;
 }
 
+/// First in the signature: what else differs may come from a plugin that differs.
+std::string plugin_lines(const TrainingTask& task) {
+  std::string lines;
+  for (const std::string& plugin : task.plugins) lines += plugin + '\n';
+  return lines;
+}
+
 /// A graph holds what runs on the device's streams: with several ranks the exchange must, too.
 bool can_replay(const Session& session) {
   return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
@@ -42,6 +49,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   const std::string signature =
+      plugin_lines(task_) +
       exchange_signature(plans_.full_batch(), *session_.device, plans_.decisions.algorithms);
   require_equal(*session_.communicator, "the exchange", signature);
   require_memory(options_, task_, plans_, session_);
