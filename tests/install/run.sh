@@ -40,22 +40,33 @@ refuses() {
   [[ $rc == "$code" ]] && grep -qF -- "$text" <<<"$said"
 }
 
+# exports_only NAME FILE: of ours, the shared object FILE exports NAME alone.
+exports_only() {
+  local names
+  names=$(nm -D --defined-only "$2" | awk '{print $3}' | grep lockstep)
+  echo "exported: $names"
+  [[ $names == "$1" ]]
+}
+
 rm -rf "$tree"
 cmake --install "$build" --prefix "$installed" >/dev/null
+[[ -e $installed/include/lockstep/model/layers.h && ! -e $installed/include/lockstep/kernels/spec.h ]]
 build program "$@"
 build plugin "$@"
 launch=$installed/bin/launch trainer=$installed/bin/trainer plugin=$tree/plugin/librings.so
 
-# A network that learnt nothing has half of the points right.
+exports_only lockstep_plugin "$plugin"
+
+# A network that learnt nothing has half of the points right, or 0.62 where classes differ in size.
 "$launch" --nproc_per_node=2 "$tree/program/program" --batch-size 64 --lr 0.01 --epochs 5 --run-dir "$tree/circle"
 learns "$tree/circle" 0.95
-"$launch" --nproc_per_node=2 trainer --plugin "$plugin" --model rings_mlp --dataset rings --batch-size 64 --lr 0.02 \
+"$launch" --nproc_per_node=2 trainer --plugin "$plugin" --model rings_mlp --dataset rings --batch-size 64 --lr 0.01 \
   --epochs 5 --run-dir "$tree/rings"
-learns "$tree/rings" 0.95
+learns "$tree/rings" 0.9
 
 shows 'softsign slope 2' "$trainer" plan --plugin "$plugin" --model rings_mlp --model-args slope=2 --dataset rings
 shows 'rings_mlp' "$trainer" models --plugin "$plugin"
-shows 'points on two rings' "$trainer" datasets --plugin "$plugin"
+shows 'a ring of which is class 1' "$trainer" datasets --plugin "$plugin"
 
 trains() { "$trainer" --plugin "$1" --model rings_mlp --dataset rings --max-steps 1 --run-dir "$tree/refused"; }
 commit=$("$trainer" --version | grep -oE '[^(]+\)$' | tr -d ')')
