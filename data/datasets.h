@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,19 +23,24 @@ struct DatasetOptions {
   std::uint64_t seed = 0;            ///< synthetic
 };
 
-/// Names ignore case, '-' and '_'. UsageError for an unknown one (with the nearest), DataError for files.
-DatasetPtr open_dataset(const DatasetOptions& options, Split split);
-
-/// Names and one line each, for `trainer datasets`.
-struct DatasetInfo {
+/// A data set by name.
+struct DatasetEntry {
   std::string name;
-  std::string what;
+  std::string what;  ///< one line for `trainer datasets`
+  DatasetPtr (*open)(const DatasetOptions&, Split);
+  /// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
+  /// data).
+  SampleSpec (*spec)(const DatasetOptions&);
 };
-std::vector<DatasetInfo> list_datasets();
-std::vector<std::string> dataset_names();
 
-/// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
-/// data).
+const std::vector<DatasetEntry>& datasets();
+std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
+
+/// By its name, case, '-' and '_' ignored. UsageError with the nearest names.
+const DatasetEntry& find_dataset(std::span<const DatasetEntry> among, const std::string& name);
+
+/// Of `datasets()`: UsageError for an unknown name, DataError for files.
+DatasetPtr open_dataset(const DatasetOptions& options, Split split);
 SampleSpec dataset_spec(const DatasetOptions& options);
 
 }  // namespace lockstep::data

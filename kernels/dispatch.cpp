@@ -1,6 +1,7 @@
 #include "kernels/dispatch.h"
 
 #include "kernels/spec.h"
+#include "kernels/view.h"
 
 namespace lockstep::kernels {
 
@@ -22,6 +23,17 @@ void choose_layouts(const Device& device, const Op& op, KernelIo& io) {
 template <class Op>
 std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io) {
   return device.offered_algorithms(op, io);
+}
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names{std::string(Reshape::name), std::string(Permute::name),
+                                 std::string(Expand::name)};
+#define LOCKSTEP_OP(Op, header) names.emplace_back(Op::name);
+#include "kernels/ops.def"
+#define LOCKSTEP_UNARY(Function, name) names.emplace_back(#name);
+#define LOCKSTEP_BINARY(Function, name) names.emplace_back(#name);
+#include "kernels/pointwise.def"
+  return names;
 }
 
 #define LOCKSTEP_OP(Op, header)                                             \

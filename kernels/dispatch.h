@@ -9,6 +9,9 @@ namespace lockstep::kernels {
 template <class Op>
 KernelPtr kernel_for(const Device& device, const Op& op, const KernelIo& io);
 
+/// What plans and messages call the ops of ours: those of ops.def and pointwise.def, and the views.
+std::vector<std::string> op_names();
+
 /// Settles the layouts that are open: by the op's rule, or by the device's kernel.
 template <class Op>
 void choose_layouts(const Device& device, const Op& op, KernelIo& io);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/conv2d.h"
+#include "kernels/external_op.h"
 
 namespace lockstep::model {
 
@@ -36,6 +37,10 @@ void AttributeTexts::operator()(std::string_view, kernels::Activation activation
 
 void AttributeTexts::operator()(std::string_view, const kernels::ConvAlgorithm& algorithm) {
   texts_.push_back(algorithm.name());
+}
+
+void AttributeTexts::operator()(std::string_view, const kernels::ExternalAttributes& attributes) {
+  texts_.push_back(attributes.text);
 }
 
 std::string AttributeTexts::different_from(const AttributeTexts& defaults) const {

@@ -15,6 +15,7 @@
 
 namespace lockstep::kernels {
 struct ConvAlgorithm;
+struct ExternalAttributes;
 }
 
 namespace lockstep::model {
@@ -30,6 +31,7 @@ class AttributeTexts {
   void operator()(std::string_view name, const Shape& shape);
   void operator()(std::string_view name, kernels::Activation activation);
   void operator()(std::string_view name, const kernels::ConvAlgorithm& algorithm);
+  void operator()(std::string_view name, const kernels::ExternalAttributes& attributes);
   /// Left out: it is the same in the whole plan, which prints it once.
   void operator()(std::string_view, kernels::MatmulPrecision) {}
 

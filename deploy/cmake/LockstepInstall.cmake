@@ -1,5 +1,5 @@
-# cmake --install: lockstep::{base,kernels,comm,data,model,runtime} with their headers for find_package(lockstep), and
-# the programs. Included last, when all targets are known.
+# cmake --install: lockstep::{base,kernels,comm,data,model,runtime} with the public headers for find_package(lockstep),
+# and the programs. Included last, when all targets are known.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
@@ -8,10 +8,9 @@ list(REMOVE_ITEM libraries lockstep_launcher)  # its program is what others use
 install(TARGETS ${libraries} lockstep_policy EXPORT lockstep-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 
-foreach(folder kernels comm data model runtime)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-endforeach()
+install(CODE "set(SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")
+set(HEADER_FOLDER \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/lockstep\")")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake)
 
 foreach(program launch trainer)
   if(TARGET ${program})

@@ -45,16 +45,21 @@ void* load_module_entry(const Module& module) {
   throw DeviceError(fmt::format("{} cannot be loaded: {}{}", module.file, module.hint, answers));
 }
 
-void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours) {
-  if (its == ours) return;
+std::string build_difference(const AbiIdentity& its, const AbiIdentity& ours) {
+  if (its == ours) return {};
   const std::string hashes =
       its.commit == ours.commit
           ? fmt::format(", and what crosses between them differs (hashes {:016x} and {:016x})", its.hash,
                         ours.hash)
           : "";
-  throw DeviceError(
-      fmt::format("{} was built from commit {}, this program from commit {}{}: install both from one build",
-                  module.file, its.commit_name(), ours.commit_name(), hashes));
+  return fmt::format("was built from commit {}, this program from commit {}{}", its.commit_name(),
+                     ours.commit_name(), hashes);
+}
+
+void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours) {
+  const std::string difference = build_difference(its, ours);
+  if (difference.empty()) return;
+  throw DeviceError(fmt::format("{} {}: install both from one build", module.file, difference));
 }
 
 }  // namespace lockstep

@@ -24,6 +24,10 @@ struct Module {
 /// installation and where the system looks; it stays loaded. DeviceError tells what each place answered.
 void* load_module_entry(const Module& module);
 
+/// "was built from commit A, this program from commit B", with both hashes if the commits are equal; empty if
+/// nothing differs.
+std::string build_difference(const AbiIdentity& its, const AbiIdentity& ours);
+
 /// DeviceError naming both commits unless the module was built from what the program was built from.
 void require_same_build(const Module& module, const AbiIdentity& its, const AbiIdentity& ours);
 

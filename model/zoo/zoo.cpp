@@ -12,9 +12,9 @@ const std::vector<ZooEntry>& zoo() {
   return entries;
 }
 
-std::vector<std::string> model_names() {
+std::vector<std::string> model_names(std::span<const ZooEntry> models) {
   std::vector<std::string> names;
-  for (const ZooEntry& entry : zoo()) names.push_back(entry.name);
+  for (const ZooEntry& entry : models) names.push_back(entry.name);
   return names;
 }
 
@@ -26,19 +26,23 @@ std::vector<std::string> argument_names(const ZooEntry& entry) {
   return names;
 }
 
-const ZooEntry* find_entry(const std::string& name) {
+const ZooEntry* find_entry(std::span<const ZooEntry> models, const std::string& name) {
   const auto same = [wanted = folded(name)](const ZooEntry& entry) { return folded(entry.name) == wanted; };
-  const auto found = std::ranges::find_if(zoo(), same);
-  return found == zoo().end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(models, same);
+  return found == models.end() ? nullptr : &*found;
 }
 
-const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
-  const ZooEntry* found = find_entry(name);
+const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name, const ModelArgs& args) {
+  const ZooEntry* found = find_entry(models, name);
   if (found == nullptr) {
-    throw UsageError(unknown_name("model", name, model_names(), "`trainer models` lists them"));
+    throw UsageError(unknown_name("model", name, model_names(models), "`trainer models` lists them"));
   }
   check_arguments(found->name, found->arguments, args);
   return *found;
+}
+
+const ZooEntry& find_model(const std::string& name, const ModelArgs& args) {
+  return find_model(zoo(), name, args);
 }
 
 }  // namespace lockstep::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,16 @@ struct ZooEntry {
 };
 
 const std::vector<ZooEntry>& zoo();
-std::vector<std::string> model_names();
+std::vector<std::string> model_names(std::span<const ZooEntry> models);
 std::vector<std::string> argument_names(const ZooEntry& entry);
 
 /// By its name, case, '-' and '_' ignored; null for none.
-const ZooEntry* find_entry(const std::string& name);
+const ZooEntry* find_entry(std::span<const ZooEntry> models, const std::string& name);
 
 /// The same, with its arguments checked. UsageError with the nearest names, and for arguments that the model
 /// did not declare so.
+const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name, const ModelArgs& args);
+/// Of the zoo.
 const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
 ZooEntry linear_entry();

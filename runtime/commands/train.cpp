@@ -23,6 +23,9 @@ int train(const std::vector<std::string>& arguments,
   const Options options = parse_options(arguments);
   StopRequest stop_request;
   TrainingTask task = make(options);
+  if (task.plugins.size() < options.plugins.size()) {
+    throw UsageError("--plugin is for trainer: this program has its own model and data");
+  }
   require_fitting(task, options);
   Session session = open_session(options);
   std::filesystem::path run;

@@ -1,6 +1,7 @@
 #include "runtime/options/entries.h"
 
 #include <algorithm>
+#include <sstream>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
 OptionEntry model_name(OptionInfo info) {
   return {std::move(info),
           [](Options& o, const std::string& given) {
-            o.model = our_name(given, model_words(), model::model_names());
+            o.model = our_name(given, model_words(), model::model_names(model::zoo()));
           },
           [](const Options& o) { return o.model; }};
 }
@@ -53,7 +54,7 @@ OptionEntry model_name(OptionInfo info) {
 OptionEntry dataset_name(OptionInfo info) {
   return {std::move(info),
           [](Options& o, const std::string& given) {
-            o.dataset = our_name(given, dataset_words(), data::dataset_names());
+            o.dataset = our_name(given, dataset_words(), data::dataset_names(data::datasets()));
           },
           [](const Options& o) { return o.dataset; }};
 }
@@ -146,6 +147,22 @@ OptionEntry matmul_precision(OptionInfo info) {
             o.matmul_precision = static_cast<kernels::MatmulPrecision>(at);
           },
           [](const Options& o) { return std::string(name_of(o.matmul_precision)); }};
+}
+
+OptionEntry plugins(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            std::istringstream files(given);
+            for (std::string file; std::getline(files, file, ',');) {
+              if (std::ranges::find(o.plugins, std::filesystem::path(file)) == o.plugins.end())
+                o.plugins.emplace_back(file);
+            }
+          },
+          [](const Options& o) {
+            std::string files;
+            for (const auto& file : o.plugins) files += (files.empty() ? "" : ",") + file.string();
+            return files;
+          }};
 }
 
 OptionEntry model_args(OptionInfo info) {

@@ -48,6 +48,8 @@ OptionEntry resume(OptionInfo info);
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
 OptionEntry matmul_precision(OptionInfo info);
+/// Each time it is given adds to the list, whose files stand between commas in config.ini.
+OptionEntry plugins(OptionInfo info);
 OptionEntry model_args(OptionInfo info);
 OptionEntry image_shape(OptionInfo info);
 OptionEntry port_range(OptionInfo info);

@@ -48,7 +48,7 @@ std::string name_of_argument(const std::string& typed, const std::vector<std::st
 
 /// The model's own names for what was typed.
 void name_model_args(Options& options) {
-  const model::ZooEntry* entry = model::find_entry(options.model);
+  const model::ZooEntry* entry = model::find_entry(model::zoo(), options.model);
   if (entry == nullptr) return;
   const std::vector<std::string> declared = argument_names(*entry);
   model::ModelArgs named;

@@ -19,6 +19,7 @@ inline constexpr std::int64_t most_global_batch = std::int64_t{1} << 24;
 
 /// Everything that `trainer` can be told, with its defaults. Sizes not given are settled by the run.
 struct Options {
+  std::vector<std::filesystem::path> plugins;
   std::string model;
   model::ModelArgs model_args;
   std::filesystem::path init_from;

@@ -32,6 +32,8 @@ constexpr Range<double> seconds{0.001, 1e12};
 
 std::vector<OptionEntry> model_and_data() {
   return {
+      plugins({"model", "plugin", "FILE.so",
+               "models, data sets and ops of a shared object; may be given again", nothing}),
       model_name({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}),
       model_args(
           {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),

@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
+#include "kernels/external_op.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::runtime {
@@ -65,6 +66,10 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   text +=
       fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
                   kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));
+  for (const model::Node& node : plan.graph.nodes()) {
+    if (node.op->as<kernels::ExternalOp>() == nullptr) continue;
+    text += fmt::format("op {} {}\n", node.key(), node.op->attributes());
+  }
   for (const auto& [op, algorithm] : selected) text += fmt::format("algorithm {} of {}\n", algorithm, op);
   return text;
 }

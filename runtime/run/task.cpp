@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "runtime/plugin/load_plugins.h"
 
 namespace lockstep::runtime {
 namespace {
+
+const model::ZooEntry& find_model(const Options& options, const Plugins& plugins) {
+  return model::find_model(plugins.registry.models(), options.model, options.model_args);
+}
 
 data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants) {
   const bool regression = options.num_classes == 0 || (options.num_classes < 0 && wants.num_classes == 0);
@@ -20,21 +25,31 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seed = options.seed};
 }
 
-TrainingTask task_for(const Options& options, const data::SampleSpec& spec) {
-  const model::ZooEntry& entry = model::find_model(options.model, options.model_args);
+/// A graph with an op that nobody registered is refused when it is built.
+void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops) {
+  model.forward = [forward = std::move(model.forward), ops](model::Tensor x) {
+    const model::Tensor output = forward(x);
+    require_registered(output.graph(), ops);
+    return output;
+  };
+}
+
+TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
+  const model::ZooEntry& entry = find_model(options, plugins);
   const model::InputSpec input{.shape = spec.input_shape,
                                .num_classes = spec.num_classes,
                                .target_shape = spec.target_shape,
                                .dtype = spec.input_dtype};
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
+  task.plugins = plugins.identities;
+  if (!task.plugins.empty()) require_registered_ops(task.model, plugins.registry.ops());
   return task;
 }
 
-data::DatasetOptions resolved_dataset(const Options& options) {
+data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plugins) {
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
-  const model::ZooEntry& entry = model::find_model(options.model, options.model_args);
-  return dataset_options(options, entry.wants(options.model_args));
+  return dataset_options(options, find_model(options, plugins).wants(options.model_args));
 }
 
 std::string describe(DType dtype, const Shape& shape) {
@@ -69,17 +84,22 @@ void require_fitting(const TrainingTask& task, const Options& options) {
 }
 
 TrainingTask make_task(const Options& options) {
-  data::DatasetOptions dataset = resolved_dataset(options);
-  const data::DatasetPtr train_set = data::open_dataset(dataset, data::Split::train);
-  TrainingTask task = task_for(options, train_set->spec());
+  const Plugins plugins = load_plugins(options.plugins);
+  data::DatasetOptions dataset = resolved_dataset(options, plugins);
+  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  const data::DatasetPtr train_set = entry.open(dataset, data::Split::train);
+  TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  if (options.eval_every > 0) task.test_set = data::open_dataset(dataset, data::Split::test);
+  if (options.eval_every > 0) task.test_set = entry.open(dataset, data::Split::test);
   return task;
 }
 
 TrainingTask make_task_without_data(const Options& options) {
-  return task_for(options, data::dataset_spec(resolved_dataset(options)));
+  const Plugins plugins = load_plugins(options.plugins);
+  const data::DatasetOptions dataset = resolved_dataset(options, plugins);
+  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  return task_for(options, plugins, entry.spec(dataset));
 }
 
 }  // namespace lockstep::runtime

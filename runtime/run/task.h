@@ -11,7 +11,8 @@ struct TrainingTask {
   model::Model model;
   model::InputSpec input;
   data::DatasetPtr train_set;
-  data::DatasetPtr test_set;  ///< may be null: nothing is evaluated
+  data::DatasetPtr test_set;           ///< may be null: nothing is evaluated
+  std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
 };
 
 /// UsageError when the samples have another dtype or size than the model's inputs and targets, and when there are

@@ -22,6 +22,13 @@ Options resolved(Options options, const Session& session) {
   return options;
 }
 
+/// First in the signature: what else differs may come from a plugin that differs.
+std::string plugin_lines(const TrainingTask& task) {
+  std::string lines;
+  for (const std::string& plugin : task.plugins) lines += plugin + '\n';
+  return lines;
+}
+
 /// A CUDA graph contains work on the device's streams only: with several ranks the exchange must be there
 /// too.
 bool can_replay(const Session& session) {
@@ -43,6 +50,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   const std::string signature =
+      plugin_lines(task_) +
       exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);
   require_equal(*session_.communicator, "the exchange", signature);
   require_memory(options_, task_, plans_, session_);

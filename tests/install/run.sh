@@ -1,20 +1,87 @@
 #!/bin/bash
-# tests/install/run.sh BUILD TREE CMAKE-OPTIONS...: installs BUILD into TREE/installed, builds program/ against it with
-# find_package(lockstep) alone, and trains with it on two ranks under the installed `launch`.
+# tests/install/run.sh BUILD TREE CMAKE-OPTIONS...: installs BUILD into TREE/installed, builds program/ and plugin/
+# against it with find_package(lockstep) alone, and trains with both on two ranks under the installed `launch`.
 set -euo pipefail
 build=$1 tree=$2
 shift 2
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+installed=$tree/installed
+
+# build FOLDER: the project FOLDER against the installed tree, into TREE/FOLDER.
+build() {
+  cmake -G Ninja -S "$here/$1" -B "$tree/$1" -DCMAKE_PREFIX_PATH="$installed" "${@:2}"
+  cmake --build "$tree/$1"
+}
+
+# learns RUN LEAST: two ranks ended with at least that accuracy on the test set.
+learns() {
+  grep -qE '"world_size": *2\b' "$1/summary.json"
+  local accuracy
+  accuracy=$(grep -oE '"accuracy": *[0-9.]+' "$1/summary.json" | grep -oE '[0-9.]+$')
+  echo "accuracy $accuracy"
+  awk -v accuracy="$accuracy" -v least="$2" 'BEGIN {exit !(accuracy >= least)}'
+}
+
+# shows TEXT COMMAND...: it ends with 0 and prints TEXT.
+shows() {
+  local text=$1 said
+  shift
+  said=$("$@" 2>&1)
+  echo "$said"
+  grep -qF -- "$text" <<<"$said"
+}
+
+# refuses CODE TEXT COMMAND...: it ends with CODE, and its message has TEXT.
+refuses() {
+  local code=$1 text=$2 rc=0 said
+  shift 2
+  said=$("$@" 2>&1) || rc=$?
+  echo "$said ($rc)"
+  [[ $rc == "$code" ]] && grep -qF -- "$text" <<<"$said"
+}
+
+# exports_only NAME FILE: of ours, the shared object FILE exports NAME alone.
+exports_only() {
+  local names
+  names=$(nm -D --defined-only "$2" | awk '{print $3}' | grep lockstep)
+  echo "exported: $names"
+  [[ $names == "$1" ]]
+}
 
 rm -rf "$tree"
-cmake --install "$build" --prefix "$tree/installed" >/dev/null
-cmake -G Ninja -S "$here/program" -B "$tree/build" -DCMAKE_PREFIX_PATH="$tree/installed" "$@"
-cmake --build "$tree/build"
-"$tree/installed/bin/launch" --nproc_per_node=2 "$tree/build/program" \
-  --batch-size 64 --lr 0.01 --epochs 5 --run-dir "$tree/run"
+cmake --install "$build" --prefix "$installed" >/dev/null
+[[ -e $installed/include/lockstep/model/layers.h && ! -e $installed/include/lockstep/kernels/spec.h ]]
+build program "$@"
+build plugin "$@"
+launch=$installed/bin/launch trainer=$installed/bin/trainer plugin=$tree/plugin/librings.so
 
-# A network that learnt nothing has half of the points right.
-grep -qE '"world_size": *2\b' "$tree/run/summary.json"
-accuracy=$(grep -oE '"accuracy": *[0-9.]+' "$tree/run/summary.json" | grep -oE '[0-9.]+$')
-echo "accuracy $accuracy"
-awk -v accuracy="$accuracy" 'BEGIN {exit !(accuracy >= 0.95)}'
+exports_only lockstep_plugin "$plugin"
+
+# A network that learnt nothing has half of the points right, or 0.62 where classes differ in size.
+"$launch" --nproc_per_node=2 "$tree/program/program" --batch-size 64 --lr 0.01 --epochs 5 --run-dir "$tree/circle"
+learns "$tree/circle" 0.95
+"$launch" --nproc_per_node=2 trainer --plugin "$plugin" --model rings_mlp --dataset rings --batch-size 64 --lr 0.01 \
+  --epochs 5 --run-dir "$tree/rings"
+learns "$tree/rings" 0.9
+
+shows 'softsign slope 2' "$trainer" plan --plugin "$plugin" --model rings_mlp --model-args slope=2 --dataset rings
+shows 'rings_mlp' "$trainer" models --plugin "$plugin"
+shows 'a ring of which is class 1' "$trainer" datasets --plugin "$plugin"
+
+trains() { "$trainer" --plugin "$1" --model rings_mlp --dataset rings --max-steps 1 --run-dir "$tree/refused"; }
+commit=$("$trainer" --version | grep -oE '[^(]+\)$' | tr -d ')')
+refuses 2 "was built from commit 0123456789ab, this program from commit $commit" \
+  trains "$tree/plugin/librings_of_another_commit.so"
+refuses 2 "nowhere.so: no such file" trains "$tree/nowhere.so"
+refuses 2 "run.sh: cannot be loaded" trains "$here/run.sh"
+refuses 2 "it exports no lockstep_plugin" trains "$tree/plugin/libno_plugin.so"
+refuses 2 "plugin 'second': model 'mlp' is built in" trains "$tree/plugin/libsecond_mlp.so"
+refuses 2 "unknown model 'rings_mlp'" "$trainer" --model rings_mlp
+
+# Two ranks with different plugins: the first line that differs names both ranks.
+cp "$plugin" "$tree/librings_changed.so"
+echo >>"$tree/librings_changed.so"
+ln -s "$plugin" "$tree/plugin0.so"
+ln -s "$tree/librings_changed.so" "$tree/plugin1.so"
+refuses 2 "rank 0 has 'plugin rings sha256" "$launch" --nproc_per_node=2 bash -c \
+  "exec '$trainer' --plugin '$tree'/plugin\$RANK.so --model rings_mlp --dataset rings --max-steps 1 --run-dir '$tree/different'"

@@ -1,0 +1,63 @@
+#include "runtime/plugin/load_plugins.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/load_module.h"
+#include "kernels/dispatch.h"
+#include "runtime/plugin/plugin.h"
+
+namespace lockstep::runtime {
+namespace {
+
+Registry built_in() {
+  Registry registry;
+  for (const model::ZooEntry& entry : model::zoo()) registry.add_model(entry);
+  for (const data::DatasetEntry& entry : data::datasets()) registry.add_dataset(entry);
+  for (const std::string& name : kernels::op_names())
+    registry.add_op({.name = name, .what = "", .plugin = ""});
+  return registry;
+}
+
+const PluginTable& open_plugin(const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) throw UsageError("no such file");
+  // Never unloaded: graphs and data sets hold its code until the end.
+  void* const library =
+      dlopen(std::filesystem::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) throw UsageError(fmt::format("cannot be loaded: {}", dlerror()));
+  void* const entry = dlsym(library, plugin_symbol);
+  if (entry == nullptr) {
+    throw UsageError(
+        fmt::format("no plugin: it exports no {}, which LOCKSTEP_PLUGIN defines", plugin_symbol));
+  }
+  const PluginTable& table = *reinterpret_cast<const PluginTable* (*)()>(entry)();
+  const std::string difference = build_difference(table.identity, abi_identity(plugin_border()));
+  if (!difference.empty()) throw UsageError(difference + ": build it against this installation");
+  return table;
+}
+
+std::string sha256_of_file(const std::filesystem::path& file) {
+  return Sha256().update(MappedFile(file).bytes()).hex();
+}
+
+}  // namespace
+
+Plugins load_plugins(const std::vector<std::filesystem::path>& files) {
+  Plugins plugins{.registry = built_in(), .identities = {}};
+  for (const std::filesystem::path& file : files) {
+    try {
+      const PluginTable& table = open_plugin(file);
+      plugins.registry.begin_plugin(table.name);
+      table.add_to(plugins.registry);
+      plugins.identities.push_back(fmt::format("plugin {} sha256 {}", table.name, sha256_of_file(file)));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--plugin {}: {}", file.string(), error.what()));
+    }
+  }
+  return plugins;
+}
+
+}  // namespace lockstep::runtime
