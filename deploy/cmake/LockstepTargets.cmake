@@ -13,6 +13,16 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
 
+# Headers of other libraries that most files include, compiled once. Files include what they use all the same: the presets
+# with sanitizers build without it.
+set(lockstep_common_headers <algorithm> <chrono> <cstdint> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
+  <string> <string_view> <utility> <vector> <fmt/format.h> <fmt/ranges.h>)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/common_headers.cpp CONTENT "" @ONLY)
+add_library(lockstep_common_headers OBJECT ${PROJECT_BINARY_DIR}/common_headers.cpp)
+set_target_properties(lockstep_common_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(lockstep_common_headers PRIVATE lockstep_policy fmt::fmt Threads::Threads)
+target_precompile_headers(lockstep_common_headers PRIVATE ${lockstep_common_headers})
+
 # lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME
 function(lockstep_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
@@ -22,6 +32,7 @@ function(lockstep_library name)
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_common_headers)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 
