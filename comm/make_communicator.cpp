@@ -81,7 +81,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
     if (wants_nccl) {
       throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));
     }
-    if (world.rank == 0) spdlog::warn("exchange through host memory, not by NCCL: {}", why_not);
+    if (world.rank == 0) log::warn("exchange through host memory, not by NCCL: {}", why_not);
   }
   return std::make_unique<StagedCommunicator>(std::move(group), device);
 }

@@ -170,7 +170,7 @@ FileBytes unpack_into_memory(const fs::path& compressed, const UnpackCache::Size
 void warn_once(const std::string& reason) {
   static std::once_flag once;
   std::call_once(once, [&reason] {
-    spdlog::warn(
+    log::warn(
         "cannot keep unpacked data: {}; it is unpacked into memory at every start "
         "(set XDG_CACHE_HOME to a folder that you may write to)",
         reason);

@@ -11,9 +11,9 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
+#include "kernels/base/json.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -81,13 +81,10 @@ LogFolder::~LogFolder() {
 
 std::string error_message(const fs::path& error_file) {
   std::ifstream file(error_file);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("message")) return {};
-  const auto& message = json["message"];
-  if (message.is_string()) return message.get<std::string>();
-  return message.is_object() && message.contains("message") && message["message"].is_string()
-             ? message["message"].get<std::string>()
-             : std::string();
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json json = Json::try_parse(text).value_or(nullptr);
+  const Json& message = json["message"];
+  return (message.is_string() ? message : message["message"]).get_or<std::string>({});
 }
 
 Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)

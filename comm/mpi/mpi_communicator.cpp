@@ -188,7 +188,7 @@ void MpiCommunicator::barrier() {
 
 void MpiCommunicator::abort(std::string_view reason) noexcept {
   try {
-    spdlog::error("all ranks end: {}", reason);
+    log::error("all ranks end: {}", reason);
   } catch (const std::exception&) {
     // The line is lost; the end is not.
   }

@@ -1,7 +1,6 @@
 #include "comm/net/authenticated_listener.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 
 namespace lockstep::comm {
 namespace {
@@ -64,16 +64,15 @@ std::vector<AuthenticatedConnection> PendingConnections::serve(bool accepting) {
 void PendingConnections::accept_connections() {
   while (UniqueFd socket = accept_tcp(listener_.get())) {
     if (half_open_.size() == most_half_open) {
-      spdlog::warn("{}: closed the connection from {}: too many without a handshake", what_,
-                   half_open_.front().peer());
+      log::warn("{}: closed the connection from {}: too many without a handshake", what_,
+                half_open_.front().peer());
       half_open_.erase(half_open_.begin());
     }
     half_open_.emplace_back(std::move(socket), HandshakeProtocol::server(credentials_, serves_),
                             Deadline::in(time_for_hello_));
   }
   if (errno != EMFILE && errno != ENFILE) return;
-  spdlog::warn("{}: cannot accept a connection: {}; raise the limit (ulimit -n)", what_,
-               errno_message(errno));
+  log::warn("{}: cannot accept a connection: {}; raise the limit (ulimit -n)", what_, errno_message(errno));
   accept_again_ = Deadline::in(pause_without_descriptors);
 }
 
@@ -82,7 +81,7 @@ void PendingConnections::reject(const Handshake& handshake) {
   if (handshake.problem() == last_problem_ && !warn_again_->passed()) return;
   last_problem_ = handshake.problem();
   warn_again_ = Deadline::in(time_between_equal_warnings);
-  spdlog::warn("{}: closed the connection from {}: {}", what_, handshake.peer(), last_problem_);
+  log::warn("{}: closed the connection from {}: {}", what_, handshake.peer(), last_problem_);
 }
 
 AuthenticatedListener::AuthenticatedListener(UniqueFd listener, Credentials credentials,

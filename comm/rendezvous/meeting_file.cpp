@@ -1,7 +1,6 @@
 #include "comm/rendezvous/meeting_file.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <exception>
@@ -10,6 +9,7 @@
 #include "comm/rendezvous/run_secret.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/log.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::comm {
@@ -44,7 +44,7 @@ MeetingFile::~MeetingFile() {
   try {
     if (read_private_file(path_) == text_) std::filesystem::remove(path_);
   } catch (const std::exception& error) {
-    spdlog::warn("{} stays: {}", path_.string(), error.what());
+    log::warn("{} stays: {}", path_.string(), error.what());
   }
 }
 

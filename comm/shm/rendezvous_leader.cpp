@@ -81,7 +81,7 @@ void RendezvousLeader::admit_waiting(int listener) {
     if (user.uid == geteuid()) {
       peers_.push_back(std::move(peer));
     } else {
-      spdlog::warn("rejected user {} (pid {}) at the rendezvous socket", user.uid, user.pid);
+      log::warn("rejected user {} (pid {}) at the rendezvous socket", user.uid, user.pid);
     }
   }
 }
@@ -142,7 +142,7 @@ void RendezvousLeader::check_nonce(Peer& peer, const LocalMessage& ready) const 
 }
 
 void RendezvousLeader::reject(Peer& peer, const std::string& reason) const {
-  spdlog::warn("rejected pid {} at the rendezvous: {}", peer.pid, reason);
+  log::warn("rejected pid {} at the rendezvous: {}", peer.pid, reason);
   LocalMessage refusal;
   refusal.type = LocalMessage::Type::refuse;
   refusal.set_text(fmt::format("rank {} refused the rendezvous: {}", members_.rank(), reason));

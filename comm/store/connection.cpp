@@ -1,7 +1,6 @@
 #include "comm/store/connection.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "comm/net/tcp.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::comm {
@@ -198,7 +198,7 @@ void Connection::flush() {
 }
 
 void Connection::close_because(const std::string& reason) {
-  spdlog::warn("store: closed the connection from {}: {}", peer_, reason);
+  log::warn("store: closed the connection from {}: {}", peer_, reason);
   loss_ = reason;
   socket_.reset();
 }

@@ -80,7 +80,7 @@ Json Json::parse(std::string_view text) {
     Theirs theirs = Theirs::parse(text.begin(), text.end(), check);
     return JsonText::ours(theirs);
   } catch (const Theirs::parse_error& error) {
-    throw JsonError(fmt::format("no JSON from byte {} on", error.byte));
+    throw JsonError(fmt::format("no JSON from byte {} on", error.byte), error.byte);
   }
 }
 

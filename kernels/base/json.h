@@ -14,11 +14,16 @@
 
 namespace lockstep {
 
-/// The text is no JSON, or a value has another type than the one asked for. The message has the byte or the
-/// key.
+/// The text is no JSON, or a value has another type than the one asked for.
 class JsonError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit JsonError(const std::string& message, std::optional<std::size_t> byte = {})
+      : std::runtime_error(message), byte_(byte) {}
+  /// Where the text stops to be JSON, if that is the error.
+  std::optional<std::size_t> byte() const { return byte_; }
+
+ private:
+  std::optional<std::size_t> byte_;
 };
 
 /// A JSON value (RFC 8259); members of objects keep their order. nlohmann/json reads and writes the text: its

@@ -5,21 +5,18 @@
 #include <cctype>
 #include <cstring>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/json.h"
 
 namespace lockstep {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPrefix = 8;                   // length of the header, little endian
 constexpr std::uint64_t kHeaderLimit = 100'000'000;  // as in the reference implementation
@@ -49,10 +46,10 @@ class Parser {
 
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> result;
-    const auto entry = header_.find("__metadata__");
-    if (entry == header_.end()) return result;
-    if (!entry->is_object()) fail(kPrefix, "__metadata__ is not an object");
-    for (const auto& [key, value] : entry->items()) {
+    if (!header_.contains("__metadata__")) return result;
+    const Json& entry = header_["__metadata__"];
+    if (!entry.is_object()) fail(kPrefix, "__metadata__ is not an object");
+    for (const auto& [key, value] : entry.members()) {
       if (!value.is_string()) fail(kPrefix, fmt::format("__metadata__ '{}' is not a string", key));
       result[key] = value.get<std::string>();
     }
@@ -61,7 +58,7 @@ class Parser {
 
   std::vector<SafetensorsFile::Tensor> tensors() const {
     std::vector<SafetensorsFile::Tensor> result;
-    for (const auto& [name, entry] : header_.items()) {
+    for (const auto& [name, entry] : header_.members()) {
       if (name != "__metadata__") result.push_back(tensor(name, entry));
     }
     std::stable_sort(result.begin(), result.end(),
@@ -90,17 +87,11 @@ class Parser {
   }
 
   void parse_json(std::string_view text) {
-    std::set<std::string> seen;
-    const auto reject_twins = [&](int depth, Json::parse_event_t event, Json& parsed) {
-      if (event == Json::parse_event_t::key && depth == 1 && !seen.insert(parsed.get<std::string>()).second) {
-        fail(kPrefix, fmt::format("two entries '{}'", parsed.get<std::string>()));
-      }
-      return true;
-    };
     try {
-      header_ = Json::parse(text.begin(), text.end(), reject_twins);
-    } catch (const Json::parse_error& error) {
-      fail(kPrefix + error.byte, "the header is not valid JSON");
+      header_ = Json::parse(text);
+    } catch (const JsonError& error) {
+      if (error.byte()) fail(kPrefix + *error.byte(), "the header is not valid JSON");
+      fail(kPrefix, error.what());
     }
     if (!header_.is_object()) fail(kPrefix, "the header is not a JSON object");
   }
@@ -109,12 +100,12 @@ class Parser {
     const auto bad = [&](const std::string& reason) {
       fail(kPrefix, fmt::format("tensor '{}': {}", name, reason));
     };
-    if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") ||
-        !entry.contains("data_offsets")) {
+    if (!entry.is_object() || entry.members().size() != 3 || !entry.contains("dtype") ||
+        !entry.contains("shape") || !entry.contains("data_offsets")) {
       bad("needs dtype, shape and data_offsets, and nothing else");
     }
     if (!entry["dtype"].is_string()) bad("dtype is not a string");
-    const auto dtype = dtype_of(entry["dtype"].get_ref<const std::string&>());
+    const auto dtype = dtype_of(entry["dtype"].get<std::string>());
     if (!dtype) bad(fmt::format("dtype {} is not supported", entry["dtype"].get<std::string>()));
     const std::vector<std::uint64_t> extents = unsigned_list(name, entry["shape"], "shape");
     const std::vector<std::uint64_t> offsets = unsigned_list(name, entry["data_offsets"], "data_offsets");
@@ -133,11 +124,13 @@ class Parser {
   std::vector<std::uint64_t> unsigned_list(const std::string& name, const Json& list,
                                            const char* what) const {
     std::vector<std::uint64_t> numbers;
-    const bool valid = list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& number) {
-                         return number.is_number_unsigned() && number.get<std::uint64_t>() >> 63 == 0;
-                       });
+    try {
+      numbers = list.get<std::vector<std::uint64_t>>();
+    } catch (const JsonError&) {
+      fail(kPrefix, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
+    }
+    const bool valid = std::ranges::all_of(numbers, [](std::uint64_t number) { return number >> 63 == 0; });
     if (!valid) fail(kPrefix, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
-    for (const Json& number : list) numbers.push_back(number.get<std::uint64_t>());
     return numbers;
   }
 
@@ -180,9 +173,9 @@ std::string header_for(std::span<const SafetensorsFile::Tensor> tensors,
   std::size_t offset = 0;
   for (const auto& tensor : tensors) {
     const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
-    header[tensor.name] = {{"dtype", file_name_of(tensor.dtype)},
-                           {"shape", shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    const std::vector<std::size_t> offsets{offset, offset + tensor.bytes.size()};
+    header[tensor.name] = {
+        {"dtype", file_name_of(tensor.dtype)}, {"shape", shape}, {"data_offsets", offsets}};
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();

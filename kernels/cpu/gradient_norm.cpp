@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 

@@ -1,5 +1,6 @@
 #include "kernels/optimizer.h"
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 

@@ -1,5 +1,6 @@
 #include "kernels/pool2d.h"
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 

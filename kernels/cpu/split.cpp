@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 #include "kernels/pointwise.h"

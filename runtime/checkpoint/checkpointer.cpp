@@ -67,8 +67,7 @@ CheckpointWriter::~CheckpointWriter() {
 
 CheckpointContent& CheckpointWriter::staging() {
   if (writing_.valid() && !is_done(writing_)) {
-    spdlog::warn("the checkpoint of step {} is still being written: training waits for the disk",
-                 content_.step);
+    log::warn("the checkpoint of step {} is still being written: training waits for the disk", content_.step);
   }
   wait();
   return content_;

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
+#include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
@@ -75,7 +75,6 @@ void skip_checkpoint(comm::Communicator& communicator, int sender) {
 }
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// A rank's newest checkpoint, as it is sent to the others.
 struct CheckpointInfo {
@@ -97,10 +96,10 @@ Json to_json(const CheckpointInfo& info) {
 
 CheckpointInfo checkpoint_info_from(const std::string& text) {
   const Json json = Json::parse(text);
-  return {.step = json["step"],
-          .digest = json["digest"],
-          .damaged = json["damaged"],
-          .unreadable = json["unreadable"],
+  return {.step = json["step"].get<std::int64_t>(),
+          .digest = json["digest"].get<std::string>(),
+          .damaged = json["damaged"].get<std::vector<std::string>>(),
+          .unreadable = json["unreadable"].get<std::string>(),
           .folder = {}};
 }
 
@@ -144,7 +143,7 @@ void warn_of_damage(const std::vector<CheckpointInfo>& by_rank) {
   std::set<std::string> printed;
   for (const CheckpointInfo& info : by_rank) {
     for (const std::string& damage : info.damaged) {
-      if (printed.insert(damage).second) spdlog::warn("a damaged checkpoint is passed over: {}", damage);
+      if (printed.insert(damage).second) log::warn("a damaged checkpoint is passed over: {}", damage);
     }
   }
 }

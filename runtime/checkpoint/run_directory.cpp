@@ -10,10 +10,10 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
+#include "kernels/base/json.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
@@ -107,7 +107,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
                                     const std::string& resume) {
   const int rank = communicator.world().rank;
   std::optional<Marker> marker;
-  nlohmann::json decision;
+  Json decision;
   if (rank == 0) {
     make_folder(run);
     decision = {{"run", run.string()},
@@ -116,10 +116,10 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
                 {"marker", marker_name()}};
     marker.emplace(run / decision["marker"].get<std::string>());
   }
-  decision = nlohmann::json::parse(communicator.all_gather(decision.dump()).front());
+  decision = Json::parse(communicator.all_gather(decision.dump()).front());
   RunDirectory run_directory{.run = decision["run"].get<std::string>(),
-                             .resume = decision["resume"],
-                             .resuming = decision["resuming"]};
+                             .resume = decision["resume"].get<std::string>(),
+                             .resuming = decision["resuming"].get<bool>()};
   const bool on_disk_of_rank_0 = fs::exists(run_directory.run / decision["marker"].get<std::string>());
   const std::vector<std::string> disks =
       communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run));

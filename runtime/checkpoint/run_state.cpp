@@ -4,10 +4,10 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
+#include "kernels/base/json.h"
 #include "kernels/base/version.h"
 #include "runtime/options/plan_options.h"
 #include "runtime/options/table.h"
@@ -15,7 +15,6 @@
 namespace lockstep::runtime {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr int format = 2;
 
 Json to_object(const Settings& settings) {
@@ -26,7 +25,7 @@ Json to_object(const Settings& settings) {
 
 Settings from_object(const Json& object) {
   Settings settings;
-  for (const auto& [name, value] : object.items()) settings.emplace_back(name, value.get<std::string>());
+  for (const auto& [name, value] : object.members()) settings.emplace_back(name, value.get<std::string>());
   return settings;
 }
 
@@ -69,18 +68,18 @@ RunState read_run_state(const std::filesystem::path& path) {
           "version, or begin anew in another --run-dir",
           path.string(), json.at("version").get<std::string>(), json.at("format").dump(), format));
     }
-    return {.step = json.at("step"),
-            .epoch = json.at("epoch"),
-            .epoch_samples = json.at("epoch_samples"),
-            .samples = json.at("samples"),
-            .applied_updates = json.at("applied_updates"),
-            .loss = json.at("loss"),
-            .evaluated_at_step = json.at("evaluated_at_step"),
-            .time = json.at("time"),
+    return {.step = json.at("step").get<std::int64_t>(),
+            .epoch = json.at("epoch").get<std::int64_t>(),
+            .epoch_samples = json.at("epoch_samples").get<std::int64_t>(),
+            .samples = json.at("samples").get<std::int64_t>(),
+            .applied_updates = json.at("applied_updates").get<std::int64_t>(),
+            .loss = json.at("loss").get<double>(),
+            .evaluated_at_step = json.at("evaluated_at_step").get<std::int64_t>(),
+            .time = json.at("time").get<double>(),
             .settings = from_object(json.at("settings")),
             .machine = from_object(json.at("machine")),
             .algorithms = json.at("algorithms").get<SelectedAlgorithms>()};
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw DataError(fmt::format("{}: is no state of a run: {}", path.string(), error.what()));
   }
 }

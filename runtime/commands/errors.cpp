@@ -3,10 +3,9 @@
 #include <exception>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/commands/commands.h"
 
@@ -19,15 +18,14 @@ void write_error_file(const std::string& message, int code) {
   if (path == nullptr || *path == '\0') return;
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  const nlohmann::json json{
-      {"message",
-       {{"message", message},
-        {"extraInfo", {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
+  const Json json{{"message",
+                   {{"message", message},
+                    {"extraInfo", {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
   std::ofstream(path) << json.dump();
 }
 
 int report(const std::string& message, ExitCode code) {
-  spdlog::error(message);
+  log::error(message);
   write_error_file(message, static_cast<int>(code));
   return static_cast<int>(code);
 }

@@ -50,7 +50,7 @@ void bind_near(const std::string& bus_id) {
   for (const int cpu : near) CPU_SET(cpu, &set);
   // Without permission the rank works too, only farther from its GPU.
   if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    spdlog::warn("cannot bind to CPUs {}", format_cpu_list(near));
+    log::warn("cannot bind to CPUs {}", format_cpu_list(near));
 }
 
 std::string binding_advice(const comm::World& world) {

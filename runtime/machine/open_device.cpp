@@ -98,10 +98,10 @@ std::unique_ptr<kernels::Device> open_device(const Options& options, const comm:
   const DeviceSelection selection =
       choose_device(options.device, world, has_cuda ? visible_gpus(options.device) : 0,
                     may_share_gpus(comm::process_environment()));
-  if (!selection.warning.empty() && world.rank == 0) spdlog::warn(selection.warning);
+  if (!selection.warning.empty() && world.rank == 0) log::warn(selection.warning);
   if (selection.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(selection.gpu);
   if (has_cuda && options.device == "auto" && world.rank == 0) {
-    spdlog::info("no GPU is visible: computes on the CPU");
+    log::info("no GPU is visible: computes on the CPU");
   }
   return kernels::make_cpu_device(options.threads > 0 ? options.threads : default_threads(world));
 }

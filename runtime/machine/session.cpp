@@ -42,7 +42,7 @@ Session open_session(const Options& options) {
   Session session{.world = comm::find_world(environment, options.world)};
   set_up_log(session.world.rank, session.world.size);
   if (const std::string advice = binding_advice(session.world); session.is_rank0() && !advice.empty()) {
-    spdlog::warn(advice);
+    log::warn(advice);
   }
   session.start_boottime_ns = process_start_ns();
   if (const auto text = environment(comm::launch_variable); text && session.world.master_port_is_ours) {

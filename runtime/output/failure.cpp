@@ -1,12 +1,12 @@
 #include "runtime/output/failure.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <fstream>
 
 #include "kernels/base/error.h"
+#include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/step/executor.h"
 
@@ -16,16 +16,16 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
   fmt::print(stderr, "{}", report.text());
   std::fflush(stderr);
   if (run.empty()) return;
-  nlohmann::json ranks = nlohmann::json::array();
+  Json ranks = Json::array();
   for (const comm::RankStatus& status : report.ranks) {
-    ranks.push_back({{"rank", status.rank},
+    ranks.push_back({{"answered", status.last},
+                     {"collective", status.call},
                      {"host", status.host},
                      {"pid", status.pid},
-                     {"answered", status.last},
-                     {"collective", status.call},
+                     {"rank", status.rank},
                      {"where", status.where}});
   }
-  const nlohmann::json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
+  const Json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
   // A folder that is not there, or a full disk, must not hide the report on the console.
   std::ofstream(run / "failure.json") << json.dump(2) << '\n';
 }
@@ -34,7 +34,7 @@ void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const S
                        const std::filesystem::path& run) {
   const auto leave = [run, rank = communicator.world().rank](const comm::FailureReport& report) {
     if (report.reporter() == rank) report_failure(report, run);
-    spdlog::error(report.cause);
+    log::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };
   communicator.watch(

@@ -5,30 +5,24 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/json.h"
 
 namespace lockstep::runtime {
 namespace {
-
-/// JSON has no NaN and no infinity: they become null.
-nlohmann::ordered_json number(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
 
 /// The whole lines of steps up to `step`, without the last line if a killed run left it incomplete.
 std::string lines_up_to(std::int64_t step, const std::filesystem::path& log) {
   std::ifstream file(log);
   std::string kept;
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
+    const Json json = Json::try_parse(line).value_or(nullptr);
+    if (json["step"].get_or(step + 1) <= step) kept += line + "\n";
   }
   return kept;
 }
@@ -45,26 +39,20 @@ double seconds_since_1970() {
 }  // namespace
 
 std::string to_json(const Summary& s) {
-  nlohmann::ordered_json json{
-      {"version", s.version},
-      {"world_size", s.world_size},
-      {"device", s.device},
-      {"instruction_set", s.instruction_set},
-      {"threads", s.threads},
-      {"backend", s.backend},
-      {"model", s.model},
-      {"dataset", s.dataset},
-      {"parameters", s.parameters},
-      {"steps", s.steps},
-      {"samples", s.samples},
-      {"stopped", s.stopped},
-      {"final_loss", number(s.final_loss)},
+  Json json{
+      {"version", s.version},       {"world_size", s.world_size},
+      {"device", s.device},         {"instruction_set", s.instruction_set},
+      {"threads", s.threads},       {"backend", s.backend},
+      {"model", s.model},           {"dataset", s.dataset},
+      {"parameters", s.parameters}, {"steps", s.steps},
+      {"samples", s.samples},       {"stopped", s.stopped},
+      {"final_loss", s.final_loss},
   };
   if (s.eval) {
-    json["eval"] = {{"loss", number(s.eval->loss)}, {"samples", s.eval->samples}};
+    json["eval"] = {{"loss", s.eval->loss}, {"samples", s.eval->samples}};
     if (s.eval->classes) json["eval"]["accuracy"] = s.eval->accuracy;
   }
-  json["samples_per_s"] = number(s.samples_per_s);
+  json["samples_per_s"] = s.samples_per_s;
   json["step_ms"] = {{"median", s.step_ms_median}, {"p95", s.step_ms_p95}};
   json["comm_ms"] = s.comm_ms;
   json["exposed_comm_ms"] = s.exposed_comm_ms;
@@ -93,20 +81,20 @@ void RunFiles::write_config(const std::string& ini) const {
 }
 
 void RunFiles::log_step(const Progress& p) const {
-  nlohmann::ordered_json json{{"time", seconds_since_1970()},
-                              {"step", p.step},
-                              {"epoch", p.epoch},
-                              {"loss", p.loss},
-                              {"samples_per_s", p.samples_per_s},
-                              {"step_ms", p.step_ms},
-                              {"exposed_comm_ms", p.exposed_comm_ms},
-                              {"data_wait_ms", p.data_wait_ms}};
+  Json json{{"time", seconds_since_1970()},
+            {"step", p.step},
+            {"epoch", p.epoch},
+            {"loss", p.loss},
+            {"samples_per_s", p.samples_per_s},
+            {"step_ms", p.step_ms},
+            {"exposed_comm_ms", p.exposed_comm_ms},
+            {"data_wait_ms", p.data_wait_ms}};
   if (p.gradient_norm) json["grad_norm"] = *p.gradient_norm;
   append(json.dump());
 }
 
 void RunFiles::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {
-  nlohmann::ordered_json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
+  Json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
   json["eval"] = {{"loss", e.loss}, {"samples", e.samples}};
   if (e.classes) json["eval"]["accuracy"] = e.accuracy;
   append(json.dump());
@@ -118,8 +106,9 @@ void RunFiles::write_summary(const Summary& summary) const {
 
 bool RunFiles::is_finished() const {
   std::ifstream file(path_ / "summary.json");
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && !json.value("stopped", true);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json json = Json::try_parse(text).value_or(nullptr);
+  return !json["stopped"].get_or(true);
 }
 
 void RunFiles::remove_summary() const {

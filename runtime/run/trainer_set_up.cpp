@@ -117,9 +117,9 @@ void Trainer::print_resumption() {
   if (!resumed_) return console_.print(fresh_start_line(run_directory_.run));
   console_.print(resumption_line(progress_.step, progress_.epoch, resumed_->folder));
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
-    spdlog::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
+    log::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }
-  if (const std::string text = fallback_warning_of(plans_.full_batch()); !text.empty()) spdlog::warn(text);
+  if (const std::string text = fallback_warning_of(plans_.full_batch()); !text.empty()) log::warn(text);
 }
 
 }  // namespace lockstep::runtime

@@ -73,7 +73,7 @@ TEST_CASE("a replica whose memory has changed is named at the next checkpoint, a
   fs::copy(newest(), weights);  // what is saved from here on must be equal
   harm(rank_1, weights);
   CHECK(run.wait_for_end() == 5);
-  CHECK_THAT(run.output(), contains("a replica has drifted: after step ") &&
+  CHECK_THAT(run.output(), contains("a replica has diverged: after step ") &&
                                contains("rank 1 has other weights than rank 0"));
   CHECK(bytes_of(newest(), "conv1.bias") == bytes_of(weights, "conv1.bias"));
 }
@@ -89,7 +89,7 @@ TEST_CASE("without checkpoints a replica whose memory has changed is named at th
   stop(rank_1);
   harm(rank_1, folder / "short/model.safetensors");
   CHECK(run.wait_for_end() == 5);
-  CHECK_THAT(run.output(), contains("a replica has drifted: after step 1000 rank 1 has other weights"));
+  CHECK_THAT(run.output(), contains("a replica has diverged: after step 1000 rank 1 has other weights"));
   CHECK_FALSE(fs::exists(run_dir / "model.safetensors"));
 }
 

@@ -109,6 +109,6 @@ inline constexpr std::string_view conditional_folders =
 /// Folders that open with a README.md.
 inline constexpr std::string_view top_folders = "kernels comm data model runtime launcher tests deploy";
 
-inline constexpr int most_lines = 600;
+inline constexpr int most_lines = 300;
 
 }  // namespace lockstep::structure

@@ -1,5 +1,5 @@
 # NCCL's tests under every policy too; ranks are processes.
-add_executable(test_simgpu_nccl nccl_graphs.cpp nccl_ranks.cpp nccl_rules.cpp nccl_sums.cpp)
+add_executable(test_simgpu_nccl nccl_buffers.cpp nccl_graphs.cpp nccl_ranks.cpp nccl_rules.cpp nccl_sums.cpp)
 target_link_libraries(test_simgpu_nccl PRIVATE simgpu lockstep_catch_main)
 foreach(policy eager lazy random:1 random:2)
   string(REPLACE ":" "_" name simgpu_nccl_${policy})

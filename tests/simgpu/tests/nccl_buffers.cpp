@@ -1,0 +1,61 @@
+// Which memory NCCL takes.
+#include <vector>
+
+#include "tests/simgpu/tests/nccl_ranks.h"
+#include "tests/support/catch.h"
+
+using namespace simgpu::testing;
+
+TEST_CASE("windows are registered by all ranks or none, in memory of ncclMemAlloc", "[simgpu]") {
+  const auto right = with_buffer(2, [](Rank& own, float* values) {
+    ncclWindow_t window = nullptr;
+    void* handle = nullptr;
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, 10000));
+    require(ncclCommWindowRegister(own.comm, values, 100, &window, 0) == ncclInvalidArgument, "any memory");
+    own.complete(ncclCommWindowRegister(own.comm, memory, 10000, &window, NCCL_WIN_COLL_SYMMETRIC));
+    check(ncclCommRegister(own.comm, values, count, &handle));
+    sum(own, static_cast<float*>(memory));
+    check(cudaStreamSynchronize(own.stream));
+    check(ncclCommDeregister(own.comm, handle));
+    check(ncclCommWindowDeregister(own.comm, window));
+    check(ncclMemFree(memory));
+    own.close();
+  });
+  CHECK(complaints(right).empty());
+  const auto sizes = with_buffer(2, [](Rank& own, float*) {
+    ncclWindow_t window = nullptr;
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, 10000));
+    own.complete(ncclCommWindowRegister(own.comm, memory, own.rank == 0 ? 100 : 200, &window, 0));
+  });
+  check_all(sizes, mistake, "registers a window of 100 bytes");
+  const auto freed = with_buffer(1, [](Rank& own, float*) {
+    ncclWindow_t window = nullptr;
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, 10000));
+    own.complete(ncclCommWindowRegister(own.comm, memory, 100, &window, 0));
+    ncclMemFree(memory);
+  });
+  check_all(freed, mistake, "deregister it first");
+}
+
+TEST_CASE("buffers are device memory, and one or apart", "[simgpu]") {
+  const auto host = with_buffer(1, [](Rank& own, float* values) {
+    std::vector<float> here(10);
+    ncclAllReduce(here.data(), values, 10, ncclFloat32, ncclSum, own.comm, own.stream);
+  });
+  check_all(host, mistake, "the send buffer of 40 bytes is not all device memory");
+  const auto beyond = with_buffer(1, [](Rank& own, float* values) {
+    ncclAllReduce(values, values, count + 100000, ncclFloat32, ncclSum, own.comm, own.stream);
+  });
+  check_all(beyond, mistake, "reaches 400000 bytes beyond the end of 4000");
+  const auto overlap = with_buffer(1, [](Rank& own, float* values) {
+    ncclAllReduce(values, values + 1, 10, ncclFloat32, ncclSum, own.comm, own.stream);
+  });
+  check_all(overlap, mistake, "the buffers overlap");
+  const auto nowhere = with_buffer(1, [](Rank& own, float* values) {
+    ncclReduce(values, nullptr, 10, ncclFloat32, ncclSum, 0, own.comm, own.stream);
+  });
+  check_all(nowhere, mistake, "the receive buffer of 40 bytes is not all device memory");
+}
