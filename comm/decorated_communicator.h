@@ -17,6 +17,7 @@ class DecoratedCommunicator : public Communicator {
   std::string_view backend() const override { return inner_->backend(); }
   void all_reduce_sum(std::span<double> values) override { inner_->all_reduce_sum(values); }
   void broadcast(std::span<std::byte> bytes, int root) override { inner_->broadcast(bytes, root); }
+  using Communicator::all_gather;
   std::vector<std::string> all_gather(std::string_view mine) override { return inner_->all_gather(mine); }
   void barrier() override { inner_->barrier(); }
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }

@@ -54,7 +54,7 @@ std::vector<ValueId> Graph::add_backward_node(OpPtr op, std::vector<ValueId> inp
 
 std::vector<ValueId> Graph::append(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
                                    const std::string& layer, Phase phase) {
-  Node node{.id = next_id_++,
+  Node node{.id = new_node_id(),
             .op = std::move(op),
             .inputs = std::move(inputs),
             .outputs = {},

@@ -77,6 +77,8 @@ class Graph {
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   std::size_t value_count() const { return values_.size(); }
 
+  /// For a node that a pass adds itself.
+  int new_node_id() { return next_id_++; }
   std::vector<Node>& nodes() { return nodes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   std::vector<Parameter>& parameters() { return parameters_; }

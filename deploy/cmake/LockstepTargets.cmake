@@ -3,41 +3,25 @@
 add_library(lockstep_policy INTERFACE)
 target_compile_features(lockstep_policy INTERFACE cxx_std_20)
 # Designated initialisers leave the rest at its defaults on purpose. GCC 12 raises false alarms of -Wrestrict on
-# std::string's operator+ (gcc.gnu.org/PR105329), and of -Wstringop-overflow where <string> is precompiled.
+# std::string's operator+ (gcc.gnu.org/PR105329).
 target_compile_options(lockstep_policy INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
-  -Wno-stringop-overflow -fno-math-errno>)
+  -fno-math-errno>)
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_policy INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
 
-# Headers of other libraries that most files include, compiled once. Files include what they use all the same: the presets
-# with sanitizers build without it.
-set(lockstep_common_headers <algorithm> <chrono> <cstdint> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
-  <string> <string_view> <utility> <vector> <fmt/format.h> <fmt/ranges.h>)
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/common_headers.cpp CONTENT "" @ONLY)
-add_library(lockstep_common_headers OBJECT ${PROJECT_BINARY_DIR}/common_headers.cpp)
-set_target_properties(lockstep_common_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_link_libraries(lockstep_common_headers PRIVATE lockstep_policy fmt::fmt Threads::Threads)
-target_precompile_headers(lockstep_common_headers PRIVATE ${lockstep_common_headers})
-
-# lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ... HEADERS ...): lockstep::NAME. HEADERS are
-# precompiled with the common ones for this library alone, which compiles with flags of its own.
+# lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME
 function(lockstep_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS;HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ARG_SOURCES})
   add_library(lockstep::${name} ALIAS lockstep_${name})
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
-  if(ARG_HEADERS)
-    target_precompile_headers(lockstep_${name} PRIVATE ${lockstep_common_headers} ${ARG_HEADERS})
-  else()
-    target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_common_headers)
-  endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 

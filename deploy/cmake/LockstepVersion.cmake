@@ -10,4 +10,3 @@ add_custom_target(lockstep_version_source
 
 lockstep_library(version SOURCES ${PROJECT_BINARY_DIR}/generated/version.cpp)
 add_dependencies(lockstep_version lockstep_version_source)
-set_target_properties(lockstep_version PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # one file that includes nothing of them

@@ -79,7 +79,8 @@ class LayoutPass {
   }
 
   void append_reorder(ValueId from, ValueId to, const std::string& layer, model::Phase phase) {
-    graph_.nodes().push_back({.op = model::make_op(kernels::Reorder{}),
+    graph_.nodes().push_back({.id = graph_.new_node_id(),
+                              .op = model::make_op(kernels::Reorder{}),
                               .inputs = {from},
                               .outputs = {to},
                               .layer = layer,

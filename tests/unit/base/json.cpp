@@ -36,17 +36,17 @@ TEST_CASE("numbers keep their bits; what is none is null") {
 
 TEST_CASE("another type than the one asked for is an error that shows the value") {
   const Json json = Json::parse(R"({"step": "twelve", "many": 70000, "less": -1})");
-  CHECK_THROWS_WITH(json["step"].get<int>(), tests::contains("\"twelve\" is not a whole number"));
-  CHECK_THROWS_WITH(json["many"].get<std::int16_t>(), tests::contains("70000 is not a smaller number"));
-  CHECK_THROWS_WITH(json["less"].get<std::uint64_t>(), tests::contains("-1 is not a whole number from 0 on"));
-  CHECK_THROWS_WITH(json.at("epoch"), tests::contains("no entry 'epoch'"));
+  CHECK_THROWS_WITH(json["step"].get<int>(), lockstep::tests::contains("\"twelve\" is not a whole number"));
+  CHECK_THROWS_WITH(json["many"].get<std::int16_t>(), lockstep::tests::contains("70000 is not a smaller number"));
+  CHECK_THROWS_WITH(json["less"].get<std::uint64_t>(), lockstep::tests::contains("-1 is not a whole number from 0 on"));
+  CHECK_THROWS_WITH(json.at("epoch"), lockstep::tests::contains("no entry 'epoch'"));
   CHECK(json["epoch"].is_null());
   CHECK(json["step"].get_or(7) == 7);
 }
 
 TEST_CASE("what is no JSON is refused: cut, twice the same key, nested too deep") {
-  CHECK_THROWS_WITH(Json::parse(R"({"a": 1)"), tests::contains("no JSON from byte 8 on"));
-  CHECK_THROWS_WITH(Json::parse(R"({"a": 1, "b": {"a": 2}, "a": 3})"), tests::contains("two entries 'a'"));
+  CHECK_THROWS_WITH(Json::parse(R"({"a": 1)"), lockstep::tests::contains("no JSON from byte 8 on"));
+  CHECK_THROWS_WITH(Json::parse(R"({"a": 1, "b": {"a": 2}, "a": 3})"), lockstep::tests::contains("two entries 'a'"));
   CHECK_THROWS_AS(Json::parse(std::string(1 << 20, '[')), JsonError);
   CHECK_FALSE(Json::try_parse("nonsense"));
 }

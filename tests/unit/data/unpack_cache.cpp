@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include "data/idx.h"
 #include "kernels/base/log.h"

@@ -36,7 +36,7 @@ std::pair<std::size_t, std::size_t> range_of(const Plan& plan, model::ValueId id
 
 TEST_CASE("allocate: values that live at the same time never share memory") {
   const auto device = kernels::make_cpu_device(1);
-  const model::ZooEntry& entry = model::find_model("convnet", {});
+  const model::ZooEntry entry = model::find_model("convnet", {});
   const model::InputSpec input = entry.wants({});
   const Plan plan = make_plan(entry.make({}, input), input, {.key = {.batch = 4}}, *device, {});
   const auto& nodes = plan.graph.nodes();

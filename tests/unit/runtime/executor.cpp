@@ -14,7 +14,7 @@ namespace {
 class Run {
  public:
   Run() {
-    const model::ZooEntry& entry = model::find_model("mlp", {});
+    const model::ZooEntry entry = model::find_model("mlp", {});
     const model::InputSpec input = entry.wants({});
     PlanConstraints decisions;
     for (const PlanKey& key : {full, smaller, evaluation}) {

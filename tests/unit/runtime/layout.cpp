@@ -1,5 +1,7 @@
 #include "runtime/plan/passes.h"
 
+#include <set>
+
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -28,7 +30,24 @@ TEST_CASE("layout: every tensor meets its kernel in the layout that the kernel w
   }
 }
 
-TEST_CASE("layout: parameters of a later plan lie as in the first") {
+TEST_CASE("layout: every node has a key of its own, the copies to other layouts too") {
+  const auto device = kernels::make_cpu_device(1);
+  PlanConstraints constraints;
+  const Plan first = plan_of(classifier(small_net), *device);
+  for (const model::Parameter& parameter : first.graph.parameters()) {
+    const model::Value& value = first.graph.value(parameter.value);
+    constraints.parameter_layouts[value.name] = kernels::Layout::row_major(value.type.shape);
+  }
+  const Plan plan = make_plan(classifier(small_net), images, {.key = {.batch = 3}}, *device, constraints);
+  std::set<std::string> keys;
+  for (const model::Node& node : plan.graph.nodes()) {
+    INFO(node.key());
+    CHECK(node.id >= 0);
+    CHECK(keys.insert(node.key()).second);
+  }
+}
+
+TEST_CASE("layout: parameters of a later plan have the layouts of the first") {
   const auto device = kernels::make_cpu_device(1);
   const Plan first = plan_of(classifier(small_net), *device);
   const PlanConstraints constraints{.parameter_layouts = parameter_layouts(first.graph)};

@@ -14,7 +14,7 @@ TEST_CASE("1,000 training steps allocate nothing of ours, and free all that libr
   const double clip_grad_norm = GENERATE(0.0, 1.0);
   const auto device = kernels::make_cpu_device(1);
   const auto communicator = comm::make_communicator({}, {});
-  const model::ZooEntry& entry = model::find_model(name, {});
+  const model::ZooEntry entry = model::find_model(name, {});
   const model::InputSpec input = entry.wants({});
   std::vector<Plan> plans;
   plans.push_back(make_plan(entry.make({}, input), input,
