@@ -50,9 +50,9 @@ std::string tensors_complaint(std::vector<SafetensorsFile::Tensor> tensors) {
 
 TEST_CASE("an unknown data set names its nearest") {
   CHECK(message_of<UsageError>([] { open_dataset({.name = "fashon-mnist"}, Split::train); }) ==
-        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'?");
+        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'? `trainer datasets` lists them");
   CHECK(message_of<UsageError>([] { dataset_spec({.name = "fashon-mnist"}); }) ==
-        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'?");
+        "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'? `trainer datasets` lists them");
 }
 
 TEST_CASE("data sets are listed, and their samples known before a file is opened") {

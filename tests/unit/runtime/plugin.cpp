@@ -93,7 +93,7 @@ TEST_CASE("what plugins add stands behind what is built in") {
   CHECK(data::find_dataset(registry.datasets(), "rings").name == "rings");
   CHECK(registry.ops().back().plugin == "first");
   CHECK(message_of<UsageError>([&] { model::find_model(registry.models(), "lenot", {}); }) ==
-        "unknown model 'lenot', did you mean 'lenet'?");
+        "unknown model 'lenot', did you mean 'lenet'? `trainer models` lists them");
 }
 
 TEST_CASE("a name that is taken is refused with both sides") {
