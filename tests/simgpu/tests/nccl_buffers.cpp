@@ -1,7 +1,7 @@
 // Which memory NCCL takes.
 #include <vector>
 
-#include "tests/simgpu/tests/nccl_ranks.h"
+#include "tests/simgpu/tests/nccl_cases.h"
 #include "tests/support/catch.h"
 
 using namespace simgpu::testing;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/simgpu/tests/nccl_ranks.h"
+#include "tests/simgpu/tests/nccl_cases.h"
 #include "tests/support/catch.h"
 
 using namespace simgpu::testing;
