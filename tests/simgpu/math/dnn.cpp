@@ -53,8 +53,10 @@ void require_one_form(const ConvolutionSpec& spec) {
                                spec.y.layout_or_row_major().strides.str()));
 }
 
-/// A primitive with its operands in the order of a launch.
+/// A primitive with its operands in the order of a launch. oneDNN 2's descriptors do not keep their engine
+/// alive.
 struct Plan {
+  dnnl::engine engine;
   dnnl::primitive_desc_base primitive;
   std::vector<Operand> operands;
 };
@@ -78,18 +80,21 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
   const onednn::Operands any{
       onednn::any_layout(spec.x.shape, spec.x.dtype), onednn::any_layout(spec.w.shape, spec.w.dtype, groups),
       spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
-  const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   switch (spec.pass) {
     case Pass::backward_data:
-      return {onednn::conv_backward_data(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
+      return {cpu,
+              onednn::conv_backward_data(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
               {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, x, true}}};
     case Pass::backward_weights:
-      return {onednn::conv_backward_weights(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
+      return {cpu,
+              onednn::conv_backward_weights(cpu, any, spec.geometry, algorithm, MatmulPrecision::highest),
               {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, weights, true}}};
     case Pass::forward:
       break;
   }
-  Plan plan{onednn::conv_forward(cpu, any, spec.geometry, algorithm,
+  Plan plan{cpu,
+            onednn::conv_forward(cpu, any, spec.geometry, algorithm,
                                  spec.relu ? Activation::relu : Activation::none, MatmulPrecision::highest),
             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
@@ -146,7 +151,7 @@ class SimulatedConvolution : public DnnCall {
  public:
   explicit SimulatedConvolution(Plan plan)
       : operands_(std::move(plan.operands)),
-        engine_(plan.primitive.get_engine()),
+        engine_(std::move(plan.engine)),
         primitive_(onednn::make_primitive(plan.primitive)),
         scratchpad_(plan.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD)) {}
 
