@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/base/dtype.h"
+#include "kernels/base/export.h"
 #include "kernels/base/shape.h"
 
 namespace lockstep::data {
@@ -27,7 +28,7 @@ struct SampleSpec {
 };
 
 /// Samples by index. `get` is called from several threads at once and depends on its arguments alone.
-class Dataset {
+class LOCKSTEP_API Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;

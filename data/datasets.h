@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "kernels/base/export.h"
 
 namespace lockstep::data {
 
@@ -33,14 +34,14 @@ struct DatasetEntry {
   SampleSpec (*spec)(const DatasetOptions&);
 };
 
-const std::vector<DatasetEntry>& datasets();
-std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
+LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
+LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 
 /// By its name, case, '-' and '_' ignored. UsageError with the nearest names.
-const DatasetEntry& find_dataset(std::span<const DatasetEntry> among, const std::string& name);
+LOCKSTEP_API const DatasetEntry& find_dataset(std::span<const DatasetEntry> among, const std::string& name);
 
 /// Of `datasets()`: UsageError for an unknown name, DataError for files.
-DatasetPtr open_dataset(const DatasetOptions& options, Split split);
-SampleSpec dataset_spec(const DatasetOptions& options);
+LOCKSTEP_API DatasetPtr open_dataset(const DatasetOptions& options, Split split);
+LOCKSTEP_API SampleSpec dataset_spec(const DatasetOptions& options);
 
 }  // namespace lockstep::data

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/export.h"
 #include "kernels/device.h"
 
 namespace lockstep::kernels {
@@ -7,17 +8,17 @@ namespace lockstep::kernels {
 /// Where an op's description meets a device, for every op of ops.def:
 /// `kernel_for(device, Conv2d{...}, io)`. UsageError naming op and operand when the tensors do not fit it.
 template <class Op>
-KernelPtr kernel_for(const Device& device, const Op& op, const KernelIo& io);
+LOCKSTEP_API KernelPtr kernel_for(const Device& device, const Op& op, const KernelIo& io);
 
 /// What plans and messages call the ops of ours: those of ops.def and pointwise.def, and the views.
 std::vector<std::string> op_names();
 
 /// Settles the layouts that are open: by the op's rule, or by the device's kernel.
 template <class Op>
-void choose_layouts(const Device& device, const Op& op, KernelIo& io);
+LOCKSTEP_API void choose_layouts(const Device& device, const Op& op, KernelIo& io);
 
 /// The algorithms that the device offers for these tensors, best guess first.
 template <class Op>
-std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io);
+LOCKSTEP_API std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/base/export.h"
 #include "kernels/kernel.h"
 #include "kernels/op.h"
 
@@ -18,7 +19,7 @@ struct ExternalKernel {
 
 /// An op of a plugin, or of a person's own program, or the gradient of one. All tensors are row-major.
 /// Immutable: graphs and threads share it.
-class ExternalRules {
+class LOCKSTEP_API ExternalRules {
  public:
   virtual ~ExternalRules() = default;
   /// The name in LOCKSTEP_PLUGIN; a program's own ops give the program's.
@@ -43,7 +44,7 @@ struct ExternalAttributes {
 };
 
 /// The description of an external op: the one alternative of KernelSpec (spec.h) that is open.
-struct ExternalOp {
+struct LOCKSTEP_API ExternalOp {
   static constexpr std::string_view name = "external";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
 

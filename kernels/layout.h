@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/dtype.h"
+#include "kernels/base/export.h"
 #include "kernels/base/shape.h"
 
 namespace lockstep::kernels {
@@ -17,7 +18,7 @@ namespace lockstep::kernels {
 ///
 /// Element (i0, i1, ...) is at the sum over d of (i_d / B_d) * strides[d] plus its offset in the inner block,
 /// where B_d is the product of the sizes of the blocks on dimension d.
-struct Layout {
+struct LOCKSTEP_API Layout {
   struct Block {
     int dim;
     std::int64_t size;
@@ -41,7 +42,7 @@ struct Layout {
 };
 
 /// What the rule of an op knows of a tensor.
-struct TensorType {
+struct LOCKSTEP_API TensorType {
   DType dtype = DType::f32;
   Shape shape;
   bool operator==(const TensorType&) const = default;
@@ -70,7 +71,7 @@ struct KernelIo {
   std::vector<TensorDesc> outputs;
 };
 
-Types types_of(std::span<const TensorDesc> tensors);
+LOCKSTEP_API Types types_of(std::span<const TensorDesc> tensors);
 
 /// (N, C, H, W) with the channels of a pixel side by side, and (O, C, KH, KW) likewise: the layout that
 /// tensor cores read.

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/base/export.h"
 #include "kernels/layout.h"
 
 /// The description of an op is a struct that graph and kernels share:
@@ -26,17 +27,17 @@ enum class LayoutRule {
 };
 
 /// UsageError; the caller adds the op and its layer.
-[[noreturn]] void throw_misfit(const std::string& what);
+[[noreturn]] LOCKSTEP_API void throw_misfit(const std::string& what);
 
 /// UsageError "<wanted> wanted, got <n> inputs" unless there are from `least` to `most`.
-void require_count(TypeSpan in, std::size_t least, std::size_t most);
-void require_type(std::string_view operand, const TensorType& type, const TensorType& wanted);
-void require_dtype(std::string_view operand, const TensorType& type, DType wanted);
-void require_same_dtype(std::string_view a, const TensorType& type_a, std::string_view b,
-                        const TensorType& type_b);
+LOCKSTEP_API void require_count(TypeSpan in, std::size_t least, std::size_t most);
+LOCKSTEP_API void require_type(std::string_view operand, const TensorType& type, const TensorType& wanted);
+LOCKSTEP_API void require_dtype(std::string_view operand, const TensorType& type, DType wanted);
+LOCKSTEP_API void require_same_dtype(std::string_view a, const TensorType& type_a, std::string_view b,
+                                     const TensorType& type_b);
 /// f32, bf16 or f16.
-void require_floats(std::string_view operand, const TensorType& type);
-void require_rank(std::string_view operand, const TensorType& type, std::size_t rank);
+LOCKSTEP_API void require_floats(std::string_view operand, const TensorType& type);
+LOCKSTEP_API void require_rank(std::string_view operand, const TensorType& type, std::size_t rank);
 
 /// UsageError naming the operand unless `op` gives `out` for `in`.
 template <class Op>
@@ -48,12 +49,12 @@ void require_forward(const Op& op, TypeSpan in, TypeSpan out) {
 }
 
 /// UsageError unless every tensor has a layout that `rule` allows.
-void require_layouts(LayoutRule rule, const KernelIo& io);
+LOCKSTEP_API void require_layouts(LayoutRule rule, const KernelIo& io);
 
 void require_same_layout(const TensorDesc& a, const TensorDesc& b);
 
 /// The name of the op goes before what `check` throws.
-[[noreturn]] void rethrow_for(std::string_view op);
+[[noreturn]] LOCKSTEP_API void rethrow_for(std::string_view op);
 
 /// Its `title()`, where a description makes one of its attributes, else its name.
 template <class Op>

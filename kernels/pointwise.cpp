@@ -128,7 +128,10 @@ Pointwise Pointwise::single(PointwiseFunction function, PointwisePart part) {
 
 std::string Pointwise::title() const {
   std::string text;
-  for (std::size_t i = 0; i < step_count; ++i) text += (i == 0 ? "" : "+") + steps[i].str();
+  for (std::size_t i = 0; i < step_count; ++i) {
+    if (i > 0) text += '+';
+    text += steps[i].str();
+  }
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "kernels/base/export.h"
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
@@ -24,7 +25,7 @@ struct PointwiseRun;
 /// A chain of functions over tensors that broadcast to one shape, as in PyTorch, in one pass over memory. The
 /// first operands are the inputs, then the results of the steps in their order; `outputs` lists what is
 /// written. One step is the common case; the fuse pass joins several.
-struct Pointwise {
+struct LOCKSTEP_API Pointwise {
   static constexpr std::string_view name = "pointwise";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   static constexpr std::size_t overwrites = 0;
@@ -77,7 +78,7 @@ struct PointwiseRun {
 };
 
 /// The shape that both broadcast to. UsageError when they do not.
-Shape broadcast(const Shape& a, const Shape& b);
+LOCKSTEP_API Shape broadcast(const Shape& a, const Shape& b);
 
 /// For `join`: an input of the result that `first` does not have.
 inline constexpr Pointwise::Operand new_input = 0xFF;

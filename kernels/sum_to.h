@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/export.h"
 #include "kernels/op.h"
 #include "kernels/pointwise.h"
 
@@ -13,7 +14,7 @@ struct SumRun {
 
 /// The sum over what `y` was broadcast over: the gradient of a broadcast. x and y f32; the shape of y
 /// broadcasts to that of x. In f32, in an order that the shapes fix.
-struct SumTo {
+struct LOCKSTEP_API SumTo {
   static constexpr std::string_view name = "sum_to";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { x };

@@ -8,11 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/json.h"
 
 namespace lockstep::launcher {
@@ -80,9 +80,7 @@ LogFolder::~LogFolder() {
 }
 
 std::string error_message(const fs::path& error_file) {
-  std::ifstream file(error_file);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const Json json = Json::try_parse(text).value_or(nullptr);
+  const Json json = Json::parse_or_null(read_text(error_file));
   const Json& message = json["message"];
   return (message.is_string() ? message : message["message"]).get_or<std::string>({});
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "model/graph.h"
 #include "model/layers.h"
 #include "model/spec_op.h"
@@ -13,7 +14,7 @@ namespace lockstep::model {
 
 /// What an op's gradient function works with: one node of forward, the gradients of its outputs, and the
 /// graph, to which it appends backward nodes.
-class Backward {
+class LOCKSTEP_API Backward {
  public:
   /// `gradients`: by value id, no_value where none is known yet; `needed`: by value id.
   Backward(Graph& graph, const Node& node, std::vector<ValueId>& gradients, const std::vector<bool>& needed)
@@ -72,10 +73,10 @@ Tensor apply(Graph& graph, Spec spec, Gradient<Spec> gradient, std::vector<Value
 
 /// "fc1.weight". A network that is one bare layer has parameters without a prefix, as nn.Linear alone has in
 /// PyTorch.
-std::string parameter_name(const std::string& layer, const char* parameter);
+LOCKSTEP_API std::string parameter_name(const std::string& layer, const char* parameter);
 
 /// torch.nn's reset_parameters: kaiming_uniform with a = sqrt(5) is uniform in +-1/sqrt(fan_in), as is the
 /// bias.
-Initializer uniform_by_fan_in(std::int64_t fan_in);
+LOCKSTEP_API Initializer uniform_by_fan_in(std::int64_t fan_in);
 
 }  // namespace lockstep::model

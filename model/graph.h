@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "kernels/layout.h"
 #include "model/op.h"
 
@@ -25,7 +26,7 @@ struct Value {
 
 enum class Phase { forward, backward };
 
-struct Node {
+struct LOCKSTEP_API Node {
   int id = -1;  ///< stays through all passes, and is the same for every batch size: see `key`
   OpPtr op;
   std::vector<ValueId> inputs;
@@ -58,7 +59,7 @@ struct Buffer {
 };
 
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
-class Graph {
+class LOCKSTEP_API Graph {
  public:
   ValueId add_value(std::string name, ValueType type, Role role);
   ValueId add_parameter(const std::string& name, const Shape& shape, Initializer initializer);

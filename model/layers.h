@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "model/graph.h"
 
 namespace lockstep::model {
@@ -31,7 +32,8 @@ struct LinearOptions {
   bool bias = true;
 };
 /// x (..., in_features); gives (..., out_features).
-Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options = {});
+LOCKSTEP_API Tensor linear(Tensor x, const std::string& name, std::int64_t out_features,
+                           LinearOptions options = {});
 
 struct Conv2dOptions {
   std::int64_t out_channels = 0;
@@ -43,42 +45,42 @@ struct Conv2dOptions {
   bool bias = true;
 };
 /// x (N, C, H, W).
-Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions options);
+LOCKSTEP_API Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions options);
 
 struct PoolOptions {
   std::int64_t kernel = 2;
   std::int64_t stride = 0;  ///< 0: as the kernel
   std::int64_t padding = 0;
 };
-Tensor max_pool2d(Tensor x, PoolOptions options = {});
-Tensor avg_pool2d(Tensor x, PoolOptions options = {});
+LOCKSTEP_API Tensor max_pool2d(Tensor x, PoolOptions options = {});
+LOCKSTEP_API Tensor avg_pool2d(Tensor x, PoolOptions options = {});
 
 struct LayerNormOptions {
   double eps = 1e-5;
   bool bias = true;
 };
 /// Over the last dimension of x. weight starts as ones, bias as zeros.
-Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options = {});
+LOCKSTEP_API Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options = {});
 
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.
-#define LOCKSTEP_UNARY(Function, name) Tensor name(Tensor x);
-#define LOCKSTEP_BINARY(Function, name) Tensor name(Tensor a, Tensor b);
+#define LOCKSTEP_UNARY(Function, name) LOCKSTEP_API Tensor name(Tensor x);
+#define LOCKSTEP_BINARY(Function, name) LOCKSTEP_API Tensor name(Tensor a, Tensor b);
 #include "kernels/pointwise.def"
 
 /// The same numbers, row-major, in another shape.
-Tensor reshape(Tensor x, Shape shape);
+LOCKSTEP_API Tensor reshape(Tensor x, Shape shape);
 /// (N, ...) to (N, product of the rest).
-Tensor flatten(Tensor x);
+LOCKSTEP_API Tensor flatten(Tensor x);
 /// Dimension i is dimension axes[i] of x; no copy where the next op takes strides.
-Tensor permute(Tensor x, std::vector<std::int64_t> axes);
+LOCKSTEP_API Tensor permute(Tensor x, std::vector<std::int64_t> axes);
 /// Extents of 1 and missing leading dimensions are repeated.
-Tensor expand(Tensor x, Shape shape);
+LOCKSTEP_API Tensor expand(Tensor x, Shape shape);
 
 /// torch.split: x cut along `dim` into parts of these sizes, each in memory of its own. A negative `dim`
 /// counts from the last.
-std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim);
+LOCKSTEP_API std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim);
 /// torch.cat: the parts one behind another along `dim`.
-Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
+LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 
 }  // namespace lockstep::model

@@ -6,6 +6,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "kernels/device.h"
 #include "kernels/matmul.h"
 
@@ -23,7 +24,7 @@ using kernels::TypeSpan;
 
 /// One operation of the graph without its description: the interface of the passes. Immutable, shared between
 /// graphs.
-class Op {
+class LOCKSTEP_API Op {
  public:
   virtual ~Op() = default;
   virtual std::string name() const = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "kernels/base/shape.h"
 #include "kernels/dispatch.h"
 #include "kernels/matmul.h"
@@ -16,12 +17,12 @@
 namespace lockstep::kernels {
 struct ConvAlgorithm;
 struct ExternalAttributes;
-}
+}  // namespace lockstep::kernels
 
 namespace lockstep::model {
 
 /// The fields of a description as texts.
-class AttributeTexts {
+class LOCKSTEP_API AttributeTexts {
  public:
   void operator()(std::string_view name, std::int64_t value);
   void operator()(std::string_view name, double value);

@@ -1,58 +1,5 @@
-#include <map>
-
-#include <fmt/format.h>
-
-#include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
-#include "kernels/base/version.h"
 #include "runtime/commands/commands.h"
-#include "runtime/options/words.h"
-
-namespace {
-
-using namespace lockstep;
-
-using Command = int (*)(const std::vector<std::string>&);
-
-const std::map<std::string, Command> commands{
-    {"train", runtime::train_command},     {"plan", runtime::plan_command},
-    {"sampler", runtime::sampler_command}, {"devices", runtime::devices_command},
-    {"models", runtime::models_command},   {"datasets", runtime::datasets_command},
-};
-
-void print_help() {
-  fmt::print(
-      "usage: trainer [train] --model NAME [options]\n"
-      "       trainer plan|sampler|devices|models|datasets [options]\n"
-      "\nTrains a network data-parallel: one process per rank, started by launch, torchrun, mpirun or srun.\n"
-      "{}\nevery option may stand in a file: --config FILE (ini)\n",
-      runtime::options_help());
-}
-
-int run(std::vector<std::string> words) {
-  for (const std::string& word : words) {
-    if (word == "--help" || word == "-h") return print_help(), 0;
-    if (word == "--version") return fmt::print("lockstep {} ({})\n", version(), commit()), 0;
-  }
-  std::string name = "train";
-  if (!words.empty() && !words.front().starts_with("-")) {
-    name = words.front();
-    words.erase(words.begin());
-  }
-  const auto command = commands.find(name);
-  if (command == commands.end()) {
-    if (const FieldWord* word = find_word(runtime::command_words(), name)) {
-      throw UsageError(fmt::format("{}: {}", name, word->hint));
-    }
-    std::vector<std::string> names;
-    for (const auto& [known, unused] : commands) names.push_back(known);
-    throw UsageError(unknown_name("command", name, names));
-  }
-  return command->second(words);
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
-  return runtime::run_reporting_errors([&] { return run({argv + 1, argv + argc}); });
+  return lockstep::runtime::trainer_main(argc, argv);
 }

@@ -1,5 +1,6 @@
 // liblockstep_mpi.so: see module.h.
 #include "comm/mpi/module.h"
+#include "kernels/base/export.h"
 
 #include <mpi.h>
 
@@ -91,7 +92,7 @@ void error_text(int error, char* text, int room) {
 }  // namespace
 }  // namespace lockstep::comm
 
-extern "C" const lockstep::comm::MpiModule* lockstep_mpi_module() {
+extern "C" LOCKSTEP_API const lockstep::comm::MpiModule* lockstep_mpi_module() {
   using namespace lockstep::comm;
   static const MpiModule module{.identity = mpi_module_identity(),
                                 .start = start,

@@ -10,6 +10,7 @@
 #include "comm/nccl/functions.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "kernels/base/error.h"
+#include "kernels/base/export.h"
 #include "kernels/base/host.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/module.h"
@@ -67,7 +68,7 @@ std::string version() {
 }  // namespace
 }  // namespace lockstep::comm
 
-extern "C" const lockstep::comm::NcclModule* lockstep_nccl_module() {
+extern "C" LOCKSTEP_API const lockstep::comm::NcclModule* lockstep_nccl_module() {
   using namespace lockstep::comm;
   static const NcclModule module{.identity = nccl_module_identity(),
                                  .make_communicator = make,

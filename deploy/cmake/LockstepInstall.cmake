@@ -1,11 +1,14 @@
-# cmake --install: lockstep::{base,kernels,comm,data,model,runtime} with the public headers for find_package(lockstep),
-# and the programs. Included last, when all targets are known.
+# cmake --install: lockstep::lockstep and lockstep::plugin with the public headers for find_package(lockstep), and the
+# programs. Included last, when all targets are known.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 get_property(libraries GLOBAL PROPERTY LOCKSTEP_LIBRARIES)
 list(REMOVE_ITEM libraries lockstep_launcher)  # its program is what others use
-install(TARGETS ${libraries} lockstep_policy EXPORT lockstep-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(BUILD_SHARED_LIBS)
+  set(libraries lockstep lockstep_plugin lockstep_version)  # the version is each user's own
+endif()
+install(TARGETS ${libraries} lockstep_policy EXPORT lockstep-targets DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 
 install(CODE "set(SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")

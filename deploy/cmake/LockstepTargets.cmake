@@ -13,6 +13,21 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
 
+# What most files include, parsed once for all libraries: without it a build takes half as long again.
+set(precompiled <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <optional> <span> <string>
+  <string_view> <variant> <vector> <fmt/format.h>)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp CONTENT "")
+add_library(lockstep_precompiled OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp)
+target_link_libraries(lockstep_precompiled PRIVATE lockstep_policy fmt::fmt)
+set_target_properties(lockstep_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_precompile_headers(lockstep_precompiled PRIVATE ${precompiled})
+
+# lockstep_seldom_runs(source...): code of a few microseconds in a run, such as the table of options. It is optimised less
+# in a release, which halves the time to compile it.
+function(lockstep_seldom_runs)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME
 function(lockstep_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
@@ -22,6 +37,11 @@ function(lockstep_library name)
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  if("OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE_LINKS)  # the compiler takes no header that it parsed without OpenMP
+    target_precompile_headers(lockstep_${name} PRIVATE ${precompiled})
+  else()
+    target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_precompiled)
+  endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 

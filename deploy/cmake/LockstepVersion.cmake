@@ -9,4 +9,5 @@ add_custom_target(lockstep_version_source
   COMMENT "Looking up the commit" VERBATIM)
 
 lockstep_library(version SOURCES ${PROJECT_BINARY_DIR}/generated/version.cpp)
+set_target_properties(lockstep_version PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 add_dependencies(lockstep_version lockstep_version_source)

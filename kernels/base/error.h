@@ -4,6 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include "kernels/base/export.h"
+
 namespace lockstep {
 
 /// Exit codes of `trainer` and `launch`; part of the command-line contract.
@@ -18,7 +20,7 @@ enum class ExitCode : int {
 };
 
 /// An error that a user can act on. The message is one line: what happened, where, and the hint.
-class Error : public std::runtime_error {
+class LOCKSTEP_API Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ExitCode code() const noexcept { return code_; }
@@ -28,27 +30,27 @@ class Error : public std::runtime_error {
 };
 
 /// Wrong use: an option, a value, a model that does not fit its data.
-struct UsageError : Error {
+struct LOCKSTEP_API UsageError : Error {
   explicit UsageError(const std::string& message) : Error(ExitCode::usage, message) {}
 };
 
 /// A damaged or unreadable file: names the file, the offset where known, and the reason.
-struct DataError : Error {
+struct LOCKSTEP_API DataError : Error {
   explicit DataError(const std::string& message) : Error(ExitCode::data, message) {}
 };
 
 /// A device, a library or the operating system refused something.
-struct DeviceError : Error {
+struct LOCKSTEP_API DeviceError : Error {
   explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}
 };
 
 /// A peer was lost, late or disagrees.
-struct CommError : Error {
+struct LOCKSTEP_API CommError : Error {
   explicit CommError(const std::string& message) : Error(ExitCode::peer, message) {}
 };
 
 /// The loss or a gradient is not a number.
-struct NonFiniteError : Error {
+struct LOCKSTEP_API NonFiniteError : Error {
   explicit NonFiniteError(const std::string& message) : Error(ExitCode::not_finite, message) {}
 };
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -108,6 +109,11 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   AtomicFile file(path, mode);
   file.write(text);
   file.commit();
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string first_line(const std::filesystem::path& path) {

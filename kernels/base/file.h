@@ -50,6 +50,9 @@ class AtomicFile {
 /// The whole of `text` into the file at `path`, by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
 
+/// The whole text; empty when the file cannot be read.
+std::string read_text(const std::filesystem::path& path);
+
 /// The first line without its end; empty when the file cannot be read. For the small files of /proc and /sys.
 std::string first_line(const std::filesystem::path& path);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -84,11 +83,11 @@ Json Json::parse(std::string_view text) {
   }
 }
 
-std::optional<Json> Json::try_parse(std::string_view text) {
+Json Json::parse_or_null(std::string_view text) {
   try {
     return parse(text);
   } catch (const JsonError&) {
-    return std::nullopt;
+    return nullptr;
   }
 }
 

@@ -41,7 +41,7 @@ class Json {
   template <std::signed_integral T>
   Json(T value) : value_(std::int64_t{value}) {}
   template <std::unsigned_integral T>
-  requires(!std::same_as<T, bool>) Json(T value) {
+  Json(T value) {
     if (std::in_range<std::int64_t>(value)) {
       value_ = static_cast<std::int64_t>(value);
     } else {
@@ -63,15 +63,14 @@ class Json {
 
   /// JsonError, also when a key stands twice in one object.
   static Json parse(std::string_view text);
-  /// Nothing where `parse` throws.
-  static std::optional<Json> try_parse(std::string_view text);
+  /// Null where `parse` throws.
+  static Json parse_or_null(std::string_view text);
   /// On one line, or indented by `indent` columns a level. Numbers read back to the same bits; NaN and
   /// infinities are null.
   std::string dump(int indent = -1) const;
 
   bool is_null() const { return is<std::monostate>(); }
   bool is_string() const { return is<std::string>(); }
-  bool is_array() const { return is<Array>(); }
   bool is_object() const { return is<Object>(); }
 
   /// The member of that key; null in what has none and in what is no object.

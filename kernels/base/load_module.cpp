@@ -8,7 +8,6 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
-#include "kernels/base/version.h"
 
 namespace lockstep {
 namespace {
@@ -25,9 +24,9 @@ std::string_view AbiIdentity::commit_name() const {
   return whole.substr(0, whole.find('\0'));
 }
 
-AbiIdentity abi_identity(std::string_view border) {
+AbiIdentity abi_identity(std::string_view commit, std::string_view border) {
   AbiIdentity identity{.hash = fnv1a(border)};
-  lockstep::commit().copy(identity.commit.data(), identity.commit.size());
+  commit.copy(identity.commit.data(), identity.commit.size());
   return identity;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/dtype.h"
+#include "kernels/base/export.h"
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ namespace lockstep {
 inline constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
 
 /// Extents of a tensor, outermost first. A scalar has rank 0.
-class Shape {
+class LOCKSTEP_API Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) : extents_(extents) {}
@@ -41,9 +42,9 @@ class Shape {
 };
 
 /// Memory of a row-major tensor. UsageError above `most_bytes`.
-std::size_t bytes_of(DType dtype, const Shape& shape);
+LOCKSTEP_API std::size_t bytes_of(DType dtype, const Shape& shape);
 
 /// `count` things of `bytes` each. UsageError above `most_bytes` names `what`.
-std::size_t bytes_of_all(std::string_view what, std::size_t count, std::size_t bytes);
+LOCKSTEP_API std::size_t bytes_of_all(std::string_view what, std::size_t count, std::size_t bytes);
 
 }  // namespace lockstep

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
+#include "kernels/base/export.h"
+#include "kernels/base/file.h"
 #include "kernels/base/gpus.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/gemm.h"
@@ -82,9 +82,7 @@ std::string list_cuda_versions() {
   int runtime = 0;
   check(cudaDriverGetVersion(&driver), "cannot read the driver's version");
   check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
-  std::ifstream file("/proc/driver/nvidia/version");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::string release = driver_release(text);
+  const std::string release = driver_release(read_text("/proc/driver/nvidia/version"));
   const std::string problem = driver_problem(driver, runtime);
   return fmt::format("CUDA {}, {}, {}, driver{} {}", version(runtime), gemm_library(), dnn_library(),
                      release.empty() ? "" : " " + release,
@@ -93,7 +91,7 @@ std::string list_cuda_versions() {
 
 }  // namespace lockstep::kernels
 
-extern "C" const lockstep::kernels::CudaModule* lockstep_cuda_module() {
+extern "C" LOCKSTEP_API const lockstep::kernels::CudaModule* lockstep_cuda_module() {
   using namespace lockstep::kernels;
   static const CudaModule module{.identity = cuda_module_identity(),
                                  .make_device = open_cuda_device,

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::model {
@@ -15,27 +16,27 @@ using ModelArgs = std::map<std::string, std::string>;
 
 /// What a model lets a user choose. `of` gives the typed value or, where none was typed, the default;
 /// UsageError names key, value and what was wanted.
-struct IntegerArgument {
+struct LOCKSTEP_API IntegerArgument {
   std::string key;
   std::int64_t otherwise;
   Range<std::int64_t> range;
   std::int64_t of(const ModelArgs& args) const;
 };
 
-struct RealArgument {
+struct LOCKSTEP_API RealArgument {
   std::string key;
   double otherwise;
   Range<double> range;
   double of(const ModelArgs& args) const;
 };
 
-struct ChoiceArgument {
+struct LOCKSTEP_API ChoiceArgument {
   std::string key;
   std::vector<std::string> choices;  ///< the first is the default
   std::string of(const ModelArgs& args) const;
 };
 
-struct SwitchArgument {
+struct LOCKSTEP_API SwitchArgument {
   std::string key;
   bool otherwise;
   bool of(const ModelArgs& args) const;

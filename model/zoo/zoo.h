@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/export.h"
 #include "model/model.h"
 #include "model/zoo/arguments.h"
 
@@ -19,18 +20,19 @@ struct ZooEntry {
   Model (*make)(const ModelArgs&, const InputSpec&);
 };
 
-const std::vector<ZooEntry>& zoo();
-std::vector<std::string> model_names(std::span<const ZooEntry> models);
+LOCKSTEP_API const std::vector<ZooEntry>& zoo();
+LOCKSTEP_API std::vector<std::string> model_names(std::span<const ZooEntry> models);
 std::vector<std::string> argument_names(const ZooEntry& entry);
 
 /// By its name, case, '-' and '_' ignored; null for none.
-const ZooEntry* find_entry(std::span<const ZooEntry> models, const std::string& name);
+LOCKSTEP_API const ZooEntry* find_entry(std::span<const ZooEntry> models, const std::string& name);
 
 /// The same, with its arguments checked. UsageError with the nearest names, and for arguments that the model
 /// did not declare so.
-const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name, const ModelArgs& args);
+LOCKSTEP_API const ZooEntry& find_model(std::span<const ZooEntry> models, const std::string& name,
+                                        const ModelArgs& args);
 /// Of the zoo.
-const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
+LOCKSTEP_API const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
 ZooEntry linear_entry();
 ZooEntry mlp_entry();

@@ -42,7 +42,7 @@ std::string damage_by_manifest(const std::filesystem::path& checkpoint) {
   if (!std::filesystem::exists(path)) return path.string() + " is missing";
   const MappedFile mapped(path);
   const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-  const Json manifest = Json::try_parse(text).value_or(nullptr);
+  const Json manifest = Json::parse_or_null(text);
   if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object()) {
     return path.string() + " is no manifest";
   }

@@ -1,11 +1,11 @@
 #include "runtime/checkpoint/run_state.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 #include "kernels/base/version.h"
@@ -58,10 +58,8 @@ std::string to_json(const RunState& s) {
 }
 
 RunState read_run_state(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
   try {
-    const Json json = Json::parse(text);
+    const Json json = Json::parse(read_text(path));
     if (json.at("format") != format) {
       throw FormatError(fmt::format(
           "{}: was written by Lockstep {} in format {}; this version reads format {}: go on with that "

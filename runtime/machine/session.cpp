@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "comm/make_communicator.h"
 #include "comm/world/environment.h"
 #include "comm/world/world.h"
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "runtime/machine/affinity.h"
 #include "runtime/machine/open_device.h"
@@ -21,8 +21,7 @@ constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
 
 /// Field 22 of /proc/self/stat, in clock ticks since boot: 10 ms fine.
 std::int64_t process_start_ns() {
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = read_text("/proc/self/stat");
   std::size_t at = text.rfind(')');  // the name before it may hold anything
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) return boottime_ns();

@@ -43,22 +43,6 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
           [field](const Options& o) { return o.*field; }};
 }
 
-OptionEntry model_name(OptionInfo info) {
-  return {std::move(info),
-          [](Options& o, const std::string& given) {
-            o.model = our_name(given, model_words(), model::model_names(model::zoo()));
-          },
-          [](const Options& o) { return o.model; }};
-}
-
-OptionEntry dataset_name(OptionInfo info) {
-  return {std::move(info),
-          [](Options& o, const std::string& given) {
-            o.dataset = our_name(given, dataset_words(), data::dataset_names(data::datasets()));
-          },
-          [](const Options& o) { return o.dataset; }};
-}
-
 OptionEntry device_name(OptionInfo info) {
   static const std::vector<std::string> names{"auto", "cpu", "cuda"};
   return {std::move(info),

@@ -34,8 +34,6 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
 
 // Rows of one option each.
 
-OptionEntry model_name(OptionInfo info);
-OptionEntry dataset_name(OptionInfo info);
 OptionEntry device_name(OptionInfo info);
 OptionEntry backend_name(OptionInfo info);
 OptionEntry optimizer_name(OptionInfo info);

@@ -36,6 +36,20 @@ void apply_settings(Options& options, const TypedSettings& settings) {
   }
 }
 
+/// Our names for the words of the field. A plugin may bring what is only a hint's word here.
+void name_model_and_dataset(Options& options) {
+  const auto name = [&](std::string& typed, const char* option, std::span<const FieldWord> words,
+                        std::span<const std::string> names) {
+    try {
+      typed = our_name(typed, words, names);
+    } catch (const UsageError& hint) {
+      if (options.plugins.empty()) throw UsageError(fmt::format("--{}: {}", option, hint.what()));
+    }
+  };
+  name(options.model, "model", model_words(), model::model_names(model::zoo()));
+  name(options.dataset, "dataset", dataset_words(), data::dataset_names(data::datasets()));
+}
+
 std::string name_of_argument(const std::string& typed, const std::vector<std::string>& declared) {
   if (std::ranges::find(declared, typed) != declared.end()) return typed;
   try {
@@ -81,6 +95,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     if (name == "config") apply_settings(options, read_config_file(text));
   }
   apply_settings(options, typed);
+  name_model_and_dataset(options);
   name_model_args(options);
   set_dependent_defaults(options);
   return options;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "data/datasets.h"
 #include "kernels/matmul.h"
 #include "model/optimizer.h"

@@ -34,12 +34,12 @@ std::vector<OptionEntry> model_and_data() {
   return {
       plugins({"model", "plugin", "FILE.so",
                "models, data sets and ops of a shared object; may be given again", nothing}),
-      model_name({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}),
+      text({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}, &O::model),
       model_args(
           {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),
       path({"model", "init-from", "FILE", "start from these weights (safetensors)", nothing}, &O::init_from),
 
-      dataset_name({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}),
+      text({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}, &O::dataset),
       path({"data", "data-dir", "DIR", "where its files are, if not where the package puts them", nothing},
            &O::data_dir),
       integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),

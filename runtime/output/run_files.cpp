@@ -21,7 +21,7 @@ std::string lines_up_to(std::int64_t step, const std::filesystem::path& log) {
   std::ifstream file(log);
   std::string kept;
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const Json json = Json::try_parse(line).value_or(nullptr);
+    const Json json = Json::parse_or_null(line);
     if (json["step"].get_or(step + 1) <= step) kept += line + "\n";
   }
   return kept;
@@ -105,9 +105,7 @@ void RunFiles::write_summary(const Summary& summary) const {
 }
 
 bool RunFiles::is_finished() const {
-  std::ifstream file(path_ / "summary.json");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const Json json = Json::try_parse(text).value_or(nullptr);
+  const Json json = Json::parse_or_null(read_text(path_ / "summary.json"));
   return !json["stopped"].get_or(true);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/base/alignment.h"
 #include "runtime/plan/bucket.h"
 
 namespace lockstep::runtime {
@@ -25,7 +26,7 @@ struct Lifetime {
 };
 
 std::size_t slice_bytes(const Graph& graph, ValueId id) {
-  return round_up_to_line(stored_bytes(graph.value(id)));
+  return whole_lines(stored_bytes(graph.value(id)));
 }
 
 class Storage {

@@ -5,21 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/alignment.h"
 #include "model/graph.h"
 
 namespace lockstep::runtime {
-
-/// Slices of the arenas and slots start on a cache line of 64 bytes, also the width of the widest vector.
-constexpr std::size_t round_up_to_line(std::size_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
 
 constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
 constexpr std::int64_t elements_of_a_line(DType dtype) {
-  return static_cast<std::int64_t>(64 / size_of(dtype));
+  return static_cast<std::int64_t>(cache_line / size_of(dtype));
 }
 
 /// The description of a value that kernels get.

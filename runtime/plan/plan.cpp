@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/base/alignment.h"
 #include "kernels/step_state.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/plan/bucket.h"
@@ -55,7 +56,7 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
       Launch* const launch = step.stream == stream ? launch_at(launches, step) : nullptr;
       if (launch == nullptr || launch->kernel == nullptr) continue;
       launch->workspace = begin;
-      end = std::max(end, begin + round_up_to_line(launch->kernel->workspace_bytes()));
+      end = std::max(end, begin + whole_lines(launch->kernel->workspace_bytes()));
     }
   }
   return end;
@@ -105,8 +106,8 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   for (const Plan& plan : plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
-    need.batch_slots = std::max(need.batch_slots, batch_slot_count * (round_up_to_line(plan.input_bytes()) +
-                                                                      round_up_to_line(plan.target_bytes())));
+    need.batch_slots = std::max(need.batch_slots, batch_slot_count * (whole_lines(plan.input_bytes()) +
+                                                                      whole_lines(plan.target_bytes())));
   }
   return need;
 }

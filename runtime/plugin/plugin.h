@@ -34,9 +34,9 @@ inline constexpr const char* plugin_symbol = "lockstep_plugin";
 }  // namespace lockstep::runtime
 
 /// The plugin `plugin_name`, whose `add_function`, a `void(lockstep::runtime::Registry&)`, adds what it has.
-#define LOCKSTEP_PLUGIN(plugin_name, add_function)                                                    \
-  extern "C" [[gnu::visibility("default")]] const lockstep::runtime::PluginTable* lockstep_plugin() { \
-    static const lockstep::runtime::PluginTable table{                                                \
-        lockstep::abi_identity(lockstep::runtime::plugin_border()), plugin_name, add_function};       \
-    return &table;                                                                                    \
+#define LOCKSTEP_PLUGIN(plugin_name, add_function)                                              \
+  extern "C" LOCKSTEP_API const lockstep::runtime::PluginTable* lockstep_plugin() {             \
+    static const lockstep::runtime::PluginTable table{                                          \
+        lockstep::abi_identity(lockstep::runtime::plugin_border()), plugin_name, add_function}; \
+    return &table;                                                                              \
   }

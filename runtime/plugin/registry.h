@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/datasets.h"
+#include "kernels/base/export.h"
 #include "model/zoo/zoo.h"
 
 namespace lockstep::runtime {
@@ -18,7 +19,7 @@ struct OpEntry {
 
 /// Models, data sets and ops by name. A name that is empty or taken is refused with a UsageError that names
 /// both sides.
-class Registry {
+class LOCKSTEP_API Registry {
  public:
   /// What is added from now on is the plugin's of this name; before, it is built in.
   void begin_plugin(const std::string& name);

@@ -49,8 +49,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                                    std::size_t slot, const data::DatasetPtr& dataset,
                                    const EvaluationOptions& options, const StopRequest& stop_request) {
   const comm::World& world = communicator.world();
-  const std::int64_t samples =
-      options.samples > 0 ? std::min(options.samples, dataset->size()) : dataset->size();
+  const std::int64_t samples = options.samples > 0 ? options.samples : dataset->size();
   const data::UnpaddedSampler sampler{.samples = samples, .replicas = world.size, .rank = world.rank};
   data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
                       {.batch_size = options.batch_size,

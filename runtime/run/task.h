@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "kernels/base/export.h"
 #include "model/model.h"
 #include "runtime/options/options.h"
 
@@ -15,12 +16,12 @@ struct TrainingTask {
   std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
 };
 
-/// UsageError when the samples have another dtype or size than the model's inputs and targets, and when there are
-/// fewer than --eval-samples.
+/// UsageError when the samples have another dtype or size than the model's inputs and targets, and when there
+/// are fewer than --eval-samples.
 void require_fitting(const TrainingTask& task, const Options& options);
 
 /// The model of the zoo and the data set that the options name.
-TrainingTask make_task(const Options& options);
+LOCKSTEP_API TrainingTask make_task(const Options& options);
 
 /// The same without opening a file: for `trainer plan`. The data sets are null.
 TrainingTask make_task_without_data(const Options& options);

@@ -48,6 +48,20 @@ exports_only() {
   [[ $names == "$1" ]]
 }
 
+# exports_public_names FILE HEADERS: every name that the shared object FILE exports is lockstep's, and stands in one of
+# HEADERS.
+exports_public_names() {
+  local names name
+  names=$(nm -DC --defined-only "$1" | cut -d ' ' -f 3- |
+    sed -E 's/^(typeinfo( name)?|vtable) for //; s/[([].*//; s/^(void |.*> )(lockstep::)/\2/' | sort -u)
+  echo "$(wc -l <<<"$names") exported names"
+  while read -r name; do
+    [[ $name == lockstep::* ]] || return
+    name=${name%%<*}
+    grep -rqwF -- "${name##*::}" "$2" || return
+  done <<<"$names"
+}
+
 rm -rf "$tree"
 cmake --install "$build" --prefix "$installed" >/dev/null
 [[ -e $installed/include/lockstep/model/layers.h && ! -e $installed/include/lockstep/kernels/spec.h ]]
@@ -56,6 +70,10 @@ build plugin "$@"
 launch=$installed/bin/launch trainer=$installed/bin/trainer plugin=$tree/plugin/librings.so
 
 exports_only lockstep_plugin "$plugin"
+if [[ -e $installed/lib/liblockstep.so ]]; then
+  exports_public_names "$installed/lib/liblockstep.so" "$installed/include/lockstep"
+  ldd "$trainer" | grep -qF "$installed"
+fi
 
 # A network that learnt nothing has half of the points right, or 0.62 where classes differ in size.
 "$launch" --nproc_per_node=2 "$tree/program/program" --batch-size 64 --lr 0.01 --epochs 5 --run-dir "$tree/circle"

@@ -15,7 +15,6 @@ struct Part {
 
 inline constexpr std::array parts{
     Part{"kernels/base", ""},
-    Part{"kernels/base/signals_blocked.h", ""},
     Part{"kernels", ""},
     Part{"kernels/cuda/portability.h", "kernels tests/simgpu"},  // the compiler of a simulated build
 
@@ -95,14 +94,15 @@ inline constexpr std::string_view retired_names =
     "Whereabouts CheckpointShelf shelf RunPlace goes_on drifted_ranks take_short_turns Duties takers Agency "
     "SumTree tree_sum RankCard DeviceCard MeetingHost MeetingGuest Rounds RankLine Doorman Lobby Greeting "
     "turn_away LossHandler Outbox Outside StoreOutside decisive_ending works_by_itself on_streams "
-    "exchange_now "
-    "settle_layouts settle_graphs lies_in lie_like ProductTensors library_op library_kernel BatchFeed "
+    "exchange_now settle_layouts settle_graphs lies_in lie_like ProductTensors library_op library_kernel "
+    "BatchFeed "
     "ParameterAccess RunPosition RunDecisions GraphPolicy LaunchGraph ExactSampler naps mend";
 
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.
 inline constexpr std::string_view conditional_folders =
-    "kernels/cpu kernels/cuda kernels/no_cuda kernels/pointwise_functions.h comm/nccl comm/no_nccl tests/simgpu "
+    "kernels/cpu kernels/cuda kernels/no_cuda kernels/pointwise_functions.h comm/nccl comm/no_nccl "
+    "tests/simgpu "
     "tests/support "
     "tests/bench/limits";
 

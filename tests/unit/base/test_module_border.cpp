@@ -1,5 +1,6 @@
 // test_module.cpp before its table was given `answer`.
 #include "kernels/base/abi.h"
+#include "kernels/base/export.h"
 
 namespace {
 
@@ -9,7 +10,7 @@ struct FormerModule {
 
 }  // namespace
 
-extern "C" const FormerModule* lockstep_test_module() {
+extern "C" LOCKSTEP_API const FormerModule* lockstep_test_module() {
   static const FormerModule module{.identity = lockstep::abi_identity(lockstep::sizes_of<FormerModule>())};
   return &module;
 }

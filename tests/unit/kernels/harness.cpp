@@ -59,6 +59,10 @@ Device& device() {
   return *under_test;
 }
 
+std::int64_t many_elements() {
+  return device().kind() == DeviceKind::cpu ? 70003 : 5003;
+}
+
 std::unique_ptr<Memory> upload(std::span<const std::byte> bytes) {
   auto memory = device().allocate(bytes.size());
   const auto stream = device().make_stream();

@@ -24,6 +24,10 @@ enum class Layouts { row_major, chosen, row_major_inputs };
 /// Of the whole test, made once.
 kernels::Device& device();
 
+/// Elements enough for two threads of the CPU, or for a few blocks of a GPU (the simulator and a sanitizer
+/// take half a microsecond for each), and a tail.
+std::int64_t many_elements();
+
 std::unique_ptr<Memory> upload(std::span<const std::byte> bytes);
 void download(const Memory& memory, std::span<std::byte> bytes);
 template <class T>

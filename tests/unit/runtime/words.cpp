@@ -119,6 +119,13 @@ TEST_CASE("a word of another meaning is answered with what to type") {
   }
 }
 
+TEST_CASE("with a plugin a hint's word may be the name of its model or data set") {
+  const Options options =
+      parse_options({"--plugin", "p.so", "--dataset", "CIFAR10", "--model", "simple_cnn"});
+  CHECK(options.dataset == "CIFAR10");
+  CHECK(options.model == "simplecnn");
+}
+
 TEST_CASE("an unknown option is echoed as typed and names three near ones at most") {
   for (const auto& [typed, answer] : std::vector<Answer>{
            {{"-m", "mlp"}, "unknown option '-m'; `trainer --help` lists them"},
@@ -126,7 +133,9 @@ TEST_CASE("an unknown option is echoed as typed and names three near ones at mos
            {{"--weight_decya", "0"},
             "unknown option '--weight_decya', did you mean '--weight-decay'? `trainer --help` lists them"},
            {{"-lr", "1"}, "unknown option '-lr', did you mean '--lr'? `trainer --help` lists them"},
-           {{"--every", "1"}, "unknown option '--every', did you mean '--checkpoint-every', '--log-every' or '--eval-every'? `trainer --help` lists them"},
+           {{"--every", "1"},
+            "unknown option '--every', did you mean '--checkpoint-every', '--log-every' or '--eval-every'? "
+            "`trainer --help` lists them"},
        }) {
     CHECK(refusal(typed) == answer);
   }
