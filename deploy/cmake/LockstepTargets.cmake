@@ -1,6 +1,7 @@
 # How every target of the house is made: one static library per folder, one warning policy.
 
 add_library(lockstep_policy INTERFACE)
+target_compile_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>>)
 target_compile_features(lockstep_policy INTERFACE cxx_std_20)
 # Designated initialisers leave the rest at its defaults on purpose. GCC 12 raises false alarms of -Wrestrict on
 # std::string's operator+ (gcc.gnu.org/PR105329).
@@ -14,7 +15,7 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 # What most files include, parsed once for all libraries: without it a build takes half as long again. Compilers take such a
-# header only with the options that it was made with.
+# header only with the options that it was made with, so that all have the kernels' option for OpenMP.
 set(precompiled <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <variant> <vector> <fmt/format.h>)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp CONTENT "")
@@ -45,11 +46,7 @@ function(lockstep_library name)
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
-  if("OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE_LINKS)  # the compiler takes no header that it parsed without OpenMP
-    target_precompile_headers(lockstep_${name} PRIVATE ${precompiled})
-  else()
-    target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_precompiled)
-  endif()
+  target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_precompiled)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
 endfunction()
 
