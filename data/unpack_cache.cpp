@@ -91,6 +91,7 @@ void remove_stale(const Entry& entry) {
 }
 
 constexpr std::size_t piece_bytes = 256 * 1024;
+constexpr std::size_t most_in_memory = std::size_t{1} << 30;
 
 struct Close {
   void operator()(gzFile_s* file) const noexcept { gzclose_r(file); }
@@ -162,8 +163,13 @@ void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
 
 FileBytes unpack_into_memory(const fs::path& compressed, const UnpackCache::SizeOf& size_of) {
   std::vector<std::byte> bytes;
-  unpack(compressed, size_of,
-         [&bytes](auto piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  unpack(compressed, size_of, [&](auto piece) {
+    if (bytes.size() + piece.size() > most_in_memory) {
+      throw DeviceError(fmt::format("{}: unpacked it has more than {} bytes, which do not go into memory",
+                                    compressed.string(), most_in_memory));
+    }
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
   return FileBytes(std::move(bytes));
 }
 

@@ -6,19 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/random.h"
 
 namespace lockstep {
 namespace {
+
+constexpr std::string_view temporary_ending = ".tmp";
 
 const char* hint_for(int error) {
   switch (error) {
@@ -38,37 +41,77 @@ const char* hint_for(int error) {
 
 /// Hidden, beside the target, and unlike any other that is being written at the moment.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  static std::atomic<unsigned> count{0};
-  return path.parent_path() / fmt::format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), count++);
+  return path.parent_path() /
+         fmt::format(".{}.{}{}", path.filename().string(), random_hex(8), temporary_ending);
+}
+
+/// Of a regular file: a pipe does not block, and nothing else is taken for one.
+UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat& status) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    throw DataError(fmt::format("{}: cannot open: {}", path.string(),
+                                errno == ELOOP ? "it is a symbolic link" : errno_message(errno)));
+  }
+  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("{}: not a regular file", path.string()));
+  return fd;
 }
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const auto fail = [&path](const char* what) {
-    throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, errno_message(errno)));
-  };
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) fail("open");
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) fail("stat");
-  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("{}: not a regular file", path.string()));
+  const UniqueFd fd = open_regular(path, 0, status);
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (address == MAP_FAILED) fail("map");
+  if (address == MAP_FAILED) {
+    throw DataError(fmt::format("{}: cannot map: {}", path.string(), errno_message(errno)));
+  }
   bytes_ = {static_cast<const std::byte*>(address), size};
+  guard_ = CutFileGuard(bytes_, path);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
+  struct stat status {};
+  fd_ = open_regular(path_, O_NOFOLLOW, status);
+  bytes_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+void FileReader::read(std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = ::read(fd_.get(), into.data(), into.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw DataError(fmt::format("{}: cannot read: {}", path_.string(), errno_message(errno)));
+    if (got == 0)
+      throw DataError(fmt::format("{}: was cut while it was read: it had {} bytes", path_.string(), bytes_));
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::span<const std::byte>)>& take) {
+  constexpr std::uint64_t most = std::uint64_t{4} << 20;
+  FileReader file(path);
+  std::vector<std::byte> piece(std::min(file.bytes(), most));
+  for (std::uint64_t left = file.bytes(); left > 0;) {
+    const std::span now = std::span(piece).first(std::min(left, most));
+    file.read(now);
+    take(now);
+    left -= now.size();
+  }
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode)
@@ -95,14 +138,45 @@ void AtomicFile::commit() {
   if (::fsync(fd_.get()) != 0) fail("flush", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   fd_.reset();
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory && ::fsync(directory.get()) != 0 && errno != EINVAL) fail("flush the folder of", errno);
+  flush_folder(path_.parent_path());
 }
 
 void AtomicFile::fail(const char* what, int error) const {
   throw DeviceError(
       fmt::format("{}: cannot {}: {}; {}", path_.string(), what, errno_message(error), hint_for(error)));
+}
+
+void sweep_temporaries(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(temporary_ending) && entry.is_regular_file(error)) {
+      leftovers.push_back(entry.path());
+    }
+  }
+  for (const std::filesystem::path& path : leftovers) std::filesystem::remove(path, error);
+}
+
+void flush_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder.empty() ? "." : folder;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system that cannot flush folders. EACCES: a folder that may be written, but not read.
+  if (fd ? ::fsync(fd.get()) != 0 && errno != EINVAL : errno != EACCES) {
+    throw DeviceError(
+        fmt::format("{}: cannot flush: {}; {}", path.string(), errno_message(errno), hint_for(errno)));
+  }
+}
+
+void make_folders(const std::filesystem::path& path) {
+  std::error_code error;
+  if (path.empty() || std::filesystem::is_directory(path, error)) return;
+  make_folders(path.has_filename() ? path.parent_path() : path.parent_path().parent_path());
+  if (!std::filesystem::create_directory(path, error) && error) {
+    throw DeviceError(
+        fmt::format("{}: cannot be made: {}; {}", path.string(), error.message(), hint_for(error.value())));
+  }
+  flush_folder(path.has_filename() ? path.parent_path() : path.parent_path().parent_path());
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode) {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "kernels/base/cut_files.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep {
@@ -22,7 +25,28 @@ class MappedFile {
 
  private:
   std::span<const std::byte> bytes_;
+  CutFileGuard guard_;
 };
+
+/// A regular file, read from its beginning; a link is not followed. DataError names the file, also when it
+/// ends before what its size promised.
+class FileReader {
+ public:
+  explicit FileReader(std::filesystem::path path);
+
+  std::uint64_t bytes() const { return bytes_; }
+  /// Fills `into` with the next bytes.
+  void read(std::span<std::byte> into);
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// `take` gets the whole file in pieces of a few MiB.
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::span<const std::byte>)>& take);
 
 /// A file that appears at its path whole or not at all: written under a name beside it, flushed to the disk,
 /// renamed. Until `commit`, and when anything fails, an older file of that name stays as it is.
@@ -46,6 +70,15 @@ class AtomicFile {
   std::filesystem::path temporary_;
   UniqueFd fd_;
 };
+
+/// Removes what an AtomicFile of a killed process left in `folder`. For a caller that is the folder's only
+/// writer.
+void sweep_temporaries(const std::filesystem::path& folder);
+
+/// Makes the folder and those above it, and flushes what holds a new one. DeviceError.
+void make_folders(const std::filesystem::path& path);
+/// Flushes what the folder lists to the disk. DeviceError.
+void flush_folder(const std::filesystem::path& folder);
 
 /// The whole of `text` into the file at `path`, by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);

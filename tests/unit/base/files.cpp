@@ -1,6 +1,10 @@
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
+#include <functional>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
@@ -119,6 +123,52 @@ TEST_CASE("a full disk leaves the old file and no litter") {
   } else {
     CHECK(result == 0);
   }
+}
+
+TEST_CASE("nobody can take the name that an atomic file is written under") {
+  const TemporaryFolder folder;
+  for (int count = 0; count < 100; ++count) {
+    write_file(folder / (".file." + std::to_string(::getpid()) + "-" + std::to_string(count) + ".tmp"),
+               "left over");
+  }
+  write_file_atomically(folder / "file", "text");
+  CHECK(contents(folder / "file") == "text");
+  sweep_temporaries(folder.path());
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a reader takes regular files alone, and notices one that was cut") {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "lockstep");
+  std::string text;
+  read_in_pieces(folder / "file", [&](std::span<const std::byte> piece) {
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  CHECK(text == "lockstep");
+  FileReader reader(folder / "file");
+  CHECK(reader.bytes() == 8);
+  std::filesystem::resize_file(folder / "file", 3);
+  std::array<std::byte, 8> bytes{};
+  CHECK(message_of<DataError>([&] { reader.read(bytes); }) ==
+        (folder / "file").string() + ": was cut while it was read: it had 8 bytes");
+  std::filesystem::create_symlink(folder / "file", folder / "link");
+  CHECK(message_of<DataError>([&] { FileReader link(folder / "link"); }) ==
+        (folder / "link").string() + ": cannot open: it is a symbolic link");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  for (const auto& open : std::vector<std::function<void()>>{[&] { FileReader pipe(folder / "pipe"); },
+                                                             [&] { MappedFile pipe(folder / "pipe"); }}) {
+    CHECK(message_of<DataError>(open) == (folder / "pipe").string() + ": not a regular file");
+  }
+}
+
+TEST_CASE("folders are made with those above them") {
+  const TemporaryFolder folder;
+  make_folders(folder / "a/b/c/");
+  CHECK(std::filesystem::is_directory(folder / "a/b/c"));
+  make_folders(folder / "a/b/c");
+  write_file(folder / "file", "text");
+  CHECK_THAT(message_of<DeviceError>([&] { make_folders(folder / "file/a"); }),
+             contains("file: cannot be made"));
 }
 
 TEST_CASE("the first line of a small file of the system") {
