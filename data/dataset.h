@@ -38,6 +38,10 @@ class LOCKSTEP_API Dataset {
                    std::span<std::byte> target) const = 0;
 };
 
+/// A digest of the samples' description, their number and the contents of some: another one when the data
+/// changed, but for changes that miss all of those.
+std::string fingerprint_of(const Dataset& dataset);
+
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
 }  // namespace lockstep::data

@@ -48,6 +48,23 @@ std::string tensors_complaint(std::vector<SafetensorsFile::Tensor> tensors) {
 
 }  // namespace
 
+TEST_CASE("a fingerprint changes with the number, the shape and the contents of samples") {
+  const auto fingerprint = [](DatasetOptions options) {
+    return fingerprint_of(*open_dataset(options, Split::train));
+  };
+  const DatasetOptions options = synthetic({3, 8, 8}, 10);
+  DatasetOptions other = options;
+  CHECK(fingerprint(other) == fingerprint(options));
+  other.seed = 4;
+  CHECK(fingerprint(other) != fingerprint(options));
+  other = options;
+  other.samples = 1999;
+  CHECK(fingerprint(other) != fingerprint(options));
+  other.samples = 1;
+  CHECK(fingerprint(other).size() == 16);
+  CHECK(fingerprint(synthetic({8, 8, 3}, 10)) != fingerprint(options));
+}
+
 TEST_CASE("an unknown data set names its nearest") {
   CHECK(message_of<UsageError>([] { open_dataset({.name = "fashon-mnist"}, Split::train); }) ==
         "unknown dataset 'fashon-mnist', did you mean 'fashion-mnist'? `trainer datasets` lists them");
