@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,20 +13,41 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 #include "kernels/base/number.h"
-#include "kernels/base/unique_fd.h"
+#include "kernels/base/random.h"
+#include "runtime/checkpoint/trust.h"
 
 namespace lockstep::runtime {
 namespace {
 
 constexpr int format = 1;
 
+/// Whatever it is: a link that leads nowhere is there, too.
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 20;
+  FileReader file(path);
+  if (file.bytes() > most) throw DataError(fmt::format("{} has {} bytes", path.string(), file.bytes()));
+  std::string text(file.bytes(), '\0');
+  file.read(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 Json entry_for(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  return {{"bytes", mapped.bytes().size()}, {"sha256", Sha256().update(mapped.bytes()).hex()}};
+  Sha256 hash;
+  std::uint64_t bytes = 0;
+  read_in_pieces(file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    bytes += piece.size();
+  });
+  return {{"bytes", bytes}, {"sha256", hash.hex()}};
 }
 
 std::string damage_of_file(const std::filesystem::path& file, const Json& wanted) {
-  if (!std::filesystem::exists(file)) return file.string() + " is missing";
+  if (!is_there(file)) return file.string() + " is missing";
   const Json found = entry_for(file);
   if (found["bytes"] == wanted["bytes"] && found["sha256"] == wanted["sha256"]) return {};
   if (found["bytes"] != wanted["bytes"]) {
@@ -39,10 +59,8 @@ std::string damage_of_file(const std::filesystem::path& file, const Json& wanted
 
 std::string damage_by_manifest(const std::filesystem::path& checkpoint) {
   const std::filesystem::path path = checkpoint / manifest_file;
-  if (!std::filesystem::exists(path)) return path.string() + " is missing";
-  const MappedFile mapped(path);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-  const Json manifest = Json::parse_or_null(text);
+  if (!is_there(path)) return path.string() + " is missing";
+  const Json manifest = Json::parse_or_null(text_of(path));
   if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object()) {
     return path.string() + " is no manifest";
   }
@@ -72,26 +90,14 @@ std::string name_of(std::int64_t step) {
       fmt::format("{}: cannot {}: {}; check the disk and the folder", path.string(), what, reason));
 }
 
-void flush_folder(const fs::path& folder) {
-  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // EINVAL: a file system that cannot flush folders.
-  if (!fd || (::fsync(fd.get()) != 0 && errno != EINVAL)) fail(folder, "flush", errno_message(errno));
-}
-
 void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename", errno_message(errno));
-}
-
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail(path, "make", error.message());
 }
 
 /// A folder that the destructor removes, unless `keep` was called.
 class ScratchFolder {
  public:
-  explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folder(path_); }
+  explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folders(path_); }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   ~ScratchFolder() {
@@ -108,7 +114,7 @@ class ScratchFolder {
 /// Hides it by one rename first, so that no reader sees a half-removed checkpoint.
 void remove_checkpoint(const fs::path& checkpoint) {
   const fs::path hidden =
-      checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), ::getpid());
+      checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), random_hex(8));
   std::error_code error;
   fs::rename(checkpoint, hidden, error);
   if (!error) fs::remove_all(hidden, error);
@@ -126,7 +132,8 @@ void write_manifest(const std::filesystem::path& checkpoint) {
 
 std::string damage_of(const std::filesystem::path& checkpoint) {
   try {
-    return damage_by_manifest(checkpoint);
+    const std::string reason = reason_to_distrust_checkpoint(checkpoint);
+    return reason.empty() ? damage_by_manifest(checkpoint) : reason;
   } catch (const Error& error) {
     return error.what();
   }
@@ -153,15 +160,12 @@ std::vector<std::int64_t> CheckpointDirectory::steps() const {
 }
 
 void CheckpointDirectory::add(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
-  if (!fs::exists(folder_)) {
-    make_folder(folder_);
-    flush_folder(folder_.parent_path());
-  }
-  ScratchFolder scratch(folder_ / fmt::format(".{}.{}.tmp", name_of(step), ::getpid()));
+  make_folders(folder_);
+  ScratchFolder scratch(folder_ / fmt::format(".{}.{}.tmp", name_of(step), random_hex(8)));
   fill(scratch.path());
   flush_folder(scratch.path());
   const fs::path path = path_of(step);
-  if (fs::exists(path)) remove_checkpoint(path);  // damaged, or of a run that resumed from an earlier step
+  if (is_there(path)) remove_checkpoint(path);  // damaged, or of a run that resumed from an earlier step
   rename_to(scratch.path(), path);
   scratch.keep();
   flush_folder(folder_);
@@ -169,8 +173,7 @@ void CheckpointDirectory::add(std::int64_t step, const std::function<void(const 
 }
 
 void CheckpointDirectory::point_latest_at(const std::string& name) const {
-  const fs::path link = folder_ / fmt::format("{}latest", hidden_prefix);
-  ::unlink(link.c_str());
+  const fs::path link = folder_ / fmt::format("{}latest.{}", hidden_prefix, random_hex(8));
   if (::symlink(name.c_str(), link.c_str()) != 0) fail(link, "make the link", errno_message(errno));
   rename_to(link, folder_ / "latest");
   flush_folder(folder_);

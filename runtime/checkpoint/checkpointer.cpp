@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "kernels/base/signals_blocked.h"
 
@@ -21,15 +22,23 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// A rank's message to the others before a checkpoint: "<fingerprint of its weights> <time>".
+/// A rank's message to the others before a checkpoint.
 struct ReplicaDigest {
-  std::string fingerprint;
-  std::string time;
+  std::string fingerprint;  ///< of its weights
+  double time = 0;          ///< by its clock
+  std::string not_finite;   ///< a tensor that must not be saved
 };
 
+std::string to_text(const ReplicaDigest& digest) {
+  return Json{{"fingerprint", digest.fingerprint}, {"time", digest.time}, {"not_finite", digest.not_finite}}
+      .dump();
+}
+
 ReplicaDigest replica_digest_from(const std::string& text) {
-  const std::size_t space = text.find(' ');
-  return {text.substr(0, space), text.substr(space + 1)};
+  const Json json = Json::parse(text);
+  return {.fingerprint = json["fingerprint"].get<std::string>(),
+          .time = json["time"].get<double>(),
+          .not_finite = json["not_finite"].get<std::string>()};
 }
 
 }  // namespace
@@ -56,10 +65,17 @@ void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t
                   step, fmt::join(diverged, ", "), tied ? "rank 0, and either may be wrong" : "the others"));
 }
 
-CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep)
-    : directory_(std::move(directory)), keep_(keep) {
-  directory_.sweep();
+void require_finite(const std::string& not_finite, std::int64_t step) {
+  if (not_finite.empty()) return;
+  throw NonFiniteError(
+      fmt::format("{} is not finite after step {}, though the loss is: nothing is saved; lower --lr, or clip "
+                  "gradients with "
+                  "--clip-grad-norm 1",
+                  not_finite, step));
 }
+
+CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep)
+    : directory_(std::move(directory)), keep_(keep) {}
 
 CheckpointWriter::~CheckpointWriter() {
   if (writing_.valid()) writing_.wait();
@@ -109,22 +125,31 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
 
 void Checkpointer::save(RunState state) {
   if (has_saved(state.step)) return;
-  const std::string mine = fmt::format("{} {:.3f}", replica_.fingerprint(), seconds_since_1970());
+  const std::string not_finite = writer_ ? stage(state.step) : std::string();
+  const std::string mine = to_text(
+      {.fingerprint = replica_.fingerprint(), .time = seconds_since_1970(), .not_finite = not_finite});
+  std::vector<ReplicaDigest> digests;
   std::vector<std::string> fingerprints;
   for (const std::string& text : communicator_.all_gather(mine)) {
-    // Rank 0's clock for all, so that copies on several disks are the same files.
-    if (fingerprints.empty()) state.time = std::stod(replica_digest_from(text).time);
-    fingerprints.push_back(replica_digest_from(text).fingerprint);
+    digests.push_back(replica_digest_from(text));
+    fingerprints.push_back(digests.back().fingerprint);
   }
   require_equal_replicas(fingerprints, state.step);
+  for (const ReplicaDigest& digest : digests) require_finite(digest.not_finite, state.step);
   saved_step_ = state.step;
   if (!writer_) return;
+  state.time = digests.front().time;  // rank 0's for all, so that copies on several disks are the same files
+  writer_->staging().state = to_json(state);
+  writer_->start();
+}
+
+std::string Checkpointer::stage(std::int64_t step) {
   CheckpointContent& content = writer_->staging();
-  content.step = state.step;
-  content.state = to_json(state);
+  content.step = step;
   replica_.parameters(content.weights);
   replica_.optimizer_state(optimizer_, content.optimizer);
-  writer_->start();
+  const std::string weights = first_not_finite(content.weights);
+  return weights.empty() ? first_not_finite(content.optimizer) : weights;
 }
 
 void Checkpointer::check() {

@@ -21,6 +21,9 @@ std::vector<int> diverged_ranks(const std::vector<std::string>& hashes);
 /// `hashes`: of each rank's weights, by rank. CommError names the replicas that have diverged.
 void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t step);
 
+/// NonFiniteError naming the tensor `not_finite`, unless that is empty.
+void require_finite(const std::string& not_finite, std::int64_t step);
+
 /// The contents of one checkpoint, copied from the replica.
 struct CheckpointContent {
   std::int64_t step = 0;
@@ -64,8 +67,8 @@ class Checkpointer {
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
   /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
-  /// this one, and starts to write the copy. CommError names a replica that has diverged; nothing is saved
-  /// then.
+  /// this one, and starts to write the copy. CommError names a replica that has diverged, NonFiniteError a
+  /// tensor that is not finite; nothing is saved then.
   void save(RunState state);
   /// Throws the error of a failed write; does not wait.
   void check();
@@ -77,6 +80,9 @@ class Checkpointer {
   std::filesystem::path last() const { return directory_.path_of(saved_step_); }
 
  private:
+  /// Copies the replica; the first tensor that is not finite.
+  std::string stage(std::int64_t step);
+
   comm::Communicator& communicator_;
   const ParameterIO replica_;
   const model::OptimizerOptions optimizer_;

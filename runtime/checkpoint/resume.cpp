@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/resume.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <set>
 #include <vector>
@@ -44,14 +43,15 @@ void receive_file(comm::Communicator& communicator, int sender,
 void send_checkpoint(comm::Communicator& communicator, const std::filesystem::path& checkpoint) {
   const int self = communicator.world().rank;
   for (const char* name : all_files()) {
-    const MappedFile file(checkpoint / name);
-    std::uint64_t size = file.bytes().size();
-    communicator.broadcast(std::as_writable_bytes(std::span(&size, 1)), self);
-    std::vector<std::byte> piece(std::min<std::uint64_t>(size, piece_bytes));
-    for (std::size_t at = 0; at < size; at += piece_bytes) {
-      const std::size_t count = std::min<std::size_t>(size - at, piece_bytes);
-      std::memcpy(piece.data(), file.bytes().data() + at, count);
-      communicator.broadcast(std::span(piece).first(count), self);
+    FileReader file(checkpoint / name);
+    std::uint64_t left = file.bytes();
+    communicator.broadcast(std::as_writable_bytes(std::span(&left, 1)), self);
+    std::vector<std::byte> piece(std::min<std::uint64_t>(left, piece_bytes));
+    while (left > 0) {
+      const std::span now = std::span(piece).first(std::min<std::uint64_t>(left, piece.size()));
+      file.read(now);
+      communicator.broadcast(now, self);
+      left -= now.size();
     }
   }
 }
@@ -65,6 +65,14 @@ void receive_checkpoint(comm::Communicator& communicator, int sender, const std:
   }
   if (const std::string damage = damage_of(folder); !damage.empty()) {
     throw DataError("a checkpoint arrived damaged: " + damage);
+  }
+}
+
+void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to) {
+  for (const char* name : all_files()) {
+    AtomicFile file(to / name);
+    read_in_pieces(from / name, [&](std::span<const std::byte> piece) { file.write(piece); });
+    file.commit();
   }
 }
 
@@ -82,7 +90,7 @@ struct CheckpointInfo {
   std::string digest;      ///< of the manifest, and so of all files
   std::vector<std::string> damaged;
   std::string unreadable;  ///< why this version cannot read the newest whole one
-  fs::path folder;         ///< on its own disk
+  std::string folder;      ///< on its disk
 
   bool same_as(const CheckpointInfo& other) const { return step == other.step && digest == other.digest; }
 };
@@ -91,7 +99,8 @@ Json to_json(const CheckpointInfo& info) {
   return {{"step", info.step},
           {"digest", info.digest},
           {"damaged", info.damaged},
-          {"unreadable", info.unreadable}};
+          {"unreadable", info.unreadable},
+          {"folder", info.folder}};
 }
 
 CheckpointInfo checkpoint_info_from(const std::string& text) {
@@ -100,15 +109,28 @@ CheckpointInfo checkpoint_info_from(const std::string& text) {
           .digest = json["digest"].get<std::string>(),
           .damaged = json["damaged"].get<std::vector<std::string>>(),
           .unreadable = json["unreadable"].get<std::string>(),
-          .folder = {}};
+          .folder = json["folder"].get<std::string>()};
+}
+
+/// What is to be resumed: a checkpoint, or a RUN. Of RUN/checkpoints/latest the checkpoint beside it.
+fs::path source_of(const RunDirectory& run_directory) {
+  if (!names_a_path(run_directory.resume)) return run_directory.run;
+  fs::path source = run_directory.resume;
+  if (!source.has_filename()) source = source.parent_path();
+  if (source.filename() != "latest") return source;
+  std::error_code error;
+  const fs::path target = fs::read_symlink(source, error);
+  if (error || !step_in(target.string())) {
+    throw DataError(fmt::format("--resume {}: is no link to a checkpoint beside it", source.string()));
+  }
+  return source.parent_path() / target;
 }
 
 /// Folders to try, the newest first: the named checkpoint, or all of a RUN.
-std::vector<fs::path> candidates(const RunDirectory& run_directory) {
-  const fs::path from =
-      names_a_path(run_directory.resume) ? fs::path(run_directory.resume) : run_directory.run;
-  if (step_in(from.filename().string()) || fs::exists(from / "state.json")) {
-    return fs::exists(from) ? std::vector{from} : std::vector<fs::path>{};
+std::vector<fs::path> candidates(const fs::path& from) {
+  std::error_code ignored;
+  if (step_in(from.filename().string()) || fs::exists(from / "state.json", ignored)) {
+    return fs::exists(from, ignored) ? std::vector{from} : std::vector<fs::path>{};
   }
   std::vector<fs::path> folders;
   const CheckpointDirectory directory(*run_of(from) / "checkpoints");
@@ -126,8 +148,10 @@ CheckpointInfo newest_whole(const std::vector<fs::path>& folders) {
     try {
       require_whole(folder);
       info.step = read_run_state(folder / "state.json").step;
-      info.digest = Sha256().update(MappedFile(folder / manifest_file).bytes()).hex();
-      info.folder = folder;
+      Sha256 digest;
+      read_in_pieces(folder / manifest_file, [&](std::span<const std::byte> piece) { digest.update(piece); });
+      info.digest = digest.hex();
+      info.folder = folder.string();
       break;
     } catch (const FormatError& error) {
       info.unreadable = error.what();
@@ -169,19 +193,28 @@ void require_readable(const std::vector<CheckpointInfo>& by_rank) {
                   run_directory.resume));
 }
 
-/// The holder sends; ranks that write for a disk without the checkpoint store it; the others skip it.
+/// The holder sends. The rank of a disk on which any rank lacks the checkpoint stores it; the others skip it.
+/// All wait until it is stored, since several may read one disk.
 void hand_out(comm::Communicator& communicator, const RunDirectory& run_directory,
-              const CheckpointInfo& wanted, int holder, bool has_it) {
-  const auto& world = communicator.world();
-  if (world.rank == holder) {
-    send_checkpoint(communicator, wanted.folder);
-  } else if (has_it || !run_directory.writes_checkpoints) {
-    skip_checkpoint(communicator, holder);
-  } else {
-    CheckpointDirectory(run_directory.checkpoints()).add(wanted.step, [&](const fs::path& folder) {
-      receive_checkpoint(communicator, holder, folder);
-    });
+              const CheckpointInfo& wanted, int holder, const std::vector<bool>& has_it) {
+  const int rank = communicator.world().rank;
+  bool stores = false;
+  for (std::size_t other = 0; other < has_it.size(); ++other) {
+    stores = stores || (run_directory.disk_ranks[other] == rank && !has_it[other]);
   }
+  const CheckpointDirectory directory(run_directory.checkpoints());
+  if (rank == holder) {
+    send_checkpoint(communicator, wanted.folder);
+    // A named checkpoint that other machines cannot see, for a RUN that they can.
+    if (stores)
+      directory.add(wanted.step, [&](const fs::path& folder) { copy_checkpoint(wanted.folder, folder); });
+  } else if (stores) {
+    directory.add(wanted.step,
+                  [&](const fs::path& folder) { receive_checkpoint(communicator, holder, folder); });
+  } else {
+    skip_checkpoint(communicator, holder);
+  }
+  communicator.barrier();
 }
 
 }  // namespace
@@ -189,8 +222,12 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
                                              const RunDirectory& run_directory) {
   if (run_directory.resume == "none") return std::nullopt;
+  const fs::path source = source_of(run_directory);
+  const std::vector<int> readers =
+      names_a_path(run_directory.resume) ? ranks_of_disks(communicator, source) : run_directory.disk_ranks;
   const auto rank = static_cast<std::size_t>(communicator.world().rank);
-  CheckpointInfo mine = newest_whole(candidates(run_directory));
+  const bool reads = readers[rank] == communicator.world().rank;
+  const CheckpointInfo mine = reads ? newest_whole(candidates(source)) : CheckpointInfo{};
   std::vector<CheckpointInfo> by_rank;
   for (const std::string& text : communicator.all_gather(to_json(mine).dump())) {
     by_rank.push_back(checkpoint_info_from(text));
@@ -202,14 +239,14 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   if (rank == 0) warn_of_damage(by_rank);
   if (nothing) return std::nullopt;
 
-  const bool has_it = mine.same_as(*best);
-  if (!std::ranges::all_of(by_rank, [&](const CheckpointInfo& info) { return info.same_as(*best); })) {
-    hand_out(communicator, run_directory, has_it ? mine : *best, static_cast<int>(best - by_rank.begin()),
-             has_it);
-    if (!has_it) mine.folder = CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);
-    throw_any_problem<DataError>(communicator, has_it ? std::string() : damage_of(mine.folder));
+  std::vector<bool> has_it;
+  for (const int reader : readers) has_it.push_back(by_rank[static_cast<std::size_t>(reader)].same_as(*best));
+  if (std::ranges::find(has_it, false) != has_it.end()) {
+    hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it);
   }
-  return ResumePoint{.folder = mine.folder, .state = read_run_state(mine.folder / "state.json")};
+  const fs::path folder = has_it[rank] ? fs::path(by_rank[static_cast<std::size_t>(readers[rank])].folder)
+                                       : CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);
+  return ResumePoint{.folder = folder, .state = read_run_state(folder / "state.json")};
 }
 
 }  // namespace lockstep::runtime

@@ -6,16 +6,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/host.h"
 #include "kernels/base/json.h"
+#include "kernels/base/random.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/trust.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -41,26 +43,25 @@ class Marker {
   UniqueFd fd_;
 };
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw DeviceError(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
-}
-
-std::string marker_name() {
-  return fmt::format(".same-disk-{}-{}", ::getpid(),
-                     std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
 /// The same text on two ranks of a machine if, and only if, the path is the same folder for both. When the
 /// folder does not exist yet, its nearest existing parent identifies it.
 std::string disk_of(const fs::path& path) {
   fs::path above = fs::absolute(path);
-  while (!fs::exists(above) && above.has_relative_path()) above = above.parent_path();
+  std::error_code ignored;  // as of a loop of links
+  while (!fs::exists(above, ignored) && above.has_relative_path()) above = above.parent_path();
   struct stat info {};
   ::stat(above.c_str(), &info);
   return fmt::format("{} {} {} {}", boot_id(), info.st_dev, info.st_ino,
                      fs::absolute(path).lexically_relative(above).string());
+}
+
+/// For each text the position of the first that equals it.
+std::vector<int> lowest_of_equals(const std::vector<std::string>& texts) {
+  std::vector<int> lowest;
+  for (const std::string& text : texts) {
+    lowest.push_back(static_cast<int>(std::ranges::find(texts, text) - texts.begin()));
+  }
+  return lowest;
 }
 
 bool resumes_in(const fs::path& run, const std::string& resume) {
@@ -73,14 +74,17 @@ bool resumes_in(const fs::path& run, const std::string& resume) {
 }  // namespace
 
 bool holds_a_run(const fs::path& run) {
-  return fs::exists(run / "summary.json") || !CheckpointDirectory(run / "checkpoints").steps().empty();
+  std::error_code ignored;
+  return fs::exists(run / "summary.json", ignored) ||
+         !CheckpointDirectory(run / "checkpoints").steps().empty();
 }
 
 std::optional<fs::path> run_of(const fs::path& resumed) {
   const fs::path path = resumed.has_filename() ? resumed : resumed.parent_path();
   if (path.filename() == "checkpoints") return path.parent_path();
   if (path.parent_path().filename() == "checkpoints") return path.parent_path().parent_path();
-  if (fs::exists(path / "state.json")) return std::nullopt;
+  std::error_code ignored;
+  if (fs::exists(path / "state.json", ignored)) return std::nullopt;
   return path;
 }
 
@@ -103,28 +107,42 @@ fs::path run_folder(const Options& options, const std::string& model, const comm
   return fs::path("runs") / fmt::format("{}-{}-{}", model, options.dataset, world.run_id);
 }
 
+std::vector<int> ranks_of_disks(comm::Communicator& communicator, const fs::path& path) {
+  return lowest_of_equals(communicator.all_gather(disk_of(path)));
+}
+
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::path& run,
                                     const std::string& resume) {
   const int rank = communicator.world().rank;
   std::optional<Marker> marker;
+  std::string problem;
   Json decision;
   if (rank == 0) {
-    make_folder(run);
+    make_folders(run);
+    problem = reason_to_distrust_run(run);
     decision = {{"run", run.string()},
                 {"resume", resume},
                 {"resuming", resumes_in(run, resume)},
-                {"marker", marker_name()}};
-    marker.emplace(run / decision["marker"].get<std::string>());
+                {"marker", ".same-disk-" + random_hex(8)}};
+    if (problem.empty()) marker.emplace(run / decision["marker"].get<std::string>());
   }
+  throw_any_problem<UsageError>(communicator, problem);
   decision = Json::parse(communicator.all_gather(decision.dump()).front());
   RunDirectory run_directory{.run = decision["run"].get<std::string>(),
                              .resume = decision["resume"].get<std::string>(),
-                             .resuming = decision["resuming"].get<bool>()};
-  const bool on_disk_of_rank_0 = fs::exists(run_directory.run / decision["marker"].get<std::string>());
-  const std::vector<std::string> disks =
-      communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run));
-  const std::string& mine = disks[static_cast<std::size_t>(rank)];
-  run_directory.writes_checkpoints = std::ranges::find(disks, mine) - disks.begin() == rank;
+                             .resuming = decision["resuming"].get<bool>(),
+                             .disk_ranks = {}};
+  std::error_code ignored;
+  const bool on_disk_of_rank_0 =
+      fs::exists(run_directory.run / decision["marker"].get<std::string>(), ignored);
+  run_directory.disk_ranks = lowest_of_equals(
+      communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run)));
+  run_directory.writes_checkpoints = run_directory.disk_ranks[static_cast<std::size_t>(rank)] == rank;
+  if (run_directory.writes_checkpoints && rank != 0) {
+    make_folders(run_directory.run);
+    problem = reason_to_distrust_run(run_directory.run);
+  }
+  throw_any_problem<UsageError>(communicator, problem);
   return run_directory;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/world/world.h"
@@ -23,15 +24,22 @@ struct RunDirectory {
   std::filesystem::path run;  ///< RUN/
   std::string resume;         ///< auto, none, or a path
   bool resuming = false;      ///< RUN/ may hold a run: it is the one to resume
-  /// Rank 0 writes checkpoints, and one rank for each further disk, so that any disk may be lost.
+  /// By rank, the lowest rank with RUN/ on the same disk: it reads, judges and writes the checkpoints there,
+  /// so that any disk may be lost.
+  std::vector<int> disk_ranks;
+  /// Whether this rank is that of its disk.
   bool writes_checkpoints = false;
 
   std::filesystem::path checkpoints() const { return run / "checkpoints"; }
 };
 
-/// Collective. Rank 0's `run` and `resume` count; it makes the folder.
+/// Collective. Rank 0's `run` and `resume` count; one rank of each disk makes the folder. UsageError on all
+/// ranks where others could write it (`reason_to_distrust_run`).
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume);
+
+/// Collective. By rank, the lowest rank that has `path`, a name on its own machine, as the same folder.
+std::vector<int> ranks_of_disks(comm::Communicator& communicator, const std::filesystem::path& path);
 
 /// Whether `resume` is neither auto nor none.
 bool names_a_path(const std::string& resume);

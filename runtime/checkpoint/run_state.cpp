@@ -15,7 +15,7 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr int format = 2;
+constexpr int format = 3;
 
 Json to_object(const Settings& settings) {
   Json object = Json::object();
@@ -27,6 +27,12 @@ Settings from_object(const Json& object) {
   Settings settings;
   for (const auto& [name, value] : object.members()) settings.emplace_back(name, value.get<std::string>());
   return settings;
+}
+
+std::int64_t count_in(const Json& json, const char* key) {
+  const auto count = json.at(key).get<std::int64_t>();
+  if (count < 0) throw JsonError(fmt::format("'{}' is {}", key, count));
+  return count;
 }
 
 Settings::const_iterator find(const Settings& settings, const std::string& name) {
@@ -66,11 +72,11 @@ RunState read_run_state(const std::filesystem::path& path) {
           "version, or begin anew in another --run-dir",
           path.string(), json.at("version").get<std::string>(), json.at("format").dump(), format));
     }
-    return {.step = json.at("step").get<std::int64_t>(),
-            .epoch = json.at("epoch").get<std::int64_t>(),
-            .epoch_samples = json.at("epoch_samples").get<std::int64_t>(),
-            .samples = json.at("samples").get<std::int64_t>(),
-            .applied_updates = json.at("applied_updates").get<std::int64_t>(),
+    return {.step = count_in(json, "step"),
+            .epoch = count_in(json, "epoch"),
+            .epoch_samples = count_in(json, "epoch_samples"),
+            .samples = count_in(json, "samples"),
+            .applied_updates = count_in(json, "applied_updates"),
             .loss = json.at("loss").get<double>(),
             .evaluated_at_step = json.at("evaluated_at_step").get<std::int64_t>(),
             .time = json.at("time").get<double>(),
@@ -82,9 +88,11 @@ RunState read_run_state(const std::filesystem::path& path) {
   }
 }
 
-Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples) {
+Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples,
+                     const std::string& data_fingerprint) {
   Settings settings{{"ranks", std::to_string(world.size)},
                     {"samples of the training set", std::to_string(training_samples)},
+                    {"contents of the training set", data_fingerprint},
                     {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))}};
   for (const OptionEntry& entry : option_table()) {
     const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";

@@ -44,9 +44,10 @@ std::string to_json(const RunState& state);
 /// DataError names the file, FormatError also its format and the version that wrote it.
 RunState read_run_state(const std::filesystem::path& file);
 
-/// The settings that a run's results depend on: ranks, samples, and the options that the table marks so. A
+/// The settings that a run's results depend on: ranks, data, and the options that the table marks so. A
 /// run resumes only with equal settings.
-Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples);
+Settings settings_of(const Options& options, const comm::World& world, std::int64_t training_samples,
+                     const std::string& data_fingerprint);
 
 /// What the last bits of results depend on beside the settings. `signature`: of the exchange.
 Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);

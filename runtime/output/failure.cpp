@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <fstream>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/step/executor.h"
@@ -26,8 +26,11 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
                      {"where", status.where}});
   }
   const Json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
-  // A folder that is not there, or a full disk, must not hide the report on the console.
-  std::ofstream(run / "failure.json") << json.dump(2) << '\n';
+  try {
+    write_file_atomically(run / "failure.json", json.dump(2) + '\n');
+  } catch (const Error&) {
+    // A folder that is not there, or a full disk, must not hide the report on the console.
+  }
 }
 
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,

@@ -69,7 +69,7 @@ std::string to_json(const Summary& s) {
 RunFiles::RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at)
     : path_(std::move(path)),
       log_(::open(prepared_log(path_ / "log.jsonl", resumed_at).c_str(),
-                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644)) {
   if (log_.get() < 0) {
     throw DeviceError(
         fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
@@ -102,6 +102,8 @@ void RunFiles::log_evaluation(std::int64_t step, std::int64_t epoch, const Evalu
 
 void RunFiles::write_summary(const Summary& summary) const {
   write_file_atomically(path_ / "summary.json", to_json(summary));
+  std::error_code ignored;
+  std::filesystem::remove(path_ / "failure.json", ignored);  // of an earlier part of the run
 }
 
 bool RunFiles::is_finished() const {

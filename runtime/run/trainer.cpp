@@ -204,6 +204,7 @@ Summary Trainer::finish() {
   metrics_.fill(summary);
   if (!checkpointer_->has_saved(progress_.step)) {
     require_equal_replicas(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
+    runtime::require_finite(first_not_finite(weights), progress_.step);
   }
   const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
   for (const std::string& peak : peaks)

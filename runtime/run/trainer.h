@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/resume.h"
+#include "runtime/checkpoint/run_lock.h"
 #include "runtime/machine/session.h"
 #include "runtime/output/console.h"
 #include "runtime/output/metrics.h"
@@ -67,6 +68,7 @@ class Trainer {
   std::optional<RunFiles> files_;  ///< of rank 0
 
   RunDirectory run_directory_;
+  std::optional<RunLock> run_lock_;
   std::optional<ResumePoint> resumed_;
   Settings settings_;
   Settings machine_;

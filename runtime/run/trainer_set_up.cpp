@@ -75,9 +75,11 @@ void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
   run_directory_ = agree_on_run_directory(
       communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
+  run_lock_ = lock_run(communicator, run_directory_);
   require_unused(communicator, run_directory_);
   resumed_ = find_resume_point(communicator, run_directory_);
-  settings_ = settings_of(options_, session_.world, task_.train_set->size());
+  settings_ =
+      settings_of(options_, session_.world, task_.train_set->size(), data::fingerprint_of(*task_.train_set));
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);

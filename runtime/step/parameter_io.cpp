@@ -231,6 +231,16 @@ void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor
   write_safetensors(file, entries, {{"format", "pt"}});
 }
 
+std::string first_not_finite(std::span<const NamedTensor> tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    // A product with 0 is a NaN for what is not finite, and the sum keeps it: one pass, which vectorises.
+    float sum = 0;
+    for (const float value : tensor.values) sum += value * 0;
+    if (std::isnan(sum)) return tensor.name;
+  }
+  return {};
+}
+
 std::string sha256_of(const std::vector<NamedTensor>& tensors) {
   Sha256 hash;
   for (const NamedTensor& tensor : tensors) hash.update(std::as_bytes(std::span(tensor.values)));

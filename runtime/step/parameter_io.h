@@ -77,6 +77,9 @@ class ParameterIO {
 
 void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
 
+/// The name of the first tensor with an infinity or a NaN; empty if there is none.
+std::string first_not_finite(std::span<const NamedTensor> tensors);
+
 /// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has diverged.
 std::string sha256_of(const std::vector<NamedTensor>& tensors);
 

@@ -224,14 +224,13 @@ TEST_CASE("what must be equal is named with both values; nothing is touched") {
 }
 
 TEST_CASE(
-    "positions are those of all ranks; a checkpoint of format 1, where they were of one: 3, with the file, "
-    "its format and the version that wrote it") {
+    "a checkpoint of format 1, whose positions were those of one rank: 3, with file, format and version") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
   hash_of(resumable(run_dir, {"--max-steps=10", "--checkpoint-every=10"}), run_dir);
   const fs::path checkpoint = directory_of(run_dir).path_of(10);
   auto state = nlohmann::json::parse(contents(checkpoint / "state.json"));
-  CHECK(state["format"] == 2);
+  CHECK(state["format"] == 3);
   CHECK(state["epoch"] == 0);
   CHECK(state["epoch_samples"] == 80);  // 10 steps of 4 on each of 2 ranks
   CHECK(state["samples"] == 80);
@@ -252,7 +251,7 @@ TEST_CASE(
   Program run(resumable(run_dir, {"--max-steps=20", "--resume=auto"}));
   CHECK(run.wait_for_end() == 3);
   CHECK_THAT(run.output(), contains((checkpoint / "state.json").string() + ": was written by Lockstep ") &&
-                               contains("in format 1; this version reads format 2"));
+                               contains("in format 1; this version reads format 3"));
 }
 
 TEST_CASE("a launcher's restart resumes by itself; a named checkpoint starts another run") {

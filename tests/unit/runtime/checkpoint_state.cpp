@@ -55,8 +55,8 @@ TEST_CASE("state.json gives back every number to the bit") {
 
 TEST_CASE("a state that is none names its file") {
   const tests::TemporaryFolder folder;
-  for (const char* text :
-       {"", "[]", "{\"format\": 2}", "{\"format\": 3}", "{\"format\": 2, \"step\": \"x\"}"}) {
+  for (const char* text : {"", "[]", "{\"format\": 2}", "{\"format\": 3}", "{\"format\": 3, \"step\": \"x\"}",
+                           "{\"format\": 3, \"step\": -1}", "{\"format\": 3, \"step\": 1e300}"}) {
     write_file(folder / "state.json", text);
     CHECK_THAT(message_of<DataError>([&] { read_run_state(folder / "state.json"); }), contains("state.json"));
   }
@@ -84,7 +84,7 @@ TEST_CASE("a checkpoint of another format is refused by name, not passed over an
         [&] { find_resume_point(*communicator, agree_on_run_directory(*communicator, run.path(), resume)); });
     CHECK(message ==
           (directory.path_of(3) / "state.json").string() +
-              ": was written by Lockstep 0.1.0 in format 1; this version reads format 2: go on with "
+              ": was written by Lockstep 0.1.0 in format 1; this version reads format 3: go on with "
               "that version, or begin anew in another --run-dir");
   }
   add(directory, 4);
@@ -97,7 +97,7 @@ TEST_CASE("a checkpoint of another format is refused by name, not passed over an
 TEST_CASE("a run resumes only with the settings that its results depend on; others may differ") {
   const comm::World world{.rank = 0, .size = 2};
   const auto settings = [&](const std::vector<std::string>& words) {
-    return settings_of(parse_options(words), world, 1000);
+    return settings_of(parse_options(words), world, 1000, "d0");
   };
   const Settings saved = settings({"--model=mlp", "--lr=0.1"});
   const auto refusal = [&](const std::vector<std::string>& words) {
@@ -112,14 +112,16 @@ TEST_CASE("a run resumes only with the settings that its results depend on; othe
   CHECK_THAT(refusal({"--model=mlp", "--lr=0.1", "--batch-size=32"}), contains("--batch-size 64 (now 32)"));
   CHECK_THAT(refusal({"--model=mlp", "--lr=0.1", "--seed=4", "--model-args=hidden=32"}),
              contains("--model-args not given (now hidden=32), --seed 0 (now 4)"));
-  const auto others = settings_of(parse_options({"--model=mlp", "--lr=0.1"}), {.size = 4}, 999);
-  CHECK(differences(saved, others) == "ranks 2 (now 4), samples of the training set 1000 (now 999)");
+  const auto others = settings_of(parse_options({"--model=mlp", "--lr=0.1"}), {.size = 4}, 999, "d1");
+  CHECK(differences(saved, others) ==
+        "ranks 2 (now 4), samples of the training set 1000 (now 999), "
+        "contents of the training set d0 (now d1)");
   CHECK(differences({{"a", ""}}, {{"a", "1"}}) == "a not given (now 1)");
   CHECK(differences({}, {{"a", "1"}}) == "a not given (now 1)");
 }
 
 TEST_CASE("the table marks the options that results depend on") {
-  const Settings settings = settings_of({}, {}, 1000);
+  const Settings settings = settings_of({}, {}, 1000, "");
   for (const OptionEntry& entry : option_table()) {
     INFO(entry.name);
     const bool is_setting =

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "comm/communicator.h"
+#include "kernels/base/unique_fd.h"
+#include "runtime/checkpoint/run_directory.h"
+
+namespace lockstep::runtime {
+
+/// Held while a run uses RUN/ on one disk: RUN/lock, locked by an open file description (fcntl(2),
+/// F_OFD_SETLK), so it goes with the process, however that ends. The file says who holds it.
+class RunLock {
+ public:
+  /// UsageError names the host, process and run that hold it. Where the file system has no locks, a warning.
+  RunLock(const std::filesystem::path& run, const std::string& run_id);
+
+ private:
+  UniqueFd fd_;
+};
+
+/// Collective: the rank of each disk locks RUN/ there and sweeps it; nothing on the other ranks. UsageError
+/// on all ranks when another run holds one.
+std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory);
+
+}  // namespace lockstep::runtime
