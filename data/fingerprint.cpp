@@ -9,16 +9,21 @@
 namespace lockstep::data {
 
 std::string fingerprint_of(const Dataset& dataset) {
-  constexpr std::int64_t most_samples = 64;
+  constexpr std::size_t most_samples = 64;
+  constexpr std::size_t most_contents = std::size_t{4} << 20;  // it is made at every start
   const SampleSpec& spec = dataset.spec();
   const std::int64_t size = dataset.size();
   Sha256 hash;
   hash.update(fmt::format("{} samples {} {} to {} {} of {}", size, name_of(spec.input_dtype),
                           spec.input_shape.str(), name_of(spec.target_dtype), spec.target_shape.str(),
                           spec.num_classes));
+  const std::size_t sample_bytes = spec.input_bytes() + spec.target_bytes();
+  const std::int64_t taken =
+      std::min(size, static_cast<std::int64_t>(
+                         std::min(most_samples, most_contents / std::max<std::size_t>(sample_bytes, 1))));
+  if (taken == 0) return hash.hex().substr(0, 16);
   std::vector<std::byte> input(spec.input_bytes());
   std::vector<std::byte> target(spec.target_bytes());
-  const std::int64_t taken = std::min(size, most_samples);
   for (std::int64_t i = 0; i < taken; ++i) {
     // The first, the last, and evenly between them.
     const std::int64_t sample =
