@@ -72,6 +72,7 @@ ConsoleText Lines::finish() {
 void Console::show(int stream, const ConsoleText& text) {
   std::string& queue = queues_[index(stream)];
   if (text.text.empty() || closed_[index(stream)]) return;
+  if (drops_excess_ && queue.size() > most_queued) return;
   // A bar redraws itself with its next update; a line that comes in between takes its place.
   if (terminal_ && bar_open_ && !text.continues_bar) queue += erase_line;
   queue += text.text;
@@ -87,8 +88,10 @@ void Console::flush() {
       const ssize_t count =
           ::write(stream, queue.data() + written, std::min<std::size_t>(queue.size() - written, PIPE_BUF));
       if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) break;
       if (count < 0) {
-        closed_[index(stream)] = true;
+        // A full disk loses text, never the run.
+        closed_[index(stream)] = errno == EPIPE;
         written = queue.size();
         break;
       }
@@ -99,6 +102,7 @@ void Console::flush() {
 }
 
 bool Console::is_full() const {
+  if (drops_excess_) return false;
   return queues_[0].size() > most_queued || queues_[1].size() > most_queued;
 }
 

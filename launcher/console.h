@@ -50,6 +50,8 @@ class Console {
   bool empty() const { return queues_[0].empty() && queues_[1].empty(); }
   /// The reader is so far behind that workers should wait.
   bool is_full() const;
+  /// Never full from now on: text that comes while the reader is so far behind is dropped.
+  void drop_excess() { drops_excess_ = true; }
   /// The reader of `stream` went away.
   bool is_closed(int stream) const { return closed_[index(stream)]; }
 
@@ -61,6 +63,7 @@ class Console {
 
   bool terminal_;
   bool bar_open_ = false;
+  bool drops_excess_ = false;
   std::array<std::string, 2> queues_;
   std::array<bool, 2> closed_ = {};
 };

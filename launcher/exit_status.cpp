@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "launcher/signals.h"
+
 namespace lockstep::launcher {
 namespace {
 
@@ -65,6 +67,15 @@ std::string others_line(const ExitStatus& cause, const std::vector<ExitStatus>& 
 }
 
 }  // namespace
+
+ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later) {
+  const auto telling = [](const ExitStatus& status) {
+    if (status.stopped()) return 3;
+    if (status.good()) return 0;
+    return asks_to_end(status.signal) ? 1 : 2;
+  };
+  return telling(later) > telling(wrapper) ? later : wrapper;
+}
 
 std::optional<ExitStatus> root_cause(const std::vector<ExitStatus>& statuses) {
   const ExitStatus* cause = nullptr;

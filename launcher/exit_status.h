@@ -26,6 +26,10 @@ struct ExitStatus {
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
 };
 
+/// Of two processes of a rank that was told to end, a wrapper script and what it had started, the status that
+/// tells more: 75 before any other, and last those that ended well or of the signal that told them to.
+ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later);
+
 /// The status that decides the run, of all in the order seen; none when every rank left with 0. The first
 /// failure counts, never a secondary one: a rank that left with 5, or after launch began to stop the ranks,
 /// yields to one that did not.

@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/host.h"
+#include "kernels/base/standard_streams.h"
 #include "kernels/base/version.h"
 #include "launcher/cores.h"
 #include "launcher/endpoint.h"
@@ -19,9 +21,11 @@
 #include "launcher/exit_status.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
+#include "launcher/process_tree.h"
 #include "launcher/program.h"
 #include "launcher/ranks.h"
 #include "launcher/reaper.h"
+#include "launcher/signals.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker.h"
 
@@ -118,38 +122,41 @@ int launch(const Options& options, std::int64_t start_ns) {
       choose_slices(cores, ranks, threads, find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
   const Reaper reaper;
-  // Orphans of workers become our children, so that none is left behind; a reader that goes away ends no
-  // rank's watch.
+  // Orphans of workers become our children, so that none is left behind.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signal(SIGPIPE, SIG_IGN);
   const LogFolder logs(options, job.run_id, ranks);
   Output output(options, logs, job.first_rank(), ranks, isatty(STDOUT_FILENO) != 0);
   Signals signals(options.signals);
-  fmt::print(stderr, "launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads));
+  output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
   if (options.redirects.any() || options.tee.any())
-    fmt::print(stderr, "launch: logs in {}\n", logs.root().string());
+    output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
+  const std::set<pid_t> foreign = ProcessTree::own_descendants();
   std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
-  Supervisor supervisor(workers, reaper, signals, output, Seconds(options.shutdown_timeout));
+  Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
   const std::vector<ExitStatus> statuses = supervisor.run();
   const std::optional<ExitStatus> cause = root_cause(statuses);
-  if (!cause) return 0;
-  fmt::print(stderr, "{}",
-             failure_report(*cause, statuses, collect_facts(workers, logs, job), host_name(),
-                            supervisor.passed_on()));
-  return cause->exit_code();
+  supervisor.finish_output(cause ? failure_report(*cause, statuses, collect_facts(workers, logs, job),
+                                                  host_name(), supervisor.passed_on())
+                                 : std::string());
+  return cause ? cause->exit_code() : 0;
 }
 
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
   const Options options = parse_options(arguments, variable);
   if (options.help) {
-    fmt::print("{}", help_text());
+    std::fputs(help_text().c_str(), stdout);
   } else if (options.version) {
-    fmt::print("lockstep {} ({})\n", version(), commit());
+    std::fputs(fmt::format("lockstep {} ({})\n", version(), commit()).c_str(), stdout);
   } else {
     return launch(options, start_ns);
   }
   return 0;
+}
+
+int fail(const std::exception& error, ExitCode code) {
+  std::fputs(fmt::format("launch: {}\n", error.what()).c_str(), stderr);
+  return static_cast<int>(code);
 }
 
 }  // namespace
@@ -157,13 +164,13 @@ int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
 
 int main(int argc, char** argv) {
   const std::int64_t start_ns = lockstep::launcher::boot_time_ns();
+  lockstep::fill_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no rank's watch
   try {
     return lockstep::launcher::run({argv + 1, argv + argc}, start_ns);
   } catch (const lockstep::Error& error) {
-    fmt::print(stderr, "launch: {}\n", error.what());
-    return static_cast<int>(error.code());
+    return lockstep::launcher::fail(error, error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "launch: {}\n", error.what());
-    return static_cast<int>(lockstep::ExitCode::device);
+    return lockstep::launcher::fail(error, lockstep::ExitCode::device);
   }
 }

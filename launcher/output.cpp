@@ -140,6 +140,11 @@ std::string Output::prefix_of(int rank) const {
   return replace_all(text, "${rank}", std::to_string(first_rank_ + rank));
 }
 
+void Output::show_line(std::string_view line) {
+  console_.show(STDERR_FILENO, {.text = std::string(line)});
+  console_.flush();
+}
+
 void Output::add_polls(std::vector<pollfd>& polls) const {
   console_.add_polls(polls);
   if (console_.is_full()) return;

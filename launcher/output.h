@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/base/unique_fd.h"
@@ -55,6 +56,13 @@ class Output {
   void close_worker_ends() { worker_ends_.clear(); }
 
   void add_polls(std::vector<pollfd>& polls) const;
+  /// A line of launch's own on stderr, after what is queued.
+  void show_line(std::string_view line);
+  /// The ranks were told to end: from now on a reader that has stalled does not keep them from writing.
+  void drop_what_nobody_reads() { console_.drop_excess(); }
+  /// The first local rank's number among all nodes.
+  int first_rank() const { return first_rank_; }
+
   /// Moves what can be moved without waiting.
   void serve();
   /// All workers are gone: takes what their pipes still hold.

@@ -1,21 +1,15 @@
 #include "launcher/supervisor.h"
 
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cmath>
 #include <csignal>
-#include <cstring>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
-
-#include "kernels/base/error.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -30,20 +24,10 @@ constexpr milliseconds lost_peer_grace{1000};
 /// For processes that successful workers left behind, such as the `tee` of a shell's output.
 constexpr Seconds straggler_grace{1.0};
 
-bool asks_to_end(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-}
-
 int poll_timeout(Clock::time_point limit) {
   if (limit == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(limit - Clock::now()).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 3'600'000));
-}
-
-/// Children of ours, adopted orphans included, in process group `group`.
-bool has_members(pid_t group) {
-  siginfo_t info;
-  return waitid(P_PGID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
 ExitStatus exit_status_of(const siginfo_t& info, int rank) {
@@ -56,30 +40,10 @@ ExitStatus exit_status_of(const siginfo_t& info, int rank) {
 
 }  // namespace
 
-Signals::Signals(const std::vector<int>& passed_on) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGCHLD);
-  for (int signal : passed_on) sigaddset(&set, signal);
-  // A parent that ignores SIGCHLD hands that down, and then there would be no statuses to see.
-  signal(SIGCHLD, SIG_DFL);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", errno_message(errno)));
-}
-
-std::vector<int> Signals::read() {
-  std::vector<int> arrived;
-  signalfd_siginfo info;
-  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
-    arrived.push_back(static_cast<int>(info.ssi_signo));
-  std::ranges::stable_partition(arrived, [](int signal) { return signal != SIGCHLD; });
-  return arrived;
-}
-
-Supervisor::Supervisor(std::vector<Worker>& workers, const Reaper& reaper, Signals& signals, Output& output,
-                       Seconds shutdown_timeout)
+Supervisor::Supervisor(std::vector<Worker>& workers, std::set<pid_t> foreign, const Reaper& reaper,
+                       Signals& signals, Output& output, Seconds shutdown_timeout)
     : workers_(workers),
+      tree_(workers, std::move(foreign)),
       reaper_(reaper),
       signals_(signals),
       output_(output),
@@ -93,19 +57,21 @@ std::vector<ExitStatus> Supervisor::run() {
     step(std::min(stop_at_, kill_at_));
   }
   const bool all_good = std::ranges::all_of(statuses_, &ExitStatus::good);
-  sweep_groups(all_good ? straggler_grace : Seconds(0));
-  finish_output();
+  sweep(all_good ? straggler_grace : Seconds(0));
+  output_.drain();
   return statuses_;
 }
 
 bool Supervisor::any_running() const {
-  return std::ranges::any_of(workers_, &Worker::running);
+  return !ended_wrappers_.empty() || std::ranges::any_of(workers_, &Worker::running);
 }
 
 void Supervisor::step(Clock::time_point limit) {
-  std::vector<pollfd> polls = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> polls = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                               {.fd = signals_.job().fd(), .events = POLLIN, .revents = 0}};
   output_.add_polls(polls);
   poll(polls.data(), polls.size(), poll_timeout(limit));
+  if (polls[1].revents != 0) suspend();
   output_.serve();
   for (int signal : signals_.read()) {
     if (signal == SIGCHLD) {
@@ -117,35 +83,74 @@ void Supervisor::step(Clock::time_point limit) {
 }
 
 void Supervisor::pass_on(int signal) {
+  tree_.update();
   for (const Worker& worker : workers_) {
-    worker.send(signal);
-    if (worker.is_stopped()) worker.send(SIGCONT);
+    tree_.send(worker, signal);
+    if (worker.is_stopped()) tree_.send(worker, SIGCONT);
   }
   if (!asks_to_end(signal)) return;
-  // A second ^C asks to end at once.
-  const bool insisted = signal == SIGINT && passed_on_ == SIGINT;
-  kill_at_ = insisted ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);
+  const bool insists = signal == SIGINT && interrupts_.is_second(Clock::now());
+  kill_at_ = insists ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);
   passed_on_ = signal;
+  ++signals_passed_on_;
   stopping_ = true;
+  output_.drop_what_nobody_reads();
+}
+
+void Supervisor::suspend() {
+  tree_.update();
+  for (const Worker& worker : workers_) tree_.send(worker, SIGTSTP);
+  signals_.job().suspend();
+  for (const Worker& worker : workers_) tree_.send(worker, SIGCONT);
 }
 
 void Supervisor::reap() {
   std::vector<ExitStatus> round;
   siginfo_t info = {};
-  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
-    const auto worker = std::ranges::find_if(workers_, [&](const Worker& candidate) {
-      return candidate.running() && candidate.pid() == info.si_pid;
-    });
-    if (worker != workers_.end()) {
-      worker->set_ended();
-      if (!has_members(worker->pid())) reaper_.forget(worker->pid());
-      round.push_back(exit_status_of(info, worker->rank()));
+  // Looked at first: the process group of one that was reaped is not known any more.
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+    const auto rank = tree_.rank_of(info.si_pid);
+    waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
+    if (rank && worker_of(*rank).pid() == info.si_pid) {
+      worker_of(*rank).set_ended();
+      round.push_back(exit_status_of(info, *rank));
+    } else if (rank && stopping_) {
+      note_end_of_orphan(exit_status_of(info, *rank));
     }
     info = {};
   }
   // Among statuses found together a death by signal is the likelier cause.
   std::ranges::stable_partition(round, [](const ExitStatus& status) { return status.signal != 0; });
-  for (const ExitStatus& status : round) judge(status);
+  for (const ExitStatus& status : round) note_end_of_worker(status);
+  judge_ended_wrappers();
+}
+
+void Supervisor::note_end_of_worker(const ExitStatus& status) {
+  const pid_t group = worker_of(status.rank).pid();
+  if (!has_children_in(group)) reaper_.forget(group);
+  if (stopping_ && status.failed()) {
+    ended_wrappers_.emplace(status.rank, status);
+  } else {
+    judge(status);
+  }
+}
+
+void Supervisor::note_end_of_orphan(const ExitStatus& status) {
+  const auto [at, is_first] = orphans_.emplace(status.rank, status);
+  if (!is_first) at->second = more_telling(at->second, status);
+}
+
+void Supervisor::judge_ended_wrappers() {
+  if (ended_wrappers_.empty()) return;
+  tree_.update();
+  for (const auto& [rank, status] : std::exchange(ended_wrappers_, {})) {
+    const auto orphan = orphans_.find(rank);
+    if (tree_.is_alive(rank)) {
+      ended_wrappers_.emplace(rank, status);
+    } else {
+      judge(orphan == orphans_.end() ? status : more_telling(status, orphan->second));
+    }
+  }
 }
 
 void Supervisor::judge(ExitStatus status) {
@@ -165,14 +170,16 @@ void Supervisor::stop_because_of_failure() {
   if (stopping_) return;
   stopping_ = true;
   stopped_by_failure_ = true;
+  tree_.update();
   for (const Worker& worker : workers_) {
+    if (!worker.running()) continue;
     // A stopped worker (a debugger's, or by SIGSTOP) cannot act on SIGTERM in time.
     if (worker.is_stopped()) {
       killed_[static_cast<std::size_t>(worker.rank())] = true;
-      worker.send(SIGKILL);
+      tree_.send(worker, SIGKILL);
     } else {
-      worker.send(SIGTERM);
-      worker.send(SIGCONT);
+      tree_.send(worker, SIGTERM);
+      tree_.send(worker, SIGCONT);
     }
   }
   kill_at_ = std::min(kill_at_, Clock::now() + shutdown_timeout_);
@@ -180,33 +187,40 @@ void Supervisor::stop_because_of_failure() {
 
 void Supervisor::kill_all() {
   kill_at_ = Clock::time_point::max();
+  tree_.update();
   for (const Worker& worker : workers_) {
-    if (!worker.running()) continue;
+    if (!worker.running() && !ended_wrappers_.contains(worker.rank())) continue;
     killed_[static_cast<std::size_t>(worker.rank())] = true;
-    worker.send(SIGKILL);
+    tree_.send(worker, SIGKILL);
   }
 }
 
-void Supervisor::sweep_groups(Seconds grace) {
-  const auto left_behind = [&] {
-    return std::ranges::any_of(workers_, [](const Worker& worker) { return has_members(worker.pid()); });
-  };
+void Supervisor::sweep(Seconds grace) {
+  const auto left_behind = [&] { return tree_.update(), !tree_.all().empty(); };
   for (const Deadline deadline = Deadline::in(grace); left_behind() && !deadline.passed();)
     step(deadline.when());
-  for (const Worker& worker : workers_) {
-    if (has_members(worker.pid())) kill(-worker.pid(), SIGKILL);
-  }
+  if (grace > Seconds(0)) name_left_behind();
   for (const Deadline deadline = Deadline::in(straggler_grace); left_behind() && !deadline.passed();) {
+    for (const Worker& worker : workers_) tree_.send(worker, SIGKILL);
+    for (const auto& [pid, rank] : tree_.all()) kill(pid, SIGKILL);
     step(deadline.when());
   }
 }
 
-void Supervisor::finish_output() {
-  output_.drain();
-  const auto before = passed_on_;
-  passed_on_.reset();
-  while (!output_.flushed() && !passed_on_) step(Clock::time_point::max());
-  if (!passed_on_) passed_on_ = before;
+void Supervisor::name_left_behind() {
+  for (const auto& [pid, rank] : tree_.all()) {
+    output_.show_line(fmt::format(
+        "launch: rank {} left {} (pid {}) behind, which is killed: a rank ends with the program that launch "
+        "started\n",
+        rank ? std::to_string(output_.first_rank() + *rank) : "?", program_name(pid), pid));
+  }
+}
+
+void Supervisor::finish_output(std::string_view last_lines) {
+  output_.show_line(last_lines);
+  const Deadline deadline = Deadline::at(Clock::now() + shutdown_timeout_);
+  const int before = signals_passed_on_;
+  while (!output_.flushed() && !deadline.passed() && signals_passed_on_ == before) step(deadline.when());
 }
 
 }  // namespace lockstep::launcher

@@ -1,68 +1,71 @@
 #pragma once
 
-#include <csignal>
+#include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "kernels/base/deadline.h"
-#include "kernels/base/unique_fd.h"
+#include "kernels/base/interrupts.h"
 #include "launcher/exit_status.h"
 #include "launcher/output.h"
+#include "launcher/process_tree.h"
 #include "launcher/reaper.h"
+#include "launcher/signals.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {
 
-/// The signals that launch acts on, blocked and read from a descriptor. One that was ignored when launch
-/// began (nohup) stays ignored. They stay blocked to the end of the process: a signal that comes after the
-/// last rank's status must not replace its exit code.
-class Signals {
- public:
-  /// `passed_on` and SIGCHLD.
-  explicit Signals(const std::vector<int>& passed_on);
-
-  int fd() const { return fd_.get(); }
-  /// What has arrived, without waiting; SIGCHLD last, so that a signal is passed on before a status is
-  /// judged.
-  std::vector<int> read();
-
- private:
-  UniqueFd fd_;
-};
-
 /// Watches the workers until all have ended: passes signals on, stops the others at the first failure, kills
-/// what outlives its time, and leaves no process of a worker's group behind.
+/// what outlives its time, and leaves no process of a rank behind.
 class Supervisor {
  public:
-  Supervisor(std::vector<Worker>& workers, const Reaper& reaper, Signals& signals, Output& output,
-             Seconds shutdown_timeout);
+  /// `foreign`: what was below this process before it started the workers.
+  Supervisor(std::vector<Worker>& workers, std::set<pid_t> foreign, const Reaper& reaper, Signals& signals,
+             Output& output, Seconds shutdown_timeout);
 
-  /// Every worker's status, in the order seen.
+  /// Every rank's status, in the order seen.
   std::vector<ExitStatus> run();
+  /// Shows `last_lines` after the workers' text, on stderr. What nobody has read after the shutdown timeout,
+  /// or at a further signal that asks to end, is dropped.
+  void finish_output(std::string_view last_lines);
 
   /// The last signal that asked the workers to end, if any was passed on.
   std::optional<int> passed_on() const { return passed_on_; }
 
  private:
+  Worker& worker_of(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   bool any_running() const;
   /// Waits for the next event, no longer than `limit`, and acts on it.
   void step(Clock::time_point limit);
   void pass_on(int signal);
+  void suspend();
   void reap();
+  void note_end_of_worker(const ExitStatus& status);
+  void note_end_of_orphan(const ExitStatus& status);
+  void judge_ended_wrappers();
   void judge(ExitStatus status);
   void stop_because_of_failure();
   void kill_all();
-  void sweep_groups(Seconds grace);
-  void finish_output();
+  void sweep(Seconds grace);
+  void name_left_behind();
 
   std::vector<Worker>& workers_;
+  ProcessTree tree_;
   const Reaper& reaper_;
   Signals& signals_;
   Output& output_;
   Clock::duration shutdown_timeout_;
 
   std::vector<ExitStatus> statuses_;
+  /// By rank: the worker, a wrapper script, has ended as it was told to, and what it started may not have.
+  std::map<int, ExitStatus> ended_wrappers_;
+  /// By rank: the most telling status of what wrappers had started, since they were told to end.
+  std::map<int, ExitStatus> orphans_;
   std::optional<int> passed_on_;
+  Interrupts interrupts_;
+  int signals_passed_on_ = 0;
   bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure
   bool stopped_by_failure_ = false;
   std::vector<bool> killed_;  ///< by rank: SIGKILL was sent

@@ -19,6 +19,7 @@ const NcclModule& loaded_module() {
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> inner,
                                                      kernels::Device& device, Seconds timeout) {
+  loaded_module().share_clock(Clock::state());
   return loaded_module().make_communicator(std::move(inner), device, timeout);
 }
 

@@ -71,6 +71,7 @@ std::string version() {
 extern "C" LOCKSTEP_API const lockstep::comm::NcclModule* lockstep_nccl_module() {
   using namespace lockstep::comm;
   static const NcclModule module{.identity = nccl_module_identity(),
+                                 .share_clock = lockstep::Clock::share,
                                  .make_communicator = make,
                                  .gpu_identity = identity_of,
                                  .problem = problem,

@@ -3,12 +3,14 @@
 #include "comm/nccl/library.h"
 #include "kernels/abi.h"
 #include "kernels/base/abi.h"
+#include "kernels/base/clock.h"
 
 namespace lockstep::comm {
 
 /// What `comm/nccl` adds to liblockstep_cuda.so, where CUDA's streams are known; see `library.h`.
 struct NcclModule {
   AbiIdentity identity;
+  void (*share_clock)(Clock::State& state);
   std::unique_ptr<Communicator> (*make_communicator)(std::unique_ptr<Communicator> inner,
                                                      kernels::Device& device, Seconds timeout);
   GpuIdentity (*gpu_identity)(kernels::Device& device);

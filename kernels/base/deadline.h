@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "kernels/base/clock.h"
+
 namespace lockstep {
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 /// What the clock can count: a wait of more than a century is one of a century, since nanoseconds overflow

@@ -7,6 +7,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
+#include "kernels/base/standard_streams.h"
 #include "runtime/commands/commands.h"
 
 namespace lockstep::runtime {
@@ -33,6 +34,7 @@ int report(const std::string& message, ExitCode code) {
 }  // namespace
 
 int run_reporting_errors(const std::function<int()>& command) {
+  fill_standard_streams();
   set_up_log(0, 1);  // until the ranks are known
   try {
     return command();

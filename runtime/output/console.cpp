@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <vector>
 
@@ -113,23 +115,29 @@ std::string progress_bar(const Progress& progress, std::size_t width) {
 void Console::show(const Progress& progress) {
   if (style_ == Style::none) return;
   if (style_ == Style::plain) {
-    fmt::print("{}\n", progress_line(progress));
+    write(progress_line(progress) + "\n");
     next_ = Clock::now() + line_interval;
   } else {
     const auto width = static_cast<std::size_t>(std::max(columns_ - 1, 20));
-    fmt::print("\r{:<{}}", progress_bar(progress, width), width);
+    write(fmt::format("\r{:<{}}", progress_bar(progress, width), width));
     bar_drawn_ = true;
     next_ = Clock::now() + bar_interval;
   }
-  std::fflush(stdout);
 }
 
 void Console::print(const std::string& line) {
   if (style_ == Style::none) return;
-  if (bar_drawn_) fmt::print("\n");
+  write((bar_drawn_ ? "\n" : "") + line + "\n");
   bar_drawn_ = false;
-  fmt::print("{}\n", line);
+}
+
+void Console::write(const std::string& text) {
+  errno = 0;
+  std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
+  if (errno != EPIPE) return;
+  style_ = Style::none;
+  ::kill(::getpid(), SIGHUP);
 }
 
 Console make_console(const std::string& progress, bool quiet, int launch_columns) {

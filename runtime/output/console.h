@@ -25,6 +25,10 @@ class Console {
   void print(const std::string& line);
 
  private:
+  /// A reader that is gone (`| head`) is to the run what a terminal that hung up is: SIGHUP asks it to save
+  /// and leave.
+  void write(const std::string& text);
+
   Style style_;
   int columns_;
   Clock::time_point next_{};

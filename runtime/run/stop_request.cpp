@@ -5,37 +5,26 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <csignal>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/heeded_signals.h"
 
 namespace lockstep::runtime {
 namespace {
 
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal_number : {SIGTERM, SIGUSR1, SIGINT}) sigaddset(&set, signal_number);
-  return set;
-}
-
-/// Ends the process with the signal's default action.
-void die_of(int signal_number) {
-  std::signal(signal_number, SIG_DFL);
-  const sigset_t set = stop_signals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  raise(signal_number);
-}
+constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
 
 }  // namespace
 
-StopRequest::StopRequest() {
-  const sigset_t set = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+StopRequest::StopRequest() : heeded_(heeded_signals(stop_signals)) {
+  pthread_sigmask(SIG_BLOCK, &heeded_, nullptr);
+  // Text that nobody reads any more must not end a run that has something to save.
+  std::signal(SIGPIPE, SIG_IGN);
+  signals_ = UniqueFd(signalfd(-1, &heeded_, SFD_NONBLOCK | SFD_CLOEXEC));
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   if (!signals_ || !stop_)
     throw DeviceError(fmt::format("cannot wait for signals: {}", errno_message(errno)));
@@ -48,16 +37,28 @@ StopRequest::~StopRequest() {
 }
 
 void StopRequest::listen() {
-  pollfd events[] = {{stop_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+  pollfd events[] = {{stop_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {job_.fd(), POLLIN, 0}};
   while (true) {
-    if (poll(events, 2, -1) < 0) continue;
+    if (poll(events, 3, -1) < 0) continue;
     if (events[0].revents != 0) return;
     signalfd_siginfo signal{};
-    if (read(signals_.get(), &signal, sizeof(signal)) != sizeof(signal)) continue;
-    const int number = static_cast<int>(signal.ssi_signo);
-    const bool again = made_.exchange(accepts_) && number != SIGUSR1;
-    if (!accepts_ || again) die_of(number);
+    while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+      take(static_cast<int>(signal.ssi_signo));
+    }
+    if (events[2].revents != 0) job_.suspend();
   }
+}
+
+void StopRequest::take(int signal_number) {
+  const bool insists = signal_number == SIGINT && interrupts_.is_second(Clock::now());
+  if (insists || !accepts_) die_of(signal_number);
+  made_ = true;
+}
+
+void StopRequest::die_of(int signal_number) const {
+  std::signal(signal_number, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &heeded_, nullptr);
+  raise(signal_number);
 }
 
 }  // namespace lockstep::runtime

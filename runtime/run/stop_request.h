@@ -1,17 +1,22 @@
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <thread>
 
+#include "kernels/base/interrupts.h"
+#include "kernels/base/job_control.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {
 
-/// Turns SIGTERM, SIGUSR1 and SIGINT into a request that the training loop reads once a step, and an
-/// evaluation between two batches. A second SIGTERM or SIGINT, and any before `accept`, ends the process at
-/// once. Make it before any other thread: a thread of its own takes the signals and no other may, since code
-/// that is generated at run time (oneDNN's) points the stack pointer into its workspace, where a handler's
-/// frame would be written over the heap.
+/// Turns SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGUSR1 into a request that the training loop reads once a
+/// step, and an evaluation between two batches. Any of them before `accept` ends the process at once, and so
+/// does a second ^C; other signals may come again, from service managers that signal every process and from
+/// launchers that pass on. ^Z suspends the process. Make it before any other thread: a thread of its own
+/// takes the signals and no other may, since code that is generated at run time (oneDNN's) points the stack
+/// pointer into its workspace, where a handler's frame would be written over the heap.
 class StopRequest {
  public:
   StopRequest();
@@ -25,9 +30,15 @@ class StopRequest {
 
  private:
   void listen();
+  void take(int signal_number);
+  /// Ends the process with the signal's default action.
+  void die_of(int signal_number) const;
 
   std::atomic<bool> accepts_{false};
   std::atomic<bool> made_{false};
+  Interrupts interrupts_;
+  sigset_t heeded_;
+  JobControl job_;
   UniqueFd signals_;
   UniqueFd stop_;
   std::thread thread_;

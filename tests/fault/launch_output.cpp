@@ -90,6 +90,45 @@ TEST_CASE("a reader that takes nothing does not keep launch from its workers") {
   CHECK(wait_until_gone(launch.number_after("pid1")));
 }
 
+TEST_CASE("text that nobody takes is dropped when the shutdown timeout has passed after the last rank") {
+  const int code = GENERATE(0, 3);
+  // More than a pipe holds; the test reads nothing until launch has gone.
+  LaunchProcess launch({"--nproc_per_node=2", "--shutdown_timeout=0.5", "sh", "-c",
+                        "head -c 200000 /dev/zero | tr '\\0' x; exit " + std::to_string(code)});
+  CHECK(wait_until_gone(launch.pid()));
+  CHECK(launch.wait_for_end() == code);
+}
+
+TEST_CASE("a reader that has stalled does not keep a rank that was told to end from saving") {
+  LaunchProcess launch({"--nproc_per_node=2", "--shutdown_timeout=10", "sh", "-c",
+                        "trap 'head -c 3000000 /dev/zero | tr \"\\0\" x; exit 75' TERM; sleep 1000 & "
+                        "echo pid$RANK=$$.; wait"});
+  launch.wait_for(".\n", 2);
+  kill(launch.pid(), SIGTERM);
+  CHECK(wait_until_gone(launch.number_after("pid0")));
+  CHECK(wait_until_gone(launch.number_after("pid1")));
+  CHECK(launch.wait_for_end() == 75);
+}
+
+TEST_CASE("a full disk loses text, never the run") {
+  tests::Program shell(
+      {"/bin/sh", "-c",
+       std::string(LAUNCH_PROGRAM) +
+           " --nproc_per_node=2 sh -c 'for i in 1 2 3 4 5 6 7 8 9; do echo line; sleep 0.01; "
+           "done' >/dev/full; echo code=$?."});
+  shell.wait_for_end();
+  CHECK(shell.number_after("code") == 0);
+}
+
+TEST_CASE("an error is told by its code when nobody reads its text") {
+  const std::string words = GENERATE("--nproc_per_node=2 nosuchprogram", "--nproc_per_nod=2 true");
+  tests::Program shell(
+      {"/bin/bash", "-c",
+       "exec 3> >(true); wait $!; " + std::string(LAUNCH_PROGRAM) + " " + words + " 2>&3; echo code=$?."});
+  shell.wait_for_end();
+  CHECK(shell.number_after("code") == 2);
+}
+
 TEST_CASE("rank 0 reads launch's input, the others read nothing") {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);

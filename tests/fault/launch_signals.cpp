@@ -69,6 +69,17 @@ TEST_CASE("ranks that ignore a passed-on SIGTERM are killed after the shutdown t
   CHECK(wait_until_gone(launch.number_after("pid0")));
 }
 
+TEST_CASE("^C again kills at once") {
+  LaunchProcess launch(
+      {"--nproc_per_node=2", "sh", "-c", "trap '' INT; echo pid$RANK=$$.; while :; do sleep 1000; done"});
+  launch.wait_for(".\n", 2);
+  const pid_t rank_0 = launch.number_after("pid0");
+  do kill(launch.pid(), SIGINT);
+  while (!wait_until_gone(rank_0, Seconds(0.01)));
+  CHECK(launch.wait_for_end() == 128 + SIGKILL);
+  CHECK(launch.age() < Seconds(15));  // the shutdown timeout is 30 s
+}
+
 TEST_CASE("only the signals that were asked for are handled") {
   LaunchProcess launch({"--nproc_per_node=2", "--signals_to_handle=SIGUSR2", "sh", "-c",
                         "trap 'exit 7' USR2; sleep 1000 & echo pid$RANK=$$.; wait"});

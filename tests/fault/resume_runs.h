@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -62,6 +63,16 @@ inline void wait_until_seen(const std::function<bool()>& so) {
   for (const Deadline deadline = Deadline::in(Seconds(20)); !so();) {
     if (deadline.passed()) FAIL("what was waited for did not come");
   }
+}
+
+/// Sent, and not taken by the process yet.
+inline bool pends(pid_t pid, int signal_number) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("ShdPnd:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal_number - 1) & 1) != 0;
+  }
+  return false;
 }
 
 /// SIGKILL of launch, which takes the ranks along.

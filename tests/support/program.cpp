@@ -34,12 +34,18 @@ Ends open_console(Program::Console console) {
   return {ends[0], ends[1]};
 }
 
-char state_of(pid_t pid) {
+/// What /proc/<pid>/stat tells after the name: "T 123 ...", state and parent; empty when it is gone.
+std::string stat_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string stat;
   std::getline(file, stat);
   const auto name_end = stat.rfind(')');
-  return name_end == std::string::npos ? '-' : stat[name_end + 2];
+  return name_end == std::string::npos ? std::string() : stat.substr(name_end + 2);
+}
+
+char state_of(pid_t pid) {
+  const std::string stat = stat_of(pid);
+  return stat.empty() ? '-' : stat.front();
 }
 
 template <typename Condition>
@@ -104,6 +110,10 @@ void Program::wait_for(const std::string& text, int times) {
   }
 }
 
+void Program::type(const std::string& keys) const {
+  REQUIRE(write(console_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
+}
+
 int Program::wait_for_end() {
   const Deadline deadline = Deadline::in(patience);
   while (read_more(deadline)) {
@@ -132,7 +142,17 @@ bool wait_until_gone(pid_t pid, Seconds limit) {
 
 void stop(pid_t pid) {
   kill(pid, SIGSTOP);
-  REQUIRE(wait_until([&] { return state_of(pid) == 'T'; }, patience));
+  REQUIRE(wait_until_stopped(pid));
+}
+
+bool wait_until_stopped(pid_t pid) {
+  return wait_until([&] { return state_of(pid) == 'T'; }, patience);
+}
+
+pid_t parent_of(pid_t pid) {
+  const std::string stat = stat_of(pid);
+  REQUIRE(!stat.empty());
+  return std::stoi(stat.substr(2));
 }
 
 }  // namespace lockstep::tests

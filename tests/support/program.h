@@ -23,6 +23,8 @@ class Program {
   pid_t pid() const { return pid_; }
   /// Reads until the output holds `text` `times` times.
   void wait_for(const std::string& text, int times = 1);
+  /// Keys pressed on its terminal.
+  void type(const std::string& keys) const;
   /// Everything up to the end; the exit code, 128 + n after signal n.
   int wait_for_end();
   const std::string& output() const { return output_; }
@@ -44,5 +46,7 @@ class Program {
 bool wait_until_gone(pid_t pid, Seconds limit = Seconds(10));
 /// Sends SIGSTOP and waits until the process is in state T.
 void stop(pid_t pid);
+bool wait_until_stopped(pid_t pid);
+pid_t parent_of(pid_t pid);
 
 }  // namespace lockstep::tests

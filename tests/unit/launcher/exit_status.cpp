@@ -44,6 +44,17 @@ TEST_CASE("a stop after saving gives 75 unless a rank failed") {
   CHECK(root_cause({left(0, 0), by_us(killed(1, SIGKILL))})->exit_code() == 137);
 }
 
+TEST_CASE("a wrapper that ended as it was told to says less than what it had started") {
+  const ExitStatus wrapper = killed(0, SIGTERM);
+  CHECK(more_telling(wrapper, left(0, 75)).stopped());
+  CHECK(more_telling(wrapper, left(0, 4)).code == 4);
+  CHECK(more_telling(wrapper, by_us(killed(0, SIGKILL))).signal == SIGKILL);
+  CHECK(more_telling(wrapper, left(0, 0)).signal == SIGTERM);
+  CHECK(more_telling(left(0, 4), killed(0, SIGTERM)).code == 4);
+  CHECK(more_telling(left(0, 75), left(0, 1)).stopped());
+  CHECK(more_telling(left(0, 1), left(0, 75)).stopped());
+}
+
 TEST_CASE("statuses in words and as a shell's code") {
   CHECK(describe(killed(0, SIGKILL)) == "was killed by SIGKILL");
   CHECK(describe(left(0, 3)) == "left with exit code 3");

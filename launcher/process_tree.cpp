@@ -1,0 +1,143 @@
+#include "launcher/process_tree.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "kernels/base/file.h"
+
+namespace lockstep::launcher {
+namespace {
+
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  bool zombie = false;
+};
+
+bool has_children_of_kind(idtype_t kind, pid_t id) {
+  siginfo_t info;
+  return waitid(kind, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+/// From "123 (name) S 1 123 ...": state, parent, group; the name may hold anything.
+std::optional<Process> read_process(pid_t pid) {
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return std::nullopt;
+  char* rest = nullptr;
+  const long parent = std::strtol(stat.c_str() + name_end + 4, &rest, 10);
+  const long group = std::strtol(rest, nullptr, 10);
+  return Process{.pid = pid,
+                 .parent = static_cast<pid_t>(parent),
+                 .group = static_cast<pid_t>(group),
+                 .zombie = stat[name_end + 2] == 'Z'};
+}
+
+std::vector<Process> all_processes() {
+  std::vector<Process> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  if (!folder) return processes;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+    if (const auto process = read_process(pid)) processes.push_back(*process);
+  }
+  return processes;
+}
+
+/// Below `root`, parents before their children, without `foreign` ones and what is below those. Zombies only
+/// where `root` is to reap them.
+std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign = {}) {
+  std::multimap<pid_t, Process> by_parent;
+  for (const Process& process : all_processes()) by_parent.emplace(process.parent, process);
+  std::vector<Process> found;
+  const auto add_children = [&](pid_t parent) {
+    for (auto [at, end] = by_parent.equal_range(parent); at != end; ++at) {
+      if (foreign.contains(at->second.pid) || (at->second.zombie && parent != root)) continue;
+      found.push_back(at->second);
+    }
+  };
+  add_children(root);
+  for (std::size_t i = 0; i < found.size(); ++i) add_children(found[i].pid);
+  return found;
+}
+
+}  // namespace
+
+bool has_children() {
+  return has_children_of_kind(P_ALL, 0);
+}
+
+bool has_children_in(pid_t group) {
+  return has_children_of_kind(P_PGID, group);
+}
+
+std::string program_name(pid_t pid) {
+  std::string name = read_text(fmt::format("/proc/{}/comm", pid));
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
+ProcessTree::ProcessTree(const std::vector<Worker>& workers, std::set<pid_t> foreign)
+    : workers_(workers), foreign_(std::move(foreign)) {}
+
+std::set<pid_t> ProcessTree::own_descendants() {
+  std::set<pid_t> pids;
+  if (!has_children()) return pids;
+  for (const Process& process : descendants_of(getpid())) pids.insert(process.pid);
+  return pids;
+}
+
+std::optional<int> ProcessTree::rank_led_by(pid_t group) const {
+  const auto leader = std::ranges::find(workers_, group, &Worker::pid);
+  return leader == workers_.end() ? std::nullopt : std::optional(leader->rank());
+}
+
+void ProcessTree::update() {
+  std::map<pid_t, std::optional<int>> now;
+  if (has_children()) {
+    for (const Process& process : descendants_of(getpid(), foreign_)) {
+      std::optional<int> rank = rank_led_by(process.group);
+      for (const auto& [known, key] : {std::pair{&ranks_, process.pid}, {&now, process.parent}}) {
+        const auto found = known->find(key);
+        if (!rank && found != known->end()) rank = found->second;
+      }
+      now.emplace(process.pid, rank);
+    }
+  }
+  ranks_ = std::move(now);
+}
+
+void ProcessTree::send(const Worker& worker, int signal) const {
+  if (worker.running() || has_children_in(worker.pid())) kill(-worker.pid(), signal);
+  for (const auto& [pid, rank] : ranks_) {
+    if (rank == worker.rank() && getpgid(pid) != worker.pid()) kill(pid, signal);
+  }
+}
+
+std::optional<int> ProcessTree::rank_of(pid_t pid) const {
+  if (const auto rank = rank_led_by(pid)) return rank;
+  if (const auto rank = rank_led_by(getpgid(pid))) return rank;
+  const auto found = ranks_.find(pid);
+  return found == ranks_.end() ? std::nullopt : found->second;
+}
+
+bool ProcessTree::is_alive(int rank) const {
+  if (has_children_in(workers_[static_cast<std::size_t>(rank)].pid())) return true;
+  return std::ranges::any_of(ranks_, [&](const auto& entry) { return entry.second == rank; });
+}
+
+}  // namespace lockstep::launcher

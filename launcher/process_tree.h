@@ -1,0 +1,57 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/worker.h"
+
+namespace lockstep::launcher {
+
+/// Any child of this process, or with `group` one in that process group; orphans that it has adopted and
+/// zombies count.
+bool has_children();
+bool has_children_in(pid_t group);
+
+/// The name of a process's program, as ps shows it; empty when it is gone.
+std::string program_name(pid_t pid);
+
+/// The processes that ranks consist of: a worker, and what it has started, as wrapper scripts do. launch is
+/// their sub-reaper, so they stay below it when a wrapper dies. What has left its worker's process group
+/// (setsid) is found in /proc, by its ancestors.
+class ProcessTree {
+ public:
+  /// What is below this process already, such as the `tee` of a shell that became launch, is none of a
+  /// rank's.
+  ProcessTree(const std::vector<Worker>& workers, std::set<pid_t> foreign);
+
+  /// What is below this process now.
+  static std::set<pid_t> own_descendants();
+
+  /// Looks again at who is there.
+  void update();
+
+  // As of the last update; process groups are always as they are now.
+
+  /// To every process of the rank.
+  void send(const Worker& worker, int signal) const;
+  /// The rank that a child of this process, which may be a zombie, belongs to.
+  std::optional<int> rank_of(pid_t pid) const;
+  /// Whether the rank has processes, zombies that launch is to reap included.
+  bool is_alive(int rank) const;
+  /// Processes of all ranks, and those whose rank cannot be told.
+  const std::map<pid_t, std::optional<int>>& all() const { return ranks_; }
+
+ private:
+  std::optional<int> rank_led_by(pid_t group) const;
+
+  const std::vector<Worker>& workers_;
+  std::set<pid_t> foreign_;
+  std::map<pid_t, std::optional<int>> ranks_;  ///< by process
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,78 @@
+#include "tests/fault/stop_runs.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+Words started_by(const Words& starter, int ranks, const fs::path& run_dir) {
+  const Words trainer = endless_training(run_dir);
+  return starter + (ranks == 1 ? trainer : launched(ranks, trainer, {"--shutdown_timeout=5"}));
+}
+
+TEST_CASE("SIGHUP and SIGQUIT save and leave with 75, under launch and without it") {
+  const int signal_number = GENERATE(SIGHUP, SIGQUIT);
+  const int ranks = GENERATE(1, 2);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(started_by({"/usr/bin/env"}, ranks, run_dir));
+  wait_for_steps(run_dir);
+  ::kill(run.pid(), signal_number);
+  CHECK(run.wait_for_end() == 75);
+  CHECK(has_checkpoint(run_dir));
+}
+
+/// Sent to the process, and read by it or thrown away.
+void send_and_wait_until_taken(pid_t pid, int signal_number) {
+  ::kill(pid, signal_number);
+  wait_until_seen([&] { return !pends(pid, signal_number); });
+}
+
+TEST_CASE("a signal that was ignored at the start stays ignored: nohup, a shell's background job") {
+  struct Case {
+    Words starter;
+    std::vector<int> ignored;
+  };
+  const Case given =
+      GENERATE(Case{{"/usr/bin/nohup"}, {SIGHUP}},
+               Case{{"/bin/sh", "-c", "trap '' INT QUIT; exec \"$0\" \"$@\""}, {SIGINT, SIGQUIT}});
+  const int ranks = GENERATE(1, 2);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(started_by(given.starter, ranks, run_dir));
+  wait_for_steps(run_dir);
+  for (const int signal_number : given.ignored) send_and_wait_until_taken(run.pid(), signal_number);
+  wait_for_steps(run_dir, logged_step(run_dir) + 20);
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() == 75);
+  CHECK(fs::exists(run_dir / "summary.json"));
+}
+
+TEST_CASE("a second SIGINT ends a trainer at once, a second of any other signal does not") {
+  const int first = GENERATE(SIGTERM, SIGHUP, SIGINT);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(started_by({"/usr/bin/env"}, 1, run_dir));
+  wait_for_steps(run_dir);
+  // Stopped, so that both have come before it acts on the first.
+  stop(run.pid());
+  ::kill(run.pid(), first);
+  ::kill(run.pid(), SIGTERM);
+  ::kill(run.pid(), SIGCONT);
+  CHECK(run.wait_for_end() == 75);
+  CHECK(has_checkpoint(run_dir));
+}
+
+TEST_CASE("a reader that goes away ends a trainer as a terminal does: 75, saved") {
+  const int ranks = GENERATE(1, 2);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(in_script("/bin/bash", "\"$0\" \"$@\" | head -n 3; echo code=${PIPESTATUS[0]}.",
+                        started_by({"/usr/bin/env"}, ranks, run_dir)));
+  run.wait_for_end();
+  CHECK(run.number_after("code") == 75);
+  CHECK(has_checkpoint(run_dir));
+}
+
+}  // namespace
+}  // namespace lockstep::tests

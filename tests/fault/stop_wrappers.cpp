@@ -1,0 +1,94 @@
+#include "tests/fault/stop_runs.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ends a run by SIGTERM to launch and expects what README promises: 75, and a checkpoint to go on from.
+void check_saves_on_sigterm(const Words& words, const fs::path& run_dir) {
+  Program run(words);
+  wait_for_steps(run_dir);
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() == 75);
+  INFO(run.output());
+  CHECK(has_checkpoint(run_dir));
+  CHECK_THAT(run.output(), contains("stopped by SIGTERM after saving"));
+}
+
+TEST_CASE("a wrapper script that dies of SIGTERM does not take the trainer along: 75, saved") {
+  const int ranks = GENERATE(1, 2);
+  const std::string shell = GENERATE("bash", "sh");
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  check_saves_on_sigterm(launched(ranks, in_script(shell, "\"$0\" \"$@\"; true", endless_training(run_dir))),
+                         run_dir);
+}
+
+TEST_CASE("wrappers inside wrappers, and one that leaves the session") {
+  const std::string script =
+      GENERATE("bash -c '\"$0\" \"$@\"; true' \"$0\" \"$@\"; true", "setsid \"$0\" \"$@\"; true");
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  check_saves_on_sigterm(launched(2, in_script("bash", script, endless_training(run_dir))), run_dir);
+}
+
+TEST_CASE("a wrapper that pipes the trainer's text into a program which SIGTERM ends: 75, saved") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const std::string script = "\"$0\" \"$@\" 2>&1 | tee " + (folder / "text$RANK").string() + "; true";
+  check_saves_on_sigterm(launched(2, in_script("bash", script, endless_training(run_dir))), run_dir);
+}
+
+TEST_CASE("a service manager that signals every process: 75, saved") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(
+      launched(2, in_script("bash", "echo pid$RANK=$$.; exec \"$0\" \"$@\"", endless_training(run_dir))));
+  run.wait_for(".\n", 2);
+  wait_for_steps(run_dir);
+  for (const char* rank : {"pid0", "pid1"}) ::kill(run.number_after(rank), SIGTERM);
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() == 75);
+  CHECK(has_checkpoint(run_dir));
+}
+
+TEST_CASE("what a wrapper has started and does not end in time is killed, and that is the rank's status") {
+  Program run(launched(1,
+                       in_script("bash",
+                                 "bash -c 'trap \"\" TERM; echo pid=$$.; "
+                                 "while :; do sleep 1000; done'; true",
+                                 {}),
+                       {"--shutdown_timeout=0.3"}));
+  run.wait_for(".\n");
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() == 128 + SIGKILL);
+  CHECK_THAT(run.output(), contains("by launch, as it did not end in time (--shutdown-timeout)"));
+  CHECK(wait_until_gone(run.number_after("pid")));
+}
+
+TEST_CASE("a wrapper that forks and exits: what it left behind is named, and ended") {
+  Program run(launched(2, in_script("bash", "sleep 1000 & echo pid$RANK=$!.", {})));
+  CHECK(run.wait_for_end() == 0);
+  for (const char* rank : {"pid0", "pid1"}) {
+    CHECK(wait_until_gone(run.number_after(rank)));
+    CHECK_THAT(run.output(), contains("left sleep (pid " + std::to_string(run.number_after(rank)) + ")"));
+  }
+}
+
+TEST_CASE("what left the session of a rank is ended with the run") {
+  Program run(launched(2,
+                       in_script("bash",
+                                 "setsid bash -c 'echo pid$RANK=$$.; trap \"\" TERM; "
+                                 "while :; do sleep 1000; done' & "
+                                 "wait",
+                                 {}),
+                       {"--shutdown_timeout=0.3"}));
+  run.wait_for(".\n", 2);
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() >= 128);
+  for (const char* rank : {"pid0", "pid1"}) CHECK(wait_until_gone(run.number_after(rank)));
+}
+
+}  // namespace
+}  // namespace lockstep::tests
