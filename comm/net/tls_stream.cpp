@@ -1,0 +1,226 @@
+#include "comm/net/tls_stream.h"
+
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+/// A key of AES-GCM serves 2^24.5 records (RFC 8446, 5.5), which are five times as many bytes.
+constexpr std::uint64_t most_bytes_per_key = std::uint64_t{64} << 30;
+
+constexpr std::string_view no_handshake = "it does not speak Lockstep's protocol";
+constexpr std::string_view altered = "what came was changed on the way";
+
+bool try_again_later() {
+  return errno == EAGAIN || errno == EINTR;
+}
+
+}  // namespace
+
+struct TlsStream::State {
+  Role role;
+  int socket;
+  bool has_secret;
+  bool more_follows = false;  ///< the next record is sent together with this one
+  bool at_end = false;        ///< the other end has closed its side
+  bool is_proved = false;
+  bool holds_record = false;  ///< one that the socket did not take yet
+  int error = 0;              ///< the socket's
+  std::uint64_t bytes_of_key = 0;
+  std::string_view refusal;
+  std::string problem;
+  TlsContext::Ssl ssl;
+
+  /// What a call that did not succeed means.
+  Transfer outcome(int result);
+  std::string reason_of_failure() const;
+
+  // The socket, as OpenSSL uses it: its own way raises SIGPIPE.
+  static const BIO_METHOD* socket_methods();
+  static int read(BIO* bio, char* to, int bytes);
+  static int write(BIO* bio, const char* from, int bytes);
+  static long control(BIO* bio, int command, long number, void* pointer);
+  static State& of(BIO* bio) { return *static_cast<State*>(BIO_get_data(bio)); }
+};
+
+const BIO_METHOD* TlsStream::State::socket_methods() {
+  static BIO_METHOD* const methods = [] {
+    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "lockstep socket");
+    BIO_meth_set_read(made, read);
+    BIO_meth_set_write(made, write);
+    BIO_meth_set_ctrl(made, control);
+    return made;
+  }();
+  return methods;
+}
+
+int TlsStream::State::read(BIO* bio, char* to, int bytes) {
+  State& state = of(bio);
+  BIO_clear_retry_flags(bio);
+  const ssize_t got = recv(state.socket, to, static_cast<std::size_t>(bytes), MSG_DONTWAIT);
+  state.at_end = got == 0;
+  if (got < 0 && try_again_later()) {
+    BIO_set_retry_read(bio);
+  } else if (got < 0) {
+    state.error = errno;
+  }
+  return static_cast<int>(got);
+}
+
+int TlsStream::State::write(BIO* bio, const char* from, int bytes) {
+  State& state = of(bio);
+  BIO_clear_retry_flags(bio);
+  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (state.more_follows ? MSG_MORE : 0);
+  const ssize_t sent = send(state.socket, from, static_cast<std::size_t>(bytes), flags);
+  if (sent < 0 && try_again_later()) {
+    BIO_set_retry_write(bio);
+  } else if (sent < 0) {
+    state.error = errno;
+  }
+  return static_cast<int>(sent);
+}
+
+long TlsStream::State::control(BIO* bio, int command, long, void*) {
+  if (command == BIO_CTRL_EOF) return of(bio).at_end ? 1 : 0;
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+Transfer TlsStream::State::outcome(int result) {
+  switch (SSL_get_error(ssl.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+      return Transfer::nothing_yet;
+    case SSL_ERROR_ZERO_RETURN:
+      problem.clear();
+      break;
+    case SSL_ERROR_SYSCALL:
+      problem = error == 0 ? std::string() : errno_message(error);
+      break;
+    default:
+      problem = reason_of_failure();
+  }
+  return Transfer::closed;
+}
+
+std::string TlsStream::State::reason_of_failure() const {
+  const auto code = ERR_peek_error();
+  const int reason = ERR_GET_REASON(code);
+  if (is_proved) {
+    const char* const text = ERR_reason_error_string(code);
+    return fmt::format("{} ({})", altered, text == nullptr ? "TLS failed" : text);
+  }
+  if (role == Role::server) {
+    if (!refusal.empty()) return std::string(refusal);
+    return std::string(reason == SSL_R_BINDER_DOES_NOT_VERIFY ? wrong_secret : no_handshake);
+  }
+  switch (reason) {
+    case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+      return std::string(has_secret ? wrong_secret : one_without_secret);
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+      return std::string(another_run);
+    default:
+      return std::string(no_handshake);
+  }
+}
+
+TlsStream::TlsStream(const TlsContext& context, Role role, int socket)
+    : state_(new State{.role = role, .socket = socket, .has_secret = context.has_secret()}) {
+  state_->ssl = context.open(role == Role::server, state_->refusal);
+  BIO* const bio = BIO_new(State::socket_methods());
+  if (bio == nullptr) throw DeviceError("OpenSSL cannot open a TLS connection: is there memory left?");
+  BIO_set_data(bio, state_.get());
+  BIO_set_init(bio, 1);
+  SSL_set_bio(state_->ssl.get(), bio, bio);
+}
+
+TlsStream::~TlsStream() = default;
+TlsStream::TlsStream(TlsStream&& other) noexcept = default;
+TlsStream& TlsStream::operator=(TlsStream&& other) noexcept = default;
+
+TlsStream::Progress TlsStream::handshake() {
+  ERR_clear_error();
+  SSL* const ssl = state_->ssl.get();
+  const int result = SSL_do_handshake(ssl);
+  if (result != 1) {
+    if (state_->outcome(result) == Transfer::closed) return Progress::failed;
+    return SSL_want_write(ssl) ? Progress::wants_output : Progress::wants_input;
+  }
+  state_->is_proved = peer_shows_key();
+  if (state_->is_proved) return Progress::done;
+  state_->problem = another_run;
+  return Progress::failed;
+}
+
+bool TlsStream::peer_shows_key() const {
+  return SSL_session_reused(state_->ssl.get()) == 1;
+}
+
+Transfer TlsStream::receive_some(std::span<std::byte> to, std::size_t& received) {
+  ERR_clear_error();
+  const int result = SSL_read_ex(state_->ssl.get(), to.data(), to.size(), &received);
+  if (result == 1) return Transfer::some;
+  received = 0;
+  return state_->outcome(result);
+}
+
+Transfer TlsStream::send_some(std::span<const std::byte> first, std::span<const std::byte> rest,
+                              std::size_t& sent) {
+  const std::size_t all = first.size() + rest.size();
+  if (state_->bytes_of_key > most_bytes_per_key && !state_->holds_record) renew_key();
+  std::array<std::byte, most_record_bytes> joined;
+  for (sent = 0; sent < all;) {
+    const std::size_t size = std::min(all - sent, most_record_bytes);
+    std::span<const std::byte> record;
+    if (sent >= first.size()) {
+      record = rest.subspan(sent - first.size(), size);
+    } else {
+      const auto from_first = first.subspan(sent, std::min(size, first.size() - sent));
+      const auto from_rest = rest.first(size - from_first.size());
+      std::ranges::copy(from_rest, std::ranges::copy(from_first, joined.begin()).out);
+      record = std::span(joined).first(size);
+    }
+    state_->more_follows = sent + size < all;
+    std::size_t written = 0;
+    ERR_clear_error();
+    const int result = SSL_write_ex(state_->ssl.get(), record.data(), record.size(), &written);
+    state_->holds_record = result != 1;
+    if (result != 1) {
+      const Transfer outcome = state_->outcome(result);
+      return outcome == Transfer::nothing_yet && sent > 0 ? Transfer::some : outcome;
+    }
+    sent += written;
+    state_->bytes_of_key += written;
+  }
+  return Transfer::some;
+}
+
+void TlsStream::read_ahead() {
+  SSL_set_read_ahead(state_->ssl.get(), 1);
+}
+
+void TlsStream::renew_key() {
+  SSL_key_update(state_->ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  state_->bytes_of_key = 0;
+}
+
+const std::string& TlsStream::problem() const {
+  return state_->problem;
+}
+
+}  // namespace lockstep::comm
