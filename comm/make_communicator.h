@@ -24,6 +24,7 @@ struct CommOptions {
   int last_port = 0;
   std::filesystem::path token_file;  ///< holds the run's secret; empty: not given
   bool insecure = false;             ///< no secret at all
+  bool encrypt_data = true;          ///< between nodes; false: --data-security none
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
   std::string node;          ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
   bool gpu_sharing = false;  ///< several ranks may compute on one GPU

@@ -53,6 +53,10 @@ std::vector<DeviceAddress> device_addresses() {
   return found;
 }
 
+std::string without_interface(const std::string& address) {
+  return address.substr(0, address.find('%'));
+}
+
 std::vector<int> consecutive(int first, int count) {
   std::vector<int> ports(static_cast<std::size_t>(count));
   std::iota(ports.begin(), ports.end(), first);
@@ -87,10 +91,13 @@ std::string main_address() {
     std::string address = address_facing(outside);
     if (!address.empty()) return address;
   }
+  std::string link_local;
   for (const DeviceAddress& candidate : device_addresses()) {
-    if (candidate.is_up && !is_loopback_address(candidate.address)) return candidate.address;
+    if (!candidate.is_up || is_loopback_address(candidate.address)) continue;
+    if (!is_link_local_address(candidate.address)) return candidate.address;
+    if (link_local.empty()) link_local = candidate.address;
   }
-  return "127.0.0.1";
+  return link_local.empty() ? "127.0.0.1" : link_local;
 }
 
 bool is_own_address(const std::string& address) {
@@ -104,6 +111,26 @@ bool is_own_address(const std::string& address) {
 
 bool is_loopback_address(const std::string& address) {
   return address.compare(0, 4, "127.") == 0 || address == "::1";
+}
+
+bool is_link_local_address(const std::string& address) {
+  in6_addr bytes{};
+  return inet_pton(AF_INET6, without_interface(address).c_str(), &bytes) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&bytes);
+}
+
+std::string as_seen_from(const std::string& own, const std::string& address) {
+  if (!is_link_local_address(address)) return address;
+  if (is_link_local_address(own)) return without_interface(address) + own.substr(own.find('%'));
+  throw CommError(
+      fmt::format("{} reaches its own link only, and this rank is at {}: give --interface with an address "
+                  "that all nodes reach",
+                  address, own));
+}
+
+void require_interface_in(const std::string& address) {
+  if (!is_link_local_address(address) || address.find('%') != std::string::npos) return;
+  throw UsageError(fmt::format("{0} is on every link: name the interface too, as in {0}%eth0", address));
 }
 
 std::vector<int> store_ports(const World& world, int first_port, int last_port) {

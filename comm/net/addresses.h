@@ -25,6 +25,14 @@ bool is_own_address(const std::string& address);
 
 bool is_loopback_address(const std::string& address);
 
+/// fe80::1%eth0: it reaches one link only, and each host there has a name of its own for that (eth0).
+bool is_link_local_address(const std::string& address);
+/// Another host's address as this one, whose own address is `own`, calls it. CommError when it is link-local
+/// and `own` is not.
+std::string as_seen_from(const std::string& own, const std::string& address);
+/// UsageError when a link-local address lacks the interface.
+void require_interface_in(const std::string& address);
+
 /// Where the store of this run may listen, in the order in which to try: MASTER_PORT alone when our launch
 /// keeps it free, else the ports of --port-range, else (both 0) eight derived from the run id (torchrun's
 /// agent listens on MASTER_PORT itself).

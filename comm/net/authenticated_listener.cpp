@@ -1,9 +1,8 @@
 #include "comm/net/authenticated_listener.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <utility>
 
 #include "comm/net/tcp.h"
@@ -15,107 +14,124 @@ namespace lockstep::comm {
 namespace {
 
 constexpr Seconds pause_without_descriptors{0.1};
-constexpr Seconds time_between_equal_warnings{5};
+
+/// Whoever was admitted is served in between, however many others knock.
+constexpr int most_accepted_at_once = 64;
 
 }  // namespace
 
-PendingConnections::PendingConnections(UniqueFd listener, Credentials credentials, Seconds time_for_hello,
-                                       std::string what, std::string serves)
+PendingConnections::PendingConnections(UniqueFd listener, const Credentials& credentials, PortService service)
     : listener_(std::move(listener)),
-      credentials_(std::move(credentials)),
-      time_for_hello_(time_for_hello),
-      what_(std::move(what)),
-      serves_(std::move(serves)) {}
+      context_(credentials),
+      service_(std::move(service)),
+      rejections_(service_.name) {}
 
 int PendingConnections::port() const {
   return local_port(listener_.get());
 }
 
 void PendingConnections::append_events(std::vector<pollfd>& events, bool accepting) const {
-  if (accepting && listening()) events.push_back({listener_.get(), POLLIN, 0});
-  for (const Handshake& handshake : half_open_) {
-    events.push_back({handshake.fd(), handshake.wanted_events(), 0});
+  for (const Pending& pending : half_open_) {
+    events.push_back({pending.handshake.fd(), pending.handshake.wanted_events(), 0});
   }
+  if (accepting && is_listening()) events.push_back({listener_.get(), POLLIN, 0});
 }
 
 Seconds PendingConnections::time_left() const {
-  Seconds least{3600};
-  for (const Handshake& handshake : half_open_) least = std::min(least, handshake.deadline().left());
-  if (!listening()) least = std::min(least, accept_again_->left());
+  Seconds least = rejections_.time_left();
+  for (const Pending& pending : half_open_) least = std::min(least, pending.handshake.deadline().left());
+  if (!is_listening()) least = std::min(least, accept_again_->left());
   return least;
 }
 
-std::vector<AuthenticatedConnection> PendingConnections::serve(bool accepting) {
-  if (accepting && listening()) accept_connections();
+std::vector<AuthenticatedConnection> PendingConnections::serve(std::span<const pollfd> events) {
   std::vector<AuthenticatedConnection> connections;
-  for (Handshake& handshake : half_open_) {
-    handshake.advance();
-    if (handshake.state() == HandshakeProtocol::State::refused) reject(handshake);
-    if (handshake.state() != HandshakeProtocol::State::proved) continue;
-    connections.push_back({handshake.take_socket(), handshake.purpose(), handshake.peer()});
+  auto pending = half_open_.begin();
+  for (const pollfd& event : events.first(half_open_.size())) {
+    Handshake& handshake = pending->handshake;
+    if (event.revents != 0 || handshake.deadline().passed()) handshake.advance();
+    if (handshake.state() == Handshake::State::pending) {
+      ++pending;
+      continue;
+    }
+    if (handshake.state() == Handshake::State::refused) {
+      rejections_.add(handshake.problem(), pending->peer.name());
+    } else {
+      connections.push_back({handshake.take_channel(), handshake.purpose(), pending->peer.name()});
+    }
+    pending = half_open_.erase(pending);
   }
-  const auto is_over = [](const Handshake& handshake) {
-    return handshake.state() != HandshakeProtocol::State::pending;
-  };
-  half_open_.erase(std::remove_if(half_open_.begin(), half_open_.end(), is_over), half_open_.end());
+  if (!events.empty() && events.back().fd == listener_.get() && events.back().revents != 0) {
+    accept_connections();
+  }
+  rejections_.write_when_due();
   return connections;
 }
 
 void PendingConnections::accept_connections() {
-  while (UniqueFd socket = accept_tcp(listener_.get())) {
-    if (half_open_.size() == most_half_open) {
-      log::warn("{}: closed the connection from {}: too many without a handshake", what_,
-                half_open_.front().peer());
-      half_open_.erase(half_open_.begin());
+  for (int accepted = 0; accepted < most_accepted_at_once; ++accepted) {
+    PeerAddress peer;
+    UniqueFd socket = accept_tcp(listener_.get(), peer);
+    if (!socket && (errno == EMFILE || errno == ENFILE)) {
+      rejections_.add(errno_message(errno) + ": raise the limit (ulimit -n)", "the queue");
+      accept_again_ = Deadline::in(pause_without_descriptors);
     }
-    half_open_.emplace_back(std::move(socket), HandshakeProtocol::server(credentials_, serves_),
-                            Deadline::in(time_for_hello_));
+    if (!socket) return;
+    add(std::move(socket), peer);
   }
-  if (errno != EMFILE && errno != ENFILE) return;
-  log::warn("{}: cannot accept a connection: {}; raise the limit (ulimit -n)", what_, errno_message(errno));
-  accept_again_ = Deadline::in(pause_without_descriptors);
 }
 
-/// A peer that tries again and again is logged once in a while.
-void PendingConnections::reject(const Handshake& handshake) {
-  if (handshake.problem() == last_problem_ && !warn_again_->passed()) return;
-  last_problem_ = handshake.problem();
-  warn_again_ = Deadline::in(time_between_equal_warnings);
-  log::warn("{}: closed the connection from {}: {}", what_, handshake.peer(), last_problem_);
+void PendingConnections::add(UniqueFd socket, const PeerAddress& peer) {
+  const std::string network = peer.network();
+  if (!make_room(network)) return rejections_.add("too many handshakes at once", peer.name());
+  half_open_.push_back({Handshake(std::move(socket), context_, Handshake::Role::server, service_.accepts,
+                                  Deadline::in(service_.time_for_hello)),
+                        peer, network});
 }
 
-AuthenticatedListener::AuthenticatedListener(UniqueFd listener, Credentials credentials,
-                                             Seconds time_for_hello)
-    : pending_(std::move(listener), std::move(credentials), time_for_hello, "data port", {}) {}
+bool PendingConnections::make_room(const std::string& network) {
+  const auto of_network = [&](const Pending& pending) { return pending.network == network; };
+  const bool is_network_full = std::ranges::count_if(half_open_, of_network) >= most_of_a_network;
+  if (!is_network_full && half_open_.size() < most_half_open) return true;
+  const std::string crowd = is_network_full ? network : largest_network();
+  const auto oldest = std::ranges::find_if(half_open_, [&](const Pending& pending) {
+    return pending.network == crowd && !pending.handshake.peer_shows_secret();
+  });
+  if (oldest == half_open_.end()) return false;
+  rejections_.add("too many without a handshake", oldest->peer.name());
+  half_open_.erase(oldest);
+  return true;
+}
+
+/// Of those that have not shown the secret.
+std::string PendingConnections::largest_network() const {
+  std::map<std::string, std::size_t> counts;
+  for (const Pending& pending : half_open_) {
+    if (!pending.handshake.peer_shows_secret()) ++counts[pending.network];
+  }
+  const auto by_count = [](const auto& count) { return count.second; };
+  return counts.empty() ? std::string() : std::ranges::max_element(counts, {}, by_count)->first;
+}
+
+AuthenticatedListener::AuthenticatedListener(UniqueFd listener, const Credentials& credentials,
+                                             bool encrypted)
+    : pending_(std::move(listener), credentials,
+               {.name = "data port", .accepts = {.purpose = {}, .encrypted = encrypted}}) {}
 
 std::optional<AuthenticatedConnection> AuthenticatedListener::admit(Deadline deadline) {
   std::vector<pollfd> events;
   while (proved_.empty()) {
-    for (AuthenticatedConnection& connection : pending_.serve()) proved_.push_back(std::move(connection));
-    if (!proved_.empty()) break;
     if (deadline.passed()) return std::nullopt;
     events.clear();
     pending_.append_events(events);
     poll_until(events, Deadline::in(std::min(deadline.left(), pending_.time_left())));
+    for (AuthenticatedConnection& connection : pending_.serve(events)) {
+      proved_.push_back(std::move(connection));
+    }
   }
   AuthenticatedConnection connection = std::move(proved_.front());
   proved_.pop_front();
   return connection;
-}
-
-UniqueFd connect_proved(const std::string& address, int port, const Credentials& credentials,
-                        const std::string& purpose, Deadline deadline, std::string& obstacle) {
-  UniqueFd socket = connect_tcp(address, port, deadline, obstacle);
-  if (!socket) return {};
-  Handshake handshake(std::move(socket), HandshakeProtocol::client(credentials, purpose), deadline);
-  handshake.advance();
-  while (handshake.state() == HandshakeProtocol::State::pending) {
-    wait_for_socket(handshake.fd(), handshake.wanted_events(), deadline);
-    handshake.advance();
-  }
-  if (handshake.state() == HandshakeProtocol::State::proved) return handshake.take_socket();
-  obstacle = handshake.problem();
-  return {};
 }
 
 }  // namespace lockstep::comm

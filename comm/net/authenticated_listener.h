@@ -4,12 +4,17 @@
 
 #include <cstddef>
 #include <deque>
+#include <list>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "comm/net/channel.h"
 #include "comm/net/credentials.h"
 #include "comm/net/handshake.h"
+#include "comm/net/rejection_log.h"
+#include "comm/net/tls_context.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
@@ -17,20 +22,27 @@ namespace lockstep::comm {
 
 /// A connection whose other end has proved to be of the run.
 struct AuthenticatedConnection {
-  UniqueFd socket;
+  Channel channel;
   std::string purpose;  ///< what it asked for
-  std::string name;     ///< "10.0.0.1:2345"
+  std::string peer;     ///< "10.0.0.1:2345"
+};
+
+/// What a port is.
+struct PortService {
+  std::string name;           ///< for the log: "store"
+  ConnectionRequest accepts;  ///< see Handshake
+  Seconds time_for_hello{5};  ///< from when it is accepted to the end of its handshake
 };
 
 /// A listener and its connections without a finished handshake. Never waits: its owner polls. A connection
-/// whose handshake fails or takes too long is closed and logged; of more than most_half_open the oldest is.
+/// whose handshake fails or takes too long is closed and logged. When a network or all together hold too
+/// many, the oldest that has not shown the secret goes: of that network, or of the one that holds most.
 class PendingConnections {
  public:
   static constexpr std::size_t most_half_open = 256;
+  static constexpr std::ptrdiff_t most_of_a_network = 128;
 
-  /// `what` it is, for the log; `serves`: see HandshakeProtocol::server.
-  PendingConnections(UniqueFd listener, Credentials credentials, Seconds time_for_hello, std::string what,
-                     std::string serves);
+  PendingConnections(UniqueFd listener, const Credentials& credentials, PortService service);
 
   int port() const;
 
@@ -38,22 +50,28 @@ class PendingConnections {
   void append_events(std::vector<pollfd>& events, bool accepting = true) const;
   /// How long poll may wait at most.
   Seconds time_left() const;
-  /// Advances all handshakes and accepts new connections. Returns the authenticated ones.
-  std::vector<AuthenticatedConnection> serve(bool accepting = true);
+  /// Goes on after a poll of what append_events appended last. Returns the authenticated ones.
+  std::vector<AuthenticatedConnection> serve(std::span<const pollfd> events);
 
  private:
+  struct Pending {
+    Handshake handshake;
+    PeerAddress peer;
+    std::string network;
+  };
+
   void accept_connections();
-  void reject(const Handshake& handshake);
-  bool listening() const { return !accept_again_ || accept_again_->passed(); }
+  void add(UniqueFd socket, const PeerAddress& peer);
+  /// For one more of that network. False when all that are there have shown the secret.
+  bool make_room(const std::string& network);
+  std::string largest_network() const;
+  bool is_listening() const { return !accept_again_ || accept_again_->passed(); }
 
   UniqueFd listener_;
-  Credentials credentials_;
-  Seconds time_for_hello_;
-  std::string what_;
-  std::string serves_;
-  std::vector<Handshake> half_open_;      ///< oldest first
-  std::string last_problem_;              ///< for which a connection was rejected
-  std::optional<Deadline> warn_again_;    ///< of the same
+  TlsContext context_;
+  PortService service_;
+  std::list<Pending> half_open_;  ///< oldest first
+  RejectionLog rejections_;
   std::optional<Deadline> accept_again_;  ///< the process has no descriptor left until then
 };
 
@@ -61,7 +79,7 @@ class PendingConnections {
 /// connection delays no other.
 class AuthenticatedListener {
  public:
-  AuthenticatedListener(UniqueFd listener, Credentials credentials, Seconds time_for_hello = Seconds(5));
+  AuthenticatedListener(UniqueFd listener, const Credentials& credentials, bool encrypted = true);
 
   int port() const { return pending_.port(); }
   /// The next authenticated connection; nothing at the deadline. Unauthenticated ones are closed and logged.
@@ -71,10 +89,5 @@ class AuthenticatedListener {
   PendingConnections pending_;
   std::deque<AuthenticatedConnection> proved_;
 };
-
-/// Connects and proves both ways. An empty UniqueFd, and `obstacle`, when no process answers, the other end
-/// refuses, or it is not this run's. No byte behind the handshake has been read.
-UniqueFd connect_proved(const std::string& address, int port, const Credentials& credentials,
-                        const std::string& purpose, Deadline deadline, std::string& obstacle);
 
 }  // namespace lockstep::comm

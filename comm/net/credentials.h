@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,10 +13,10 @@ struct Credentials {
   std::uint64_t incarnation = 0;  ///< which start of the run it is; 0 where none was told
 };
 
+/// What a secret needs at least, so that nobody finds it by trying.
+inline constexpr std::size_t least_secret_bytes = 16;
+
 /// A fresh secret: 256 random bits as 64 hexadecimal digits.
 std::string make_secret();
-
-/// `count` cryptographically random bytes.
-std::string random_bytes(std::size_t count);
 
 }  // namespace lockstep::comm

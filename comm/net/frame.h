@@ -13,10 +13,9 @@ namespace lockstep::comm {
 /// little endian) and the payload.
 struct Frame {
   enum class Type : std::uint16_t {
-    hello = 1,  ///< opens the handshake: see handshake.h for these four
-    challenge,
-    proof,
+    hello = 1,  ///< opens a connection: see handshake.h for these three
     welcome,
+    joined,
     set,              ///< key, value -> done
     get,              ///< key, milliseconds to wait for it -> value or absent
     add,              ///< key, signed number -> value: the sum, in decimal
@@ -35,10 +34,10 @@ struct Frame {
   std::string payload;
 };
 
-inline constexpr std::uint16_t store_protocol_version = 1;
+inline constexpr std::uint16_t store_protocol_version = 2;
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
-/// An unauthenticated peer cannot make us keep more than this.
+/// What a frame of the handshake has at most.
 inline constexpr std::size_t most_hello_bytes = 1024;
 /// What a client of the store asks for in its handshake; its name follows.
 inline constexpr std::string_view store_purpose = "store:";

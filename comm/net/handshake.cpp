@@ -1,42 +1,20 @@
 #include "comm/net/handshake.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <poll.h>
 
-#include <array>
-#include <cerrno>
 #include <utility>
-
-#include "comm/net/tcp.h"
-#include "kernels/base/error.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t nonce_bytes = 32;
-constexpr std::string_view protocol_label = "lockstep handshake 1";
+constexpr const char* one_encrypts =
+    "one side encrypts data and the other does not: give the same --data-security on all ranks";
 
-constexpr std::string_view another_run = "this is the port of another run";
-constexpr std::string_view wrong_secret =
-    "its secret is another: give the same --token-file or LOCKSTEP_TOKEN on all nodes";
-constexpr std::string_view one_without_secret =
-    "one side has a secret and the other has none: give --insecure on all nodes or on none";
+/// It may be slow; strangers may not.
+constexpr Seconds time_of_a_proved_client{30};
 
-std::string hmac_sha256(std::string_view key, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned length = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(),
-           &length) == nullptr) {
-    throw DeviceError("OpenSSL refuses HMAC-SHA256: check its configuration (openssl dgst -sha256)");
-  }
-  return {reinterpret_cast<const char*>(digest.data()), length};
-}
-
-/// Text from an unauthenticated peer must not move the cursor or forge lines of a log.
+/// Text of another process must not move the cursor or forge lines of a log.
 std::string printable(std::string text) {
   for (char& c : text) {
     if (c < ' ' || c > '~') c = '?';
@@ -44,171 +22,127 @@ std::string printable(std::string text) {
   return text;
 }
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
 }  // namespace
 
-HandshakeProtocol::HandshakeProtocol(Role role, const Credentials& credentials, std::string purpose)
-    : role_(role),
-      credentials_(credentials),
-      purpose_(std::move(purpose)),
-      own_nonce_(random_bytes(nonce_bytes)),
-      expected_(role == Role::client ? Frame::Type::challenge : Frame::Type::hello) {}
-
-HandshakeProtocol HandshakeProtocol::client(const Credentials& credentials, std::string purpose) {
-  HandshakeProtocol made(Role::client, credentials, std::move(purpose));
-  made.send(Frame::Type::hello, FieldWriter()
-                                    .text(credentials.run_id)
-                                    .text(made.purpose_)
-                                    .number(credentials.secret.empty() ? 0 : 1)
-                                    .text(made.own_nonce_)
-                                    .take());
-  return made;
-}
-
-HandshakeProtocol HandshakeProtocol::server(const Credentials& credentials, std::string serves) {
-  HandshakeProtocol made(Role::server, credentials, {});
-  made.serves_ = std::move(serves);
-  return made;
-}
-
-void HandshakeProtocol::receive(std::string_view bytes) {
-  reader_.append(bytes);
-  Frame frame;
-  while (state_ == State::pending) {
-    const auto status = reader_.next(frame, most_hello_bytes);
-    if (status == FrameReader::Status::incomplete) return;
-    if (status == FrameReader::Status::malformed) return handle_malformed();
-    handle(frame);
-  }
-}
-
-void HandshakeProtocol::handle_malformed() {
-  // Only a peer with a version of our protocol gets an answer: the client reads our version from its header.
-  const bool answer = role_ == Role::server && reader_.is_other_version();
-  refuse(reader_.problem(), answer ? "it runs another version" : "");
-}
-
-void HandshakeProtocol::handle(const Frame& frame) {
-  if (role_ == Role::client && frame.type == Frame::Type::refused) return refuse(printable(frame.payload));
-  if (frame.type != expected_) return refuse("no handshake");
-  if (role_ == Role::server) {
-    frame.type == Frame::Type::hello ? handle_hello(frame) : handle_proof(frame);
-  } else {
-    frame.type == Frame::Type::challenge ? handle_challenge(frame) : handle_welcome(frame);
-  }
-}
-
-void HandshakeProtocol::handle_hello(const Frame& frame) {
-  FieldReader fields(frame.payload);
-  const auto run_id = fields.text();
-  const auto purpose = fields.text();
-  const auto has_secret = fields.number();
-  const auto nonce = fields.text();
-  if (!run_id || !purpose || !has_secret || !nonce || !fields.at_end() || nonce->size() != nonce_bytes ||
-      purpose->size() > most_purpose_bytes) {
-    return refuse("a malformed hello");
-  }
-  if (*run_id != credentials_.run_id) return refuse("its hello is for another run", another_run);
-  if ((*has_secret != 0) == credentials_.secret.empty()) {
-    return refuse(std::string(one_without_secret), one_without_secret);
-  }
-  if (purpose->compare(0, serves_.size(), serves_) != 0) {
-    return refuse("it wants what this port does not serve", "this port serves something else");
-  }
-  purpose_ = *purpose;
-  peer_nonce_ = *nonce;
-  expected_ = Frame::Type::proof;
-  send(Frame::Type::challenge, own_nonce_);
-}
-
-void HandshakeProtocol::handle_challenge(const Frame& frame) {
-  if (frame.payload.size() != nonce_bytes) return refuse("a malformed challenge");
-  peer_nonce_ = frame.payload;
-  expected_ = Frame::Type::welcome;
-  send(Frame::Type::proof, proof_of("client"));
-}
-
-void HandshakeProtocol::handle_proof(const Frame& frame) {
-  if (!equal_in_constant_time(frame.payload, proof_of("client"))) {
-    return refuse(std::string(wrong_secret), wrong_secret);
-  }
-  state_ = State::proved;
-  send(Frame::Type::welcome, proof_of("server"));
-}
-
-void HandshakeProtocol::handle_welcome(const Frame& frame) {
-  if (!equal_in_constant_time(frame.payload, proof_of("server"))) return refuse(std::string(wrong_secret));
-  state_ = State::proved;
-}
-
-void HandshakeProtocol::refuse(std::string problem, std::string_view answer) {
-  state_ = State::refused;
-  problem_ = std::move(problem);
-  if (!answer.empty()) send(Frame::Type::refused, std::string(answer));
-}
-
-std::string HandshakeProtocol::proof_of(std::string_view role) const {
-  const bool is_client = role_ == Role::client;
-  return hmac_sha256(credentials_.secret, FieldWriter()
-                                              .text(protocol_label)
-                                              .text(role)
-                                              .text(is_client ? own_nonce_ : peer_nonce_)
-                                              .text(is_client ? peer_nonce_ : own_nonce_)
-                                              .text(credentials_.run_id)
-                                              .text(purpose_)
-                                              .take());
-}
-
-void HandshakeProtocol::send(Frame::Type type, std::string payload) {
-  outgoing_ += encode({type, std::move(payload)});
-}
-
-Handshake::Handshake(UniqueFd socket, HandshakeProtocol handshake, Deadline deadline)
-    : socket_(std::move(socket)),
-      peer_(peer_name(socket_.get())),
-      handshake_(std::move(handshake)),
+Handshake::Handshake(UniqueFd socket, const TlsContext& context, Role role, ConnectionRequest request,
+                     Deadline deadline)
+    : context_(&context),
+      role_(role),
+      request_(std::move(request)),
       deadline_(deadline),
-      outgoing_(handshake_.take_outgoing()) {}
+      socket_(std::move(socket)),
+      expected_(role == Role::client ? Frame::Type::welcome : Frame::Type::hello) {}
 
 short Handshake::wanted_events() const {
-  return outgoing_.empty() ? POLLIN : POLLOUT;
+  if (channel_) return outgoing_.empty() ? POLLIN : POLLOUT;
+  const bool opens = role_ == Role::client && !tls_;
+  return opens || tls_wants_output_ ? POLLOUT : POLLIN;
+}
+
+Handshake::State Handshake::state() const {
+  if (!problem_.empty()) return State::refused;
+  return is_complete_ && outgoing_.empty() ? State::proved : State::pending;
+}
+
+Channel Handshake::take_channel() {
+  return request_.encrypted ? *std::move(channel_) : std::move(*channel_).without_tls();
 }
 
 void Handshake::advance() {
-  flush();
-  while (state() == HandshakeProtocol::State::pending && outgoing_.empty() && read()) flush();
-  if (state() == HandshakeProtocol::State::pending && deadline_.passed()) fail("no handshake in time");
+  if (!channel_) advance_tls();
+  if (channel_) advance_frames();
+  if (state() == State::pending && deadline_.passed()) refuse("no handshake in time");
 }
 
-HandshakeProtocol::State Handshake::state() const {
-  if (!problem_.empty()) return HandshakeProtocol::State::refused;
-  return outgoing_.empty() ? handshake_.state() : HandshakeProtocol::State::pending;
+void Handshake::advance_tls() {
+  if (!tls_ && deadline_.passed()) return;  // a silent peer costs no TLS
+  if (!tls_) tls_.emplace(*context_, role_, socket_.get());
+  const TlsStream::Progress progress = tls_->handshake();
+  tls_wants_output_ = progress == TlsStream::Progress::wants_output;
+  if (progress == TlsStream::Progress::failed) return refuse(tls_->problem());
+  if (progress != TlsStream::Progress::done) return;
+  channel_.emplace(std::move(socket_), *std::move(tls_));
+  tls_.reset();
+  if (role_ == Role::server) deadline_ = Deadline::in(time_of_a_proved_client);
+  if (role_ == Role::client) {
+    send(Frame::Type::hello, FieldWriter().text(request_.purpose).number(request_.encrypted ? 1 : 0).take());
+  }
+}
+
+void Handshake::advance_frames() {
+  flush();
+  while (state() == State::pending && outgoing_.empty() && read()) flush();
 }
 
 bool Handshake::read() {
   std::string bytes;
-  const Transfer transfer = receive_some(socket_.get(), bytes, handshake_.missing_bytes());
-  if (transfer == Transfer::closed) fail(errno == 0 ? "it closed the connection" : errno_message(errno));
+  const Transfer transfer = channel_->receive_some(bytes, reader_.missing_bytes());
+  if (transfer == Transfer::closed) refuse(channel_->problem());
   if (transfer != Transfer::some) return false;
-  handshake_.receive(bytes);
-  outgoing_.add(handshake_.take_outgoing());
+  reader_.append(bytes);
+  Frame frame;
+  const auto status = reader_.next(frame, most_hello_bytes);
+  if (status == FrameReader::Status::complete) handle(frame);
+  if (status == FrameReader::Status::malformed) handle_malformed();
   return true;
+}
+
+void Handshake::handle(const Frame& frame) {
+  if (frame.type == Frame::Type::refused) {
+    is_refused_by_peer_ = true;
+    return refuse(printable(frame.payload));
+  }
+  if (frame.type != expected_) return refuse("it is out of step in the handshake");
+  if (frame.type == Frame::Type::hello) return handle_hello(frame);
+  if (frame.type == Frame::Type::welcome) send(Frame::Type::joined);
+  is_complete_ = true;
+}
+
+void Handshake::handle_hello(const Frame& frame) {
+  FieldReader fields(frame.payload);
+  const auto purpose = fields.text();
+  const auto encrypted = fields.number();
+  if (!purpose || !encrypted || !fields.at_end() || purpose->size() > ConnectionRequest::most_purpose_bytes) {
+    return refuse("a malformed hello");
+  }
+  if (!purpose->starts_with(request_.purpose)) {
+    return refuse_and_tell("it wants what this port does not serve", "this port serves something else");
+  }
+  if ((*encrypted != 0) != request_.encrypted) return refuse_and_tell(one_encrypts, one_encrypts);
+  request_.purpose = *purpose;
+  expected_ = Frame::Type::joined;
+  send(Frame::Type::welcome);
+}
+
+/// A client reads the version of the server from the header of the answer.
+void Handshake::handle_malformed() {
+  is_refused_by_peer_ = role_ == Role::client;
+  refuse_and_tell(reader_.problem(), "it runs another version");
+}
+
+void Handshake::send(Frame::Type type, std::string payload) {
+  outgoing_.add(encode({type, std::move(payload)}));
 }
 
 void Handshake::flush() {
   while (!outgoing_.empty()) {
-    const Transfer transfer = outgoing_.send_some(socket_.get());
-    if (transfer == Transfer::closed) return fail("it closed the connection");
+    const Transfer transfer = outgoing_.send_some(*channel_);
+    if (transfer == Transfer::closed) return refuse(channel_->problem());
     if (transfer == Transfer::nothing_yet) return;
   }
 }
 
-void Handshake::fail(const std::string& problem) {
-  problem_ = problem;
-  outgoing_.clear();
+void Handshake::refuse(std::string problem) {
+  outgoing_ = {};
+  problem_ = problem.empty() ? "it closed the connection" : std::move(problem);
+}
+
+void Handshake::refuse_and_tell(std::string problem, std::string_view answer) {
+  if (role_ == Role::server) {
+    send(Frame::Type::refused, std::string(answer));
+    flush();  // an answer that does not fit into the socket's buffer is none
+  }
+  refuse(std::move(problem));
 }
 
 }  // namespace lockstep::comm

@@ -1,114 +1,90 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "comm/net/credentials.h"
+#include "comm/net/channel.h"
 #include "comm/net/frame.h"
-#include "comm/net/tcp.h"
+#include "comm/net/tls_context.h"
+#include "comm/net/tls_stream.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
-/// How two processes of a run prove to each other that both know its secret, without sending it. Bytes in,
-/// bytes out; no sockets. Four frames:
-///
-///     client: hello      run id, purpose, whether it has a secret, 32 random bytes
-///     server: challenge  32 random bytes
-///     client: proof      HMAC-SHA256(secret; protocol, "client", both random values, run id, purpose)
-///     server: welcome    the same with "server"
-///
-/// Both random values are fresh, so recorded bytes prove nothing later, and the roles differ, so neither side
-/// can be answered with its own messages. An unauthenticated client gets nothing that depends on the secret.
-class HandshakeProtocol {
- public:
-  enum class State { pending, proved, refused };
-
-  /// `purpose`: what the connection is for, in at most most_purpose_bytes.
-  static HandshakeProtocol client(const Credentials& credentials, std::string purpose);
-  /// Refuses a purpose that does not begin with `serves`.
-  static HandshakeProtocol server(const Credentials& credentials, std::string serves = {});
-
-  /// From the peer. Never keeps much more than most_hello_bytes while pending.
-  void receive(std::string_view bytes);
-  /// To be sent to the peer, in any state: a server's refusal has its reason.
-  std::string take_outgoing() { return std::exchange(outgoing_, {}); }
-
-  State state() const { return state_; }
-  /// Why it was refused, and the hint.
-  const std::string& problem() const { return problem_; }
-  /// A server learns it from the client; proved only when the state is.
-  const std::string& purpose() const { return purpose_; }
-
-  /// While pending, reading no more than these takes no byte that follows the handshake.
-  std::size_t missing_bytes() const { return reader_.missing_bytes(); }
+/// What a connection is for.
+struct ConnectionRequest {
+  std::string purpose;    ///< of at most most_purpose_bytes
+  bool encrypted = true;  ///< false: what follows the handshake goes without TLS
 
   static constexpr std::size_t most_purpose_bytes = 256;
-
- private:
-  enum class Role { client, server };
-  HandshakeProtocol(Role role, const Credentials& credentials, std::string purpose);
-
-  void handle(const Frame& frame);
-  void handle_hello(const Frame& frame);
-  void handle_challenge(const Frame& frame);
-  void handle_proof(const Frame& frame);
-  void handle_welcome(const Frame& frame);
-  void handle_malformed();
-  /// Ends the handshake. `answer` goes to the peer when it is not empty.
-  void refuse(std::string problem, std::string_view answer = {});
-  std::string proof_of(std::string_view role) const;
-  void send(Frame::Type type, std::string payload);
-
-  Role role_;
-  Credentials credentials_;
-  std::string serves_;
-  std::string purpose_;
-  std::string own_nonce_;
-  std::string peer_nonce_;
-  Frame::Type expected_;
-  State state_ = State::pending;
-  std::string problem_;
-  std::string outgoing_;
-  FrameReader reader_;
 };
 
-/// A handshake on a socket, half open until it is proved or refused. Never waits.
+/// How a connection opens, on a socket. Never waits. TLS proves the run's secret both ways; within it three
+/// frames follow:
+///
+///     client: hello    what it wants
+///     server: welcome  or refused, and why
+///     client: joined   it still wants it; a client that has given up meanwhile closes
 class Handshake {
  public:
-  /// Refused when it is not proved by the deadline.
-  Handshake(UniqueFd socket, HandshakeProtocol handshake, Deadline deadline);
+  enum class State { pending, proved, refused };
+  using Role = TlsStream::Role;
 
-  int fd() const { return socket_.get(); }
+  /// A client asks for `request`, a server takes what begins with its purpose and is as encrypted. Refused
+  /// unless proved by the deadline; a client that has proved the secret gets more. `context` outlives it.
+  Handshake(UniqueFd socket, const TlsContext& context, Role role, ConnectionRequest request,
+            Deadline deadline);
+
+  int fd() const { return channel_ ? channel_->fd() : socket_.get(); }
   /// What poll should wait for, at most until the deadline.
   short wanted_events() const;
   Deadline deadline() const { return deadline_; }
 
-  /// Sends and reads as far as it goes.
+  /// Goes on as far as it can, after one of wanted_events or the deadline.
   void advance();
 
-  /// Pending until the last byte is sent, too.
-  HandshakeProtocol::State state() const;
-  std::string problem() const { return problem_.empty() ? handshake_.problem() : problem_; }
-  const std::string& peer() const { return peer_; }
-  const std::string& purpose() const { return handshake_.purpose(); }
+  State state() const;
+  /// Why it was refused, and the hint.
+  const std::string& problem() const { return problem_; }
+  /// Whether a process that knows the secret refused it: another try would end the same.
+  bool is_refused_by_peer() const { return is_refused_by_peer_; }
+  /// Whether the other end has shown that it knows the secret.
+  bool peer_shows_secret() const { return channel_ || (tls_ && tls_->peer_shows_key()); }
+  /// What the client wants; proved only when the state is.
+  const std::string& purpose() const { return request_.purpose; }
 
   /// Once proved. No byte behind the handshake has been read.
-  UniqueFd take_socket() { return std::move(socket_); }
+  Channel take_channel();
 
  private:
-  void flush();
+  void advance_tls();
+  void advance_frames();
   /// False when nothing has come.
   bool read();
-  void fail(const std::string& problem);
+  void handle(const Frame& frame);
+  void handle_hello(const Frame& frame);
+  void send(Frame::Type type, std::string payload = {});
+  void flush();
+  void handle_malformed();
+  void refuse(std::string problem);
+  void refuse_and_tell(std::string problem, std::string_view answer);
 
-  UniqueFd socket_;
-  std::string peer_;
-  HandshakeProtocol handshake_;
+  const TlsContext* context_;
+  Role role_;
+  ConnectionRequest request_;
   Deadline deadline_;
+  UniqueFd socket_;               ///< until TLS is there
+  std::optional<TlsStream> tls_;  ///< from the first byte until both have proved the secret
+  bool tls_wants_output_ = false;
+  std::optional<Channel> channel_;
+  Frame::Type expected_;
+  FrameReader reader_;
   SendBuffer outgoing_;
-  std::string problem_;  ///< of the connection; the handshake has its own
+  bool is_complete_ = false;  ///< but for what is on its way out
+  std::string problem_;
+  bool is_refused_by_peer_ = false;
 };
 
 }  // namespace lockstep::comm

@@ -141,10 +141,31 @@ UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, st
   return {};
 }
 
-UniqueFd accept_tcp(int listener) {
-  UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+UniqueFd accept_tcp(int listener, PeerAddress& peer) {
+  socklen_t length = sizeof(peer.address_);
+  UniqueFd fd(
+      accept4(listener, reinterpret_cast<sockaddr*>(&peer.address_), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd) set_up_connection(fd.get());
   return fd;
+}
+
+UniqueFd accept_tcp(int listener) {
+  PeerAddress peer;
+  return accept_tcp(listener, peer);
+}
+
+std::string PeerAddress::name() const {
+  return endpoint_name(numeric_host(address_, sizeof(address_)), port_in(address_));
+}
+
+std::string PeerAddress::network() const {
+  constexpr std::size_t network_bytes = 8;
+  if (address_.ss_family == AF_INET) {
+    const in_addr& host = reinterpret_cast<const sockaddr_in*>(&address_)->sin_addr;
+    return {reinterpret_cast<const char*>(&host), sizeof(host)};
+  }
+  const in6_addr& host = reinterpret_cast<const sockaddr_in6*>(&address_)->sin6_addr;
+  return {reinterpret_cast<const char*>(&host), network_bytes};
 }
 
 void expect_slow_reader(int socket) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <netdb.h>
+#include <sys/socket.h>
 
 #include <cstddef>
 #include <memory>
@@ -42,7 +43,21 @@ UniqueFd listen_in_range(const std::string& address, int first, int last);
 /// then says why. A name that does not resolve is an obstacle too, since it may resolve later.
 UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle);
 
+/// Where the other end of a connection is.
+class PeerAddress {
+ public:
+  /// "10.0.0.1:2345" or "[::1]:2345"
+  std::string name() const;
+  /// Equal for what one host may call itself: an IPv4 address, or the first 64 bits of an IPv6 address.
+  std::string network() const;
+
+ private:
+  friend UniqueFd accept_tcp(int listener, PeerAddress& peer);
+  sockaddr_storage address_{};
+};
+
 /// The next waiting connection, or an empty UniqueFd.
+UniqueFd accept_tcp(int listener, PeerAddress& peer);
 UniqueFd accept_tcp(int listener);
 
 /// For a connection whose other end may leave data unread for seconds, as one that still computes does. The
@@ -73,31 +88,5 @@ Transfer send_some(int socket, std::string_view& from);
 
 /// Waits for poll's `events`. False when the deadline passed first.
 bool wait_for_socket(int socket, short events, Deadline deadline);
-
-/// Bytes on their way out of a socket. What has been sent is passed over, not moved away, so that a long
-/// message costs its length however small the pieces are that the socket takes.
-class SendBuffer {
- public:
-  explicit SendBuffer(std::string first = {}) : bytes_(std::move(first)) {}
-
-  void add(std::string_view bytes) { bytes_ += bytes; }
-  bool empty() const { return bytes_.empty(); }
-  void clear() {
-    bytes_.clear();
-    sent_ = 0;
-  }
-
-  Transfer send_some(int socket) {
-    std::string_view left = std::string_view(bytes_).substr(sent_);
-    const Transfer transfer = comm::send_some(socket, left);
-    sent_ = bytes_.size() - left.size();
-    if (left.empty()) clear();
-    return transfer;
-  }
-
- private:
-  std::string bytes_;
-  std::size_t sent_ = 0;
-};
 
 }  // namespace lockstep::comm

@@ -4,21 +4,32 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <map>
 
-#include "comm/net/authenticated_listener.h"
+#include "comm/net/connect_proved.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {
 
-// A foreign process that accepts and stays silent must not use up the time for the other ports.
-constexpr Seconds time_per_port{1};
+// A foreign process that accepts and stays silent must not use up the time for the other ports, but a store
+// that many ask at once may need some.
+constexpr Seconds time_of_first_round{4};
+constexpr Seconds most_time_per_port{8};
+constexpr double least_ports_in_round = 8;
+
+/// Somebody who speaks with another secret, or not at all, may be in the way for a moment.
+constexpr Seconds time_before_warning{2};
+
+/// The server ends a wait at the deadline; its answer travels.
+constexpr Seconds time_to_answer{1};
+
 constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
                                         .first = std::chrono::milliseconds(1),
                                         .longest = std::chrono::milliseconds(100)};
@@ -28,27 +39,69 @@ Frame get_request(std::string_view key, Seconds wait) {
   return {Frame::Type::get, FieldWriter().text(key).number(milliseconds).take()};
 }
 
+/// What a client has met at the ports where the store may be.
+class Search {
+ public:
+  Search(const std::string& address, const std::vector<int>& ports, const std::string& run_id)
+      : ports_(ports.size()),
+        where_(fmt::format("no store of run {} at {}, port {}", run_id, address, fmt::join(ports, ", "))) {}
+
+  /// A try that the deadline cut short does not hide the obstacle of an earlier one.
+  void meet(int port, const Obstacle& obstacle, bool is_cut_short) {
+    if (is_cut_short && obstacles_.contains(port)) return;
+    obstacles_[port] = obstacle.text;
+    has_met_stranger_ = has_met_stranger_ || obstacle.is_stranger;
+  }
+
+  /// When all ports have been asked, and there is more than nodes that start one after the other.
+  void warn_once() {
+    if (has_warned_ || !has_met_stranger_ || !patience_.passed() || obstacles_.size() < ports_) return;
+    log::warn("{}; trying on", result());
+    has_warned_ = true;
+  }
+
+  std::string result() const {
+    std::map<std::string, std::vector<int>> ports;
+    for (const auto& [port, obstacle] : obstacles_) ports[obstacle].push_back(port);
+    std::vector<std::string> parts;
+    for (const auto& [obstacle, those] : ports) {
+      parts.push_back(fmt::format("{}: {}", fmt::join(those, ", "), obstacle));
+    }
+    return fmt::format("{}: {}", where_, fmt::join(parts, "; "));
+  }
+
+ private:
+  std::size_t ports_;
+  std::string where_;
+  std::map<int, std::string> obstacles_;
+  Deadline patience_ = Deadline::in(time_before_warning);
+  bool has_met_stranger_ = false;
+  bool has_warned_ = false;
+};
+
 }  // namespace
 
 StoreClient StoreClient::connect(const std::string& address, const std::vector<int>& ports,
                                  const Credentials& credentials, Deadline deadline, const std::string& name) {
-  const std::string purpose = std::string(store_purpose) + name;
-  std::string obstacle = "no time to ask";
+  const TlsContext context(credentials);
+  const ConnectionRequest request{.purpose = std::string(store_purpose) + name};
+  Search search(address, ports, credentials.run_id);
   Backoff backoff(between_tries);
+  Seconds time_per_port =
+      time_of_first_round / std::max(static_cast<double>(ports.size()), least_ports_in_round);
   while (true) {
     for (const int port : ports) {
+      Obstacle obstacle;
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
-      std::string problem;
-      UniqueFd socket = connect_proved(address, port, credentials, purpose, try_until, problem);
-      if (socket) return {std::move(socket), address, port};
-      // A try that the deadline cut short must not hide the obstacle of an earlier one.
-      if (!deadline.passed()) obstacle = fmt::format("{}: {}", port, problem);
+      Channel channel = connect_proved(address, port, context, request, try_until, obstacle);
+      if (channel) return {std::move(channel), address, port};
+      search.meet(port, obstacle, deadline.passed());
+      if (obstacle.is_final) throw CommError(search.result());
+      search.warn_once();
     }
-    if (deadline.passed()) {
-      throw CommError(fmt::format("no store of run {} at {}, port {}: {}", credentials.run_id, address,
-                                  fmt::join(ports, ", "), obstacle));
-    }
+    if (deadline.passed()) throw CommError(search.result());
     backoff.pause();
+    time_per_port = std::min(2 * time_per_port, most_time_per_port);
   }
 }
 
@@ -71,7 +124,7 @@ std::string StoreClient::wait(std::string_view key, Deadline deadline) {
 std::optional<std::string> StoreClient::wait_for(std::string_view key, Deadline deadline) {
   // The server ends the wait at the deadline, or after a day, so give its answer time to arrive.
   do {
-    Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_per_port));
+    Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_to_answer));
     if (reply.type != Frame::Type::absent) return std::move(reply.payload);
   } while (!deadline.passed());
   return std::nullopt;
@@ -119,11 +172,11 @@ std::optional<StoreClient::Change> StoreClient::take_change() {
 void StoreClient::say_goodbye(Deadline deadline) {
   require_connection();
   send({Frame::Type::goodbye, {}}, deadline);
-  socket_.reset();
+  channel_.close();
 }
 
 std::string StoreClient::own_address() const {
-  return local_address(socket_.get());
+  return local_address(channel_.fd());
 }
 
 Frame StoreClient::ask(const Frame& request, Deadline deadline) {
@@ -141,9 +194,9 @@ void StoreClient::send(const Frame& frame, Deadline deadline) {
   SendBuffer outgoing;
   outgoing.add(encode(frame));
   while (!outgoing.empty()) {
-    const Transfer transfer = outgoing.send_some(socket_.get());
-    if (transfer == Transfer::closed) fail(errno_message(errno));
-    if (transfer == Transfer::nothing_yet && !wait_for_socket(socket_.get(), POLLOUT, deadline)) {
+    const Transfer transfer = outgoing.send_some(channel_);
+    if (transfer == Transfer::closed) fail_closed();
+    if (transfer == Transfer::nothing_yet && !wait_for_socket(channel_.fd(), POLLOUT, deadline)) {
       fail("it took no data in time");
     }
   }
@@ -152,7 +205,7 @@ void StoreClient::send(const Frame& frame, Deadline deadline) {
 Frame StoreClient::receive(Deadline deadline) {
   while (true) {
     if (auto reply = take_reply()) return *std::move(reply);
-    if (!read_some() && !wait_for_socket(socket_.get(), POLLIN, deadline)) fail("it did not answer in time");
+    if (!read_some() && !wait_for_socket(channel_.fd(), POLLIN, deadline)) fail("it did not answer in time");
   }
 }
 
@@ -173,20 +226,24 @@ std::optional<Frame> StoreClient::take_reply() {
 
 bool StoreClient::read_some() {
   std::string bytes;
-  const Transfer transfer = receive_some(socket_.get(), bytes);
-  if (transfer == Transfer::closed) fail(errno == 0 ? "it closed the connection" : errno_message(errno));
+  const Transfer transfer = channel_.receive_some(bytes);
+  if (transfer == Transfer::closed) fail_closed();
   reader_.append(bytes);
   return transfer == Transfer::some;
 }
 
 void StoreClient::require_connection() const {
-  if (!socket_) {
+  if (!channel_) {
     throw CommError(fmt::format("the store at {} was lost before", endpoint_name(address_, port_)));
   }
 }
 
+void StoreClient::fail_closed() {
+  fail(channel_.problem().empty() ? "it closed the connection" : std::string(channel_.problem()));
+}
+
 void StoreClient::fail(const std::string& reason) {
-  socket_.reset();
+  channel_.close();
   throw CommError(fmt::format("the store at {}: {}", endpoint_name(address_, port_), reason));
 }
 

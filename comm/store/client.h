@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "comm/net/channel.h"
 #include "comm/net/credentials.h"
 #include "comm/net/frame.h"
 #include "kernels/base/deadline.h"
-#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -20,6 +20,7 @@ namespace lockstep::comm {
 class StoreClient {
  public:
   /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
+  /// What is in the way is logged within 5 s, and thrown at the deadline, or when the store itself refuses.
   /// `name`: what the server calls this client when it is lost ("rank 3"); empty: no report.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
                              const Credentials& credentials, Deadline deadline, const std::string& name = {});
@@ -49,7 +50,7 @@ class StoreClient {
   /// call it until it gives nothing: what it holds already makes no descriptor readable.
   std::optional<Change> take_change();
   /// For poll(2); -1 when the connection is lost.
-  int fd() const { return socket_.get(); }
+  int fd() const { return channel_.fd(); }
 
   /// Closes in order: the server does not count this client as lost.
   void say_goodbye(Deadline deadline);
@@ -61,8 +62,8 @@ class StoreClient {
   int port() const { return port_; }
 
  private:
-  StoreClient(UniqueFd socket, std::string address, int port)
-      : socket_(std::move(socket)), address_(std::move(address)), port_(port) {}
+  StoreClient(Channel channel, std::string address, int port)
+      : channel_(std::move(channel)), address_(std::move(address)), port_(port) {}
 
   /// Sends and waits for the reply; CommError when refused.
   Frame ask(const Frame& request, Deadline deadline);
@@ -73,9 +74,10 @@ class StoreClient {
   bool read_some();
   void send(const Frame& frame, Deadline deadline);
   void require_connection() const;
+  [[noreturn]] void fail_closed();
   [[noreturn]] void fail(const std::string& reason);
 
-  UniqueFd socket_;
+  Channel channel_;
   std::string address_;
   int port_;
   FrameReader reader_;

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "comm/net/tcp.h"
@@ -111,8 +110,8 @@ Frame Table::erase(FieldReader& fields) {
   return {values_.erase(*key) == 0 ? Frame::Type::absent : Frame::Type::done, {}};
 }
 
-Connection::Connection(UniqueFd socket, std::string name, std::string peer)
-    : socket_(std::move(socket)), name_(std::move(name)), peer_(std::move(peer)) {}
+Connection::Connection(Channel channel, std::string name, std::string peer)
+    : channel_(std::move(channel)), name_(std::move(name)), peer_(std::move(peer)) {}
 
 short Connection::wanted_events() const {
   if (!outgoing_.empty()) return POLLOUT;
@@ -132,8 +131,7 @@ void Connection::serve(Table& table) {
 
 void Connection::read_requests(Table& table) {
   std::string bytes;
-  const Transfer transfer = receive_some(socket_.get(), bytes);
-  const int error = errno;
+  const Transfer transfer = channel_.receive_some(bytes);
   reader_.append(bytes);
   Frame frame;
   while (is_open() && outgoing_.empty() && !waiting_) {
@@ -142,12 +140,11 @@ void Connection::read_requests(Table& table) {
     if (status == FrameReader::Status::incomplete) break;
     handle(frame, table);
   }
-  errno = error;
   if (transfer == Transfer::closed && is_open()) lose();
 }
 
 void Connection::handle(const Frame& frame, Table& table) {
-  if (frame.type == Frame::Type::goodbye) return socket_.reset();
+  if (frame.type == Frame::Type::goodbye) return channel_.close();
   if (frame.type == Frame::Type::watch) return watch(frame);
   const Frame reply = table.answer(frame);
   const Seconds time = waiting_time(frame);
@@ -191,7 +188,7 @@ void Connection::send(const Frame& frame) {
 
 void Connection::flush() {
   while (is_open() && !outgoing_.empty()) {
-    const Transfer transfer = outgoing_.send_some(socket_.get());
+    const Transfer transfer = outgoing_.send_some(channel_);
     if (transfer == Transfer::closed) lose();
     if (transfer != Transfer::some) return;
   }
@@ -200,17 +197,19 @@ void Connection::flush() {
 void Connection::close_because(const std::string& reason) {
   log::warn("store: closed the connection from {}: {}", peer_, reason);
   loss_ = reason;
-  socket_.reset();
+  channel_.close();
 }
 
 void Connection::lose() {
-  int error = errno;
+  std::string problem = channel_.problem();
   if (waiting_) {
+    int error = 0;
     socklen_t length = sizeof(error);
-    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    getsockopt(channel_.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) problem = errno_message(error);
   }
-  loss_ = error == 0 ? "its connection closed" : "its connection broke: " + errno_message(error);
-  socket_.reset();
+  loss_ = problem.empty() ? "its connection closed" : "its connection broke: " + problem;
+  channel_.close();
 }
 
 }  // namespace lockstep::comm

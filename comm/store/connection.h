@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/net/channel.h"
 #include "comm/net/frame.h"
-#include "comm/net/tcp.h"
 #include "kernels/base/deadline.h"
-#include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -36,10 +35,10 @@ class Table {
 class Connection {
  public:
   /// `name`: what the client calls itself, or empty; `peer`: where it is.
-  Connection(UniqueFd socket, std::string name, std::string peer);
+  Connection(Channel channel, std::string name, std::string peer);
 
-  int fd() const { return socket_.get(); }
-  bool is_open() const { return static_cast<bool>(socket_); }
+  int fd() const { return channel_.fd(); }
+  bool is_open() const { return static_cast<bool>(channel_); }
   short wanted_events() const;
   /// When `serve_waiting` has something to do, if ever.
   std::optional<Deadline> next_deadline() const;
@@ -62,7 +61,7 @@ class Connection {
   void close_because(const std::string& reason);
   void lose();
 
-  UniqueFd socket_;
+  Channel channel_;
   std::string name_;
   std::string peer_;
   std::string loss_;

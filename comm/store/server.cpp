@@ -29,10 +29,12 @@ UniqueFd listen_on_one(const std::string& address, const std::vector<int>& ports
 
 }  // namespace
 
-StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports, Credentials credentials,
-                         Seconds time_for_hello)
-    : pending_(listen_on_one(address, ports), std::move(credentials), time_for_hello, "store",
-               std::string(store_purpose)),
+StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports,
+                         const Credentials& credentials, Seconds time_for_hello)
+    : pending_(listen_on_one(address, ports), credentials,
+               {.name = "store",
+                .accepts = {.purpose = std::string(store_purpose)},
+                .time_for_hello = time_for_hello}),
       stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
@@ -52,6 +54,7 @@ void StoreServer::serve() {
     for (const Connection& connection : connections_) {
       events.push_back({connection.fd(), connection.wanted_events(), 0});
     }
+    const std::size_t first_pending = events.size();
     pending_.append_events(events, room);
     poll_until(events, Deadline::in(time_left()));
     if (events[0].revents != 0) return;
@@ -63,14 +66,14 @@ void StoreServer::serve() {
       if (connection.is_open()) connection.serve_waiting(table_);
     }
     drop_closed();
-    admit_connections(room);
+    admit_connections(std::span(events).subspan(first_pending));
   }
 }
 
-void StoreServer::admit_connections(bool room) {
-  for (AuthenticatedConnection& connection : pending_.serve(room)) {
+void StoreServer::admit_connections(std::span<const pollfd> events) {
+  for (AuthenticatedConnection& connection : pending_.serve(events)) {
     std::string name = connection.purpose.substr(store_purpose.size());
-    connections_.emplace_back(std::move(connection.socket), std::move(name), std::move(connection.name));
+    connections_.emplace_back(std::move(connection.channel), std::move(name), std::move(connection.peer));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,7 +39,7 @@ class StoreServer {
  public:
   /// Port 0 is any free one. A connection without a handshake within `time_for_hello` is closed. DeviceError
   /// when all ports are taken.
-  StoreServer(const std::string& address, const std::vector<int>& ports, Credentials credentials,
+  StoreServer(const std::string& address, const std::vector<int>& ports, const Credentials& credentials,
               Seconds time_for_hello = Seconds(5));
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -53,7 +54,7 @@ class StoreServer {
 
  private:
   void serve();
-  void admit_connections(bool room);
+  void admit_connections(std::span<const pollfd> events);
   void drop_closed();
   Seconds time_left() const;
 

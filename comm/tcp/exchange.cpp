@@ -33,7 +33,8 @@ TcpExchange::TcpExchange(const Placement& placement, NodeRanks& node, std::vecto
       rank_(node.members().rank()),
       ranks_(placement.ranks()),
       schedule_(placement, rank_),
-      incoming_(schedule_.remote_parts.size(), ChunkRing(chunks_kept)),
+      received_(schedule_.remote_parts.size(), ChunkRing(chunks_kept)),
+      orders_(links.size()),
       heard_(links.size()) {
   for (const int owner : schedule_.owners) {
     outgoing_.push_back({.owner = owner, .link = link_to(owner), .ring = ChunkRing(partials_ahead)});
@@ -78,12 +79,23 @@ void TcpExchange::start(std::span<const ArenaRange> ranges) {
     outgoing.next_chunk = outgoing.next_part = 0;
     outgoing.sums_missing = phases_.spreads ? chunks : 0;
   }
+  expect_chunks();
   make_room();
+}
+
+void TcpExchange::expect_chunks() {
+  for (std::size_t link = 0; link < links_.size(); ++link) {
+    const int peer = links_[link].rank();
+    const auto parts = std::ranges::count(schedule_.remote_parts, peer, &ReduceSchedule::RemotePart::proxy);
+    const auto owner = std::ranges::find(outgoing_, peer, &OutgoingPartials::owner);
+    orders_[link] = ChunkOrder(static_cast<std::size_t>(parts), chunks_to_sum_,
+                               owner == outgoing_.end() ? 0 : owner->sums_missing);
+  }
 }
 
 void TcpExchange::make_room() {
   if (!phases_.sums) return;
-  for (ChunkRing& ring : incoming_) ring.make_room(chunks_.count(rank_));
+  for (ChunkRing& ring : received_) ring.make_room(chunks_.count(rank_));
   if (node_.size() == 1) return;  // it sends straight from its arena
   for (OutgoingPartials& outgoing : outgoing_)
     outgoing.ring.make_room(chunks_.count(outgoing.owner) * schedule_.subtrees.size());
@@ -139,52 +151,61 @@ void TcpExchange::move_bytes() {
   for (std::size_t index = 0; index < links_.size(); ++index) {
     Link& link = links_[index];
     const bool sends = link.send_some();
-    const bool receives = link.receive_some([&](const ChunkHeader& header) { return place(link, header); },
+    const bool receives = link.receive_some([&](const ChunkHeader& header) { return place(index, header); },
                                             [&](const ChunkHeader& header) {
                                               if (heard_[index] == 0 && --unheard_ == 0)
                                                 all_here_ = Clock::now();
                                               heard_[index] = 1;
-                                              arrived(link, header);
+                                              arrived(index, header);
                                             });
-    if (!sends || !receives) throw PeerTrouble{PeerTrouble::Kind::lost, {link.rank()}};
+    if (!sends || !receives) throw PeerTrouble{PeerTrouble::Kind::lost, {link.rank()}, link.problem()};
   }
 }
 
-std::byte* TcpExchange::place(const Link& from, const ChunkHeader& header) {
+std::byte* TcpExchange::place(std::size_t link, const ChunkHeader& header) {
+  const Link& from = links_[link];
   if (header.kind == ChunkHeader::Kind::goodbye) {
-    if (owes(from)) throw PeerTrouble{PeerTrouble::Kind::left, {from.rank()}};
+    if (owes(from)) throw PeerTrouble{PeerTrouble::Kind::left, {from.rank()}, {}};
     return nullptr;
   }
   if (static_cast<std::int32_t>(header.call - node_.call().number) > 0) return nullptr;
-  if (!fits(from, header)) {
-    throw CommError(
-        fmt::format("rank {} sends what does not belong to {}: all ranks must make the same calls",
-                    from.rank(), node_.call().describe()));
-  }
+  check(link, header);
   if (header.kind == ChunkHeader::Kind::sum) return chunks_.at(from.rank(), header.chunk).data();
   const std::size_t first_kept = chunks_.count(rank_) - chunks_to_sum_;
   if (header.chunk >= first_kept + chunks_kept) return nullptr;
-  return incoming_[remote_part(from, header.part)].at(header.chunk);
+  return received_[remote_part(from, header.part)].at(header.chunk);
 }
 
-bool TcpExchange::fits(const Link& from, const ChunkHeader& header) const {
+void TcpExchange::check(std::size_t link, const ChunkHeader& header) const {
+  const bool is_of_call = header.call == node_.call().number && header.signature == signature_;
+  if (is_of_call && !orders_[link].is_next(header)) {
+    throw CommError(fmt::format(
+        "rank {} sends {} in {}: its data connection repeats or leaves out chunks, so the sum would be wrong",
+        links_[link].rank(), orders_[link].describe(header), node_.call().describe()));
+  }
+  if (is_of_call && has_bytes_of_its_kind(link, header)) return;
+  throw CommError(fmt::format("rank {} sends what does not belong to {}: all ranks must make the same calls",
+                              links_[link].rank(), node_.call().describe()));
+}
+
+bool TcpExchange::has_bytes_of_its_kind(std::size_t link, const ChunkHeader& header) const {
+  const Link& from = links_[link];
   const bool is_sum = header.kind == ChunkHeader::Kind::sum;
-  const int owner = is_sum ? from.rank() : rank_;
-  if (header.call != node_.call().number || header.signature != signature_) return false;
-  if (header.chunk >= chunks_.count(owner)) return false;
   const int ranks = is_sum ? 1 : schedule_.remote_parts[remote_part(from, header.part)].ranks;
-  const ArenaRange chunk = chunks_.at(owner, header.chunk);
+  const ArenaRange chunk = chunks_.at(is_sum ? from.rank() : rank_, header.chunk);
   return header.bytes == static_cast<std::size_t>(chunk.count) * size_of(travel_type(chunk.dtype(), ranks));
 }
 
-void TcpExchange::arrived(const Link& from, const ChunkHeader& header) {
+void TcpExchange::arrived(std::size_t link, const ChunkHeader& header) {
+  orders_[link].count(header);
   if (header.kind == ChunkHeader::Kind::sum) {
-    node_.copy_to_members(chunks_.at(from.rank(), header.chunk));
-    --outgoing_for(from).sums_missing;
-  } else if (--parts_missing_[header.chunk] == 0) {
-    sum_chunk(header.chunk);
-    --chunks_to_sum_;
+    node_.copy_to_members(chunks_.at(links_[link].rank(), header.chunk));
+    --outgoing_for(links_[link]).sums_missing;
+    return;
   }
+  if (--parts_missing_[header.chunk] > 0) return;
+  sum_chunk(header.chunk);
+  --chunks_to_sum_;
 }
 
 void TcpExchange::sum_chunk(std::size_t chunk) {
@@ -196,9 +217,9 @@ void TcpExchange::sum_chunk(std::size_t chunk) {
     operands_[schedule_.local_leaves[member]] = {values, range.dtype()};
     if (phases_.spreads || static_cast<int>(member) == node_.index()) outputs_.push_back(values);
   }
-  for (std::size_t part = 0; part < incoming_.size(); ++part) {
+  for (std::size_t part = 0; part < received_.size(); ++part) {
     const auto& [proxy, index, ranks, leaf] = schedule_.remote_parts[part];
-    operands_[leaf] = {incoming_[part].at(chunk), travel_type(range.dtype(), ranks)};
+    operands_[leaf] = {received_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
   reduce(range.dtype(), schedule_.tree, operands_, outputs_, static_cast<std::size_t>(range.count));
   if (phases_.spreads) post_sum(chunk);
@@ -245,7 +266,7 @@ std::size_t TcpExchange::remote_part(const Link& from, std::uint16_t index) cons
 
 void TcpExchange::wait_for_links() {
   if (node_.aborted()) throw CommError(node_.abort_reason());
-  if (Clock::now() >= node_.deadline()) throw PeerTrouble{PeerTrouble::Kind::silent, silent_ranks()};
+  if (Clock::now() >= node_.deadline()) throw PeerTrouble{PeerTrouble::Kind::silent, silent_ranks(), {}};
   events_.clear();
   for (Link& link : links_) {
     const int input = link.holds_early_chunk() ? 0 : POLLIN;

@@ -3,10 +3,12 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "comm/reduce/reduce.h"
 #include "comm/shm/node_ranks.h"
+#include "comm/tcp/chunk_order.h"
 #include "comm/tcp/chunks.h"
 #include "comm/tcp/link.h"
 #include "comm/tcp/placement.h"
@@ -18,6 +20,7 @@ struct PeerTrouble {
   enum class Kind { lost, left, silent };
   Kind kind;
   std::vector<int> ranks;
+  std::string problem;  ///< lost: what broke the connection; empty: the other end closed it
 };
 
 /// Collectives over ranges of arenas between all ranks of all nodes, in place. An all-reduce has two phases,
@@ -67,15 +70,17 @@ class TcpExchange {
   void make_room();
   void post_partials();
   void post_partial(OutgoingPartials& outgoing);
-  std::byte* place(const Link& from, const ChunkHeader& header);
-  /// Whether it belongs to this call and has the number of bytes of its kind.
-  bool fits(const Link& from, const ChunkHeader& header) const;
-  void arrived(const Link& from, const ChunkHeader& header);
+  std::byte* place(std::size_t link, const ChunkHeader& header);
+  /// CommError unless it belongs to this call, is the next of its kind on this link and has the bytes of one.
+  void check(std::size_t link, const ChunkHeader& header) const;
+  bool has_bytes_of_its_kind(std::size_t link, const ChunkHeader& header) const;
+  void arrived(std::size_t link, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
   void sum_alone();
   void spread_shard();
   void post_sum(std::size_t chunk);
 
+  void expect_chunks();
   OutgoingPartials& outgoing_for(const Link& from);
   std::size_t remote_part(const Link& from, std::uint16_t index) const;
   void move_bytes();
@@ -91,7 +96,8 @@ class TcpExchange {
   const int ranks_;
   const ReduceSchedule schedule_;
   std::vector<OutgoingPartials> outgoing_;
-  std::vector<ChunkRing> incoming_;  ///< by remote part: chunks of this rank's shard
+  std::vector<ChunkRing> received_;  ///< by remote part: chunks of this rank's shard
+  std::vector<ChunkOrder> orders_;   ///< by link
 
   Phases phases_{};
   Chunks chunks_;

@@ -1,13 +1,9 @@
 #include "comm/tcp/link.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 
 namespace lockstep::comm {
 namespace {
@@ -15,10 +11,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "chunk headers are sent in memory layout");
 
 constexpr std::size_t header_bytes = sizeof(ChunkHeader);
-
-bool try_again_later() {
-  return errno == EAGAIN || errno == EINTR;
-}
 
 }  // namespace
 
@@ -31,18 +23,14 @@ void Link::post(const ChunkHeader& header, std::span<const std::byte> bytes) {
 bool Link::send_some() {
   while (!outgoing_.empty()) {
     Outgoing& chunk = outgoing_.front();
+    const auto header = std::as_bytes(std::span(&chunk.header, 1));
     const std::size_t header_sent = std::min(chunk.sent, header_bytes);
-    const std::size_t bytes_sent = chunk.sent - header_sent;
-    std::array<iovec, 2> pieces{
-        iovec{reinterpret_cast<std::byte*>(&chunk.header) + header_sent, header_bytes - header_sent},
-        iovec{const_cast<std::byte*>(chunk.bytes.data()) + bytes_sent, chunk.bytes.size() - bytes_sent}};
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) return try_again_later();
-    sent_bytes_ += static_cast<std::uint64_t>(sent);
-    chunk.sent += static_cast<std::size_t>(sent);
+    std::size_t sent = 0;
+    const Transfer transfer =
+        channel_.send_some(header.subspan(header_sent), chunk.bytes.subspan(chunk.sent - header_sent), sent);
+    if (transfer != Transfer::some) return transfer == Transfer::nothing_yet;
+    sent_bytes_ += sent;
+    chunk.sent += sent;
     if (chunk.sent < header_bytes + chunk.bytes.size()) return true;
     if (chunk.header.kind == ChunkHeader::Kind::partial) --partials_in_queue_;
     outgoing_.pop_front();
@@ -63,11 +51,11 @@ bool Link::receive_some(const std::function<std::byte*(const ChunkHeader&)>& pla
     const bool in_header = received_ < header_bytes;
     std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&incoming_) + received_
                                     : place_ + (received_ - header_bytes);
-    const ssize_t got = recv(socket_.get(), to, bytes_missing(), MSG_DONTWAIT);
-    if (got < 0) return try_again_later();
-    if (got == 0) return false;
-    received_bytes_ += static_cast<std::uint64_t>(got);
-    received_ += static_cast<std::size_t>(got);
+    std::size_t got = 0;
+    const Transfer transfer = channel_.receive_some({to, bytes_missing()}, got);
+    if (transfer != Transfer::some) return transfer == Transfer::nothing_yet;
+    received_bytes_ += got;
+    received_ += got;
   }
 }
 
@@ -76,21 +64,17 @@ std::size_t Link::bytes_missing() const {
 }
 
 void Link::gather_before_waking(std::size_t most) noexcept {
-  const int bytes = static_cast<int>(std::min(bytes_missing(), most));
+  const int bytes = static_cast<int>(std::min(channel_.least_to_come(bytes_missing()), most));
   if (bytes == gathered_bytes_) return;
   gathered_bytes_ = bytes;
-  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+  setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 void Link::say_goodbye() noexcept {
+  if (has_outgoing()) return;
   const ChunkHeader goodbye;
-  send(socket_.get(), &goodbye, sizeof(goodbye), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-bool Link::goodbye_is_next() const noexcept {
-  ChunkHeader next{.kind = ChunkHeader::Kind::sum};
-  const ssize_t seen = recv(socket_.get(), &next, sizeof(next), MSG_PEEK | MSG_DONTWAIT);
-  return seen == static_cast<ssize_t>(sizeof(next)) && next.kind == ChunkHeader::Kind::goodbye;
+  std::size_t sent = 0;
+  channel_.send_some(std::as_bytes(std::span(&goodbye, 1)), {}, sent);
 }
 
 }  // namespace lockstep::comm

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/base/unique_fd.h"
+#include "comm/net/channel.h"
 
 namespace lockstep::comm {
 
@@ -32,10 +32,12 @@ static_assert(sizeof(ChunkHeader) == 20);
 /// the bytes are sent from and received into the caller's memory.
 class Link {
  public:
-  Link(int rank, UniqueFd socket) : rank_(rank), socket_(std::move(socket)) {}
+  Link(int rank, Channel channel) : rank_(rank), channel_(std::move(channel)) { channel_.read_ahead(); }
 
   int rank() const { return rank_; }
-  int fd() const { return socket_.get(); }
+  int fd() const { return channel_.fd(); }
+  /// After its loss: what broke it; empty when the peer closed it.
+  const std::string& problem() const { return channel_.problem(); }
 
   /// `bytes` stay untouched until they are sent. Host memory.
   void post(const ChunkHeader& header, std::span<const std::byte> bytes);
@@ -58,10 +60,9 @@ class Link {
   /// chunk that comes, whichever is less.
   void gather_before_waking(std::size_t most) noexcept;
 
-  /// Sends a goodbye, after which nothing follows; never waits.
+  /// Sends a goodbye, after which nothing follows; never waits. Nothing while chunks are on their way out:
+  /// then the peer sees the connection break off.
   void say_goodbye() noexcept;
-  /// Whether the next header is a goodbye; reads nothing.
-  bool goodbye_is_next() const noexcept;
 
   std::uint64_t sent_bytes() const { return sent_bytes_; }
   std::uint64_t received_bytes() const { return received_bytes_; }
@@ -77,7 +78,7 @@ class Link {
   std::size_t bytes_missing() const;
 
   int rank_;
-  UniqueFd socket_;
+  Channel channel_;
   std::deque<Outgoing> outgoing_;
   int partials_in_queue_ = 0;
   ChunkHeader incoming_;

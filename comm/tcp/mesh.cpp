@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/net/addresses.h"
+#include "comm/net/connect_proved.h"
 #include "comm/net/frame.h"
 #include "comm/net/tcp.h"
+#include "comm/polling.h"
 #include "comm/shm/local_rendezvous.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -19,6 +22,10 @@ namespace {
 
 // The deadline has passed already, so each answer gets little time.
 constexpr Seconds time_per_key{0.5};
+
+constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
+                                        .first = std::chrono::milliseconds(1),
+                                        .longest = std::chrono::milliseconds(100)};
 
 std::string encode(const PeerInfo& peer) {
   return FieldWriter()
@@ -54,17 +61,23 @@ std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
 }
 
-UniqueFd connect_peer(int rank, int peer_rank, const PeerInfo& peer, const Credentials& credentials,
-                      Deadline deadline) {
-  std::string obstacle;
-  UniqueFd socket =
-      connect_proved(peer.address, peer.port, credentials, purpose_of(rank), deadline, obstacle);
-  if (socket) return socket;
-  throw CommError(fmt::format("no data connection to {} at {}:{}: {}", name_of(peer_rank, peer), peer.address,
-                              peer.port, obstacle.empty() ? "it does not answer" : obstacle));
+/// A peer closes a connection only when others crowd it out, so it is asked again.
+Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsContext& context,
+                     const ConnectionRequest& request, Deadline deadline) {
+  Obstacle obstacle;
+  Backoff backoff(between_tries);
+  while (true) {
+    Channel channel = connect_proved(peer.address, peer.port, context, request, deadline, obstacle);
+    if (channel) return channel;
+    if (obstacle.is_final || deadline.passed()) {
+      throw CommError(fmt::format("no data connection to {} at {}: {}", name,
+                                  endpoint_name(peer.address, peer.port), obstacle.text));
+    }
+    backoff.pause();
+  }
 }
 
-void admit_peers(std::map<int, UniqueFd>& sockets, std::vector<int> awaited, AuthenticatedListener& listener,
+void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, AuthenticatedListener& listener,
                  Deadline deadline) {
   while (!awaited.empty()) {
     auto connection = listener.admit(deadline);
@@ -74,7 +87,7 @@ void admit_peers(std::map<int, UniqueFd>& sockets, std::vector<int> awaited, Aut
     const auto peer =
         std::ranges::find_if(awaited, [&](int rank) { return purpose_of(rank) == connection->purpose; });
     if (peer == awaited.end()) continue;
-    sockets[*peer] = std::move(connection->socket);
+    channels[*peer] = std::move(connection->channel);
     awaited.erase(peer);
   }
 }
@@ -117,23 +130,27 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
 }
 
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
-                                const Credentials& credentials, AuthenticatedListener& listener,
+                                const DataSecurity& security, AuthenticatedListener& listener,
                                 Deadline deadline) {
-  std::map<int, UniqueFd> sockets;
+  const TlsContext context(security.credentials);
+  const ConnectionRequest request{.purpose = purpose_of(rank), .encrypted = security.encrypted};
+  std::map<int, Channel> channels;
   std::vector<int> awaited;
-  for (const int peer : placement.peers(rank)) {
-    if (peer > rank) {
-      awaited.push_back(peer);
-    } else {
-      sockets[peer] = connect_peer(rank, peer, peers[static_cast<std::size_t>(peer)], credentials, deadline);
+  for (const int number : placement.peers(rank)) {
+    if (number > rank) {
+      awaited.push_back(number);
+      continue;
     }
+    PeerInfo peer = peers[static_cast<std::size_t>(number)];
+    peer.address = as_seen_from(peers[static_cast<std::size_t>(rank)].address, peer.address);
+    channels[number] = connect_peer(peer, name_of(number, peer), context, request, deadline);
   }
-  admit_peers(sockets, std::move(awaited), listener, deadline);
+  admit_peers(channels, std::move(awaited), listener, deadline);
   std::vector<Link> links;
-  for (auto& [peer, socket] : sockets) {
-    expect_slow_reader(
-        socket.get());  // a peer reads only in collectives; the store's connections notice dead links
-    links.emplace_back(peer, std::move(socket));
+  for (auto& [peer, channel] : channels) {
+    // A peer reads only in collectives; the store's connections notice dead links.
+    expect_slow_reader(channel.fd());
+    links.emplace_back(peer, std::move(channel));
   }
   return links;
 }

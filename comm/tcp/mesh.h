@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/net/authenticated_listener.h"
+#include "comm/net/credentials.h"
 #include "comm/store/client.h"
 #include "comm/tcp/link.h"
 #include "comm/tcp/placement.h"
@@ -37,10 +38,16 @@ std::string node_hint(const std::string& name);
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
                                          Deadline deadline);
 
+/// How data connections are protected; the same on all ranks.
+struct DataSecurity {
+  Credentials credentials;
+  bool encrypted = true;  ///< false: proved, and then without TLS
+};
+
 /// A proved data connection to each of `rank`'s peers, in their order. The higher rank connects, the lower
 /// admits. CommError names the peer that could not be reached, or did not come.
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
-                                const Credentials& credentials, AuthenticatedListener& listener,
+                                const DataSecurity& security, AuthenticatedListener& listener,
                                 Deadline deadline);
 
 }  // namespace lockstep::comm

@@ -49,9 +49,10 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
+  const DataSecurity security{rendezvous_.credentials, options.encrypt_data};
   AuthenticatedListener listener(
-      listen_in_range(rendezvous_.own_address, options.first_port, options.last_port),
-      rendezvous_.credentials);
+      listen_in_range(rendezvous_.own_address, options.first_port, options.last_port), security.credentials,
+      security.encrypted);
   peers_ = exchange_peer_info(rendezvous_.store, world_.rank, world_.size,
                               {.node = node_hint(options.node),
                                .host = host_name(),
@@ -61,7 +62,7 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
                               deadline);
   placement_.emplace(node_numbers(peers_));
   node_.emplace(members_of(*placement_, world_), options.timeout);
-  links_ = connect_peers(*placement_, world_.rank, peers_, rendezvous_.credentials, listener, deadline);
+  links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
   exchange_.emplace(*placement_, *node_, links_);
   gather_.emplace(rendezvous_.store, *node_, peers_);
 }
@@ -125,7 +126,9 @@ std::string TcpCommunicator::explain(const PeerTrouble& trouble) {
           : name_of_ranks(trouble.ranks);
   switch (trouble.kind) {
     case PeerTrouble::Kind::lost:
-      return fmt::format("{} closed its connection", ranks);
+      return trouble.problem.empty()
+                 ? fmt::format("{} closed its connection", ranks)
+                 : fmt::format("the data connection to {} broke: {}", ranks, trouble.problem);
     case PeerTrouble::Kind::left:
       return fmt::format("{} left the group before the end of {}", ranks, node_->call().describe());
     case PeerTrouble::Kind::silent:

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "comm/net/authenticated_listener.h"
+#include "comm/net/connect_proved.h"
 #include "comm/net/tcp.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "tests/support/catch.h"
@@ -36,6 +36,21 @@ void take_turns(StoreClient& store, int rank) {
     store.set("turn " + std::to_string(turn), "taken", soon());
     store.wait("turn " + std::to_string(turn ^ 1), soon());
   }
+}
+
+/// What a client with these credentials says first.
+std::string first_message(const Credentials& credentials) {
+  const TlsContext context(credentials);
+  const UniqueFd listener = listen_tcp("127.0.0.1", 0);
+  std::string obstacle;
+  const UniqueFd client = connect_tcp("127.0.0.1", local_port(listener.get()), soon(), obstacle);
+  TlsStream(context, TlsStream::Role::client, client.get()).handshake();
+  REQUIRE(wait_for_socket(listener.get(), POLLIN, soon()));
+  const UniqueFd server = accept_tcp(listener.get());
+  REQUIRE(wait_for_socket(server.get(), POLLIN, soon()));
+  std::string said;
+  receive_some(server.get(), said);
+  return said;
 }
 
 /// All that the store sends in answer, until it closes or half a second has passed.
@@ -71,18 +86,18 @@ TEST_CASE("unauthenticated connections get no byte of state and the run goes on"
   for (int i = 0; i < 100; ++i) silent.push_back(connect_tcp("127.0.0.1", met.port, soon(), obstacle));
 
   const std::string get = encode({Frame::Type::get, FieldWriter().text("state").number(0).take()});
-  const std::string hello = HandshakeProtocol::client({run_id, "guessed"}, "store:").take_outgoing();
+  const std::string hello = first_message({run_id, "guessed"});
   std::thread run([&] { take_turns(met.store, 0); });
   std::string answers;
   for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'), get,
                                    hello, hello + get, hello.substr(0, 20)}) {
     answers += answer_to(met.port, bytes);
   }
-  const UniqueFd guesser =
-      connect_proved("127.0.0.1", met.port, {run_id, "guessed"}, "store:", soon(), obstacle);
+  Obstacle guess;
+  CHECK_FALSE(connect_proved("127.0.0.1", met.port, TlsContext({run_id, "guessed"}), {.purpose = "store:"},
+                             soon(), guess));
   run.join();
-  CHECK_FALSE(guesser);
-  CHECK_THAT(obstacle, tests::contains("--token-file"));
+  CHECK_THAT(guess.text, tests::contains("--token-file"));
   CHECK(answers.find("precious") == std::string::npos);
   CHECK(answers.find(met.credentials.secret) == std::string::npos);
 

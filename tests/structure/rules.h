@@ -79,6 +79,7 @@ inline constexpr std::array vendors{
     Vendor{"cudnn", "kernels/cuda"},
     Vendor{"nccl", "comm/nccl tests/simgpu"},
     Vendor{"mpi.h", "comm/mpi tests/bench"},
+    Vendor{"openssl/ssl.h", "comm/net tests/unit/comm"},
 };
 
 /// What lists every op, and the few files that may include it: they are compiled again for each new op.

@@ -1,8 +1,13 @@
 #include "comm/net/authenticated_listener.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "comm/net/addresses.h"
+#include "comm/net/connect_proved.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"
@@ -23,6 +28,51 @@ Deadline soon() {
   return Deadline::in(Seconds(5));
 }
 
+Channel connect(const std::string& address, int port, const Credentials& credentials,
+                Obstacle* obstacle = nullptr) {
+  Obstacle ignored;
+  return connect_proved(address, port, TlsContext(credentials), {.purpose = "link 1"}, soon(),
+                        obstacle == nullptr ? ignored : *obstacle);
+}
+
+/// More than a listener keeps without a handshake, of one address or of all.
+constexpr int crowd = 600;
+
+/// A connection to 127.0.0.1 that says nothing yet.
+UniqueFd connect_from(const std::string& source, int port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  inet_pton(AF_INET, source.c_str(), &own.sin_addr);
+  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0);
+  sockaddr_in remote{.sin_family = AF_INET,
+                     .sin_port = htons(static_cast<std::uint16_t>(port)),
+                     .sin_addr = {},
+                     .sin_zero = {}};
+  inet_pton(AF_INET, "127.0.0.1", &remote.sin_addr);
+  REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&remote), sizeof(remote)) == 0);
+  fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+  return fd;
+}
+
+/// Whether the listener admits it.
+bool finish_handshake(Handshake& client, AuthenticatedListener& listener) {
+  std::optional<AuthenticatedConnection> connection;
+  run_threads(2, [&](int rank) {
+    if (rank == 0) connection = listener.admit(soon());
+    while (rank == 1 && client.state() == Handshake::State::pending) {
+      wait_for_socket(client.fd(), client.wanted_events(), client.deadline());
+      client.advance();
+    }
+  });
+  return connection && client.state() == Handshake::State::proved;
+}
+
+bool finish_handshake(UniqueFd socket, AuthenticatedListener& listener) {
+  const TlsContext context(of_run);
+  Handshake client(std::move(socket), context, Handshake::Role::client, {.purpose = "link 1"}, soon());
+  return finish_handshake(client, listener);
+}
+
 bool can_listen_on(const std::string& address) {
   try {
     return static_cast<bool>(listen_tcp(address, 0));
@@ -41,20 +91,20 @@ TEST_CASE("a listener admits an authenticated connection past silent ones", "[li
     std::vector<UniqueFd> silent;
     for (int i = 0; i < 300; ++i) silent.push_back(connect_tcp(address, listener.port(), soon(), obstacle));
     std::optional<AuthenticatedConnection> connection;
-    UniqueFd own_end;
+    Channel own_end;
     const auto errors = run_threads(2, [&](int rank) {
       if (rank == 0) connection = listener.admit(soon());
-      if (rank == 1) own_end = connect_proved(address, listener.port(), of_run, "link 1", soon(), obstacle);
+      if (rank == 1) own_end = connect(address, listener.port(), of_run);
     });
     CHECK(errors == std::vector<std::string>(2));
     REQUIRE(connection);
     REQUIRE(own_end);
     CHECK(connection->purpose == "link 1");
     std::string_view word = "word";
-    CHECK(send_some(connection->socket.get(), word) == Transfer::some);
-    REQUIRE(wait_for_socket(own_end.get(), POLLIN, soon()));
+    CHECK(connection->channel.send_some(word) == Transfer::some);
+    REQUIRE(wait_for_socket(own_end.fd(), POLLIN, soon()));
     std::string heard;
-    receive_some(own_end.get(), heard);
+    own_end.receive_some(heard);
     CHECK(heard == "word");
     CHECK_FALSE(listener.admit(Deadline::in(Seconds(0.05))));
   }
@@ -63,17 +113,38 @@ TEST_CASE("a listener admits an authenticated connection past silent ones", "[li
 TEST_CASE("a listener turns away who has another secret", "[listener]") {
   AuthenticatedListener listener(listen_tcp("127.0.0.1", 0), of_run);
   std::optional<AuthenticatedConnection> connection;
-  UniqueFd own_end;
-  std::string obstacle;
+  Channel own_end;
+  Obstacle obstacle;
   run_threads(2, [&](int rank) {
     if (rank == 0) connection = listener.admit(Deadline::in(Seconds(0.5)));
-    if (rank == 1) {
-      own_end = connect_proved("127.0.0.1", listener.port(), {"run", "wrong"}, "link 1", soon(), obstacle);
-    }
+    if (rank == 1) own_end = connect("127.0.0.1", listener.port(), {"run", "wrong"}, &obstacle);
   });
   CHECK_FALSE(connection);
   CHECK_FALSE(own_end);
-  CHECK_THAT(obstacle, tests::contains("--token-file"));
+  CHECK_THAT(obstacle.text, tests::contains("--token-file"));
+  CHECK_FALSE(obstacle.is_final);
+}
+
+TEST_CASE("a slow rank keeps its place while strangers of another address crowd in", "[listener]") {
+  AuthenticatedListener listener(listen_tcp("127.0.0.1", 0), of_run);
+  UniqueFd slow = connect_from("127.0.0.1", listener.port());
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < crowd; ++i) strangers.push_back(connect_from("127.0.0.2", listener.port()));
+  CHECK_FALSE(listener.admit(Deadline::in(Seconds(0.2))));
+  CHECK(finish_handshake(std::move(slow), listener));
+}
+
+TEST_CASE("who has shown the secret is pushed out by nobody", "[listener]") {
+  AuthenticatedListener listener(listen_tcp("127.0.0.1", 0), of_run);
+  const TlsContext context(of_run);
+  Handshake slow(connect_from("127.0.0.1", listener.port()), context, Handshake::Role::client,
+                 {.purpose = "link 1"}, soon());
+  slow.advance();
+  CHECK_FALSE(listener.admit(Deadline::in(Seconds(0.2))));
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < crowd; ++i) strangers.push_back(connect_from("127.0.0.1", listener.port()));
+  CHECK_FALSE(listener.admit(Deadline::in(Seconds(0.2))));
+  CHECK(finish_handshake(slow, listener));
 }
 
 TEST_CASE("the store serves over IPv6", "[listener]") {
@@ -114,4 +185,18 @@ TEST_CASE("an interface is a device or an address of this machine", "[tcp]") {
   CHECK(is_own_address("127.0.0.1"));
   CHECK_FALSE(is_own_address("192.0.2.1"));
   CHECK(is_own_address(main_address()));
+}
+
+TEST_CASE("a link-local address is called by the own interface, or refused with the reason", "[tcp]") {
+  CHECK(is_link_local_address("fe80::1%eth0"));
+  CHECK(is_link_local_address("febf::1"));
+  for (const char* other : {"fd00::1", "::1", "10.0.0.1", "host", "fec0::1"})
+    CHECK_FALSE(is_link_local_address(other));
+  CHECK(as_seen_from("fe80::2%ib1", "fe80::1%eth0") == "fe80::1%ib1");
+  CHECK(as_seen_from("fe80::2%ib1", "10.0.0.1") == "10.0.0.1");
+  CHECK_THAT(tests::message_of<CommError>([] { as_seen_from("10.0.0.2", "fe80::1%eth0"); }),
+             tests::contains("--interface"));
+  require_interface_in("fe80::1%eth0");
+  CHECK_THAT(tests::message_of<UsageError>([] { require_interface_in("fe80::1"); }),
+             tests::contains("fe80::1%eth0"));
 }

@@ -1,6 +1,9 @@
 #include "comm/net/handshake.h"
 
-#include <functional>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
 
 #include "tests/support/catch.h"
 
@@ -9,168 +12,163 @@ using namespace lockstep::comm;
 
 namespace {
 
-using State = HandshakeProtocol::State;
+using State = Handshake::State;
+using Role = Handshake::Role;
 
-const Credentials of_run{"run", "secret"};
+const Credentials of_run{"run", "the secret of the run"};
 
-/// Lets both sides talk until neither has more to say; `step` bytes at a time. What the client said.
-std::string talk(HandshakeProtocol& client, HandshakeProtocol& server, std::size_t step = 4096) {
-  std::string said;
-  const auto give = [step](const std::string& bytes, HandshakeProtocol& to) {
-    for (std::size_t i = 0; i < bytes.size(); i += step) to.receive(bytes.substr(i, step));
-  };
-  while (true) {
-    const std::string from_client = client.take_outgoing();
-    give(from_client, server);
-    said += from_client;
-    const std::string from_server = server.take_outgoing();
-    give(from_server, client);
-    if (from_client.empty() && from_server.empty()) return said;
-  }
+Deadline soon() {
+  return Deadline::in(Seconds(5));
 }
+
+struct Sockets {
+  Sockets() {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+    client.reset(ends[0]);
+    server.reset(ends[1]);
+  }
+  UniqueFd client;
+  UniqueFd server;
+};
+
+/// A client that asks for something, and a server that takes something.
+struct Meeting {
+  Meeting(const ConnectionRequest& asked, const ConnectionRequest& taken)
+      : client(std::move(sockets.client), context, Role::client, asked, soon()),
+        server(std::move(sockets.server), context, Role::server, taken, soon()) {}
+
+  void talk() {
+    for (int turn = 0; turn < 6; ++turn) {
+      if (client.state() == State::pending) client.advance();
+      if (server.state() == State::pending) server.advance();
+    }
+  }
+
+  Sockets sockets;
+  TlsContext context{of_run};
+  Handshake client;
+  Handshake server;
+};
+
+/// A peer that has proved the secret, and then says what it likes.
+struct Freely {
+  explicit Freely(Role peer_role)
+      : peer(context, peer_role, (peer_role == Role::server ? sockets.server : sockets.client).get()),
+        own(std::move(peer_role == Role::server ? sockets.client : sockets.server), context,
+            peer_role == Role::server ? Role::client : Role::server, {.purpose = "link"}, soon()) {
+    auto progress = TlsStream::Progress::wants_input;
+    for (int turn = 0; turn < 4; ++turn) {
+      own.advance();
+      if (progress != TlsStream::Progress::done) progress = peer.handshake();
+    }
+    REQUIRE(progress == TlsStream::Progress::done);
+  }
+
+  void say(const std::string& bytes) {
+    std::size_t sent = 0;
+    REQUIRE(peer.send_some(std::as_bytes(std::span(bytes)), {}, sent) == Transfer::some);
+    own.advance();
+  }
+
+  Sockets sockets;
+  TlsContext context{of_run};
+  TlsStream peer;
+  Handshake own;
+};
 
 std::string as_version(std::string frame, int version) {
   frame[4] = static_cast<char>(version);
   return frame;
 }
 
-Frame only_frame(const std::string& bytes) {
-  FrameReader reader;
-  reader.append(bytes);
-  Frame frame;
-  REQUIRE(reader.next(frame) == FrameReader::Status::complete);
-  return frame;
+std::string hello(const std::string& purpose) {
+  return encode({Frame::Type::hello, FieldWriter().text(purpose).number(1).take()});
 }
 
 }  // namespace
 
-TEST_CASE("who shares run and secret proves it, however the bytes are cut", "[handshake]") {
-  for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{4096}}) {
-    HandshakeProtocol client = HandshakeProtocol::client(of_run, "link 3");
-    HandshakeProtocol server = HandshakeProtocol::server(of_run, "link");
-    talk(client, server, step);
-    CHECK(client.state() == State::proved);
-    CHECK(server.state() == State::proved);
-    CHECK(server.purpose() == "link 3");
+TEST_CASE("a client gets what the server has, and what follows is as both want it", "[handshake]") {
+  for (const bool encrypted : {true, false}) {
+    Meeting meeting({"link 3", encrypted}, {"link", encrypted});
+    meeting.talk();
+    REQUIRE(meeting.client.state() == State::proved);
+    REQUIRE(meeting.server.state() == State::proved);
+    CHECK(meeting.server.purpose() == "link 3");
+    Channel client = meeting.client.take_channel();
+    Channel server = meeting.server.take_channel();
+    CHECK(client.is_encrypted() == encrypted);
+    std::string_view word = "word";
+    REQUIRE(client.send_some(word) == Transfer::some);
+    std::string heard;
+    CHECK(server.receive_some(heard) == Transfer::some);
+    CHECK(heard == "word");
   }
 }
 
-TEST_CASE("without a secret on both sides everybody of the run comes in", "[handshake]") {
-  const Credentials insecure{"run", ""};
-  HandshakeProtocol client = HandshakeProtocol::client(insecure, "store:");
-  HandshakeProtocol server = HandshakeProtocol::server(insecure);
-  talk(client, server);
-  CHECK(client.state() == State::proved);
-  CHECK(server.state() == State::proved);
-}
-
-TEST_CASE("who differs is refused and both sides say why", "[handshake]") {
+TEST_CASE("what does not fit is refused for good, and both sides say why", "[handshake]") {
   struct Row {
-    Credentials client;
-    std::string purpose;
+    ConnectionRequest asked;
     std::string client_says;
     std::string server_says;
   };
   const std::vector<Row> rows{
-      {{"run", "other"}, "link 3", "--token-file", "LOCKSTEP_TOKEN"},
-      {{"run", ""}, "link 3", "--insecure", "--insecure"},
-      {{"other", "secret"}, "link 3", "another run", "another run"},
-      {{"run", "secret"}, "store:", "something else", "does not serve"},
+      {{"store:", true}, "something else", "does not serve"},
+      {{"link 3", false}, "--data-security", "--data-security"},
   };
   for (const Row& row : rows) {
-    HandshakeProtocol client = HandshakeProtocol::client(row.client, row.purpose);
-    HandshakeProtocol server = HandshakeProtocol::server(of_run, "link");
-    talk(client, server);
-    CHECK(client.state() == State::refused);
-    CHECK(server.state() == State::refused);
-    CHECK_THAT(client.problem(), tests::contains(row.client_says));
-    CHECK_THAT(server.problem(), tests::contains(row.server_says));
+    Meeting meeting(row.asked, {"link", true});
+    meeting.talk();
+    CHECK(meeting.client.state() == State::refused);
+    CHECK(meeting.server.state() == State::refused);
+    CHECK(meeting.client.is_refused_by_peer());
+    CHECK_THAT(meeting.client.problem(), tests::contains(row.client_says));
+    CHECK_THAT(meeting.server.problem(), tests::contains(row.server_says));
   }
+}
+
+TEST_CASE("a client that gives up before it has joined was never there", "[handshake]") {
+  std::optional<Freely> client(Role::client);
+  client->say(hello("link 3"));
+  CHECK(client->own.state() == State::pending);
+  client->sockets.client.reset();
+  client->own.advance();
+  CHECK(client->own.state() == State::refused);
+  CHECK_FALSE(client->own.is_refused_by_peer());
 }
 
 TEST_CASE("another version is named on both sides", "[handshake]") {
-  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
-  HandshakeProtocol server = HandshakeProtocol::server(of_run);
-  server.receive(as_version(client.take_outgoing(), 2));
-  CHECK(server.state() == State::refused);
-  CHECK(server.problem() == "it runs Lockstep protocol 2, this is 1: use the same version on all nodes");
-  client.receive(as_version(server.take_outgoing(), 3));
-  CHECK(client.state() == State::refused);
-  CHECK(client.problem() == "it runs Lockstep protocol 3, this is 1: use the same version on all nodes");
+  Freely client(Role::client);
+  client.say(as_version(hello("link 3"), 1));
+  CHECK(client.own.problem() == "it runs Lockstep protocol 1, this is 2: use the same version on all nodes");
+  Freely server(Role::server);
+  server.say(as_version(encode({Frame::Type::refused, "it runs another version"}), 3));
+  CHECK(server.own.problem() == "it runs Lockstep protocol 3, this is 2: use the same version on all nodes");
+  CHECK(server.own.is_refused_by_peer());
 }
 
-TEST_CASE("recorded bytes prove nothing", "[handshake]") {
-  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
-  HandshakeProtocol server = HandshakeProtocol::server(of_run);
-  const std::string recorded = talk(client, server);
-  REQUIRE(server.state() == State::proved);
-  HandshakeProtocol fresh = HandshakeProtocol::server(of_run);
-  fresh.receive(recorded);
-  CHECK(fresh.state() == State::refused);
-  CHECK_THAT(fresh.problem(), tests::contains("LOCKSTEP_TOKEN"));
-}
-
-TEST_CASE("a client's own words do not prove a server", "[handshake]") {
-  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
-  client.take_outgoing();
-  client.receive(encode({Frame::Type::challenge, std::string(32, 'c')}));
-  const Frame proof = only_frame(client.take_outgoing());
-  REQUIRE(proof.type == Frame::Type::proof);
-  client.receive(encode({Frame::Type::welcome, proof.payload}));
-  CHECK(client.state() == State::refused);
-}
-
-TEST_CASE("a purpose is covered by the proof", "[handshake]") {
-  HandshakeProtocol client = HandshakeProtocol::client(of_run, "link 3");
-  HandshakeProtocol server = HandshakeProtocol::server(of_run);
-  std::string hello = client.take_outgoing();
-  hello[hello.find("link 3") + 5] = '4';
-  server.receive(hello);
-  client.receive(server.take_outgoing());
-  server.receive(client.take_outgoing());
-  CHECK(server.state() == State::refused);
-}
-
-TEST_CASE("a server tells an unauthenticated client nothing and keeps little of its data", "[handshake]") {
-  const std::vector<std::string> garbage{
-      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-      std::string(5000, '\xff'),
-      encode({Frame::Type::hello, std::string(most_hello_bytes + 1, 'x')}),
-      encode({Frame::Type::hello, std::string(100, '\0')}),
-      encode({Frame::Type::proof, std::string(32, 'x')}),
-      encode({Frame::Type::get, FieldWriter().text("key").number(0).take()}),
-  };
-  for (const std::string& bytes : garbage) {
-    HandshakeProtocol server = HandshakeProtocol::server(of_run);
-    server.receive(bytes);
-    CHECK(server.state() == State::refused);
-    CHECK(server.take_outgoing().empty());
+TEST_CASE("a server takes no hello that is malformed, and keeps little of one", "[handshake]") {
+  const std::string long_purpose(ConnectionRequest::most_purpose_bytes + 1, 'p');
+  for (const std::string& said : {encode({Frame::Type::hello, "garbage"}), hello(long_purpose),
+                                  encode({Frame::Type::hello, std::string(most_hello_bytes + 1, 'x')}),
+                                  encode({Frame::Type::joined, ""}), std::string("GET / HTTP/1.1\r\n\r\n")}) {
+    Freely client(Role::client);
+    client.say(said);
+    CHECK(client.own.state() == State::refused);
   }
-  const std::string hello = HandshakeProtocol::client(of_run, "store:").take_outgoing();
-  HandshakeProtocol server = HandshakeProtocol::server(of_run);
-  server.receive(hello.substr(0, hello.size() - 1));
-  CHECK(server.state() == State::pending);
-  CHECK(server.missing_bytes() == 1);
-  CHECK(server.take_outgoing().empty());
-  const std::string long_purpose(HandshakeProtocol::most_purpose_bytes + 1, 'p');
-  server.receive(hello.substr(hello.size() - 1));
-  CHECK_FALSE(server.take_outgoing().empty());
-  HandshakeProtocol other = HandshakeProtocol::server(of_run);
-  other.receive(HandshakeProtocol::client(of_run, long_purpose).take_outgoing());
-  CHECK(other.state() == State::refused);
 }
 
 TEST_CASE("a refusal is shown without control characters", "[handshake]") {
-  HandshakeProtocol client = HandshakeProtocol::client(of_run, "store:");
-  client.receive(encode({Frame::Type::refused, "no\x1b[2J\nfake line"}));
-  CHECK(client.problem() == "no?[2J?fake line");
+  Freely server(Role::server);
+  server.say(encode({Frame::Type::refused, "no\x1b[2J\nfake line"}));
+  CHECK(server.own.problem() == "no?[2J?fake line");
 }
 
-TEST_CASE("nothing that is sent holds the secret", "[handshake]") {
-  const Credentials marked{"run", "a-secret-that-is-easy-to-find"};
-  HandshakeProtocol client = HandshakeProtocol::client(marked, "store:");
-  HandshakeProtocol server = HandshakeProtocol::server(marked);
-  CHECK(talk(client, server).find(marked.secret) == std::string::npos);
-  CHECK(make_secret() != make_secret());
-  CHECK(make_secret().size() == 64);
+TEST_CASE("a handshake ends by its deadline", "[handshake]") {
+  Sockets sockets;
+  const TlsContext context(of_run);
+  Handshake silent(std::move(sockets.server), context, Role::server, {"link"}, Deadline::in(Seconds(0)));
+  silent.advance();
+  CHECK(silent.state() == State::refused);
+  CHECK(silent.problem() == "no handshake in time");
 }

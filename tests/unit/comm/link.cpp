@@ -25,7 +25,8 @@ struct Pair {
   Pair() {
     const UniqueFd listener = listen_tcp("127.0.0.1", 0);
     std::string obstacle;
-    link.emplace(1, connect_tcp("127.0.0.1", local_port(listener.get()), Deadline::in(patience), obstacle));
+    link.emplace(
+        1, Channel(connect_tcp("127.0.0.1", local_port(listener.get()), Deadline::in(patience), obstacle)));
     REQUIRE(wait_for_socket(listener.get(), POLLIN, Deadline::in(patience)));
     peer = accept_tcp(listener.get());
   }
@@ -128,6 +129,23 @@ TEST_CASE("a waiter wakes for the next header after a long chunk, and for a peer
   pair.link->gather_before_waking(128 * kib);
   pair.peer.reset();
   CHECK(wait_for_socket(pair.link->fd(), POLLIN, Deadline::in(patience)));
+}
+
+TEST_CASE("no goodbye is said in the midst of a chunk", "[comm]") {
+  Pair pair;
+  const std::vector<std::byte> bytes(std::size_t{32} << 20, std::byte{'x'});
+  pair.link->post({.kind = ChunkHeader::Kind::sum}, bytes);
+  while (wait_for_socket(pair.link->fd(), POLLOUT, Deadline::in(Seconds(0)))) REQUIRE(pair.link->send_some());
+  REQUIRE(pair.link->has_outgoing());
+  std::string received;
+  receive_some(pair.peer.get(), received);  // room for a goodbye
+  pair.link->say_goodbye();
+  pair.link.reset();
+  while (wait_for_socket(pair.peer.get(), POLLIN, Deadline::in(patience))) {
+    if (receive_some(pair.peer.get(), received) == Transfer::closed) break;
+  }
+  REQUIRE(received.size() > sizeof(ChunkHeader));
+  CHECK(received.find_first_not_of('x', sizeof(ChunkHeader)) == std::string::npos);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -6,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/net/tcp.h"
 #include "comm/store/server.h"
 #include "comm/tcp/exchange.h"
 #include "comm/tcp/mesh.h"
@@ -55,7 +57,7 @@ std::vector<std::string> run_nodes(
                     .socket_name = fmt::format("{}-{}", run_id, node)},
                    Seconds(10));
     std::vector<Link> links;
-    for (const int peer : placement.peers(rank)) links.emplace_back(peer, sockets.take(rank, peer));
+    for (const int peer : placement.peers(rank)) links.emplace_back(peer, Channel(sockets.take(rank, peer)));
     TcpExchange exchange(placement, here, links);
     try {
       body(here, exchange, links);
@@ -195,4 +197,45 @@ TEST_CASE("a peer that closes its connection is named", "[comm]") {
         links.clear();
       });
   CHECK(errors == std::vector<std::string>{"trouble 1", ""});
+}
+
+TEST_CASE("chunks that are repeated, left out or another rank's end the call", "[comm]") {
+  using Kind = ChunkHeader::Kind;
+  // Ranks 0 and 1 share a node; only the proxy for rank 2's shard gets sums from there.
+  const std::vector nodes{0, 0, 1};
+  const int proxy = Placement(nodes).proxy(2, 0);
+  struct Row {
+    std::string what;
+    int to;
+    std::vector<std::pair<Kind, std::uint16_t>> chunks;  ///< that rank 2 sends
+    std::string error;
+  };
+  const std::vector<Row> rows{
+      {"repeated", 0, {{Kind::partial, 0}, {Kind::partial, 0}}, "part 0 of chunk 0 after 1 of 3"},
+      {"left out", 0, {{Kind::partial, 1}}, "part 0 of chunk 1 after 0 of 3"},
+      {"repeated sum", proxy, {{Kind::sum, 0}, {Kind::sum, 0}}, "summed chunk 0 after 1 of 3"},
+      {"another rank's", 1 - proxy, {{Kind::sum, 0}}, "summed chunk 0 after 0 of 0"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const auto errors = run_nodes(nodes, [&](NodeRanks& node, TcpExchange& exchange,
+                                             std::vector<Link>& links) {
+      constexpr std::size_t elements_of_a_chunk = most_chunk_bytes / sizeof(float);
+      const auto arena = allocate(node, DType::f32, 3 * 3 * elements_of_a_chunk);
+      const ArenaRange range = all_of(*arena);
+      const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
+      if (node.members().rank() < 2) return exchange.all_reduce(std::span(&range, 1));
+      const std::vector<std::byte> bytes(most_chunk_bytes);
+      Link& link = *std::ranges::find(links, row.to, &Link::rank);
+      for (const auto& [kind, chunk] : row.chunks) {
+        link.post(
+            {.kind = kind, .call = node.call().number, .signature = node.call().signature(), .chunk = chunk},
+            bytes);
+      }
+      while (link.has_outgoing() && link.send_some())
+        wait_for_socket(link.fd(), POLLOUT, Deadline::in(Seconds(5)));
+    });
+    CHECK_THAT(errors[static_cast<std::size_t>(row.to)],
+               tests::contains("rank 2 sends " + row.error + " in all-reduce"));
+  }
 }
