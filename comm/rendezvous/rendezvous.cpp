@@ -46,6 +46,7 @@ std::string own_address(const CommOptions& options) {
 /// too.
 std::string store_address(const World& world, const CommOptions& options) {
   if (stands_for_itself(world.master_addr)) return world.master_addr;
+  require_interface_in(world.master_addr);
   const std::string facing = address_facing(world.master_addr, Deadline::in(time_to_resolve));
   return is_loopback_address(facing) ? own_address(options) : world.master_addr;
 }
@@ -116,7 +117,8 @@ MeetingPoint point_of(const Rendezvous& rendezvous) {
 Rendezvous join_at_point(const Call& call, const MeetingPoint& point, Deadline deadline) {
   Credentials credentials = point.credentials;
   if (call.secret) credentials.secret = *call.secret;
-  return join(call, nullptr, point.address, {point.port}, credentials, deadline);
+  const std::string address = as_seen_from(own_address(call.options), point.address);
+  return join(call, nullptr, address, {point.port}, credentials, deadline);
 }
 
 Rendezvous join_by_file(const Call& call) {

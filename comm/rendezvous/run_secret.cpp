@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
+#include "comm/net/credentials.h"
 #include "kernels/base/error.h"
 #include "kernels/base/unique_fd.h"
 
@@ -14,6 +17,19 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t most_bytes = 4096;
+
+bool is_own_group(gid_t group) {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(getgroups(0, nullptr), 0)));
+  const int count = getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  groups.push_back(getegid());
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+/// Kubernetes gives a secret's file to root, and lets the pod's fsGroup read it (mode 0440).
+bool is_mounted_for_own_group(const struct stat& status) {
+  return status.st_uid == 0 && (status.st_mode & 037) == 0 && is_own_group(status.st_gid);
+}
 
 void check_private(const std::filesystem::path& path, int fd) {
   struct stat status {};
@@ -25,15 +41,13 @@ void check_private(const std::filesystem::path& path, int fd) {
         fmt::format("{} belongs to user {}: a secret's file must be your own; copy it, or remove it",
                     path.string(), status.st_uid));
   }
-  if ((status.st_mode & 077) != 0) {
-    throw UsageError(fmt::format("{0} can be read by others (mode {1:03o}): chmod 600 {0}", path.string(),
-                                 status.st_mode & 0777));
-  }
+  if ((status.st_mode & 077) == 0 || is_mounted_for_own_group(status)) return;
+  throw UsageError(fmt::format("{0} can be read by others (mode {1:03o}): chmod 600 {0}", path.string(),
+                               status.st_mode & 0777));
 }
 
-std::string without_blanks_at_end(std::string text) {
+void drop_blanks_at_end(std::string& text) {
   text.resize(text.find_last_not_of(" \t\r\n") + 1);
-  return text;
 }
 
 }  // namespace
@@ -66,12 +80,13 @@ std::optional<std::string> given_secret(const CommOptions& options, const Enviro
   auto text = file.empty() ? environment(token_variable) : read_private_file(options.token_file);
   if (!text && file.empty()) return std::nullopt;
   if (!text) throw UsageError(fmt::format("--token-file {}: there is no such file", file));
-  std::string secret = without_blanks_at_end(*std::move(text));
-  if (secret.empty()) {
-    throw UsageError(fmt::format("{} holds no secret: put one there (openssl rand -hex 32)",
-                                 file.empty() ? token_variable : "--token-file " + file));
+  drop_blanks_at_end(*text);
+  if (text->size() < least_secret_bytes) {
+    const std::string where = file.empty() ? token_variable : "--token-file " + file;
+    throw UsageError(fmt::format("{} has {} bytes, and a secret needs {}: make one with openssl rand -hex 32",
+                                 where, text->size(), least_secret_bytes));
   }
-  return secret;
+  return text;
 }
 
 }  // namespace lockstep::comm

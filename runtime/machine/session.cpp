@@ -61,6 +61,7 @@ Session open_session(const Options& options) {
                                                   .last_port = options.last_port,
                                                   .token_file = options.token_file,
                                                   .insecure = options.insecure,
+                                                  .encrypt_data = options.data_security == "tls",
                                                   .run_dir = options.run_dir,
                                                   .node = environment("LOCKSTEP_NODE").value_or(""),
                                                   .gpu_sharing = may_share_gpus(environment)},

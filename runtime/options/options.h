@@ -60,6 +60,7 @@ struct Options {
   int last_port = 0;
   std::filesystem::path token_file;
   bool insecure = false;
+  std::string data_security = "tls";
 
   std::filesystem::path run_dir;
   std::int64_t checkpoint_every = 0;  ///< steps; 0: only when stopped

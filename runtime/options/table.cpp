@@ -123,6 +123,9 @@ std::vector<OptionEntry> device_and_exchange() {
       on_off({"exchange", "insecure", "", "nodes meet without a secret: anyone on the network may join",
               nothing},
              &O::insecure),
+      text({"exchange", "data-security", "tls|none",
+            "gradients between nodes: in TLS, or as they are (a network that you trust)", nothing},
+           &O::data_security, {"tls", "none"}),
   };
 }
 

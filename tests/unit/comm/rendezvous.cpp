@@ -1,6 +1,8 @@
 #include "comm/rendezvous/rendezvous.h"
 
+#include <grp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <csignal>
@@ -82,13 +84,13 @@ TEST_CASE("the secret comes from --token-file, then LOCKSTEP_TOKEN", "[rendezvou
   const tests::TemporaryFolder folder;
   CommOptions options;
   CHECK_FALSE(given_secret(options, empty_environment));
-  CHECK(given_secret(options, with_token("from variable")) == "from variable");
-  options.token_file = secret_file(folder, "from file\n");
-  CHECK(given_secret(options, with_token("from variable")) == "from file");
+  CHECK(given_secret(options, with_token("the secret in the variable")) == "the secret in the variable");
+  options.token_file = secret_file(folder, "the secret in the file\n");
+  CHECK(given_secret(options, with_token("the secret in the variable")) == "the secret in the file");
   options.insecure = true;
   CHECK_THROWS_AS(given_secret(options, empty_environment), UsageError);
   options.token_file.clear();
-  CHECK(given_secret(options, with_token("from variable")) == "");
+  CHECK(given_secret(options, with_token("the secret in the variable")) == "");
 }
 
 TEST_CASE("a secret's file that is none is refused with the hint", "[rendezvous]") {
@@ -101,9 +103,40 @@ TEST_CASE("a secret's file that is none is refused with the hint", "[rendezvous]
   CHECK_THAT(message(folder / "none"), tests::contains("no such file"));
   CHECK_THAT(message(secret_file(folder, "secret", 0640)), tests::contains("chmod 600"));
   CHECK_THAT(message(secret_file(folder, "secret", 0604)), tests::contains("chmod 600"));
-  CHECK_THAT(message(secret_file(folder, " \n")), tests::contains("openssl rand"));
+  for (const char* weak : {" \n", "15 bytes long..\n"}) {
+    CHECK_THAT(message(secret_file(folder, weak)),
+               tests::contains("needs 16") && tests::contains("openssl rand -hex 32"));
+  }
   CHECK_THAT(message(secret_file(folder, std::string(5000, 'x'))), tests::contains("4096"));
   CHECK_THAT(message(folder.path()), tests::contains("no regular file"));
+}
+
+TEST_CASE("a secret that Kubernetes mounts for the pod's group is taken", "[rendezvous]") {
+  if (geteuid() != 0) return;  // only root can give files away
+  constexpr gid_t own_group = 4321;
+  constexpr uid_t nobody = 65534;
+  const auto outcome = [&](gid_t group, mode_t mode, uid_t owner = 0) {
+    const tests::TemporaryFolder folder;
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+    const auto path = secret_file(folder, "the secret of the pod", mode);
+    REQUIRE(chown(path.c_str(), owner, group) == 0);
+    RankProcess pod([&] {
+      if (setgroups(1, &own_group) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0) {
+        throw std::runtime_error("cannot become another user");
+      }
+      CommOptions options;
+      options.token_file = path;
+      if (given_secret(options, empty_environment) != "the secret of the pod")
+        throw std::runtime_error("other");
+    });
+    return pod.outcome();
+  };
+  CHECK(outcome(own_group, 0440) == "");
+  CHECK(outcome(own_group, 0640) == "");
+  CHECK_THAT(outcome(own_group, 0660), tests::contains("chmod 600"));  // others could have put it there
+  CHECK_THAT(outcome(own_group, 0444), tests::contains("chmod 600"));
+  CHECK_THAT(outcome(own_group, 0440, nobody), tests::contains("chmod 600"));
+  CHECK_THAT(outcome(own_group + 1, 0440), tests::contains("Permission denied"));
 }
 
 TEST_CASE("a meeting point survives its text", "[rendezvous]") {
@@ -119,14 +152,14 @@ TEST_CASE("a meeting point survives its text", "[rendezvous]") {
 TEST_CASE("two processes meet by address and token", "[rendezvous]") {
   const tests::TemporaryFolder folder;
   CommOptions options;
-  options.token_file = secret_file(folder, "secret");
+  options.token_file = secret_file(folder, "the secret of the test");
   meet_in_two_processes(options, fresh_run_id());
 }
 
 TEST_CASE("a rank that dies is lost by its name", "[rendezvous]") {
   const tests::TemporaryFolder folder;
   CommOptions options;
-  options.token_file = secret_file(folder, "secret");
+  options.token_file = secret_file(folder, "the secret of the test");
   const std::string run_id = fresh_run_id();
   std::promise<std::string> lost;
   Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
