@@ -1,6 +1,6 @@
 // How long the host communicator's all-reduce takes, beside its floor: a copy of as many bytes by every rank
 // at once. Both read and write each byte of a rank's bucket once.
-//   bench_allreduce [--json] [--nodes N] [--ranks R]... [--bytes B]...
+//   bench_allreduce [--json] [--data-security tls|none] [--nodes N] [--ranks R]... [--bytes B]...
 // With --nodes the ranks count as on N nodes and exchange over TCP on the loopback interface. Under launch,
 // mpirun or srun each process is one rank, and LOCKSTEP_TOKEN their secret.
 #include <fmt/format.h>
@@ -30,6 +30,12 @@ using namespace lockstep;
 using namespace lockstep::comm;
 
 using tests::NoStream;
+
+/// What all ranks share.
+struct Plan {
+  std::vector<std::size_t> sizes;
+  bool encrypts = true;
+};
 
 struct Row {
   int ranks;
@@ -73,19 +79,20 @@ void copy_bytes(const std::byte* from, std::byte* to, std::size_t bytes) {
   asm volatile("" : : "r"(to) : "memory");  // the compiler must believe that the copy is read
 }
 
-std::vector<Row> run_rank(const World& world, const std::string& node, const std::vector<std::size_t>& sizes,
+std::vector<Row> run_rank(const World& world, const std::string& node, const Plan& plan,
                           Clock::time_point start) {
   const int ranks = world.size;
-  const auto group = make_communicator(world, {.timeout = Seconds(60), .node = node});
+  const auto group =
+      make_communicator(world, {.timeout = Seconds(60), .encrypt_data = plan.encrypts, .node = node});
   const double meeting_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  const std::size_t largest = std::ranges::max(sizes);
+  const std::size_t largest = std::ranges::max(plan.sizes);
   const auto arena = group->allocate_arena(DType::f32, static_cast<std::int64_t>(largest / sizeof(float)));
   const std::span values(reinterpret_cast<float*>(arena->data()), largest / sizeof(float));
   std::vector<std::byte> one(largest / 2, std::byte{1});
   std::vector<std::byte> other(largest / 2);
   NoStream stream;
   std::vector<Row> rows;
-  for (const std::size_t bytes : sizes) {
+  for (const std::size_t bytes : plan.sizes) {
     Row row{.ranks = ranks, .meeting_ms = meeting_ms, .bytes = bytes, .all_reduce_ms = 0, .floor_ms = 0};
     const std::span summed = values.first(bytes / sizeof(float));
     row.all_reduce_ms = measure(
@@ -106,7 +113,7 @@ std::vector<Row> run_rank(const World& world, const std::string& node, const std
 }
 
 /// Runs all ranks but the first in children.
-std::vector<Row> run_ranks(int ranks, int nodes, const std::vector<std::size_t>& sizes) {
+std::vector<Row> run_ranks(int ranks, int nodes, const Plan& plan) {
   const auto start = Clock::now();
   World world;
   world.size = world.local_size = ranks;
@@ -118,8 +125,7 @@ std::vector<Row> run_ranks(int ranks, int nodes, const std::vector<std::size_t>&
   }
   const auto run = [&](int rank) {
     world.rank = world.local_rank = rank;
-    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), sizes,
-                    start);
+    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), plan, start);
   };
   std::vector<pid_t> children;
   for (int rank = 1; rank < ranks; ++rank) {
@@ -162,33 +168,35 @@ int main(int argc, char** argv) {
   bool json = false;
   int nodes = 1;
   std::vector<int> rank_counts;
-  std::vector<std::size_t> sizes;
+  Plan plan;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const bool takes_number = argument == "--ranks" || argument == "--nodes" || argument == "--bytes";
     const auto number = takes_number && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
     if (argument == "--json") {
       json = true;
+    } else if (argument == "--data-security" && i + 1 < argc) {
+      plan.encrypts = std::string_view(argv[++i]) != "none";
     } else if (number && *number > 0) {
       if (argument == "--nodes") nodes = *number;
       if (argument == "--ranks") rank_counts.push_back(*number);
-      if (argument == "--bytes") sizes.push_back(static_cast<std::size_t>(*number));
+      if (argument == "--bytes") plan.sizes.push_back(static_cast<std::size_t>(*number));
     } else {
-      fmt::print(stderr, "usage: bench_allreduce [--json] [--nodes N] [--ranks R]... [--bytes B]...\n");
+      fmt::print(stderr, "usage: bench_allreduce [--json] [--data-security tls|none] [--nodes N] [--ranks R]... [--bytes B]...\n");
       return 2;
     }
   }
-  if (sizes.empty()) sizes = usual_sizes;
+  if (plan.sizes.empty()) plan.sizes = usual_sizes;
   if (const World world = find_world(process_environment()); world.source != "alone") {
     const std::vector<Row> rows =
-        run_rank(world, process_environment()("LOCKSTEP_NODE").value_or(""), sizes, Clock::now());
+        run_rank(world, process_environment()("LOCKSTEP_NODE").value_or(""), plan, Clock::now());
     if (world.rank == 0) json ? print_json(rows) : print_table(rows);
     return 0;
   }
   if (rank_counts.empty()) rank_counts = {2, 4};
   std::vector<Row> rows;
   for (const int ranks : rank_counts) {
-    const auto more = run_ranks(ranks, nodes, sizes);
+    const auto more = run_ranks(ranks, nodes, plan);
     rows.insert(rows.end(), more.begin(), more.end());
   }
   json ? print_json(rows) : print_table(rows);
