@@ -26,9 +26,11 @@ bool is_own_group(gid_t group) {
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-/// Kubernetes gives a secret's file to root, and lets the pod's fsGroup read it (mode 0440).
+/// Kubernetes gives a secret's file to root, and lets the pod's fsGroup read it (mode 0440). Root's group is
+/// no such group.
 bool is_mounted_for_own_group(const struct stat& status) {
-  return status.st_uid == 0 && (status.st_mode & 037) == 0 && is_own_group(status.st_gid);
+  const bool is_roots_alone = geteuid() == 0 && status.st_gid == getegid();
+  return status.st_uid == 0 && (status.st_mode & 037) == 0 && !is_roots_alone && is_own_group(status.st_gid);
 }
 
 void check_private(const std::filesystem::path& path, int fd) {

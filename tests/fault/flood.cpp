@@ -16,6 +16,7 @@
 #include "comm/store/client.h"
 #include "comm/store/server.h"
 #include "comm/tcp/mesh.h"
+#include "kernels/base/log.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/comm/ranks.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr int ranks = 64;
 constexpr int connections_a_second = 5000;
 constexpr std::size_t most_open = 500;
+constexpr std::chrono::milliseconds between_joins{50};
 const std::string loopback = "127.0.0.1";
 
 Deadline soon() {
@@ -97,7 +99,8 @@ class LogToFile {
 TEST_CASE("a run of 64 ranks comes together in a flood of connections", "[fault]") {
   const tests::TemporaryFolder folder;
   const Credentials credentials{.run_id = fresh_run_id(), .secret = std::string(64, 's')};
-  const LogToFile log(folder / "log");
+  set_up_log(0, 1);
+  const LogToFile log_file(folder / "log");
   const auto start = Clock::now();
   const SharedCount knocks;
   std::vector<std::string> errors;
@@ -111,7 +114,9 @@ TEST_CASE("a run of 64 ranks comes together in a flood of connections", "[fault]
       const std::lock_guard lock(mutex);
       lost += name + ": " + reason + "\n";
     });
+    const auto first_join = Clock::now();
     errors = run_threads(ranks, [&](int rank) {
+      std::this_thread::sleep_until(first_join + rank * between_joins);
       StoreClient store = StoreClient::connect(loopback, {server.port()}, credentials, soon(),
                                                "rank " + std::to_string(rank));
       StoreClient status = StoreClient::connect(loopback, {server.port()}, credentials, soon());
@@ -124,7 +129,7 @@ TEST_CASE("a run of 64 ranks comes together in a flood of connections", "[fault]
     server.on_lost({});
   }
   const Seconds took = Clock::now() - start;
-  const std::vector<std::string> lines = log.lines();
+  const std::vector<std::string> lines = log_file.lines();
   const auto of_store = std::ranges::count_if(
       lines, [](const std::string& line) { return line.find("store: closed") != std::string::npos; });
   UNSCOPED_INFO(*knocks << " connections in " << took.count() << " s, " << of_store

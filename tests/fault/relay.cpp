@@ -43,9 +43,9 @@ void Relay::run() {
     if (events[0].revents != 0) return;
     std::size_t event = 2;
     for (auto pair = pairs_.begin(); pair != pairs_.end(); event += 2) {
-      const bool goes_on = (events[event].revents == 0 || pass_on(pair->up)) &&
+      const bool is_open = (events[event].revents == 0 || pass_on(pair->up)) &&
                            (events[event + 1].revents == 0 || pass_on(pair->down));
-      pair = goes_on ? std::next(pair) : pairs_.erase(pair);
+      pair = is_open ? std::next(pair) : pairs_.erase(pair);
     }
     if (events[1].revents != 0) admit();
   }

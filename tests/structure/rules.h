@@ -36,7 +36,7 @@ inline constexpr std::array parts{
          "comm/make_communicator.h"},
     Part{"comm/tcp",
          "kernels/base comm/world comm/net comm/store comm/rendezvous comm/reduce comm/watchdog comm/shm "
-         "comm/arena.h comm/communicator.h comm/make_communicator.h"},
+         "comm/polling.h comm/arena.h comm/communicator.h comm/make_communicator.h"},
     Part{"comm/mpi",
          "kernels/base comm/world comm/polling.h comm/arena.h comm/communicator.h comm/make_communicator.h"},
     Part{"comm/no_mpi", "kernels/base comm/mpi"},
