@@ -2,11 +2,9 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -50,12 +48,6 @@ int free_port(const std::string& address) {
         fmt::format("no free port on {}: {}; give --master-port", address, errno_message(errno)));
   }
   return bound_port(socket.get());
-}
-
-std::string random_id() {
-  std::uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, 0) != sizeof bits) throw DeviceError("the kernel gave no random bytes");
-  return fmt::format("{:016x}", bits);
 }
 
 }  // namespace lockstep::launcher

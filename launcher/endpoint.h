@@ -8,7 +8,4 @@ namespace lockstep::launcher {
 /// not this machine's is asked for on all interfaces.
 int free_port(const std::string& address);
 
-/// 16 random hexadecimal digits.
-std::string random_id();
-
 }  // namespace lockstep::launcher

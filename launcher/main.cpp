@@ -13,6 +13,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/host.h"
+#include "kernels/base/random.h"
 #include "kernels/base/standard_streams.h"
 #include "kernels/base/version.h"
 #include "launcher/cores.h"
@@ -71,7 +72,7 @@ std::string node_words(const Job& job) {
 Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus, std::int64_t start_ns) {
   return {.master_addr = options.master_addr,
           .master_port = options.master_port ? options.master_port : free_port(options.master_addr),
-          .run_id = options.run_id.empty() ? random_id() : options.run_id,
+          .run_id = options.run_id.empty() ? random_hex(8) : options.run_id,
           .role = options.role,
           .local_size = ranks,
           .node_rank = options.node_rank,
@@ -80,7 +81,7 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus
           .start_ns = start_ns,
           .terminal_columns = terminal_columns(),
           // Nodes cannot agree on a secret that one of them makes: theirs is the user's.
-          .token = options.nnodes == 1 ? random_id() + random_id() : "",
+          .token = options.nnodes == 1 ? random_hex(16) : "",
           .gpus = gpus,
           .allow_gpu_sharing = options.allow_gpu_sharing};
 }

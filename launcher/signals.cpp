@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/heeded_signals.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::launcher {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/base/deadline.h"
-#include "kernels/base/interrupts.h"
+#include "kernels/base/signals.h"
 #include "launcher/exit_status.h"
 #include "launcher/output.h"
 #include "launcher/process_tree.h"

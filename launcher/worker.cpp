@@ -48,7 +48,7 @@ int become(const Start& start) {
   if (!place(start.streams.in, 0) || !place(start.streams.out, 1) || !place(start.streams.err, 2))
     return errno;
   signal(SIGPIPE, SIG_DFL);
-  // Outside the terminal's foreground group, whose text it may be all the same (`stty tostop`).
+  // It is not in the terminal's foreground group, and may write there all the same (`stty tostop`).
   signal(SIGTTOU, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);

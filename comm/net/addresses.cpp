@@ -18,7 +18,7 @@
 #include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
-#include "kernels/base/signals_blocked.h"
+#include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::comm {

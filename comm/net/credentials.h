@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "kernels/base/random.h"
 
 namespace lockstep::comm {
 
@@ -17,6 +20,18 @@ struct Credentials {
 inline constexpr std::size_t least_secret_bytes = 16;
 
 /// A fresh secret: 256 random bits as 64 hexadecimal digits.
-std::string make_secret();
+inline std::string make_secret() {
+  return random_hex(32);
+}
+
+/// What all processes of a run derive from its credentials, and nobody else can.
+struct RunKey {
+  std::array<unsigned char, 32> key;
+  std::string run;       ///< names run and incarnation, and tells nothing about them
+  std::string identity;  ///< what is sent in the clear: the run, and whether it has a secret
+};
+
+/// By HKDF-SHA256 (RFC 5869) from the secret, the run id and the incarnation.
+RunKey derive_run_key(const Credentials& credentials);
 
 }  // namespace lockstep::comm

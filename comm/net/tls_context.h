@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "comm/net/credentials.h"
-#include "comm/net/run_key.h"
 
 struct ssl_ctx_st;
 struct ssl_st;

@@ -9,7 +9,7 @@
 
 #include "comm/shm/local_socket.h"
 #include "kernels/base/error.h"
-#include "kernels/base/signals_blocked.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::comm {
 

@@ -10,7 +10,7 @@
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "kernels/base/error.h"
-#include "kernels/base/signals_blocked.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::comm {
 namespace {

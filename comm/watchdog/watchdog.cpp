@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/base/host.h"
-#include "kernels/base/signals_blocked.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::comm {
 namespace {

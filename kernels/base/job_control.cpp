@@ -6,7 +6,7 @@
 #include <array>
 
 #include "kernels/base/clock.h"
-#include "kernels/base/heeded_signals.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
-#include "kernels/base/signals_blocked.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::runtime {
 namespace {

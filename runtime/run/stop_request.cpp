@@ -7,11 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/heeded_signals.h"
+#include "kernels/base/signals.h"
 
 namespace lockstep::runtime {
 namespace {

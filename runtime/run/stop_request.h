@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "kernels/base/interrupts.h"
 #include "kernels/base/job_control.h"
+#include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {

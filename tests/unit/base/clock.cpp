@@ -1,7 +1,7 @@
 #include <thread>
 
 #include "kernels/base/deadline.h"
-#include "kernels/base/interrupts.h"
+#include "kernels/base/signals.h"
 #include "tests/support/catch.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/net/run_key.h"
+#include "comm/net/credentials.h"
 #include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
 
