@@ -23,8 +23,8 @@ namespace {
 constexpr Seconds time_to_resolve_own_name{5};
 constexpr int idle_seconds = 1;  // before the first probe of a silent peer
 constexpr int seconds_between_probes = 1;
-constexpr int lost_probes = 3;         // so many unanswered ones break the connection
-constexpr int user_timeout_ms = 3000;  // unacknowledged data for so long breaks it
+constexpr int lost_probes = 3;  // so many unanswered ones break the connection
+constexpr unsigned dead_link_ms = 3000;
 
 Resolution look_up(const std::string& address, int port, int flags) {
   addrinfo hints{};
@@ -51,7 +51,6 @@ void set_up_connection(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between_probes, sizeof(seconds_between_probes));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &lost_probes, sizeof(lost_probes));
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
 }
 
 /// 0 when the socket is connected.
@@ -168,19 +167,26 @@ std::string PeerAddress::network() const {
   return {reinterpret_cast<const char*>(&host), network_bytes};
 }
 
-void expect_slow_reader(int socket) {
-  const int no_limit = 0;
-  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_limit, sizeof(no_limit));
-}
-
 bool is_link_dead(int socket) {
   tcp_info info{};
   socklen_t length = sizeof(info);
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
   // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
-  constexpr unsigned repeats_in_user_timeout = 4;
-  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_user_timeout &&
-         info.tcpi_last_ack_recv >= user_timeout_ms;
+  constexpr unsigned repeats_in_3_s = 4;
+  const bool is_sent_again = info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_3_s;
+  const bool is_probed_again = info.tcpi_probes >= repeats_in_3_s;  // its window was closed
+  return (is_sent_again || is_probed_again) && info.tcpi_last_ack_recv >= dead_link_ms;
+}
+
+bool is_cut_off(int socket) {
+  pollfd event{socket, POLLRDHUP, 0};
+  if (socket < 0 || (poll(&event, 1, 0) > 0 && event.revents != 0)) return true;
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  // Keep-alive asks an idle peer once a second.
+  constexpr unsigned two_answers_missed_ms = 2500;
+  return info.tcpi_last_ack_recv >= two_answers_missed_ms;
 }
 
 int local_port(int socket) {

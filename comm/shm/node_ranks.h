@@ -110,6 +110,7 @@ class NodeRanks final : public NodeStatus {
   void publish_status(std::string_view text) noexcept override;
   std::optional<std::string> read_status(int rank) const override;
 
+  bool claim_report() noexcept override { return group_.segment.claim_report(); }
   bool aborted() const noexcept override { return group_.segment.aborted(); }
   std::string abort_reason() const override { return group_.segment.abort_reason(); }
   /// Ends every wait of the node with `reason`, unless one was there before. From any thread.

@@ -117,6 +117,7 @@ struct Segment::Control {
   std::uint64_t nonce;
   alignas(64) std::atomic<std::uint32_t> abort_state;
   std::array<char, 508> abort_reason;
+  std::atomic<bool> report_claimed;
 };
 
 Segment Segment::create(int ranks, std::uint64_t nonce) {
@@ -201,6 +202,10 @@ void Segment::abort(std::string_view reason) noexcept {
   text[length] = '\0';
   control().abort_state.store(set);
   for (int rank = 0; rank < ranks_; ++rank) futex_wake_all(rank_slot(rank).round);
+}
+
+bool Segment::claim_report() noexcept {
+  return !control().report_claimed.exchange(true);
 }
 
 bool Segment::aborted() const noexcept {

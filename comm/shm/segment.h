@@ -105,6 +105,9 @@ class Segment {
   bool aborted() const noexcept;
   std::string abort_reason() const;
 
+  /// True for the first caller of all ranks.
+  bool claim_report() noexcept;
+
  private:
   struct Control;
   Segment(UniqueFd memfd, int ranks);

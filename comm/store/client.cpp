@@ -109,6 +109,18 @@ void StoreClient::set(std::string_view key, std::string_view value, Deadline dea
   ask({Frame::Type::set, FieldWriter().text(key).text(value).take()}, deadline);
 }
 
+void StoreClient::post(std::string_view key, std::string_view value) {
+  queue({Frame::Type::set, FieldWriter().text(key).text(value).take()});
+  send_some();
+}
+
+bool StoreClient::has_all_answers() {
+  require_connection();
+  send_some();
+  while (read_some()) take_reply();
+  return asked_ == answered_;
+}
+
 std::optional<std::string> StoreClient::get(std::string_view key, Deadline deadline) {
   Frame reply = ask(get_request(key, Seconds(0)), deadline);
   if (reply.type == Frame::Type::absent) return std::nullopt;
@@ -124,8 +136,8 @@ std::string StoreClient::wait(std::string_view key, Deadline deadline) {
 std::optional<std::string> StoreClient::wait_for(std::string_view key, Deadline deadline) {
   // The server ends the wait at the deadline, or after a day, so give its answer time to arrive.
   do {
-    Frame reply = ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_to_answer));
-    if (reply.type != Frame::Type::absent) return std::move(reply.payload);
+    auto reply = try_ask(get_request(key, deadline.left()), Deadline::in(deadline.left() + time_to_answer));
+    if (reply && reply->type != Frame::Type::absent) return std::move(reply->payload);
   } while (!deadline.passed());
   return std::nullopt;
 }
@@ -161,7 +173,7 @@ void StoreClient::watch(std::string_view key, Deadline deadline) {
 std::optional<StoreClient::Change> StoreClient::take_change() {
   require_connection();
   while (changes_.empty()) {
-    if (take_reply()) fail("it sent a reply without a request");
+    take_reply();
     if (changes_.empty() && !read_some()) return std::nullopt;
   }
   Change change = std::move(changes_.front());
@@ -170,8 +182,11 @@ std::optional<StoreClient::Change> StoreClient::take_change() {
 }
 
 void StoreClient::say_goodbye(Deadline deadline) {
-  require_connection();
-  send({Frame::Type::goodbye, {}}, deadline);
+  queue({Frame::Type::goodbye, {}});
+  while (!outgoing_.empty()) {
+    if (!send_some() && !wait_for_events(POLLOUT, deadline))
+      throw CommError(at_store("it took no data in time"));
+  }
   channel_.close();
 }
 
@@ -179,33 +194,48 @@ std::string StoreClient::own_address() const {
   return local_address(channel_.fd());
 }
 
+std::optional<Frame> StoreClient::try_ask(const Frame& request, Deadline deadline) {
+  queue(request);
+  while (true) {
+    const bool moved = send_some();
+    if (auto reply = take_reply()) {
+      if (reply->type == Frame::Type::refused) fail(reply->payload);
+      return reply;
+    }
+    if (moved || read_some()) continue;
+    const short events = outgoing_.empty() ? POLLIN : POLLIN | POLLOUT;
+    if (!wait_for_events(events, deadline)) return std::nullopt;
+  }
+}
+
 Frame StoreClient::ask(const Frame& request, Deadline deadline) {
+  auto reply = try_ask(request, deadline);
+  if (!reply) throw CommError(at_store("it did not answer in time"));
+  return *std::move(reply);
+}
+
+void StoreClient::queue(const Frame& request) {
   require_connection();
   if (request.payload.size() > most_payload_bytes) {
     throw CommError(fmt::format("{} bytes are too many for the store", request.payload.size()));
   }
-  send(request, deadline);
-  Frame reply = receive(deadline);
-  if (reply.type == Frame::Type::refused) fail(reply.payload);
-  return reply;
+  outgoing_.add(encode(request));
+  ++asked_;
 }
 
-void StoreClient::send(const Frame& frame, Deadline deadline) {
-  SendBuffer outgoing;
-  outgoing.add(encode(frame));
-  while (!outgoing.empty()) {
-    const Transfer transfer = outgoing.send_some(channel_);
-    if (transfer == Transfer::closed) fail_closed();
-    if (transfer == Transfer::nothing_yet && !wait_for_socket(channel_.fd(), POLLOUT, deadline)) {
-      fail("it took no data in time");
-    }
-  }
+bool StoreClient::send_some() {
+  if (outgoing_.empty()) return false;
+  const Transfer transfer = outgoing_.send_some(channel_);
+  if (transfer == Transfer::closed) fail_closed();
+  return transfer == Transfer::some;
 }
 
-Frame StoreClient::receive(Deadline deadline) {
+bool StoreClient::wait_for_events(short events, Deadline deadline) {
   while (true) {
-    if (auto reply = take_reply()) return *std::move(reply);
-    if (!read_some() && !wait_for_socket(channel_.fd(), POLLIN, deadline)) fail("it did not answer in time");
+    const Deadline check = Deadline::in(std::min(deadline.left(), time_between_link_checks));
+    if (wait_for_socket(channel_.fd(), events, check)) return true;
+    if (is_link_dead(channel_.fd())) fail(dead_link);
+    if (deadline.passed()) return false;
   }
 }
 
@@ -215,13 +245,21 @@ std::optional<Frame> StoreClient::take_reply() {
     const auto status = reader_.next(frame);
     if (status == FrameReader::Status::malformed) fail(reader_.problem());
     if (status == FrameReader::Status::incomplete) return std::nullopt;
-    if (frame.type != Frame::Type::changed) return frame;
-    FieldReader fields(frame.payload);
-    auto key = fields.text();
-    auto value = fields.text();
-    if (!key || !value) fail("it tells of a change without key and value");
-    changes_.push_back({*std::move(key), *std::move(value)});
+    if (frame.type == Frame::Type::changed) {
+      keep_change(frame);
+      continue;
+    }
+    if (answered_ == asked_) fail("it sent a reply without a request");
+    if (++answered_ == asked_) return frame;
   }
+}
+
+void StoreClient::keep_change(const Frame& frame) {
+  FieldReader fields(frame.payload);
+  auto key = fields.text();
+  auto value = fields.text();
+  if (!key || !value) fail("it tells of a change without key and value");
+  changes_.push_back({*std::move(key), *std::move(value)});
 }
 
 bool StoreClient::read_some() {
@@ -244,7 +282,11 @@ void StoreClient::fail_closed() {
 
 void StoreClient::fail(const std::string& reason) {
   channel_.close();
-  throw CommError(fmt::format("the store at {}: {}", endpoint_name(address_, port_), reason));
+  throw CommError(at_store(reason));
+}
+
+std::string StoreClient::at_store(const std::string& reason) const {
+  return fmt::format("the store at {}: {}", endpoint_name(address_, port_), reason);
 }
 
 }  // namespace lockstep::comm

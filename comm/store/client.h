@@ -16,7 +16,8 @@
 namespace lockstep::comm {
 
 /// A connection to the run's store, for one thread at a time. Every call ends by its deadline with a result
-/// or a CommError; after an error the connection is closed.
+/// or a CommError. When an answer is late the connection stays, and drops the answer when it comes; after any
+/// other error it is closed.
 class StoreClient {
  public:
   /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
@@ -26,10 +27,14 @@ class StoreClient {
                              const Credentials& credentials, Deadline deadline, const std::string& name = {});
 
   void set(std::string_view key, std::string_view value, Deadline deadline);
+  /// The same without waiting for the store to have taken it.
+  void post(std::string_view key, std::string_view value);
+  /// Whether no answer is outstanding; never waits.
+  bool has_all_answers();
   std::optional<std::string> get(std::string_view key, Deadline deadline);
   /// Waits until the key is there.
   std::string wait(std::string_view key, Deadline deadline);
-  /// The same; nothing at the deadline.
+  /// The same; nothing at the deadline, or when the store does not answer in a second from then on.
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline);
   /// Adds to a decimal number, 0 when absent; the sum.
   std::int64_t add(std::string_view key, std::int64_t amount, Deadline deadline);
@@ -65,23 +70,34 @@ class StoreClient {
   StoreClient(Channel channel, std::string address, int port)
       : channel_(std::move(channel)), address_(std::move(address)), port_(port) {}
 
-  /// Sends and waits for the reply; CommError when refused.
+  /// Sends and waits for the reply; nothing when it is late, CommError when refused.
+  std::optional<Frame> try_ask(const Frame& request, Deadline deadline);
+  /// The same; CommError when it is late.
   Frame ask(const Frame& request, Deadline deadline);
-  Frame receive(Deadline deadline);
-  /// The next frame that is a reply, when it has come; changes are kept aside.
+  /// The reply to the last request, when it has come. Late replies to earlier ones are dropped, changes are
+  /// kept aside.
   std::optional<Frame> take_reply();
+  void keep_change(const Frame& frame);
   /// Reads what has come. False when nothing has.
   bool read_some();
-  void send(const Frame& frame, Deadline deadline);
+  void queue(const Frame& request);
+  /// Sends as far as the socket takes it. False when it takes nothing now.
+  bool send_some();
+  /// Waits for poll's `events`. False when the deadline passed first.
+  bool wait_for_events(short events, Deadline deadline);
   void require_connection() const;
   [[noreturn]] void fail_closed();
   [[noreturn]] void fail(const std::string& reason);
+  std::string at_store(const std::string& reason) const;
 
   Channel channel_;
   std::string address_;
   int port_;
+  SendBuffer outgoing_;
   FrameReader reader_;
   std::deque<Change> changes_;
+  std::uint64_t asked_ = 0;     ///< requests
+  std::uint64_t answered_ = 0;  ///< of those; the store answers in order
 };
 
 }  // namespace lockstep::comm

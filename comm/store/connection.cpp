@@ -208,6 +208,10 @@ void Connection::lose() {
     getsockopt(channel_.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) problem = errno_message(error);
   }
+  lose(problem);
+}
+
+void Connection::lose(const std::string& problem) {
   loss_ = problem.empty() ? "its connection closed" : "its connection broke: " + problem;
   channel_.close();
 }

@@ -48,6 +48,9 @@ class Connection {
   /// Answers a `get` that waits, when its key is there now or its time is over, and tells of watched keys.
   void serve_waiting(Table& table);
 
+  /// Its link is dead.
+  void lose(const std::string& problem);
+
   const std::string& name() const { return name_; }
   /// How the connection ended; empty after a goodbye.
   const std::string& loss() const { return loss_; }

@@ -65,6 +65,7 @@ void StoreServer::serve() {
     for (Connection& connection : connections_) {
       if (connection.is_open()) connection.serve_waiting(table_);
     }
+    drop_cut_off();
     drop_closed();
     admit_connections(std::span(events).subspan(first_pending));
   }
@@ -77,6 +78,14 @@ void StoreServer::admit_connections(std::span<const pollfd> events) {
   }
 }
 
+void StoreServer::drop_cut_off() {
+  if (!next_link_check_.passed()) return;
+  for (Connection& connection : connections_) {
+    if (connection.is_open() && is_link_dead(connection.fd())) connection.lose(dead_link);
+  }
+  next_link_check_ = Deadline::in(time_between_link_checks);
+}
+
 void StoreServer::drop_closed() {
   for (const Connection& connection : connections_) {
     const bool lost = !connection.is_open() && !connection.name().empty() && !connection.loss().empty();
@@ -86,7 +95,7 @@ void StoreServer::drop_closed() {
 }
 
 Seconds StoreServer::time_left() const {
-  Seconds least = pending_.time_left();
+  Seconds least = std::min(pending_.time_left(), next_link_check_.left());
   for (const Connection& connection : connections_) {
     if (const auto deadline = connection.next_deadline()) least = std::min(least, deadline->left());
   }

@@ -10,6 +10,7 @@
 
 #include "comm/net/authenticated_listener.h"
 #include "comm/net/credentials.h"
+#include "comm/net/tcp.h"
 #include "comm/store/connection.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
@@ -55,6 +56,8 @@ class StoreServer {
  private:
   void serve();
   void admit_connections(std::span<const pollfd> events);
+  /// A dead link with a reply on its way shows to nobody else.
+  void drop_cut_off();
   void drop_closed();
   Seconds time_left() const;
 
@@ -63,6 +66,7 @@ class StoreServer {
   Table table_;
   std::vector<Connection> connections_;
   DisconnectLog disconnects_;
+  Deadline next_link_check_ = Deadline::in(time_between_link_checks);
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -274,6 +275,15 @@ void TcpExchange::wait_for_links() {
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
   poll(events_.data(), events_.size(), longest_poll_ms);
+  check_links();
+}
+
+void TcpExchange::check_links() {
+  if (!next_link_check_.passed()) return;
+  for (const Link& link : links_) {
+    if (is_link_dead(link.fd())) throw PeerTrouble{PeerTrouble::Kind::lost, {link.rank()}, dead_link};
+  }
+  next_link_check_ = Deadline::in(time_between_link_checks);
 }
 
 bool TcpExchange::owes(const Link& link) const {

@@ -86,6 +86,8 @@ class TcpExchange {
   void move_bytes();
   bool done() const;
   void wait_for_links();
+  /// A dead link with bytes on their way out shows to nobody else.
+  void check_links();
   /// Whether this call still sends or receives something over the link.
   bool owes(const Link& link) const;
   std::vector<int> silent_ranks() const;
@@ -111,6 +113,7 @@ class TcpExchange {
   std::vector<ReduceInput> operands_;  ///< of the sum being taken
   std::vector<std::byte*> outputs_;
   std::vector<pollfd> events_;
+  Deadline next_link_check_ = Deadline::in(Seconds(0));
 };
 
 }  // namespace lockstep::comm

@@ -20,9 +20,6 @@
 namespace lockstep::comm {
 namespace {
 
-// The deadline has passed already, so each answer gets little time.
-constexpr Seconds time_per_key{0.5};
-
 constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
                                         .first = std::chrono::milliseconds(1),
                                         .longest = std::chrono::milliseconds(100)};
@@ -98,9 +95,10 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
                               const std::function<std::string(int rank)>& key_of) {
   std::vector<int> absent{awaited};
   for (int rank = awaited + 1; rank < ranks; ++rank) {
-    if (!store.get(key_of(rank), Deadline::in(time_per_key))) absent.push_back(rank);
+    if (!store.wait_for(key_of(rank), Deadline::in(Seconds(0)))) absent.push_back(rank);
+    if (!store.has_all_answers()) return {0};  // it holds the store
   }
-  return absent;
+  return store.has_all_answers() ? absent : std::vector{0};
 }
 
 std::string name_of(int rank, const PeerInfo& peer) {
@@ -148,8 +146,6 @@ std::vector<Link> connect_peers(const Placement& placement, int rank, const std:
   admit_peers(channels, std::move(awaited), listener, deadline);
   std::vector<Link> links;
   for (auto& [peer, channel] : channels) {
-    // A peer reads only in collectives; the store's connections notice dead links.
-    expect_slow_reader(channel.fd());
     links.emplace_back(peer, std::move(channel));
   }
   return links;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals.h"
 
@@ -15,8 +16,9 @@ namespace lockstep::comm {
 namespace {
 
 constexpr const char* abort_key = "abort";
+constexpr const char* report_key = "report";
 
-// The store may be closing, or a link may be down: what is not published by then is dropped.
+// The store may be closing, or its rank suspended: what is not answered by then is left.
 Deadline soon() {
   return Deadline::in(Seconds(0.5));
 }
@@ -27,19 +29,32 @@ std::string status_key(int rank) {
 
 }  // namespace
 
-void StoreStatus::publish_status(const std::string& text) noexcept {
+StoreStatus::StoreStatus(Connect connect, const std::vector<Link>& links, int rank, Deadline deadline)
+    : connect_(std::move(connect)), store_(connect_(deadline)), links_(links), rank_(rank) {}
+
+void StoreStatus::publish_heartbeat(const std::string& text) noexcept {
   try {
-    store_.set(status_key(rank_), text, soon());
+    if (store_.fd() < 0) store_ = connect_(soon());
+    if (store_.has_all_answers()) store_.post(status_key(rank_), text);
   } catch (const std::exception&) {
-    // The listener notices a lost store and ends the run; a lost status is no failure.
+    // The listener notices a lost store and ends the run; a lost heartbeat is no failure.
   }
 }
 
-std::string StoreStatus::read_status(int rank) noexcept {
+void StoreStatus::publish_final_status(const std::string& text) noexcept {
   try {
+    store_.set(status_key(rank_), text, soon());
+  } catch (const std::exception&) {
+    // Then the ranks of other nodes know this one by its connections.
+  }
+}
+
+std::optional<std::string> StoreStatus::read_status(int rank) noexcept {
+  try {
+    if (!store_.has_all_answers()) return std::nullopt;
     return store_.get(status_key(rank), soon()).value_or("");
   } catch (const std::exception&) {
-    return {};
+    return std::nullopt;
   }
 }
 
@@ -52,19 +67,41 @@ std::string StoreStatus::publish_abort(const std::string& reason) noexcept {
   }
 }
 
-AbortListener::AbortListener(StoreClient store, NodeRanks& node, std::string holder)
-    : store_(std::move(store)), node_(node), holder_(std::move(holder)), stop_(eventfd(0, EFD_CLOEXEC)) {
-  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
-  const SignalsBlocked scope;
-  thread_ = std::thread(&AbortListener::listen, this);
+std::vector<int> StoreStatus::lost_ranks() noexcept {
+  std::vector<int> ranks;
+  for (const Link& link : links_) {
+    if (is_cut_off(link.fd())) ranks.push_back(link.rank());
+  }
+  try {
+    if (!store_.has_all_answers()) ranks.push_back(0);  // it holds the store
+  } catch (const std::exception&) {
+    // Whether rank 0 is gone with its store shows by its data connection.
+  }
+  return ranks;
+}
+
+bool StoreStatus::claim_report() noexcept {
+  try {
+    return store_.compare_and_set(report_key, std::nullopt, std::to_string(rank_), soon());
+  } catch (const std::exception&) {
+    return true;
+  }
 }
 
 StoreStatus::~StoreStatus() {
   try {
     store_.say_goodbye(soon());
   } catch (const std::exception&) {
-    // Then the store reports this rank as lost, which matters only while the run goes on.
+    // Then the store logs that the connection closed.
   }
+}
+
+AbortListener::AbortListener(StoreClient store, NodeRanks& node, std::string holder, Deadline deadline)
+    : store_(std::move(store)), node_(node), holder_(std::move(holder)), stop_(eventfd(0, EFD_CLOEXEC)) {
+  if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
+  store_.watch(abort_key, deadline);
+  const SignalsBlocked scope;
+  thread_ = std::thread(&AbortListener::listen, this);
 }
 
 AbortListener::~AbortListener() {
@@ -74,7 +111,6 @@ AbortListener::~AbortListener() {
 
 void AbortListener::listen() {
   try {
-    store_.watch(abort_key, soon());
     while (true) {
       while (const auto change = store_.take_change()) node_.abort(change->value);
       pollfd events[] = {{stop_.get(), POLLIN, 0}, {store_.fd(), POLLIN, 0}};

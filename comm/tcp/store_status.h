@@ -1,29 +1,38 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
-#include "comm/tcp/mesh.h"
+#include "comm/tcp/link.h"
 #include "comm/watchdog/watchdog.h"
 
 namespace lockstep::comm {
 
 /// The other nodes as the watchdog sees them: statuses and the first abort's reason are keys of the store, on
-/// a connection of its own.
+/// a connection of its own, which it opens again when it is lost; lost ranks show by their data connections.
 class StoreStatus final : public RemoteStatus {
  public:
-  explicit StoreStatus(StoreClient store, int rank) : store_(std::move(store)), rank_(rank) {}
+  using Connect = std::function<StoreClient(Deadline)>;
+
+  /// `links` outlive it.
+  StoreStatus(Connect connect, const std::vector<Link>& links, int rank, Deadline deadline);
   ~StoreStatus() override;
 
-  void publish_status(const std::string& text) noexcept override;
-  std::string read_status(int rank) noexcept override;
+  void publish_heartbeat(const std::string& text) noexcept override;
+  void publish_final_status(const std::string& text) noexcept override;
+  std::optional<std::string> read_status(int rank) noexcept override;
   std::string publish_abort(const std::string& reason) noexcept override;
+  std::vector<int> lost_ranks() noexcept override;
+  bool claim_report() noexcept override;
 
  private:
+  Connect connect_;
   StoreClient store_;
+  const std::vector<Link>& links_;
   int rank_;
 };
 
@@ -32,7 +41,7 @@ class StoreStatus final : public RemoteStatus {
 class AbortListener {
  public:
   /// `holder` is the rank that holds the store, for the report of its loss.
-  AbortListener(StoreClient store, NodeRanks& node, std::string holder);
+  AbortListener(StoreClient store, NodeRanks& node, std::string holder, Deadline deadline);
   ~AbortListener();
   AbortListener(const AbortListener&) = delete;
   AbortListener& operator=(const AbortListener&) = delete;

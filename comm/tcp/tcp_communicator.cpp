@@ -20,8 +20,7 @@ namespace {
 /// ranks take 0.30 s in pieces of 512 KiB, 0.40 s of 4 MiB.
 constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 
-/// How long a rank that has finished, or that ends with an error, waits for the others to do so too.
-constexpr Seconds time_to_leave{5};
+/// How long a rank that ends with an error waits for the others to do so too.
 constexpr Seconds time_to_give_up{1};
 
 std::vector<int> node_numbers(const std::vector<PeerInfo>& peers) {
@@ -68,9 +67,10 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
 }
 
 void TcpCommunicator::start_watching(Deadline deadline) {
-  store_status_.emplace(connect_again(deadline), world_.rank);
+  store_status_.emplace([this](Deadline until) { return connect_again(until); }, links_, world_.rank,
+                        deadline);
   watchdog_.emplace(*node_, world_.size, &*store_status_);
-  listener_.emplace(connect_again(deadline), *node_, name_of(0, peers_.front()));
+  listener_.emplace(connect_again(deadline), *node_, name_of(0, peers_.front()), deadline);
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
     node_->abort(fmt::format("{} was lost: {}", name, reason));
@@ -89,7 +89,7 @@ TcpCommunicator::~TcpCommunicator() {
 
 void TcpCommunicator::leave_together() noexcept {
   if (failed()) return;
-  const Deadline deadline = Deadline::in(std::uncaught_exceptions() > 0 ? time_to_give_up : time_to_leave);
+  const Deadline deadline = Deadline::in(std::uncaught_exceptions() > 0 ? time_to_give_up : node_->timeout());
   const auto key = [](int rank) { return fmt::format("left/{}", rank); };
   try {
     rendezvous_.store.set(key(world_.rank), "", deadline);

@@ -9,15 +9,30 @@
 
 namespace lockstep::comm {
 
+namespace {
+
+std::vector<int> parse_ranks(std::string_view text) {
+  std::vector<int> ranks;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (const auto rank = parse_number<int>(text.substr(0, comma))) ranks.push_back(*rank);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return ranks;
+}
+
+}  // namespace
+
 std::string to_text(const RankStatus& status) {
-  std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
-                                 status.beat, status.call, status.last ? 1 : 0, status.where);
+  std::string text =
+      fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid, status.beat,
+                  status.call, status.last ? 1 : 0, fmt::join(status.lost, ","), status.where);
   text.resize(std::min(text.size(), most_status_bytes));
   return text;
 }
 
 std::optional<RankStatus> parse_status(std::string_view text) {
-  std::array<std::string_view, 6> fields;
+  std::array<std::string_view, 7> fields;
   for (std::string_view& field : fields) {
     const std::size_t tab = text.find('\t');
     if (tab == std::string_view::npos) return std::nullopt;
@@ -35,6 +50,7 @@ std::optional<RankStatus> parse_status(std::string_view text) {
                     .beat = *beat,
                     .call = *call,
                     .last = fields[5] == "1",
+                    .lost = parse_ranks(fields[6]),
                     .where = std::string(text)};
 }
 
@@ -42,20 +58,14 @@ std::string name_of_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-int FailureReport::reporter() const {
-  for (const RankStatus& status : ranks) {
-    if (status.last) return status.rank;
-  }
-  return 0;
-}
-
 std::string FailureReport::text() const {
   std::string text = fmt::format("the run failed: {}\n", cause);
   for (const RankStatus& status : ranks) {
     const std::string process =
         status.pid == 0 ? std::string("not known") : fmt::format("pid {} on {}", status.pid, status.host);
-    text += fmt::format("  rank {} ({}): {}{}\n", status.rank, process,
-                        status.last ? "" : "no answer; last seen ",
+    const bool is_missing = std::ranges::find(missing, status.rank) != missing.end();
+    const char* const answer = status.last ? "" : is_missing ? "no answer; last seen " : "last seen ";
+    text += fmt::format("  rank {} ({}): {}{}\n", status.rank, process, answer,
                         status.where.empty() ? "nowhere" : status.where);
   }
   return text;

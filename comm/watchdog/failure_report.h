@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@ struct RankStatus {
   std::uint64_t beat = 0;  ///< grows with every status
   std::uint32_t call = 0;  ///< number of the collective that it is in, or was in last
   bool last = false;       ///< the final status, written after the failure
+  std::vector<int> lost;   ///< with the final status: ranks of other nodes whose connections to it closed
   std::string where;       ///< "step 12, forward conv1; in all-reduce 17 (bucket 0, fc1.weight)"
 };
 
@@ -38,10 +41,12 @@ std::string name_of_ranks(const std::vector<int>& ranks);
 struct FailureReport {
   std::string cause;              ///< the root cause, the same on all ranks
   std::vector<RankStatus> ranks;  ///< by rank; `last` is false without a final status
-  std::vector<int> missing;       ///< ranks without a final status
+  std::vector<int> missing;       ///< ranks that are gone or do not answer
+  /// Of all copies: whether it is still to be printed, here and nowhere else in the world.
+  std::shared_ptr<std::atomic<bool>> unprinted = std::make_shared<std::atomic<bool>>(false);
 
-  /// The lowest rank that gave its final status; it prints the report.
-  int reporter() const;
+  /// True once, on one rank: who asks then prints it.
+  bool claim() const { return unprinted->exchange(false); }
   std::string text() const;
 };
 

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "kernels/base/host.h"
+#include "kernels/base/log.h"
 #include "kernels/base/signals.h"
 
 namespace lockstep::comm {
@@ -21,11 +24,17 @@ constexpr std::chrono::milliseconds poll_interval{50};
 /// A rank without a final status by then counts as lost or hung.
 constexpr Seconds time_for_final_statuses{0.6};
 
+/// When the store is lost, other nodes may notice that a little later; who sees only its own node asks which
+/// connections of its ranks are closed, after all those of a killed process are, and before a healthy rank
+/// leaves.
+constexpr Seconds time_without_store{1.1};
+constexpr Seconds time_to_close_connections{0.25};
+
 }  // namespace
 
 Watchdog::Watchdog(NodeStatus& node, int ranks, RemoteStatus* remote)
-    : node_(node), ranks_(ranks), remote_(remote), host_(host_name()) {
-  publish(false);
+    : node_(node), ranks_(ranks), remote_(remote), host_(host_name()), heartbeats_(node.rank(), ranks) {
+  publish_heartbeat();
   const SignalsBlocked scope;
   thread_ = std::thread(&Watchdog::run, this);
 }
@@ -37,7 +46,7 @@ Watchdog::~Watchdog() {
   }
   stopped_.notify_all();
   thread_.join();
-  if (!published_last_ && node_.aborted()) publish(true);
+  if (!has_final_status_ && node_.aborted()) publish_final_status({});
 }
 
 void Watchdog::set_hooks(WatchHooks hooks) {
@@ -47,22 +56,30 @@ void Watchdog::set_hooks(WatchHooks hooks) {
 
 void Watchdog::run() {
   Clock::time_point next_status = Clock::now() + status_interval;
-  std::optional<Clock::time_point> failed_at;
+  bool knows_lost_ranks = remote_ == nullptr;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (stopped_.wait_for(lock, poll_interval, [this] { return stopping_; })) return;
     }
     const auto now = Clock::now();
-    if (!failed_at && node_.aborted()) {
-      failed_at = now;
-      published_last_ = true;
-      publish(true);
-    } else if (!failed_at && now >= next_status) {
+    if (!failed_at_ && node_.aborted()) {
+      {
+        const std::lock_guard lock(mutex_);
+        failed_at_ = now;
+      }
+      has_final_status_ = true;
+      publish_final_status({});
+    } else if (!failed_at_ && now >= next_status) {
       next_status = now + status_interval;
-      publish(false);
+      publish_heartbeat();
+      tell_of_silent_ranks(now);
     }
-    if (failed_at && now - *failed_at >= hooks().grace) {
+    if (failed_at_ && !knows_lost_ranks && now - *failed_at_ >= time_to_close_connections) {
+      knows_lost_ranks = true;
+      publish_final_status(lost_ranks());
+    }
+    if (failed_at_ && now - *failed_at_ >= hooks().grace) {
       if (const auto overdue = hooks().overdue) overdue(report());
       return;
     }
@@ -74,27 +91,49 @@ WatchHooks Watchdog::hooks() const {
   return hooks_;
 }
 
-void Watchdog::publish(bool last) {
-  RankStatus status{.rank = node_.rank(),
-                    .host = host_,
-                    .pid = static_cast<int>(getpid()),
-                    .call = node_.call_number(),
-                    .last = last};
-  {
-    const std::lock_guard lock(mutex_);
-    status.beat = ++beats_;
-    status.where = describe();
-  }
-  const std::string text = to_text(status);
+RankStatus Watchdog::status() {
+  const std::lock_guard lock(mutex_);
+  return {.rank = node_.rank(),
+          .host = host_,
+          .pid = static_cast<int>(getpid()),
+          .beat = ++beats_,
+          .call = node_.call_number(),
+          .lost = {},
+          .where = describe()};
+}
+
+std::vector<int> Watchdog::lost_ranks() {
+  const std::lock_guard lock(remote_mutex_);
+  return remote_->lost_ranks();
+}
+
+void Watchdog::publish_heartbeat() {
+  const std::string text = to_text(status());
   node_.publish_status(text);
   if (remote_ == nullptr) return;
   const std::lock_guard lock(remote_mutex_);
-  if (last) {
-    std::string cause = remote_->publish_abort(node_.abort_reason());
+  remote_->publish_heartbeat(text);
+}
+
+void Watchdog::publish_final_status(std::vector<int> lost) {
+  RankStatus final_status = status();
+  final_status.last = true;
+  final_status.lost = std::move(lost);
+  const std::string text = to_text(final_status);
+  node_.publish_status(text);
+  if (remote_ == nullptr) return;
+  const std::lock_guard lock(remote_mutex_);
+  if (std::string cause = first_cause(); cause.empty()) {
+    cause = remote_->publish_abort(node_.abort_reason());
     const std::lock_guard cause_lock(mutex_);
     cause_ = std::move(cause);
   }
-  remote_->publish_status(text);
+  remote_->publish_final_status(text);
+}
+
+std::string Watchdog::first_cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
 }
 
 std::string Watchdog::describe() const {
@@ -103,11 +142,19 @@ std::string Watchdog::describe() const {
   return fmt::format("{}{}{}", text, text.empty() || call.empty() ? "" : "; ", call);
 }
 
+void Watchdog::tell_of_silent_ranks(Clock::time_point now) {
+  const std::string text = heartbeats_.look(now, [this](int rank) { return read(rank); });
+  if (!text.empty()) log::warn(text);
+}
+
 std::optional<RankStatus> Watchdog::read(int rank) {
-  if (const auto text = node_.read_status(rank)) return parse_status(*text);
-  if (remote_ == nullptr) return std::nullopt;
-  const std::lock_guard lock(remote_mutex_);
-  return parse_status(remote_->read_status(rank));
+  std::optional<std::string> text = node_.read_status(rank);
+  if (!text && remote_ != nullptr) {
+    const std::lock_guard lock(remote_mutex_);
+    text = remote_->read_status(rank);
+  }
+  if (!text) return std::nullopt;
+  return parse_status(*text).value_or(RankStatus{.rank = rank});
 }
 
 FailureReport Watchdog::report() {
@@ -121,33 +168,57 @@ std::optional<FailureReport> Watchdog::failure_report() {
   return report();
 }
 
+/// When the watchdog noticed, so that a late caller does not wait again for those that are gone.
+Clock::time_point Watchdog::failure_time() const {
+  const std::lock_guard lock(mutex_);
+  return failed_at_.value_or(Clock::now());
+}
+
 FailureReport Watchdog::collect_statuses() {
-  FailureReport report{.ranks = std::vector<RankStatus>(static_cast<std::size_t>(ranks_))};
-  const Deadline deadline = Deadline::in(time_for_final_statuses);
-  bool all_final = false;
-  while (!all_final) {
-    all_final = true;
+  FailureReport report{.cause = {}, .ranks = std::vector<RankStatus>(static_cast<std::size_t>(ranks_))};
+  std::vector<bool> is_known(report.ranks.size());
+  const auto start = failure_time();
+  while (true) {
     for (RankStatus& status : report.ranks) {
-      const int rank = static_cast<int>(&status - report.ranks.data());
+      const std::size_t rank = static_cast<std::size_t>(&status - report.ranks.data());
+      status.rank = static_cast<int>(rank);
+      const auto newest = read(status.rank);
+      is_known[rank] = is_known[rank] || newest;
       // The store may close before the last read: keep what was read.
-      if (!status.last) status = read(rank).value_or(status.pid != 0 ? status : RankStatus{.rank = rank});
-      all_final = all_final && status.last;
+      if (newest && (newest->pid != 0 || status.pid == 0)) status = *newest;
     }
-    if (deadline.passed()) break;
+    if (std::ranges::all_of(report.ranks, &RankStatus::last)) break;
+    const bool knows_all = std::ranges::find(is_known, false) == is_known.end();
+    if (Clock::now() - start >= (knows_all ? time_for_final_statuses : time_without_store)) break;
     std::unique_lock lock(mutex_);
     stopped_.wait_for(lock, poll_interval);
   }
+  std::set<int> lost;
+  for (const RankStatus& status : report.ranks) lost.insert(status.lost.begin(), status.lost.end());
   for (const RankStatus& status : report.ranks) {
-    if (!status.last) report.missing.push_back(status.rank);
+    const bool is_silent = is_known[static_cast<std::size_t>(status.rank)] || lost.contains(status.rank);
+    if (!status.last && is_silent) report.missing.push_back(status.rank);
   }
-  const std::lock_guard lock(mutex_);
-  report.cause = cause_.empty() ? node_.abort_reason() : cause_;
-  // The rank that noticed first may have waited for one that itself waited for a missing rank.
-  if (!report.missing.empty()) {
-    report.cause = fmt::format("{} {} not answer; {}", name_of_ranks(report.missing),
-                               report.missing.size() == 1 ? "does" : "do", report.cause);
-  }
+  settle(report);
   return report;
+}
+
+void Watchdog::settle(FailureReport& report) {
+  const auto& missing = report.missing;
+  report.cause = first_cause();
+  if (report.cause.empty()) report.cause = node_.abort_reason();
+  // The rank that noticed first may have waited for one that itself waited for a missing rank.
+  if (!missing.empty()) {
+    report.cause = fmt::format("{} {} not answer; {}", name_of_ranks(missing),
+                               missing.size() == 1 ? "does" : "do", report.cause);
+  }
+  const auto lowest = std::ranges::find_if(report.ranks, [&](const RankStatus& status) {
+    return std::ranges::find(missing, status.rank) == missing.end();
+  });
+  const bool prints = lowest != report.ranks.end() && lowest->rank == node_.rank() && node_.claim_report();
+  if (!prints) return;
+  const std::lock_guard lock(remote_mutex_);
+  *report.unprinted = remote_ == nullptr || remote_->claim_report();
 }
 
 }  // namespace lockstep::comm

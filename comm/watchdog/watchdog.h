@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "comm/watchdog/failure_report.h"
+#include "comm/watchdog/heartbeats.h"
 
 namespace lockstep::comm {
 
@@ -27,6 +29,9 @@ class NodeStatus {
   /// The node's first, once it is aborted.
   virtual std::string abort_reason() const = 0;
 
+  /// True for the first caller of the node: it may print the report.
+  virtual bool claim_report() noexcept = 0;
+
   virtual void publish_status(std::string_view text) noexcept = 0;
   /// Nothing when the rank is on another node; empty before its first status.
   virtual std::optional<std::string> read_status(int rank) const = 0;
@@ -37,14 +42,21 @@ class NodeStatus {
 class RemoteStatus {
  public:
   virtual ~RemoteStatus() = default;
-  virtual void publish_status(const std::string& text) noexcept = 0;
-  virtual std::string read_status(int rank) noexcept = 0;
+  /// One that others do not take at once is left out: the next comes a second later.
+  virtual void publish_heartbeat(const std::string& text) noexcept = 0;
+  virtual void publish_final_status(const std::string& text) noexcept = 0;
+  /// Nothing when nobody answers; empty before its first status.
+  virtual std::optional<std::string> read_status(int rank) noexcept = 0;
   /// The first reason of all nodes: `reason`, or one that was published before.
   virtual std::string publish_abort(const std::string& reason) noexcept = 0;
+  /// Ranks whose connections to this one are closed, and who should answer and does not.
+  virtual std::vector<int> lost_ranks() noexcept = 0;
+  /// True for the first caller of all nodes, and when nobody answers.
+  virtual bool claim_report() noexcept = 0;
 };
 
-/// A thread that publishes this rank's status once a second, notices when the node is aborted, tells the
-/// other nodes, and publishes the final status.
+/// A thread that publishes this rank's status once a second, tells of ranks whose heartbeats stay away,
+/// notices when the node is aborted, tells the other nodes, and publishes the final status.
 class Watchdog {
  public:
   /// `remote` is nullptr in a world of one node; `ranks` is the size of the world.
@@ -55,7 +67,7 @@ class Watchdog {
 
   void set_hooks(WatchHooks hooks);
 
-  /// Once the group has failed: the cause, and where each rank was. Waits at most 0.6 s for the others' final
+  /// Once the group has failed: the cause, and where each rank was. Waits at most 1.1 s for the others' final
   /// statuses.
   FailureReport report();
   /// Nothing before that.
@@ -64,10 +76,19 @@ class Watchdog {
  private:
   void run();
   WatchHooks hooks() const;
-  void publish(bool last);
+  void publish_heartbeat();
+  void publish_final_status(std::vector<int> lost);
+  std::vector<int> lost_ranks();
+  RankStatus status();
   std::string describe() const;
+  std::string first_cause() const;
+  Clock::time_point failure_time() const;
+  void tell_of_silent_ranks(Clock::time_point now);
+  /// Nothing when it cannot be known now.
   std::optional<RankStatus> read(int rank);
   FailureReport collect_statuses();
+  /// Its cause as it is shown, and whether this rank prints it.
+  void settle(FailureReport& report);
 
   NodeStatus& node_;
   const int ranks_;
@@ -79,11 +100,13 @@ class Watchdog {
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::uint64_t beats_ = 0;
+  std::optional<Clock::time_point> failed_at_;  ///< set by the thread, read by others under mutex_
   std::string cause_;
   WatchHooks hooks_;
   std::mutex report_mutex_;
   std::optional<FailureReport> report_;
-  bool published_last_ = false;  ///< the thread's; after its end the destructor's
+  Heartbeats heartbeats_;          ///< the thread's
+  bool has_final_status_ = false;  ///< the thread's; after its end the destructor's
   std::thread thread_;
 };
 

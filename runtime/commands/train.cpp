@@ -14,7 +14,7 @@ namespace {
                                   const CommError& error) {
   const auto report = session.communicator->failure_report();
   if (!report) throw error;
-  if (report->reporter() == session.world.rank) report_failure(*report, run);
+  if (report->claim()) report_failure(*report, run);
   throw CommError(report->cause);
 }
 

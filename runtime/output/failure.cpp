@@ -36,8 +36,8 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
 
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,
                        const std::filesystem::path& run) {
-  const auto leave = [run, rank = communicator.world().rank](const comm::FailureReport& report) {
-    if (report.reporter() == rank) report_failure(report, run);
+  const auto leave = [run](const comm::FailureReport& report) {
+    if (report.claim()) report_failure(report, run);
     log::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };

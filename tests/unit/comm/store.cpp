@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 
 #include "comm/net/addresses.h"
@@ -14,6 +16,7 @@
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -264,7 +267,6 @@ TEST_CASE("a full buffer is no dead link", "[store]") {
   const UniqueFd listener = listen_tcp(loopback, 0);
   const UniqueFd writer = foreign_connection(local_port(listener.get()));
   const UniqueFd reader = accept_tcp(listener.get());
-  expect_slow_reader(writer.get());
   const std::string bytes(std::size_t{32} << 20, 'x');
   std::string_view left = bytes;
   const auto fill = [&] {
@@ -279,6 +281,25 @@ TEST_CASE("a full buffer is no dead link", "[store]") {
     wait_for_socket(writer.get(), POLLOUT, Deadline::in(Seconds(0.5)));
     REQUIRE_FALSE(is_link_dead(writer.get()));
   }
+}
+
+TEST_CASE("a late answer is dropped, and the connection stays", "[store]") {
+  const int port = unused_port();
+  RankProcess holder([=] {
+    const StoreServer server(loopback, {port}, of_run);
+    pause();
+  });
+  StoreClient client = StoreClient::connect(loopback, {port}, of_run, soon());
+  client.set("key", "first", soon());
+  holder.signal(SIGSTOP);
+  const Deadline late = Deadline::in(Seconds(0.1));
+  CHECK_THROWS_AS(client.get("key", late), CommError);
+  CHECK_FALSE(client.wait_for("other key", late));
+  client.post("key", "second");
+  CHECK_FALSE(client.has_all_answers());
+  holder.signal(SIGCONT);
+  CHECK(client.get("key", soon()) == "second");
+  CHECK(client.has_all_answers());
 }
 
 TEST_CASE("a client notices that the store is gone", "[store]") {
