@@ -103,12 +103,8 @@ void TcpExchange::make_room() {
 }
 
 bool TcpExchange::done() const {
-  return chunks_to_sum_ == 0 &&
-         std::ranges::all_of(outgoing_,
-                             [](const OutgoingPartials& outgoing) {
-                               return outgoing.next_chunk == outgoing.chunks && outgoing.sums_missing == 0;
-                             }) &&
-         std::ranges::none_of(links_, [](const Link& link) { return link.has_outgoing(); });
+  return chunks_to_sum_ == 0 && std::ranges::all_of(outgoing_, &OutgoingPartials::is_done) &&
+         std::ranges::none_of(links_, &Link::has_outgoing);
 }
 
 void TcpExchange::post_partials() {
@@ -274,16 +270,11 @@ void TcpExchange::wait_for_links() {
     link.gather_before_waking(wake_bytes_);
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
-  poll(events_.data(), events_.size(), longest_poll_ms);
-  check_links();
-}
-
-void TcpExchange::check_links() {
-  if (!next_link_check_.passed()) return;
-  for (const Link& link : links_) {
-    if (is_link_dead(link.fd())) throw PeerTrouble{PeerTrouble::Kind::lost, {link.rank()}, dead_link};
-  }
+  if (poll(events_.data(), events_.size(), longest_poll_ms) > 0 || !next_link_check_.passed()) return;
+  // A dead link with bytes on their way out shows to nobody else.
   next_link_check_ = Deadline::in(time_between_link_checks);
+  const auto dead = std::ranges::find_if(links_, is_link_dead, &Link::fd);
+  if (dead != links_.end()) throw PeerTrouble{PeerTrouble::Kind::lost, {dead->rank()}, dead_link};
 }
 
 bool TcpExchange::owes(const Link& link) const {

@@ -56,6 +56,7 @@ class TcpExchange {
     std::size_t next_chunk = 0;
     std::size_t next_part = 0;
     std::size_t sums_missing = 0;  ///< chunks of the owner's shard
+    bool is_done() const { return next_chunk == chunks && sums_missing == 0; }
   };
 
   std::size_t link_to(int rank) const;
@@ -86,8 +87,6 @@ class TcpExchange {
   void move_bytes();
   bool done() const;
   void wait_for_links();
-  /// A dead link with bytes on their way out shows to nobody else.
-  void check_links();
   /// Whether this call still sends or receives something over the link.
   bool owes(const Link& link) const;
   std::vector<int> silent_ranks() const;

@@ -35,7 +35,8 @@ StoreStatus::StoreStatus(Connect connect, const std::vector<Link>& links, int ra
 void StoreStatus::publish_heartbeat(const std::string& text) noexcept {
   try {
     if (store_.fd() < 0) store_ = connect_(soon());
-    if (store_.has_all_answers()) store_.post(status_key(rank_), text);
+    is_late_ = !store_.has_all_answers();
+    if (!is_late_) store_.post(status_key(rank_), text);
   } catch (const std::exception&) {
     // The listener notices a lost store and ends the run; a lost heartbeat is no failure.
   }
@@ -51,8 +52,11 @@ void StoreStatus::publish_final_status(const std::string& text) noexcept {
 
 std::optional<std::string> StoreStatus::read_status(int rank) noexcept {
   try {
-    if (!store_.has_all_answers()) return std::nullopt;
-    return store_.get(status_key(rank), soon()).value_or("");
+    if (is_late_ && !store_.has_all_answers()) return std::nullopt;
+    is_late_ = true;
+    std::string text = store_.get(status_key(rank), soon()).value_or("");
+    is_late_ = false;
+    return text;
   } catch (const std::exception&) {
     return std::nullopt;
   }

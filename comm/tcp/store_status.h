@@ -34,6 +34,7 @@ class StoreStatus final : public RemoteStatus {
   StoreClient store_;
   const std::vector<Link>& links_;
   int rank_;
+  bool is_late_ = false;  ///< an answer is awaited for longer than a call waits
 };
 
 /// A thread that waits for another node's abort, or for the loss of the store, and ends every wait of this

@@ -5,10 +5,15 @@
 #include <new>
 #include <thread>
 
+#include <poll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "comm/net/tcp.h"
+#include "comm/store/client.h"
+#include "comm/store/server.h"
 #include "comm/watchdog/heartbeats.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
@@ -103,6 +108,48 @@ class Ranks {
 };
 
 }  // namespace
+
+TEST_CASE("a full buffer is no dead link", "[comm]") {
+  const UniqueFd listener = listen_tcp("127.0.0.1", 0);
+  std::string obstacle;
+  const UniqueFd writer =
+      connect_tcp("127.0.0.1", local_port(listener.get()), Deadline::in(patience), obstacle);
+  const UniqueFd reader = accept_tcp(listener.get());
+  const std::string bytes(std::size_t{32} << 20, 'x');
+  std::string_view left = bytes;
+  const auto fill = [&] {
+    while (true) {
+      const Transfer transfer = send_some(writer.get(), left);
+      if (transfer != Transfer::some) return transfer;
+    }
+  };
+  // Longer than the 3 s that a dead link may last.
+  for (const Deadline end = Deadline::in(Seconds(4)); !end.passed();) {
+    REQUIRE(fill() == Transfer::nothing_yet);
+    wait_for_socket(writer.get(), POLLOUT, Deadline::in(Seconds(0.5)));
+    REQUIRE_FALSE(is_link_dead(writer.get()));
+  }
+}
+
+TEST_CASE("a late answer is dropped, and the connection stays", "[comm]") {
+  const int port = unused_port();
+  const Credentials of_run{.run_id = fresh_run_id(), .secret = "the secret of the run"};
+  RankProcess holder([&] {
+    const StoreServer server("127.0.0.1", {port}, of_run);
+    pause();
+  });
+  StoreClient client = StoreClient::connect("127.0.0.1", {port}, of_run, Deadline::in(patience));
+  client.set("key", "first", Deadline::in(patience));
+  holder.signal(SIGSTOP);
+  const Deadline late = Deadline::in(Seconds(0.1));
+  CHECK_THROWS_AS(client.get("key", late), CommError);
+  CHECK_FALSE(client.wait_for("other key", late));
+  client.post("key", "second");
+  CHECK_FALSE(client.has_all_answers());
+  holder.signal(SIGCONT);
+  CHECK(client.get("key", Deadline::in(patience)) == "second");
+  CHECK(client.has_all_answers());
+}
 
 TEST_CASE("a pause leaves no trace, and a kill after it has one report that names the killed alone",
           "[comm]") {

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 
 #include "comm/net/addresses.h"
@@ -16,7 +14,6 @@
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
-#include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -261,45 +258,6 @@ TEST_CASE("the store tells whose connection broke, unless it said goodbye", "[st
     CHECK(lost == std::vector<std::string>{"rank 1: its connection closed", "rank 3: its connection closed"});
   }
   server.on_lost({});
-}
-
-TEST_CASE("a full buffer is no dead link", "[store]") {
-  const UniqueFd listener = listen_tcp(loopback, 0);
-  const UniqueFd writer = foreign_connection(local_port(listener.get()));
-  const UniqueFd reader = accept_tcp(listener.get());
-  const std::string bytes(std::size_t{32} << 20, 'x');
-  std::string_view left = bytes;
-  const auto fill = [&] {
-    while (true) {
-      const Transfer transfer = send_some(writer.get(), left);
-      if (transfer != Transfer::some) return transfer;
-    }
-  };
-  // Longer than the 3 s that a dead link may last.
-  for (const Deadline end = Deadline::in(Seconds(4)); !end.passed();) {
-    REQUIRE(fill() == Transfer::nothing_yet);
-    wait_for_socket(writer.get(), POLLOUT, Deadline::in(Seconds(0.5)));
-    REQUIRE_FALSE(is_link_dead(writer.get()));
-  }
-}
-
-TEST_CASE("a late answer is dropped, and the connection stays", "[store]") {
-  const int port = unused_port();
-  RankProcess holder([=] {
-    const StoreServer server(loopback, {port}, of_run);
-    pause();
-  });
-  StoreClient client = StoreClient::connect(loopback, {port}, of_run, soon());
-  client.set("key", "first", soon());
-  holder.signal(SIGSTOP);
-  const Deadline late = Deadline::in(Seconds(0.1));
-  CHECK_THROWS_AS(client.get("key", late), CommError);
-  CHECK_FALSE(client.wait_for("other key", late));
-  client.post("key", "second");
-  CHECK_FALSE(client.has_all_answers());
-  holder.signal(SIGCONT);
-  CHECK(client.get("key", soon()) == "second");
-  CHECK(client.has_all_answers());
 }
 
 TEST_CASE("a client notices that the store is gone", "[store]") {
