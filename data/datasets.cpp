@@ -6,7 +6,7 @@
 #include "data/synthetic.h"
 #include "data/tensors.h"
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 
 namespace lockstep::data {
 namespace {

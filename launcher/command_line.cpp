@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
 #include "kernels/base/typed_words.h"
 #include "launcher/words.h"
 

@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-
 CpuList siblings(int cpu, const fs::path& root) {
   const auto file = fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
   return parse_cpu_list(first_line(root / file));

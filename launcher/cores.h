@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/cpu_list.h"
+#include "kernels/base/host.h"
 
 namespace lockstep::launcher {
 

@@ -45,4 +45,8 @@ Variables gpu_variables(const Job& job, int local_rank, const std::string& visib
 /// blocks, which leave room for the other rank's kernels.
 Variables shared_gpu_defaults(const Job& job);
 
+/// A TCP port that is free on `address` now. UsageError when the name does not resolve; an address that is
+/// not this machine's is asked for on all interfaces.
+int free_port(const std::string& address);
+
 }  // namespace lockstep::launcher

@@ -17,7 +17,6 @@
 #include "kernels/base/standard_streams.h"
 #include "kernels/base/version.h"
 #include "launcher/cores.h"
-#include "launcher/endpoint.h"
 #include "launcher/environment.h"
 #include "launcher/exit_status.h"
 #include "launcher/options.h"

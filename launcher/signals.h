@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernels/base/job_control.h"
+#include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::launcher {

@@ -3,7 +3,7 @@
 #include "comm/nccl/library.h"
 #include "kernels/abi.h"
 #include "kernels/base/abi.h"
-#include "kernels/base/clock.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/watchdog/failure_report.h"
-#include "kernels/base/clock.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 

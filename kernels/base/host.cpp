@@ -1,8 +1,15 @@
 #include "kernels/base/host.h"
 
+#include <sched.h>
 #include <unistd.h>
 
+#include <sstream>
+#include <string_view>
+
+#include <fmt/format.h>
+
 #include "kernels/base/file.h"
+#include "kernels/base/number.h"
 
 namespace lockstep {
 
@@ -14,6 +21,42 @@ std::string host_name() {
 
 std::string boot_id() {
   return first_line("/proc/sys/kernel/random/boot_id");
+}
+
+CpuList affinity_mask() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  CpuList cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::string format_cpu_list(const CpuList& cpus) {
+  std::string text;
+  for (std::size_t first = 0; first < cpus.size();) {
+    std::size_t last = first;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += first == last ? fmt::format("{}", cpus[first]) : fmt::format("{}-{}", cpus[first], cpus[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+CpuList parse_cpu_list(const std::string& text) {
+  CpuList cpus;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const auto dash = range.find('-');
+    const int first = leading_number<int>(range);
+    const int last =
+        dash == std::string::npos ? first : leading_number<int>(std::string_view(range).substr(dash + 1));
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
 }
 
 }  // namespace lockstep

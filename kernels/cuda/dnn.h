@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/conv2d.h"
-#include "kernels/cuda/precision.h"
+#include "kernels/cuda/gemm.h"
 
 namespace lockstep::kernels {
 

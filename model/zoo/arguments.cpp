@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 
 namespace lockstep::model {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 
 namespace lockstep::model {
 

@@ -14,7 +14,7 @@
 #include "kernels/base/json.h"
 #include "kernels/base/number.h"
 #include "kernels/base/random.h"
-#include "runtime/checkpoint/trust.h"
+#include "runtime/checkpoint/run_access.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/base/random.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/trust.h"
+#include "runtime/checkpoint/run_access.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -9,7 +9,6 @@
 #include "kernels/base/gpus.h"
 #include "kernels/cuda/library.h"
 #include "runtime/commands/commands.h"
-#include "runtime/machine/affinity.h"
 #include "runtime/machine/open_device.h"
 
 namespace lockstep::runtime {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 #include "kernels/base/version.h"
 #include "runtime/commands/commands.h"
 #include "runtime/options/words.h"

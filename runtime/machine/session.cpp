@@ -11,7 +11,6 @@
 #include "comm/world/world.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "runtime/machine/affinity.h"
 #include "runtime/machine/open_device.h"
 
 namespace lockstep::runtime {

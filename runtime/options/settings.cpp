@@ -8,7 +8,7 @@
 #include <boost/program_options.hpp>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 #include "runtime/options/table.h"
 #include "runtime/options/words.h"
 

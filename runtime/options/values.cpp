@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
 #include "kernels/base/number.h"
+#include "kernels/base/typed_words.h"
 
 namespace lockstep::runtime {
 namespace {

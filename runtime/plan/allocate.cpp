@@ -1,4 +1,4 @@
-#include "runtime/plan/allocate.h"
+#include "runtime/plan/passes.h"
 
 #include <algorithm>
 #include <numeric>

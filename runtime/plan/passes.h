@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kernels/device.h"
 #include "model/graph.h"
@@ -9,7 +11,7 @@
 namespace lockstep::runtime {
 
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
-/// have headers of their own (algorithms.h, bucket.h, allocate.h, launches.h, schedule.h).
+/// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
 /// gradients become ready; a parameter used twice is ready at its last contribution.
@@ -39,5 +41,20 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 ParameterLayouts parameter_layouts(const model::Graph& graph);
+
+/// Offsets of the activations in their arena, by value id; `not_here` for values in other memory (inputs,
+/// parameters, gradients, step state) or in none.
+struct ActivationPlan {
+  static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> offsets;
+  std::size_t bytes = 0;
+
+  /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
+  std::vector<model::ValueId> storage;
+};
+
+/// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
+/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
+ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

@@ -13,7 +13,6 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 #include "runtime/plan/algorithms.h"
-#include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/passes.h"

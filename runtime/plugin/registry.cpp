@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 #include "kernels/external_op.h"
 
 namespace lockstep::runtime {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <thread>
 
-#include "kernels/base/job_control.h"
 #include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 

@@ -6,7 +6,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/resume.h"
-#include "runtime/checkpoint/run_lock.h"
+#include "runtime/checkpoint/run_access.h"
 #include "runtime/machine/session.h"
 #include "runtime/output/console.h"
 #include "runtime/output/metrics.h"

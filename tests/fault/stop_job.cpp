@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "launcher/endpoint.h"
+#include "launcher/environment.h"
 #include "tests/fault/stop_runs.h"
 
 namespace lockstep::tests {

@@ -1,10 +1,9 @@
-#include "kernels/base/nearest.h"
+#include "kernels/base/typed_words.h"
 
 #include <string>
 #include <vector>
 
 #include "kernels/base/error.h"
-#include "kernels/base/typed_words.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

@@ -84,6 +84,7 @@ RankProcess::~RankProcess() {
 
 void RankProcess::signal(int number) const {
   kill(pid_, number);
+  if (number == SIGSTOP) waitpid(pid_, nullptr, WUNTRACED);
 }
 
 std::string RankProcess::outcome() {

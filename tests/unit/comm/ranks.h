@@ -43,6 +43,7 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
 
   int pid() const { return pid_; }
+  /// After SIGSTOP it stands still when this returns.
   void signal(int number) const;
   /// Waits for its end: the text of the exception that `body` ended with, or "".
   std::string outcome();

@@ -1,4 +1,4 @@
-#include "runtime/machine/affinity.h"
+#include "runtime/machine/open_device.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

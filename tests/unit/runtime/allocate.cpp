@@ -1,9 +1,8 @@
-#include "runtime/plan/allocate.h"
+#include "runtime/plan/passes.h"
 
 #include <utility>
 
 #include "model/zoo/zoo.h"
-#include "runtime/plan/passes.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

@@ -1,12 +1,11 @@
-#include "kernels/base/job_control.h"
+#include "kernels/base/signals.h"
 
 #include <signal.h>
 #include <sys/signalfd.h>
 
 #include <array>
 
-#include "kernels/base/clock.h"
-#include "kernels/base/signals.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep {
 namespace {
