@@ -170,7 +170,7 @@ std::string PeerAddress::network() const {
 bool is_link_dead(int socket) {
   tcp_info info{};
   socklen_t length = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
   // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
   constexpr unsigned repeats_in_3_s = 4;
   const bool is_sent_again = info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_3_s;
@@ -183,7 +183,7 @@ bool is_cut_off(int socket) {
   if (socket < 0 || (poll(&event, 1, 0) > 0 && event.revents != 0)) return true;
   tcp_info info{};
   socklen_t length = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
   // Keep-alive asks an idle peer once a second.
   constexpr unsigned two_answers_missed_ms = 2500;
   return info.tcpi_last_ack_recv >= two_answers_missed_ms;
