@@ -10,6 +10,10 @@
 #include "kernels/base/export.h"
 #include "kernels/base/shape.h"
 
+namespace lockstep {
+class Activity;
+}
+
 namespace lockstep::data {
 
 /// Classes that a data set may have.
@@ -40,7 +44,7 @@ class LOCKSTEP_API Dataset {
 
 /// A digest of the samples' description, their number and the contents of some: another one when the data
 /// changed, but for changes that miss all of those.
-std::string fingerprint_of(const Dataset& dataset);
+std::string fingerprint_of(const Dataset& dataset, Activity* activity = nullptr);
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

@@ -14,14 +14,15 @@ namespace {
 DatasetPtr open_fashion_mnist(const DatasetOptions& options, Split split) {
   const std::filesystem::path folder =
       options.data_dir.empty() ? "/usr/share/datasets/fashion-mnist" : options.data_dir;
-  return open_idx_images(folder, split,
-                         "apt install dataset-fashion-mnist, or give its folder by --data-dir");
+  return open_idx_images(folder, split, "apt install dataset-fashion-mnist, or give its folder by --data-dir",
+                         UnpackCache(default_cache_folder(), options.activity));
 }
 
 DatasetPtr open_mnist(const DatasetOptions& options, Split split) {
   if (options.data_dir.empty())
     throw UsageError("mnist: give the folder of its four IDX files by --data-dir");
-  return open_idx_images(options.data_dir, split, "give the folder of MNIST's four IDX files by --data-dir");
+  return open_idx_images(options.data_dir, split, "give the folder of MNIST's four IDX files by --data-dir",
+                         UnpackCache(default_cache_folder(), options.activity));
 }
 
 DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {

@@ -9,6 +9,10 @@
 #include "data/dataset.h"
 #include "kernels/base/export.h"
 
+namespace lockstep {
+class Activity;
+}
+
 namespace lockstep::data {
 
 enum class Split { train, test };
@@ -22,6 +26,7 @@ struct DatasetOptions {
   std::int64_t num_classes = 10;     ///< synthetic: 0 gives f32 targets of `target_shape`
   Shape target_shape{};              ///< synthetic regression
   std::uint64_t seed = 0;            ///< synthetic
+  Activity* activity = nullptr;      ///< is told what opening takes long
 };
 
 /// A data set by name.

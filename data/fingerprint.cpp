@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include "data/dataset.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/hash.h"
 
 namespace lockstep::data {
 
-std::string fingerprint_of(const Dataset& dataset) {
+std::string fingerprint_of(const Dataset& dataset, Activity* activity) {
+  Activity::Work work(activity, std::string("reading samples of the data set for its fingerprint"));
   constexpr std::size_t most_samples = 64;
   constexpr std::size_t most_contents = std::size_t{4} << 20;  // it is made at every start
   const SampleSpec& spec = dataset.spec();
@@ -32,6 +34,7 @@ std::string fingerprint_of(const Dataset& dataset) {
                                                static_cast<double>(taken - 1));
     dataset.get(sample, 0, input, target);
     hash.update(input).update(target);
+    work.advance();
   }
   return hash.hex().substr(0, 16);
 }

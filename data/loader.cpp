@@ -57,16 +57,18 @@ class Loader::Impl {
 
   std::optional<Batch> next(Deadline deadline);
   void release(const Batch& batch);
+  std::string describe_next() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
+  static constexpr int caller = -1;  ///< in a worker's place
 
   void start();
   void stop() noexcept;
-  void work();
-  bool claim_and_fill(Lock& lock);
-  void fill(const BatchQueue::Claim& claim);
+  void work(int worker);
+  bool claim_and_fill(Lock& lock, int worker);
+  void fill(const BatchQueue::Claim& claim, int worker);
   void fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& slot) const;
   void make_order(Lock& lock);
   void sleep_until_there_is_room(Lock& lock);
@@ -77,8 +79,8 @@ class Loader::Impl {
   const LoaderOptions options_;
   BatchRing ring_;
   const std::uint64_t worth_waking_for_;  ///< free slots
-  std::uint64_t next_ = 0;                ///< number of the batch that `next` gives
-  std::uint64_t released_ = 0;            ///< number of the batch that comes back next
+  std::atomic<std::uint64_t> next_{0};  ///< number of the batch that `next` gives; only the caller writes it
+  std::uint64_t released_ = 0;          ///< number of the batch that comes back next
 
   std::mutex mutex_;
   BatchQueue queue_;       ///< guarded by mutex_
@@ -104,7 +106,7 @@ Loader::Impl::Impl(DatasetPtr dataset, Indices indices, LoaderOptions options)
 
 void Loader::Impl::start() {
   try {
-    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
     stop();
     throw DeviceError(fmt::format("cannot start loader worker {} of {}: {}; give fewer by --num-workers",
@@ -121,13 +123,13 @@ void Loader::Impl::stop() noexcept {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Loader::Impl::work() {
+void Loader::Impl::work(int worker) {
   Lock lock(mutex_);
   while (!stopping_ && !queue_.finished()) {
     const bool order_is_due = queue_.batches_left() <= static_cast<std::int64_t>(ring_.size());
     if (queue_.wants_order() && order_is_due) {
       make_order(lock);
-    } else if (claim_and_fill(lock)) {
+    } else if (claim_and_fill(lock, worker)) {
       continue;
     } else if (queue_.wants_order()) {
       make_order(lock);  // early: there is nothing else to do
@@ -138,17 +140,20 @@ void Loader::Impl::work() {
 }
 
 /// Claims the next batch, if its slot is free, and fills it with the lock released.
-bool Loader::Impl::claim_and_fill(Lock& lock) {
+bool Loader::Impl::claim_and_fill(Lock& lock, int worker) {
   if (!queue_.has_batch() || !ring_.is_free_for(queue_.claimed())) return false;
   const BatchQueue::Claim claim = queue_.claim();
   lock.unlock();
-  fill(claim);
+  fill(claim, worker);
   lock.lock();
   return true;
 }
 
-void Loader::Impl::fill(const BatchQueue::Claim& claim) {
+void Loader::Impl::fill(const BatchQueue::Claim& claim, int worker) {
   BatchRing::Slot& slot = ring_.slot_of(claim.number);
+  slot.sample.store(-1, std::memory_order_relaxed);
+  slot.worker.store(worker, std::memory_order_relaxed);
+  slot.begun.store(claim.number + 1, std::memory_order_release);
   try {
     if (claim.order->error) std::rethrow_exception(claim.order->error);
     fill_rows(claim, slot);
@@ -169,8 +174,9 @@ void Loader::Impl::fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& sl
   const std::size_t input_bytes = dataset_->spec().input_bytes();
   const std::size_t target_bytes = dataset_->spec().target_bytes();
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    dataset_->get(order.indices[static_cast<std::size_t>(first) + row], order.epoch,
-                  slot.input.subspan(row * input_bytes, input_bytes),
+    const std::int64_t sample = order.indices[static_cast<std::size_t>(first) + row];
+    slot.sample.store(sample, std::memory_order_relaxed);
+    dataset_->get(sample, order.epoch, slot.input.subspan(row * input_bytes, input_bytes),
                   slot.target.subspan(row * target_bytes, target_bytes));
   }
   slot.batch.info = {.epoch = order.epoch,
@@ -204,7 +210,7 @@ std::optional<Batch> Loader::Impl::next(Deadline deadline) {
   if (!ring_.is_ready(next_) && !bring_next(deadline)) return std::nullopt;
   const BatchRing::Slot& slot = ring_.slot_of(next_);
   if (slot.error) std::rethrow_exception(slot.error);
-  ++next_;
+  next_.store(next_ + 1, std::memory_order_relaxed);
   return slot.batch;
 }
 
@@ -214,7 +220,7 @@ bool Loader::Impl::bring_next(Deadline deadline) {
   while (!ring_.is_ready(next_)) {
     const bool begun = queue_.claimed() > next_;
     if (!begun && queue_.finished()) return false;
-    if (!begun && claim_and_fill(lock)) continue;
+    if (!begun && claim_and_fill(lock, caller)) continue;
     if (!begun && queue_.has_batch())
       throw std::logic_error("Loader::next: all batches are held, none released");
     if (!begun && queue_.wants_order()) {
@@ -231,10 +237,21 @@ void Loader::Impl::sleep_until_next_is_ready(Lock& lock, Deadline deadline) {
   if (!ring_.is_ready(next_) && caller_wakes_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
       !ring_.is_ready(next_)) {
     caller_awaits_.store(none);
-    throw CommError(fmt::format(
-        "the loader did not deliver batch {} in time: is the data set slow or its disk stuck?", next_));
+    throw DeviceError(
+        fmt::format("the loader did not deliver {} in time: is its disk stuck?", describe_next()));
   }
   caller_awaits_.store(none);
+}
+
+std::string Loader::Impl::describe_next() const {
+  const std::uint64_t number = next_;
+  const BatchRing::Slot& slot = ring_.slot_of(number);
+  const std::string batch =
+      fmt::format("batch {}{}{}", number, options_.source.empty() ? "" : " of ", options_.source);
+  if (slot.begun.load(std::memory_order_acquire) != number + 1) return batch;
+  const int worker = slot.worker.load(std::memory_order_relaxed);
+  return fmt::format("{}, sample {}{}", batch, slot.sample.load(std::memory_order_relaxed),
+                     worker == caller ? std::string() : fmt::format(" (worker {})", worker));
 }
 
 void Loader::Impl::release(const Batch& batch) {
@@ -256,6 +273,10 @@ Loader::~Loader() = default;
 
 std::optional<Batch> Loader::next(Deadline deadline) {
   return impl_->next(deadline);
+}
+
+std::string Loader::describe_next() const {
+  return impl_->describe_next();
 }
 
 void Loader::release(const Batch& batch) {

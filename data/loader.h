@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -39,6 +40,7 @@ struct LoaderOptions {
   std::int64_t first_batch = 0;          ///< of the first epoch: a resumed run has done those before it
   std::optional<std::int64_t> epochs{};  ///< from first_epoch on; none: for ever
   kernels::Device* device = nullptr;     ///< target of the batches: they lie in its pinned host memory
+  std::string source{};                  ///< of the samples, for reports: "mnist (/data/mnist)"
 };
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.
@@ -53,8 +55,11 @@ class Loader {
   Loader(const Loader&) = delete;
 
   /// The next batch; none when all epochs are done. An error of the data set or of `indices` is thrown here,
-  /// in its batch's place; CommError past the deadline.
+  /// in its batch's place; DeviceError past the deadline. A worker that hangs keeps the destructor waiting.
   std::optional<Batch> next(Deadline deadline);
+  /// What `next` gives or waits for: "batch 14 of mnist (/data/mnist), sample 4711 (worker 1)". From any
+  /// thread.
+  std::string describe_next() const;
   /// Gives a slot back. Batches go back in the order in which they came; at most two may be held during
   /// `next`.
   void release(const Batch& batch);

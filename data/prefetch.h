@@ -74,6 +74,10 @@ class BatchRing {
     std::exception_ptr error;  ///< why the batch could not be filled
     std::span<std::byte> input;
     std::span<std::byte> target;
+    /// Who fills it and with what, for reports: batch number + 1, the sample, the worker (-1: the caller).
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<std::int64_t> sample{-1};
+    std::atomic<int> worker{-1};
   };
 
   /// In the host memory of `device`, if there is one.
@@ -81,6 +85,7 @@ class BatchRing {
 
   std::size_t size() const { return slots_.size(); }
   Slot& slot_of(std::uint64_t number) { return slots_[number % slots_.size()]; }
+  const Slot& slot_of(std::uint64_t number) const { return slots_[number % slots_.size()]; }
 
   bool is_free_for(std::uint64_t number) { return slot_of(number).state.load() == 2 * number; }
   bool is_ready(std::uint64_t number) { return slot_of(number).state.load() == 2 * number + 1; }

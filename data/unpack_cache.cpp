@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Seconds lock_timeout{60};  // for another process that is unpacking the same file
+constexpr Seconds lock_timeout{60};  // for another process that unpacks the same file, while nothing grows
 
 /// Where the contents of one file are kept: all entries of a path share a prefix, each state of the file has
 /// one.
@@ -65,14 +65,37 @@ std::optional<FileBytes> kept_whole(const fs::path& path, const UnpackCache::Siz
   return std::nullopt;
 }
 
+/// Whether it is of the file that the entry is of: its contents, whole or (hidden) in the making.
+bool is_of(const Entry& entry, const std::string& name) {
+  return name.starts_with(entry.prefix + "-") || name.starts_with("." + entry.prefix + "-");
+}
+
+/// What the holder of the lock has unpacked so far.
+std::uintmax_t bytes_kept(const Entry& entry) {
+  std::uintmax_t bytes = 0;
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(entry.folder, error)) {
+    if (!is_of(entry, file.path().filename().string())) continue;
+    if (const std::uintmax_t size = file.file_size(error); !error) bytes += size;
+  }
+  return bytes;
+}
+
 /// Held until the descriptor is closed, also by the end of the process.
-UniqueFd lock(const fs::path& path) {
+UniqueFd lock(const Entry& entry, Activity::Work& waiting) {
+  const fs::path path = entry.lock();
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) throw DeviceError(fmt::format("{}: cannot create: {}", path.string(), errno_message(errno)));
-  const Deadline deadline = Deadline::in(lock_timeout);
+  Deadline deadline = Deadline::in(lock_timeout);
+  std::uintmax_t seen = 0;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       throw DeviceError(fmt::format("{}: cannot lock: {}", path.string(), errno_message(errno)));
+    }
+    if (const std::uintmax_t bytes = bytes_kept(entry); bytes != seen) {
+      seen = bytes;
+      deadline = Deadline::in(lock_timeout);
+      waiting.advance();
     }
     if (deadline.passed()) throw DeviceError(fmt::format("{}: locked by another process", path.string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -85,8 +108,7 @@ void remove_stale(const Entry& entry) {
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(entry.folder, ignored)) {
     const std::string name = file.path().filename().string();
-    const bool ours = name.rfind(entry.prefix + "-", 0) == 0 || name.rfind("." + entry.prefix + "-", 0) == 0;
-    if (ours && name != entry.name) fs::remove(file.path(), ignored);
+    if (is_of(entry, name) && name != entry.name) fs::remove(file.path(), ignored);
   }
 }
 
@@ -99,12 +121,10 @@ struct Close {
 using GzipFile = std::unique_ptr<gzFile_s, Close>;
 
 GzipFile open_gzip(const std::filesystem::path& path) {
-  errno = 0;
-  GzipFile file(gzopen(path.c_str(), "rbe"));
-  if (!file) {
-    throw DataError(
-        fmt::format("{}: cannot open: {}", path.string(), errno_message(errno != 0 ? errno : ENOMEM)));
-  }
+  UniqueFd fd = open_file(path);
+  GzipFile file(gzdopen(fd.get(), "rb"));
+  if (!file) throw DataError(fmt::format("{}: cannot open: {}", path.string(), errno_message(ENOMEM)));
+  fd.release();
   gzbuffer(file.get(), piece_bytes);
   if (gzdirect(file.get()) != 0)
     throw DataError(fmt::format("{}: offset 0: not in gzip format", path.string()));
@@ -139,8 +159,9 @@ void gunzip(const std::filesystem::path& path, const std::function<void(std::spa
 }
 
 /// Unpacks and checks the contents against the size in their header.
-void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
+void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of, Activity* activity,
             const std::function<void(std::span<const std::byte>)>& sink) {
+  Activity::Work work(activity, "unpacking " + compressed.string());
   std::optional<std::uint64_t> size;
   std::uint64_t seen = 0;
   gunzip(compressed, [&](std::span<const std::byte> piece) {
@@ -152,6 +173,7 @@ void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
                       compressed.string(), *size));
     }
     sink(piece);
+    work.advance(seen, std::max<std::uint64_t>(*size, 1));
   });
   if (!size) size = size_of({});
   if (seen < *size) {
@@ -161,9 +183,10 @@ void unpack(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
   }
 }
 
-FileBytes unpack_into_memory(const fs::path& compressed, const UnpackCache::SizeOf& size_of) {
+FileBytes unpack_into_memory(const fs::path& compressed, const UnpackCache::SizeOf& size_of,
+                             Activity* activity) {
   std::vector<std::byte> bytes;
-  unpack(compressed, size_of, [&](auto piece) {
+  unpack(compressed, size_of, activity, [&](auto piece) {
     if (bytes.size() + piece.size() > most_in_memory) {
       throw DeviceError(fmt::format("{}: unpacked it has more than {} bytes, which do not go into memory",
                                     compressed.string(), most_in_memory));
@@ -207,7 +230,7 @@ FileBytes UnpackCache::open(const fs::path& compressed, const SizeOf& size_of) c
   } catch (const DeviceError& error) {
     warn_once(error.what());
   }
-  return unpack_into_memory(compressed, size_of);
+  return unpack_into_memory(compressed, size_of, activity_);
 }
 
 FileBytes UnpackCache::open_kept(const fs::path& compressed, const SizeOf& size_of) const {
@@ -218,11 +241,15 @@ FileBytes UnpackCache::open_kept(const fs::path& compressed, const SizeOf& size_
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw DeviceError(fmt::format("{}: cannot create: {}", folder_.string(), error.message()));
-  const UniqueFd held = lock(entry.lock());
+  const UniqueFd held = [&] {
+    Activity::Work waiting(activity_,
+                           fmt::format("waiting for another process that unpacks {}", compressed.string()));
+    return lock(entry, waiting);
+  }();
   if (auto kept = kept_whole(entry.path(), size_of)) return std::move(*kept);
   remove_stale(entry);
   AtomicFile file(entry.path());
-  unpack(compressed, size_of, [&file](auto piece) { file.write(piece); });
+  unpack(compressed, size_of, activity_, [&file](auto piece) { file.write(piece); });
   file.commit();
   return FileBytes(MappedFile(entry.path()));
 }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/file.h"
 
 namespace lockstep::data {
@@ -35,7 +36,8 @@ class UnpackCache {
   /// The size of the contents in bytes, from their header in `head`; throws DataError if that is wrong.
   using SizeOf = std::function<std::uint64_t(std::span<const std::byte> head)>;
 
-  explicit UnpackCache(std::filesystem::path folder = default_cache_folder()) : folder_(std::move(folder)) {}
+  explicit UnpackCache(std::filesystem::path folder = default_cache_folder(), Activity* activity = nullptr)
+      : folder_(std::move(folder)), activity_(activity) {}
 
   /// DataError if the file or its contents are damaged; nothing is kept then.
   FileBytes open(const std::filesystem::path& compressed, const SizeOf& size_of) const;
@@ -44,6 +46,7 @@ class UnpackCache {
   FileBytes open_kept(const std::filesystem::path& compressed, const SizeOf& size_of) const;
 
   std::filesystem::path folder_;
+  Activity* activity_;
 };
 
 }  // namespace lockstep::data

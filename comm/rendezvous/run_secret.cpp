@@ -36,7 +36,8 @@ bool is_mounted_for_own_group(const struct stat& status) {
 void check_private(const std::filesystem::path& path, int fd) {
   struct stat status {};
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw UsageError(fmt::format("{} is no regular file: name a file that holds the secret", path.string()));
+    throw UsageError(fmt::format("{} is {}: name a file that holds the secret", path.string(),
+                                 S_ISFIFO(status.st_mode) ? "a FIFO" : "no regular file"));
   }
   if (status.st_uid != geteuid() && status.st_uid != 0) {
     throw UsageError(

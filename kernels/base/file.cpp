@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -45,6 +44,13 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
          fmt::format(".{}.{}{}", path.filename().string(), random_hex(8), temporary_ending);
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
 /// Of a regular file: a pipe does not block, and nothing else is taken for one.
 UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat& status) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
@@ -52,7 +58,9 @@ UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat&
     throw DataError(fmt::format("{}: cannot open: {}", path.string(),
                                 errno == ELOOP ? "it is a symbolic link" : errno_message(errno)));
   }
-  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("{}: not a regular file", path.string()));
+  if (!S_ISREG(status.st_mode)) {
+    throw DataError(fmt::format("{}: is {}, not a file", path.string(), kind_of(status.st_mode)));
+  }
   return fd;
 }
 
@@ -185,16 +193,29 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   file.commit();
 }
 
+UniqueFd open_file(const std::filesystem::path& path) {
+  struct stat status {};
+  return open_regular(path, 0, status);
+}
+
 std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  try {
+    const UniqueFd fd = open_file(path);
+    std::array<char, 4096> piece;  // files of /proc do not tell their size
+    for (ssize_t got = 0; (got = ::read(fd.get(), piece.data(), piece.size())) != 0;) {
+      if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
+      if (got < 0 && errno != EINTR) break;
+    }
+  } catch (const DataError&) {
+    // Not there, or no file.
+  }
+  return text;
 }
 
 std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+  const std::string text = read_text(path);
+  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace lockstep

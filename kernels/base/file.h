@@ -83,7 +83,10 @@ void flush_folder(const std::filesystem::path& folder);
 /// The whole of `text` into the file at `path`, by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
 
-/// The whole text; empty when the file cannot be read.
+/// For a reader of its own. Does not wait for a FIFO's other end; DataError names what is no file.
+UniqueFd open_file(const std::filesystem::path& path);
+
+/// The whole text; empty when the file cannot be read, or is none (a FIFO, a device).
 std::string read_text(const std::filesystem::path& path);
 
 /// The first line without its end; empty when the file cannot be read. For the small files of /proc and /sys.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -36,19 +37,20 @@ std::string text_of(const std::filesystem::path& path) {
   return text;
 }
 
-Json entry_for(const std::filesystem::path& file) {
+Json entry_for(const std::filesystem::path& file, Activity* activity) {
   Sha256 hash;
   std::uint64_t bytes = 0;
   read_in_pieces(file, [&](std::span<const std::byte> piece) {
     hash.update(piece);
     bytes += piece.size();
+    if (activity != nullptr) activity->advance();
   });
   return {{"bytes", bytes}, {"sha256", hash.hex()}};
 }
 
-std::string damage_of_file(const std::filesystem::path& file, const Json& wanted) {
+std::string damage_of_file(const std::filesystem::path& file, const Json& wanted, Activity* activity) {
   if (!is_there(file)) return file.string() + " is missing";
-  const Json found = entry_for(file);
+  const Json found = entry_for(file, activity);
   if (found["bytes"] == wanted["bytes"] && found["sha256"] == wanted["sha256"]) return {};
   if (found["bytes"] != wanted["bytes"]) {
     return fmt::format("{} has {} bytes, its manifest says {}", file.string(), found["bytes"].dump(),
@@ -57,7 +59,7 @@ std::string damage_of_file(const std::filesystem::path& file, const Json& wanted
   return fmt::format("{} does not have the SHA-256 of its manifest", file.string());
 }
 
-std::string damage_by_manifest(const std::filesystem::path& checkpoint) {
+std::string damage_by_manifest(const std::filesystem::path& checkpoint, Activity* activity) {
   const std::filesystem::path path = checkpoint / manifest_file;
   if (!is_there(path)) return path.string() + " is missing";
   const Json manifest = Json::parse_or_null(text_of(path));
@@ -71,7 +73,8 @@ std::string damage_by_manifest(const std::filesystem::path& checkpoint) {
   for (const char* name : checkpoint_files) {
     const Json& files = manifest["files"];
     if (!files.contains(name) || !files[name].is_object()) return path.string() + " lacks " + name;
-    if (std::string damage = damage_of_file(checkpoint / name, files[name]); !damage.empty()) return damage;
+    std::string damage = damage_of_file(checkpoint / name, files[name], activity);
+    if (!damage.empty()) return damage;
   }
   return {};
 }
@@ -123,17 +126,17 @@ void remove_checkpoint(const fs::path& checkpoint) {
 
 }  // namespace
 
-void write_manifest(const std::filesystem::path& checkpoint) {
+void write_manifest(const std::filesystem::path& checkpoint, Activity* activity) {
   Json files = Json::object();
-  for (const char* name : checkpoint_files) files[name] = entry_for(checkpoint / name);
+  for (const char* name : checkpoint_files) files[name] = entry_for(checkpoint / name, activity);
   const Json manifest{{"format", format}, {"files", files}};
   write_file_atomically(checkpoint / manifest_file, manifest.dump(2) + "\n");
 }
 
-std::string damage_of(const std::filesystem::path& checkpoint) {
+std::string damage_of(const std::filesystem::path& checkpoint, Activity* activity) {
   try {
     const std::string reason = reason_to_distrust_checkpoint(checkpoint);
-    return reason.empty() ? damage_by_manifest(checkpoint) : reason;
+    return reason.empty() ? damage_by_manifest(checkpoint, activity) : reason;
   } catch (const Error& error) {
     return error.what();
   }

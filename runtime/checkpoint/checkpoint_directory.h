@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace lockstep {
+class Activity;
+}
+
 namespace lockstep::runtime {
 
 /// The files of a checkpoint whose checksums are in its manifest.
@@ -46,10 +50,10 @@ class CheckpointDirectory {
 std::optional<std::int64_t> step_in(const std::string& name);
 
 /// Writes manifest.json: size and SHA-256 of each file of the checkpoint.
-void write_manifest(const std::filesystem::path& checkpoint);
+void write_manifest(const std::filesystem::path& checkpoint, Activity* activity = nullptr);
 
 /// What is wrong with a checkpoint (a file missing, truncated, or with another checksum); empty if it is
 /// whole.
-std::string damage_of(const std::filesystem::path& checkpoint);
+std::string damage_of(const std::filesystem::path& checkpoint, Activity* activity = nullptr);
 
 }  // namespace lockstep::runtime

@@ -74,11 +74,13 @@ void require_finite(const std::string& not_finite, std::int64_t step) {
                   not_finite, step));
 }
 
-CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep)
-    : directory_(std::move(directory)), keep_(keep) {}
+CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep, Activity* activity)
+    : directory_(std::move(directory)), keep_(keep), activity_(activity) {}
 
 CheckpointWriter::~CheckpointWriter() {
-  if (writing_.valid()) writing_.wait();
+  if (!writing_.valid()) return;
+  const Activity::Work waiting(activity_, [this] { return describe(); });
+  writing_.wait();
 }
 
 CheckpointContent& CheckpointWriter::staging() {
@@ -95,7 +97,19 @@ void CheckpointWriter::start() {
 }
 
 void CheckpointWriter::wait() {
-  if (writing_.valid()) writing_.get();
+  if (!writing_.valid()) return;
+  const Activity::Work waiting(activity_, [this] { return describe(); });
+  writing_.get();
+}
+
+std::string CheckpointWriter::describe() const {
+  return fmt::format("waiting for the checkpoint of step {}, which is at {}", content_.step,
+                     (directory_.path_of(content_.step) / file_.load()).string());
+}
+
+void CheckpointWriter::now_at(const char* file) const {
+  file_ = file;
+  if (activity_ != nullptr) activity_->advance();
 }
 
 void CheckpointWriter::check() {
@@ -104,27 +118,35 @@ void CheckpointWriter::check() {
 
 void CheckpointWriter::write() const {
   directory_.add(content_.step, [this](const std::filesystem::path& folder) {
+    now_at("model.safetensors");
     save_tensors(folder / "model.safetensors", content_.weights);
+    now_at("optimizer.safetensors");
     save_tensors(folder / "optimizer.safetensors", content_.optimizer);
+    now_at("state.json");
     write_file_atomically(folder / "state.json", content_.state);
-    write_manifest(folder);
+    now_at(manifest_file);
+    write_manifest(folder, activity_);
+    now_at("");
   });
   directory_.prune(content_.step, keep_);
 }
 
 Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
-                           const RunDirectory& run_directory, const Options& options, std::int64_t saved_step)
+                           const RunDirectory& run_directory, const Options& options, std::int64_t saved_step,
+                           Activity* activity)
     : communicator_(communicator),
       replica_(replica),
       optimizer_(options.optimizer),
       directory_(run_directory.checkpoints()),
       every_(options.checkpoint_every),
+      activity_(activity),
       saved_step_(saved_step) {
-  if (run_directory.writes_checkpoints) writer_.emplace(directory_, options.keep);
+  if (run_directory.writes_checkpoints) writer_.emplace(directory_, options.keep, activity_);
 }
 
 void Checkpointer::save(RunState state) {
   if (has_saved(state.step)) return;
+  const Activity::Work saving(activity_, std::string("copying the replica"), Activity::Needs::peers);
   const std::string not_finite = writer_ ? stage(state.step) : std::string();
   const std::string mine = to_text(
       {.fingerprint = replica_.fingerprint(), .time = seconds_since_1970(), .not_finite = not_finite});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <future>
@@ -35,7 +36,8 @@ struct CheckpointContent {
 /// Writes checkpoints on a thread of its own, one at a time, beside training.
 class CheckpointWriter {
  public:
-  CheckpointWriter(CheckpointDirectory directory, std::int64_t keep);
+  /// `activity` is told what a wait for the writer waits for, and that it gets on.
+  CheckpointWriter(CheckpointDirectory directory, std::int64_t keep, Activity* activity = nullptr);
   ~CheckpointWriter();  ///< waits
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -51,10 +53,14 @@ class CheckpointWriter {
 
  private:
   void write() const;
+  std::string describe() const;
+  void now_at(const char* file) const;
 
   const CheckpointDirectory directory_;
   const std::int64_t keep_;
+  Activity* const activity_;
   CheckpointContent content_;
+  mutable std::atomic<const char*> file_{""};  ///< that is being written
   std::future<void> writing_;
 };
 
@@ -63,7 +69,8 @@ class Checkpointer {
  public:
   /// `saved_step`: step of the checkpoint in RUN/ that the run resumes from; -1: none.
   Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
-               const RunDirectory& run_directory, const Options& options, std::int64_t saved_step);
+               const RunDirectory& run_directory, const Options& options, std::int64_t saved_step,
+               Activity* activity);
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
   /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
@@ -88,6 +95,7 @@ class Checkpointer {
   const model::OptimizerOptions optimizer_;
   const CheckpointDirectory directory_;
   const std::int64_t every_;
+  Activity* const activity_;
   std::optional<CheckpointWriter> writer_;
   std::int64_t saved_step_;
 };

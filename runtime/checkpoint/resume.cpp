@@ -39,8 +39,18 @@ void receive_file(comm::Communicator& communicator, int sender,
   }
 }
 
+std::uint64_t bytes_of(const std::filesystem::path& checkpoint) {
+  std::uint64_t bytes = 1;
+  for (const char* name : all_files()) bytes += std::filesystem::file_size(checkpoint / name);
+  return bytes;
+}
+
 /// Collective: one rank sends a checkpoint in pieces, file by file; each of the others receives or skips it.
-void send_checkpoint(comm::Communicator& communicator, const std::filesystem::path& checkpoint) {
+void send_checkpoint(comm::Communicator& communicator, const std::filesystem::path& checkpoint,
+                     Activity* activity) {
+  Activity::Work work(activity, "sending " + checkpoint.string(), Activity::Needs::peers);
+  const std::uint64_t whole = bytes_of(checkpoint);
+  std::uint64_t sent = 0;
   const int self = communicator.world().rank;
   for (const char* name : all_files()) {
     FileReader file(checkpoint / name);
@@ -49,29 +59,44 @@ void send_checkpoint(comm::Communicator& communicator, const std::filesystem::pa
     std::vector<std::byte> piece(std::min<std::uint64_t>(left, piece_bytes));
     while (left > 0) {
       const std::span now = std::span(piece).first(std::min<std::uint64_t>(left, piece.size()));
-      file.read(now);
+      {
+        const Activity::Work reading(activity, fmt::format("reading {}", (checkpoint / name).string()));
+        file.read(now);
+      }
       communicator.broadcast(now, self);
       left -= now.size();
+      work.advance(sent += now.size(), whole);
     }
   }
 }
 
 /// Writes the files into `folder`. DataError when they do not match the manifest.
-void receive_checkpoint(comm::Communicator& communicator, int sender, const std::filesystem::path& folder) {
+void receive_checkpoint(comm::Communicator& communicator, int sender, const std::filesystem::path& folder,
+                        Activity* activity) {
+  const Activity::Work work(activity, "receiving a checkpoint", Activity::Needs::peers);
   for (const char* name : all_files()) {
     AtomicFile file(folder / name);
-    receive_file(communicator, sender, [&](std::span<const std::byte> piece) { file.write(piece); });
+    receive_file(communicator, sender, [&](std::span<const std::byte> piece) {
+      const Activity::Work writing(activity, fmt::format("writing {}", (folder / name).string()));
+      file.write(piece);
+    });
+    const Activity::Work flushing(activity, fmt::format("writing {}", (folder / name).string()));
     file.commit();
   }
-  if (const std::string damage = damage_of(folder); !damage.empty()) {
+  const Activity::Work checking(activity, "reading " + folder.string());
+  if (const std::string damage = damage_of(folder, activity); !damage.empty()) {
     throw DataError("a checkpoint arrived damaged: " + damage);
   }
 }
 
-void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to) {
+void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to, Activity* activity) {
+  Activity::Work work(activity, fmt::format("copying {} to {}", from.string(), to.string()));
   for (const char* name : all_files()) {
     AtomicFile file(to / name);
-    read_in_pieces(from / name, [&](std::span<const std::byte> piece) { file.write(piece); });
+    read_in_pieces(from / name, [&](std::span<const std::byte> piece) {
+      file.write(piece);
+      work.advance();
+    });
     file.commit();
   }
 }
@@ -138,15 +163,16 @@ std::vector<fs::path> candidates(const fs::path& from) {
   return folders;
 }
 
-void require_whole(const fs::path& checkpoint) {
-  if (const std::string damage = damage_of(checkpoint); !damage.empty()) throw DataError(damage);
+void require_whole(const fs::path& checkpoint, Activity* activity) {
+  if (const std::string damage = damage_of(checkpoint, activity); !damage.empty()) throw DataError(damage);
 }
 
-CheckpointInfo newest_whole(const std::vector<fs::path>& folders) {
+CheckpointInfo newest_whole(const std::vector<fs::path>& folders, Activity* activity) {
   CheckpointInfo info;
   for (const fs::path& folder : folders) {
+    const Activity::Work work(activity, "reading " + folder.string());
     try {
-      require_whole(folder);
+      require_whole(folder, activity);
       info.step = read_run_state(folder / "state.json").step;
       Sha256 digest;
       read_in_pieces(folder / manifest_file, [&](std::span<const std::byte> piece) { digest.update(piece); });
@@ -196,7 +222,7 @@ void require_readable(const std::vector<CheckpointInfo>& by_rank) {
 /// The holder sends. The rank of a disk on which any rank lacks the checkpoint stores it; the others skip it.
 /// All wait until it is stored, since several may read one disk.
 void hand_out(comm::Communicator& communicator, const RunDirectory& run_directory,
-              const CheckpointInfo& wanted, int holder, const std::vector<bool>& has_it) {
+              const CheckpointInfo& wanted, int holder, const std::vector<bool>& has_it, Activity* activity) {
   const int rank = communicator.world().rank;
   bool stores = false;
   for (std::size_t other = 0; other < has_it.size(); ++other) {
@@ -204,13 +230,15 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
   }
   const CheckpointDirectory directory(run_directory.checkpoints());
   if (rank == holder) {
-    send_checkpoint(communicator, wanted.folder);
+    send_checkpoint(communicator, wanted.folder, activity);
     // A named checkpoint that other machines cannot see, for a RUN that they can.
     if (stores)
-      directory.add(wanted.step, [&](const fs::path& folder) { copy_checkpoint(wanted.folder, folder); });
+      directory.add(wanted.step,
+                    [&](const fs::path& folder) { copy_checkpoint(wanted.folder, folder, activity); });
   } else if (stores) {
-    directory.add(wanted.step,
-                  [&](const fs::path& folder) { receive_checkpoint(communicator, holder, folder); });
+    directory.add(wanted.step, [&](const fs::path& folder) {
+      receive_checkpoint(communicator, holder, folder, activity);
+    });
   } else {
     skip_checkpoint(communicator, holder);
   }
@@ -220,14 +248,14 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
-                                             const RunDirectory& run_directory) {
+                                             const RunDirectory& run_directory, Activity* activity) {
   if (run_directory.resume == "none") return std::nullopt;
   const fs::path source = source_of(run_directory);
   const std::vector<int> readers =
       names_a_path(run_directory.resume) ? ranks_of_disks(communicator, source) : run_directory.disk_ranks;
   const auto rank = static_cast<std::size_t>(communicator.world().rank);
   const bool reads = readers[rank] == communicator.world().rank;
-  const CheckpointInfo mine = reads ? newest_whole(candidates(source)) : CheckpointInfo{};
+  const CheckpointInfo mine = reads ? newest_whole(candidates(source), activity) : CheckpointInfo{};
   std::vector<CheckpointInfo> by_rank;
   for (const std::string& text : communicator.all_gather(to_json(mine).dump())) {
     by_rank.push_back(checkpoint_info_from(text));
@@ -242,7 +270,7 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   std::vector<bool> has_it;
   for (const int reader : readers) has_it.push_back(by_rank[static_cast<std::size_t>(reader)].same_as(*best));
   if (std::ranges::find(has_it, false) != has_it.end()) {
-    hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it);
+    hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it, activity);
   }
   const fs::path folder = has_it[rank] ? fs::path(by_rank[static_cast<std::size_t>(readers[rank])].folder)
                                        : CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);

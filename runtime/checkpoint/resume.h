@@ -19,6 +19,6 @@ struct ResumePoint {
 /// it. A warning names damaged checkpoints, which are skipped. None without --resume, or when `auto` finds no
 /// checkpoint; DataError when a named checkpoint is missing or damaged.
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
-                                             const RunDirectory& run_directory);
+                                             const RunDirectory& run_directory, Activity* activity = nullptr);
 
 }  // namespace lockstep::runtime

@@ -112,10 +112,12 @@ RunLock::RunLock(const std::filesystem::path& run, const std::string& run_id) {
             errno_message(errno));
 }
 
-std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory) {
+std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory,
+                                Activity* activity) {
   std::optional<RunLock> lock;
   std::string problem;
   if (run_directory.writes_checkpoints) {
+    const Activity::Work work(activity, "locking " + run_directory.run.string());
     try {
       lock.emplace(run_directory.run, communicator.world().run_id);
     } catch (const UsageError& error) {
@@ -124,6 +126,7 @@ std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirec
   }
   throw_any_problem<UsageError>(communicator, problem);
   if (lock) {
+    const Activity::Work work(activity, "sweeping " + run_directory.run.string());
     sweep_temporaries(run_directory.run);
     CheckpointDirectory(run_directory.checkpoints()).sweep();
   }

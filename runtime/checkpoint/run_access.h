@@ -34,6 +34,7 @@ class RunLock {
 
 /// Collective: the rank of each disk locks RUN/ there and sweeps it; nothing on the other ranks. UsageError
 /// on all ranks when another run holds one.
-std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory);
+std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory,
+                                Activity* activity = nullptr);
 
 }  // namespace lockstep::runtime

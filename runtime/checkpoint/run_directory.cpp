@@ -112,12 +112,13 @@ std::vector<int> ranks_of_disks(comm::Communicator& communicator, const fs::path
 }
 
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::path& run,
-                                    const std::string& resume) {
+                                    const std::string& resume, Activity* activity) {
   const int rank = communicator.world().rank;
   std::optional<Marker> marker;
   std::string problem;
   Json decision;
   if (rank == 0) {
+    const Activity::Work work(activity, "making " + run.string());
     make_folders(run);
     problem = reason_to_distrust_run(run);
     decision = {{"run", run.string()},
@@ -132,13 +133,15 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
                              .resume = decision["resume"].get<std::string>(),
                              .resuming = decision["resuming"].get<bool>(),
                              .disk_ranks = {}};
-  std::error_code ignored;
-  const bool on_disk_of_rank_0 =
-      fs::exists(run_directory.run / decision["marker"].get<std::string>(), ignored);
-  run_directory.disk_ranks = lowest_of_equals(
-      communicator.all_gather(on_disk_of_rank_0 ? std::string() : disk_of(run_directory.run)));
+  run_directory.disk_ranks = lowest_of_equals(communicator.all_gather([&] {
+    const Activity::Work work(activity, "looking at " + run_directory.run.string());
+    std::error_code ignored;
+    const fs::path seen = run_directory.run / decision["marker"].get<std::string>();
+    return fs::exists(seen, ignored) ? std::string() : disk_of(run_directory.run);
+  }()));
   run_directory.writes_checkpoints = run_directory.disk_ranks[static_cast<std::size_t>(rank)] == rank;
   if (run_directory.writes_checkpoints && rank != 0) {
+    const Activity::Work work(activity, "making " + run_directory.run.string());
     make_folders(run_directory.run);
     problem = reason_to_distrust_run(run_directory.run);
   }

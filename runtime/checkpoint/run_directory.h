@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/world/world.h"
+#include "kernels/base/activity.h"
 #include "runtime/options/options.h"
 
 namespace lockstep::runtime {
@@ -34,9 +35,10 @@ struct RunDirectory {
 };
 
 /// Collective. Rank 0's `run` and `resume` count; one rank of each disk makes the folder. UsageError on all
-/// ranks where others could write it (`reason_to_distrust_run`).
+/// ranks where others could write it (`reason_to_distrust_run`). `activity` is told what may take long, here
+/// and in other functions of this folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
-                                    const std::string& resume);
+                                    const std::string& resume, Activity* activity = nullptr);
 
 /// Collective. By rank, the lowest rank that has `path`, a name on its own machine, as the same folder.
 std::vector<int> ranks_of_disks(comm::Communicator& communicator, const std::filesystem::path& path);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/error.h"
 #include "kernels/base/export.h"
 #include "runtime/run/task.h"
 
@@ -20,6 +21,9 @@ int datasets_command(const std::vector<std::string>& arguments);
 
 /// The program `trainer`.
 LOCKSTEP_API int trainer_main(int argc, const char* const* argv);
+
+/// Prints an error's line and writes it to TORCHELASTIC_ERROR_FILE; the exit code.
+int report_error(const std::string& message, ExitCode code);
 
 /// Runs `command`; turns an error into its line on standard error, TORCHELASTIC_ERROR_FILE and the exit code.
 int run_reporting_errors(const std::function<int()>& command);

@@ -1,13 +1,16 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "kernels/base/standard_streams.h"
+#include "kernels/base/unique_fd.h"
 #include "runtime/commands/commands.h"
 
 namespace lockstep::runtime {
@@ -22,16 +25,19 @@ void write_error_file(const std::string& message, int code) {
   const Json json{{"message",
                    {{"message", message},
                     {"extraInfo", {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
-  std::ofstream(path) << json.dump();
+  // A FIFO that nobody reads must not hold this rank.
+  const UniqueFd file(::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
+  const std::string text = json.dump();
+  [[maybe_unused]] const ssize_t written = ::write(file.get(), text.data(), text.size());
 }
 
-int report(const std::string& message, ExitCode code) {
+}  // namespace
+
+int report_error(const std::string& message, ExitCode code) {
   log::error(message);
   write_error_file(message, static_cast<int>(code));
   return static_cast<int>(code);
 }
-
-}  // namespace
 
 int run_reporting_errors(const std::function<int()>& command) {
   fill_standard_streams();
@@ -39,11 +45,11 @@ int run_reporting_errors(const std::function<int()>& command) {
   try {
     return command();
   } catch (const Error& error) {
-    return report(error.what(), error.code());
+    return report_error(error.what(), error.code());
   } catch (const std::bad_alloc&) {
-    return report("out of memory: take a smaller --batch-size", ExitCode::device);
+    return report_error("out of memory: take a smaller --batch-size", ExitCode::device);
   } catch (const std::exception& error) {
-    return report(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
+    return report_error(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
   }
 }
 

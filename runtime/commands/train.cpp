@@ -1,5 +1,11 @@
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
+#include <fmt/format.h>
+
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
 #include "runtime/output/failure.h"
@@ -18,20 +24,66 @@ namespace {
   throw CommError(report->cause);
 }
 
-int train(const std::vector<std::string>& arguments,
-          const std::function<TrainingTask(const Options&)>& make) {
-  const Options options = parse_options(arguments);
-  StopRequest stop_request;
-  TrainingTask task = make(options);
+/// Ends this rank when its own work hangs, such as a read from a disk: nothing can interrupt that or wait for
+/// its end.
+class HungRank {
+ public:
+  HungRank(Session& session, double timeout)
+      : session_(session),
+        limit_(limit_within(timeout)),
+        watch_(*session.activity, limit_, [this](const std::string& what) { leave(what); }) {}
+
+  /// Known by now: RUN/, for the report.
+  void set_run(const std::filesystem::path& run) {
+    const std::lock_guard lock(mutex_);
+    run_ = run;
+  }
+
+ private:
+  /// Sooner than the peers give up on this rank, so that all know the cause.
+  static Seconds limit_within(double timeout) { return Seconds(timeout - std::min(timeout / 4, 1.0)); }
+
+  [[noreturn]] void leave(const std::string& what) {
+    const std::string message =
+        fmt::format("{}: no progress for {:.3g} s; is a disk stuck?", what, limit_.count());
+    session_.communicator->abort(message);
+    const auto report = session_.communicator->failure_report();
+    const std::lock_guard lock(mutex_);
+    if (report && report->reporter() == session_.world.rank) report_failure(*report, run_);
+    std::_Exit(report_error(message, ExitCode::device));
+  }
+
+  Session& session_;
+  const Seconds limit_;
+  std::mutex mutex_;
+  std::filesystem::path run_;
+  StallWatch watch_;
+};
+
+using OpenTask = std::function<TrainingTask(Activity* activity)>;
+
+TrainingTask opened(const OpenTask& open, const Options& options, Session& session) {
+  TrainingTask task = open(session.activity.get());
   if (task.plugins.size() < options.plugins.size()) {
     throw UsageError("--plugin is for trainer: this program has its own model and data");
   }
   require_fitting(task, options);
+  return task;
+}
+
+/// What users typed is judged first, without peers; data are opened in their company, so that these see who
+/// takes long, and why.
+int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
+  const Options options = parse_options(arguments);
+  StopRequest stop_request;
+  const OpenTask open = prepare(options);
   Session session = open_session(options);
+  HungRank hung_rank(session, options.timeout);
   std::filesystem::path run;
   try {
-    Trainer trainer(options, session, std::move(task), stop_request);
+    Trainer trainer(options, session, opened(open, options, session), stop_request);
     run = trainer.folder();
+    hung_rank.set_run(run);
     return static_cast<int>(trainer.run().stopped ? ExitCode::stopped : ExitCode::done);
   } catch (const CommError& error) {
     end_with_report(session, run, error);
@@ -46,11 +98,14 @@ int train(const std::vector<std::string>& arguments,
 }  // namespace
 
 int train_command(const std::vector<std::string>& arguments) {
-  return train(arguments, make_task);
+  return train(arguments, prepare_task);
 }
 
 int train_main(int argc, const char* const* argv, const std::function<TrainingTask(const Options&)>& make) {
-  return run_reporting_errors([&] { return train({argv + 1, argv + argc}, make); });
+  const auto prepare = [&make](const Options& options) {
+    return [&make, options](Activity*) { return make(options); };
+  };
+  return run_reporting_errors([&] { return train({argv + 1, argv + argc}, prepare); });
 }
 
 }  // namespace lockstep::runtime

@@ -65,6 +65,9 @@ Session open_session(const Options& options) {
                                                   .node = environment("LOCKSTEP_NODE").value_or(""),
                                                   .gpu_sharing = may_share_gpus(environment)},
                                                  *session.device);
+  session.communicator->watch(
+      {.position = [activity = session.activity.get()] { return "setting up: " + activity->describe(); },
+       .overdue = {}});
   return session;
 }
 

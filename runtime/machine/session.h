@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "kernels/base/activity.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"
 
@@ -11,6 +12,7 @@ namespace lockstep::runtime {
 /// The resources of a command that computes: World, device, communicator.
 struct Session {
   comm::World world;
+  std::unique_ptr<Activity> activity = std::make_unique<Activity>();  ///< of this rank beside its steps
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   std::int64_t start_boottime_ns = 0;  ///< start of `launch`, or without it of this process

@@ -1,13 +1,14 @@
 #include "runtime/options/settings.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/typed_words.h"
 #include "runtime/options/table.h"
 #include "runtime/options/words.h"
@@ -109,9 +110,10 @@ TypedSettings read_command_line(const Words& arguments) {
 
 TypedSettings read_config_file(const std::string& path) {
   namespace po = boost::program_options;
-  std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("--config {}: cannot be opened", path));
   try {
+    const MappedFile mapped(path);
+    std::istringstream file(
+        std::string(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()));
     TypedSettings settings;
     for (const auto& option : po::parse_config_file(file, po::options_description(), true).options) {
       const Syntax known = resolve("--" + option.string_key);
@@ -119,6 +121,8 @@ TypedSettings read_config_file(const std::string& path) {
       settings.emplace_back(known.name, option.value.front());
     }
     return settings;
+  } catch (const DataError& error) {
+    throw UsageError(fmt::format("--config {}", error.what()));
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", path, error.what()));
   } catch (const po::error& error) {

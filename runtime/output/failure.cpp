@@ -4,14 +4,32 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <thread>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
+#include "kernels/base/signals.h"
 #include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
+
+namespace {
+
+/// On a thread of its own, which a disk that hangs may keep for ever.
+void write_in_time(const std::filesystem::path& path, const std::string& text) {
+  constexpr Seconds patience{0.5};
+  std::packaged_task<void()> task([path, text] { write_file_atomically(path, text); });
+  const std::future<void> written = task.get_future();
+  const SignalsBlocked on_the_new_thread;
+  std::thread(std::move(task)).detach();
+  // A folder that is not there, or a full disk, must not hide the report on the console.
+  written.wait_for(patience);
+}
+
+}  // namespace
 
 void report_failure(const comm::FailureReport& report, const std::filesystem::path& run) {
   std::fputs(report.text().c_str(), stderr);  // unlike fmt::print it does not throw when nobody reads
@@ -27,22 +45,22 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
                      {"where", status.where}});
   }
   const Json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
-  try {
-    write_file_atomically(run / "failure.json", json.dump(2) + '\n');
-  } catch (const Error&) {
-    // A folder that is not there, or a full disk, must not hide the report on the console.
-  }
+  write_in_time(run / "failure.json", json.dump(2) + '\n');
 }
 
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,
-                       const std::filesystem::path& run) {
+                       const Activity& activity, const std::filesystem::path& run) {
   const auto leave = [run](const comm::FailureReport& report) {
     if (report.claim()) report_failure(report, run);
     log::error(report.cause);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };
+  const auto position = [tracker = std::move(tracker), &activity] {
+    const std::string work = activity.describe();
+    return work.empty() ? tracker->describe() : fmt::format("{}: {}", tracker->describe(), work);
+  };
   communicator.watch(
-      {.position = [tracker = std::move(tracker)] { return tracker->describe(); }, .overdue = leave});
+      {.position = position, .overdue = leave});
 }
 
 }  // namespace lockstep::runtime

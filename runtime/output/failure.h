@@ -4,18 +4,19 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "kernels/base/activity.h"
 
 namespace lockstep::runtime {
 
 class StepTracker;
 
 /// Prints why the group failed and where each rank was, and writes the same to RUN/failure.json if `run`
-/// exists.
+/// exists and its disk takes it within half a second.
 void report_failure(const comm::FailureReport& report, const std::filesystem::path& run);
 
-/// From now on a report of a failure tells where this rank was (`tracker`), and a rank that waits for
-/// anything but its peers (the loader, a disk) still ends in time.
+/// From now on a report of a failure tells where this rank was (`tracker`, `activity`), and a rank that waits
+/// for anything but its peers (the loader, a disk) still ends in time.
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,
-                       const std::filesystem::path& run);
+                       const Activity& activity, const std::filesystem::path& run);
 
 }  // namespace lockstep::runtime

@@ -17,6 +17,7 @@ class RunFiles {
   RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at);
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path log() const { return path_ / "log.jsonl"; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
 
   void write_config(const std::string& ini) const;

@@ -23,7 +23,9 @@ Registry built_in() {
 }
 
 const PluginTable& open_plugin(const std::filesystem::path& file) {
-  if (!std::filesystem::is_regular_file(file)) throw UsageError("no such file");
+  if (!std::filesystem::exists(file)) throw UsageError("no such file");
+  if (std::filesystem::is_fifo(file)) throw UsageError("is a FIFO, not a file");
+  if (!std::filesystem::is_regular_file(file)) throw UsageError("is no regular file");
   // Never unloaded: graphs and data sets hold its code until the end.
   void* const library =
       dlopen(std::filesystem::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -56,8 +56,10 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                        .workers = options.num_workers,
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1,
-                       .device = &device});
-  DevicePrefetcher prefetcher(loader, device, memory, options.timeout);
+                       .device = &device,
+                       .source = options.source});
+  DevicePrefetcher prefetcher(loader, device, memory, options.timeout, options.activity);
+  Activity::Work work(options.activity, std::string("evaluating"), Activity::Needs::peers);
   kernels::Stream& stream = executor.stream();
   const auto last_use = device.make_event();
   double loss = 0;
@@ -77,6 +79,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
     loss += control.loss;
     correct += control.correct;
     targets += control.targets;
+    work.advance(static_cast<std::uint64_t>(done + 1), static_cast<std::uint64_t>(batches));
   }
   std::array sums{loss, correct, targets};
   communicator.all_reduce_sum(sums);

@@ -16,6 +16,8 @@ struct EvaluationOptions {
   int prefetch_factor = 2;
   Seconds timeout{600};
   std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
+  std::string source{};      ///< of the samples, for reports
+  Activity* activity = nullptr;
 };
 
 /// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs

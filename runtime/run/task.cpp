@@ -1,7 +1,10 @@
 #include "runtime/run/task.h"
 
+#include <memory>
+
 #include <fmt/format.h>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
 
@@ -73,6 +76,11 @@ void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec
 
 }  // namespace
 
+std::string source_of(const Options& options) {
+  if (options.data_dir.empty()) return options.dataset;
+  return fmt::format("{} ({})", options.dataset, options.data_dir.string());
+}
+
 void require_fitting(const TrainingTask& task, const Options& options) {
   for (const auto* set : {&task.train_set, &task.test_set}) {
     if (*set != nullptr) require_fitting(task.input, (*set)->spec());
@@ -83,9 +91,12 @@ void require_fitting(const TrainingTask& task, const Options& options) {
   }
 }
 
-TrainingTask make_task(const Options& options) {
-  const Plugins plugins = load_plugins(options.plugins);
-  data::DatasetOptions dataset = resolved_dataset(options, plugins);
+namespace {
+
+TrainingTask open_task(const Options& options, const Plugins& plugins, data::DatasetOptions dataset,
+                       Activity* activity) {
+  dataset.activity = activity;
+  const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
   const data::DatasetPtr train_set = entry.open(dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
@@ -93,6 +104,19 @@ TrainingTask make_task(const Options& options) {
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   if (options.eval_every > 0) task.test_set = entry.open(dataset, data::Split::test);
   return task;
+}
+
+}  // namespace
+
+std::function<TrainingTask(Activity*)> prepare_task(const Options& options) {
+  const auto plugins = std::make_shared<const Plugins>(load_plugins(options.plugins));
+  const data::DatasetOptions dataset = resolved_dataset(options, *plugins);
+  data::find_dataset(plugins->registry.datasets(), dataset.name);
+  return [=](Activity* activity) { return open_task(options, *plugins, dataset, activity); };
+}
+
+TrainingTask make_task(const Options& options) {
+  return prepare_task(options)(nullptr);
 }
 
 TrainingTask make_task_without_data(const Options& options) {

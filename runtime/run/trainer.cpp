@@ -28,7 +28,8 @@ Summary Trainer::run() {
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
                               .first_batch = progress_.next_batch(batching_.batch_size * session_.world.size),
-                              .device = session_.device.get()};
+                              .device = session_.device.get(),
+                              .source = source_of(options_)};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
   // The epoch ended before the run was stopped, but was not evaluated.
   if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
@@ -42,7 +43,8 @@ Summary Trainer::run() {
 }
 
 void Trainer::train(data::Loader& loader) {
-  DevicePrefetcher prefetcher(loader, *session_.device, *memory_, Seconds(options_.timeout));
+  DevicePrefetcher prefetcher(loader, *session_.device, *memory_, Seconds(options_.timeout),
+                              session_.activity.get());
   prefetcher.fetch();
   std::array first_targets{static_cast<double>(prefetcher.samples())};
   session_.communicator->all_reduce_sum(first_targets);
@@ -113,6 +115,7 @@ void Trainer::first_step_done() {
   if (options_.dump_gradients.empty() || !session_.is_rank0()) return;
   std::vector<NamedTensor> tensors = replica().gradients();
   tensors.insert(tensors.begin(), loss_tensor(progress_.loss));
+  const Activity::Work work(session_.activity.get(), "writing " + options_.dump_gradients.string());
   save_tensors(options_.dump_gradients, tensors);
 }
 
@@ -129,7 +132,11 @@ void Trainer::report(const data::BatchInfo& batch) {
   progress.loss = progress_.loss;
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
-  if (logs) files_->log_step(progress);
+  if (logs) {
+    const Activity::Work work(session_.activity.get(),
+                              [this] { return "writing " + files_->log().string(); });
+    files_->log_step(progress);
+  }
   if (console_.due() || progress_.step == total) console_.show(progress);
 }
 
@@ -157,11 +164,15 @@ void Trainer::evaluate_now(std::size_t slot) {
                           .num_workers = options_.num_workers,
                           .prefetch_factor = options_.prefetch_factor,
                           .timeout = Seconds(options_.timeout),
-                          .samples = options_.eval_samples},
+                          .samples = options_.eval_samples,
+                          .source = source_of(options_),
+                          .activity = session_.activity.get()},
                          stop_request_);
   progress_.stopped = !evaluation_;
   if (evaluation_) progress_.evaluated_at_step = progress_.step;
   if (files_ && evaluation_ && !again) {
+    const Activity::Work work(session_.activity.get(),
+                              [this] { return "writing " + files_->log().string(); });
     files_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
     console_.print(evaluation_line(progress_.epoch, *evaluation_));
   }
@@ -217,7 +228,9 @@ Summary Trainer::finish() {
 void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
   const std::filesystem::path& run = files_->path();
   if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
+  Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
   save_tensors(files_->weights(), weights);
+  work.advance();
   files_->write_summary(summary);
   console_.print(ending_line(summary, run));
   if (summary.stopped) console_.print(saved_line(checkpointer_->last(), run));

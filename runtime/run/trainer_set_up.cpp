@@ -60,9 +60,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
-                                                 resumed_ && run_directory_.resuming ? progress_.step : -1);
+                                                 resumed_ && run_directory_.resuming ? progress_.step : -1,
+                                                 session_.activity.get());
   if (session_.is_rank0()) open_files();
-  watch_for_failure(*session_.communicator, executor_->step_tracker(), folder());
+  watch_for_failure(*session_.communicator, executor_->step_tracker(), *session_.activity, folder());
 }
 
 Trainer::~Trainer() {
@@ -73,13 +74,14 @@ Trainer::~Trainer() {
 
 void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
+  Activity* const activity = session_.activity.get();
   run_directory_ = agree_on_run_directory(
-      communicator, run_folder(options_, task_.model.name, session_.world), options_.resume);
-  run_lock_ = lock_run(communicator, run_directory_);
+      communicator, run_folder(options_, task_.model.name, session_.world), options_.resume, activity);
+  run_lock_ = lock_run(communicator, run_directory_, activity);
   require_unused(communicator, run_directory_);
-  resumed_ = find_resume_point(communicator, run_directory_);
-  settings_ =
-      settings_of(options_, session_.world, task_.train_set->size(), data::fingerprint_of(*task_.train_set));
+  resumed_ = find_resume_point(communicator, run_directory_, activity);
+  settings_ = settings_of(options_, session_.world, task_.train_set->size(),
+                          data::fingerprint_of(*task_.train_set, activity));
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);
@@ -87,15 +89,19 @@ void Trainer::find_checkpoint() {
 
 void Trainer::set_up_parameters() {
   ParameterIO weights = replica();
+  std::optional<Activity::Work> reading;
   if (resumed_) {
+    reading.emplace(session_.activity.get(), "reading " + resumed_->folder.string());
     weights.load(resumed_->folder / "model.safetensors");
     weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
     weights.set_applied_updates(resumed_->state.applied_updates);
   } else if (options_.init_from.empty()) {
     weights.initialise(options_.seed);
   } else {
+    reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
     weights.load(options_.init_from);
   }
+  reading.reset();
   if (session_.world.size > 1) {
     require_equal(*session_.communicator, "the initial weights", sha256_of(weights.parameters()));
   }
@@ -103,6 +109,7 @@ void Trainer::set_up_parameters() {
 
 void Trainer::open_files() {
   const bool resuming = run_directory_.resume != "none";
+  const Activity::Work work(session_.activity.get(), "making files in " + folder().string());
   files_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
   files_->write_config(to_ini(options_));
   console_.print(opening_line({.model = task_.model.name,

@@ -37,7 +37,7 @@ std::string StepTracker::describe() const {
     case Phase::setting_up:
       return "setting up";
     case Phase::loading:
-      return fmt::format("step {}, waiting for the loader", number);
+      return fmt::format("step {}, loading", number);
     case Phase::computing:
       return fmt::format("step {}, {}", number, label);
     case Phase::evaluating:

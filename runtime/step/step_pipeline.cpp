@@ -6,13 +6,14 @@
 namespace lockstep::runtime {
 
 DevicePrefetcher::DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory,
-                                   Seconds timeout)
+                                   Seconds timeout, Activity* activity)
     : loader_(loader),
       device_(device),
       memory_(memory),
       stream_(device.make_stream()),
       copied_(device.make_event()),
-      timeout_(timeout) {}
+      timeout_(timeout),
+      activity_(activity) {}
 
 /// A run that stops may still copy a batch that no step uses.
 DevicePrefetcher::~DevicePrefetcher() {
@@ -26,7 +27,11 @@ DevicePrefetcher::~DevicePrefetcher() {
 bool DevicePrefetcher::fetch() {
   release_copied();
   const auto start = Clock::now();
-  fetched_ = loader_.next(Deadline::in(timeout_));
+  {
+    const Activity::Work waiting(activity_, [this] { return "waiting for " + loader_.describe_next(); });
+    // A worker that hangs cannot be joined: the process has ended before this deadline (StallWatch).
+    fetched_ = loader_.next(Deadline::in(2 * timeout_));
+  }
   waited_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
   return fetched_.has_value();
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "kernels/base/activity.h"
 #include "kernels/device.h"
 #include "kernels/step_state.h"
 #include "runtime/step/executor.h"
@@ -23,7 +24,9 @@ struct DeviceBatch {
 /// for the loader.
 class DevicePrefetcher {
  public:
-  DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout);
+  /// `activity` is told what `fetch` waits for.
+  DevicePrefetcher(data::Loader& loader, kernels::Device& device, ReplicaMemory& memory, Seconds timeout,
+                   Activity* activity);
   ~DevicePrefetcher();
   DevicePrefetcher(const DevicePrefetcher&) = delete;
 
@@ -46,6 +49,7 @@ class DevicePrefetcher {
   std::unique_ptr<kernels::Stream> stream_;
   std::unique_ptr<kernels::Event> copied_;
   Seconds timeout_;
+  Activity* activity_;
   std::optional<data::Batch> fetched_;
   std::optional<data::Batch> copying_;
   std::int64_t waited_ns_ = 0;

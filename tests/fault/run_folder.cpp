@@ -44,7 +44,7 @@ TEST_CASE("what is no checkpoint among checkpoints is passed over and named") {
   INFO(output);
   CHECK(code == 0);
   for (const char* name : {"step-00000091 is no folder", "step-00000092 is no folder",
-                           "step-00000093/model.safetensors: not a regular file",
+                           "step-00000093/model.safetensors: is a FIFO, not a file",
                            "step-00000094 is no folder", "step-00000095"}) {
     CHECK_THAT(output, contains(name));
   }

@@ -71,7 +71,7 @@ TEST_CASE("a file that cannot be mapped is named") {
   CHECK(message_of<DataError>([&] { MappedFile file(missing); }) ==
         missing + ": cannot open: No such file or directory");
   CHECK(message_of<DataError>([&] { MappedFile file(folder.path()); }) ==
-        folder.path().string() + ": not a regular file");
+        folder.path().string() + ": is a folder, not a file");
 }
 
 TEST_CASE("an atomic file appears whole") {
@@ -157,7 +157,7 @@ TEST_CASE("a reader takes regular files alone, and notices one that was cut") {
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   for (const auto& open : std::vector<std::function<void()>>{[&] { FileReader pipe(folder / "pipe"); },
                                                              [&] { MappedFile pipe(folder / "pipe"); }}) {
-    CHECK(message_of<DataError>(open) == (folder / "pipe").string() + ": not a regular file");
+    CHECK(message_of<DataError>(open) == (folder / "pipe").string() + ": is a FIFO, not a file");
   }
 }
 

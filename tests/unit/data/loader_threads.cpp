@@ -48,10 +48,12 @@ TEST_CASE("the deadline holds while a worker is stuck, and the batch comes when 
   const auto numbers = std::make_shared<Numbers>(100);
   numbers->blocks_at = 5;
   numbers->unblocked = unblock.get_future().share();
-  Loader loader(numbers, in_order(100), {.batch_size = 10, .workers = 1, .epochs = 1});
+  Loader loader(numbers, in_order(100),
+                {.batch_size = 10, .workers = 1, .epochs = 1, .source = "numbers (/data)"});
   numbers->reached.get_future().wait();
-  CHECK(message_of<CommError>([&] { loader.next(Deadline::in(Seconds(0.05))); }) ==
-        "the loader did not deliver batch 0 in time: is the data set slow or its disk stuck?");
+  CHECK(message_of<DeviceError>([&] { loader.next(Deadline::in(Seconds(0.05))); }) ==
+        "the loader did not deliver batch 0 of numbers (/data), sample 5 (worker 0) in time: is its disk "
+        "stuck?");
   unblock.set_value();
   CHECK(deliver(loader).size() == 100);
 }
