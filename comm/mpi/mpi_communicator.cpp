@@ -44,7 +44,7 @@ class Broadcaster final : public MpiRendezvous {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const World& world, const CommOptions& options)
-    : world_(world), timeout_(options.timeout), session_(MpiSession::open(world)) {}
+    : world_(world), timeout_(options.timeout), session_(MpiSession::open(world, options.timeout)) {}
 
 MpiCall MpiCommunicator::begin(std::string_view kind, ExchangeLabel label) {
   return session_->begin(kind, label, timeout_);

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <exception>
 
 #include "comm/mpi/module.h"
 #include "comm/polling.h"
 #include "comm/world/world.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/load_module.h"
+#include "kernels/base/log.h"
 
 namespace lockstep::comm {
 namespace {
@@ -55,6 +58,21 @@ void check_same_world(const MpiModule& module, const World& world) {
                   module.rank(), module.size(), world.source, world.rank, world.size));
 }
 
+/// MPI's own waits cannot be interrupted: a process whose `call` does not return in time ends.
+template <class Call>
+auto in_time(Seconds timeout, const char* name, Call call) {
+  Activity activity;
+  const Activity::Work work(&activity, std::string(name));
+  const StallWatch watch(activity, timeout, [timeout](const std::string& what) {
+    log::error(
+        "{} was not done within {:g} s (--timeout): MPI cannot tell which rank is missing; look for one "
+        "that is stopped, or ended without it",
+        what, timeout.count());
+    std::_Exit(static_cast<int>(ExitCode::peer));
+  });
+  return call();
+}
+
 }  // namespace
 
 std::string MpiCall::describe() const {
@@ -62,7 +80,7 @@ std::string MpiCall::describe() const {
   return fmt::format("{} {} (bucket {}, {})", kind, number, label.bucket, label.first_parameter);
 }
 
-std::shared_ptr<MpiSession> MpiSession::open(const World& world) {
+std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout) {
   // MPI itself is one per process: this only mirrors it.
   static std::mutex mutex;
   static std::weak_ptr<MpiSession> current;
@@ -73,9 +91,10 @@ std::shared_ptr<MpiSession> MpiSession::open(const World& world) {
   if (!session) {
     if (was_started) throw CommError("MPI was finalised and cannot be started again in this process");
     check_started_by_mpi(world);
-    session.reset(new MpiSession(load_mpi_module()));
+    session.reset(new MpiSession(load_mpi_module(), timeout));
     was_started = true;
-    if (const int error = session->module_.start(); error != 0) {
+    const int error = in_time(timeout, "MPI_Init", [&] { return session->module_.start(); });
+    if (error != 0) {
       throw CommError(fmt::format("MPI_Init: {}", error_text(session->module_, error)));
     }
     current = session;
@@ -88,7 +107,7 @@ MpiSession::~MpiSession() {
   if (given_up_ || std::uncaught_exceptions() > 0) {
     module_.abort_at_exit();
   } else {
-    module_.finish();
+    in_time(timeout_, "MPI_Finalize", [this] { module_.finish(); });
   }
 }
 

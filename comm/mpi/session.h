@@ -29,7 +29,8 @@ struct MpiCall {
 class MpiSession {
  public:
   /// Loads the module and starts MPI, or joins the session that is open. Errors: see make_mpi_communicator.
-  static std::shared_ptr<MpiSession> open(const World& world);
+  /// When MPI_Init, or later MPI_Finalize, waits for a rank for longer than `timeout`, the process ends.
+  static std::shared_ptr<MpiSession> open(const World& world, Seconds timeout);
 
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -53,12 +54,13 @@ class MpiSession {
   void give_up(std::string_view reason) noexcept;
 
  private:
-  explicit MpiSession(const MpiModule& module) : module_(module) {}
+  MpiSession(const MpiModule& module, Seconds timeout) : module_(module), timeout_(timeout) {}
 
   void throw_if_given_up(const MpiCall& call);
   [[noreturn]] void fail(const std::string& reason);
 
   const MpiModule& module_;
+  const Seconds timeout_;
   std::atomic<bool> given_up_ = false;
   std::mutex mutex_;
   std::string reason_;  ///< the first one

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/cluster/mpirun.h"
@@ -76,6 +77,24 @@ TEST_CASE("a rank that does not come ends all, and the collective is named") {
   const Outcome outcome = play(2, "timeout");
   CHECK(outcome.code == 5);
   CHECK_THAT(outcome.output, contains("all-reduce 1 (bucket 3, fc.weight) was not done within --timeout"));
+}
+
+TEST_CASE("a rank that does not come to MPI_Init ends all, and the call is named") {
+  const TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "held").c_str(), 0600) == 0);
+  const std::string wait = "[ $OMPI_COMM_WORLD_RANK = 0 ] || read line <" + (folder / "held").string();
+  const Outcome outcome =
+      run(mpirun_words(2, {"/bin/sh", "-c", wait + "; exec \"$0\" \"$@\"", MPI_RANK_PROGRAM, "no-finalize"}));
+  INFO(outcome.output);
+  CHECK(outcome.code == 5);
+  CHECK_THAT(outcome.output, contains("MPI_Init was not done within 1 s"));
+}
+
+TEST_CASE("a rank that does not come to MPI_Finalize ends all, and the call is named") {
+  const Outcome outcome = play(2, "no-finalize");
+  INFO(outcome.output);
+  CHECK(outcome.code == 5);
+  CHECK_THAT(outcome.output, contains("MPI_Finalize was not done within 1 s"));
 }
 
 TEST_CASE("a rank that fails ends all with its own exit code") {

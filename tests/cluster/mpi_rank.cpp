@@ -107,6 +107,13 @@ void play_timeout(const World& world) {
   group->all_reduce(all_of(*arena), {.bucket = 3, .first_parameter = "fc.weight"}, stream);
 }
 
+/// Rank 1 comes to MPI_Init, and never to MPI_Finalize.
+void play_no_finalize(const World& world) {
+  const auto group = open_group(world, Seconds(1));
+  group->barrier();
+  if (world.rank == 1) pause();
+}
+
 /// Rank 1 fails by itself while rank 0 waits for it.
 void play_failure(const World& world) {
   const auto group = open_group(world);
@@ -122,8 +129,9 @@ void play_abort(const World& world) {
 
 void play_rendezvous(const World& world) {
   auto rendezvous = open_mpi_rendezvous(world);
-  require(rendezvous->broadcast(world.rank == 0 ? "10.0.0.1 29500 secret" : "mine") == "10.0.0.1 29500 secret",
-          "rank 0's text arrives");
+  require(
+      rendezvous->broadcast(world.rank == 0 ? "10.0.0.1 29500 secret" : "mine") == "10.0.0.1 29500 secret",
+      "rank 0's text arrives");
   require(rendezvous->broadcast(world.rank == 0 ? "" : "mine").empty(), "an empty one too");
   open_group(world)->barrier();  // joins the MPI that runs
   rendezvous.reset();
@@ -141,13 +149,10 @@ void play_other_world(const World& world) {
   open_group(other);
 }
 
-const std::map<std::string, std::function<void(const World&)>> scenarios{{"collectives", play_collectives},
-                                                                         {"conformance", play_conformance},
-                                                                         {"timeout", play_timeout},
-                                                                         {"failure", play_failure},
-                                                                         {"abort", play_abort},
-                                                                         {"rendezvous", play_rendezvous},
-                                                                         {"other-world", play_other_world}};
+const std::map<std::string, std::function<void(const World&)>> scenarios{
+    {"collectives", play_collectives}, {"conformance", play_conformance}, {"timeout", play_timeout},
+    {"no-finalize", play_no_finalize}, {"failure", play_failure},         {"abort", play_abort},
+    {"rendezvous", play_rendezvous},   {"other-world", play_other_world}};
 
 }  // namespace
 }  // namespace lockstep::comm
