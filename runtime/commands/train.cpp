@@ -49,7 +49,7 @@ class HungRank {
     session_.communicator->abort(message);
     const auto report = session_.communicator->failure_report();
     const std::lock_guard lock(mutex_);
-    if (report && report->reporter() == session_.world.rank) report_failure(*report, run_);
+    if (report && report->claim()) report_failure(*report, run_);
     std::_Exit(report_error(message, ExitCode::device));
   }
 
