@@ -36,7 +36,10 @@ Barrier::Outcome Barrier::arrive_and_wait(std::uint32_t signature, Clock::time_p
   mine.signature[round_ % 2].store(signature, std::memory_order_relaxed);
   mine.round.store(round_);  // sequentially consistent, as is `sleepers`: one of the two sides sees the other
   if (mine.sleepers.load() != 0) futex_wake_all(mine.round);
+  return wait(deadline);
+}
 
+Barrier::Outcome Barrier::wait(Clock::time_point deadline) {
   for (int peer = 0; peer < segment_.ranks(); ++peer) {
     if (peer == rank_) continue;
     const Outcome outcome = wait_for(peer, deadline);

@@ -22,6 +22,8 @@ class Barrier {
 
   /// `signature` tells what this rank believes the round is about; all must agree.
   Outcome arrive_and_wait(std::uint32_t signature, Clock::time_point deadline);
+  /// After `timed_out`: until a later deadline.
+  Outcome wait(Clock::time_point deadline);
 
   /// After an outcome other than all_here: the ranks that had not arrived, or those with another signature.
   std::vector<int> missing() const;

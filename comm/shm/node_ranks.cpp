@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "comm/watchdog/patience.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -137,23 +138,42 @@ Clock::time_point NodeRanks::deadline() const {
 }
 
 void NodeRanks::arrive() {
-  const Barrier::Outcome outcome = barrier_.arrive_and_wait(call_.signature(), deadline());
-  if (outcome != Barrier::Outcome::all_here) fail(outcome);
+  const auto outcome =
+      barrier_.arrive_and_wait(call_.signature(), Patience::first_look(call_.start, timeout_));
+  if (outcome == Barrier::Outcome::timed_out) {
+    wait_on();
+  } else if (outcome != Barrier::Outcome::all_here) {
+    fail(outcome, {});
+  }
   if (call_.rounds++ == 0) call_.all_here = Clock::now();
 }
 
-void NodeRanks::fail(Barrier::Outcome outcome) {
+void NodeRanks::wait_on() {
+  Patience patience(rank(), timeout_, call_.start,
+                    [this](int rank) { return parse_status(*read_status(rank)); });
+  auto outcome = Barrier::Outcome::timed_out;
+  while (outcome == Barrier::Outcome::timed_out) {
+    const auto until = patience.look(ranks_at(barrier_.missing()));
+    if (!until) fail(outcome, patience.stuck());
+    outcome = barrier_.wait(*until);
+  }
+  if (outcome != Barrier::Outcome::all_here) fail(outcome, {});
+}
+
+/// `ranks`: those to blame, if they are known.
+void NodeRanks::fail(Barrier::Outcome outcome, const std::vector<int>& ranks) {
   if (outcome != Barrier::Outcome::aborted) {
-    const auto ranks = outcome == Barrier::Outcome::mismatch ? barrier_.mismatched() : barrier_.missing();
-    abort(explain(outcome, names_of(ranks), call_, timeout_));
+    const auto found =
+        ranks_at(outcome == Barrier::Outcome::mismatch ? barrier_.mismatched() : barrier_.missing());
+    abort(explain(outcome, name_of_ranks(ranks.empty() ? found : ranks), call_, timeout_));
     throw CommError(abort_reason());  // another rank's reason when that came first
   }
   throw CommError(fmt::format("{}; rank {} was in {}", abort_reason(), members_.rank(), call_.describe()));
 }
 
-std::string NodeRanks::names_of(std::vector<int> indexes) const {
+std::vector<int> NodeRanks::ranks_at(std::vector<int> indexes) const {
   std::ranges::transform(indexes, indexes.begin(), [this](int index) { return members_.rank_at(index); });
-  return name_of_ranks(indexes);
+  return indexes;
 }
 
 void NodeRanks::abort_by_rank(std::string_view reason) noexcept {

@@ -120,8 +120,10 @@ class NodeRanks final : public NodeStatus {
 
  private:
   void end();
-  [[noreturn]] void fail(Barrier::Outcome outcome);
-  std::string names_of(std::vector<int> indexes) const;
+  /// For members that have not come by the first look at them.
+  void wait_on();
+  std::vector<int> ranks_at(std::vector<int> indexes) const;
+  [[noreturn]] void fail(Barrier::Outcome outcome, const std::vector<int>& ranks);
 
   NodeMembers members_;
   Seconds timeout_;

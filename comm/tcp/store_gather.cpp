@@ -22,16 +22,18 @@ std::vector<std::string> StoreGather::operator()(std::string_view mine) {
   store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
   std::vector<std::string> texts;
   for (int other = 0; other < static_cast<int>(peers_.size()); ++other) texts.push_back(wait_for(other));
-  // A rank that set this number has read all texts of the last one.
-  if (number_ > 1) store_.erase(key_of(rank, number_ - 1), deadline);
+  // A rank that set this number has read all texts of the last one. Ranks may have been waited for past the
+  // deadline.
+  if (number_ > 1) store_.erase(key_of(rank, number_ - 1), Deadline::in(node_.timeout()));
   return texts;
 }
 
 std::string StoreGather::wait_for(int rank) {
-  const Deadline deadline = Deadline::at(node_.deadline());
+  Patience patience(node_.rank(), node_.timeout(), node_.call().start, status_of_);
+  Deadline look = Deadline::at(Patience::first_look(node_.call().start, node_.timeout()));
   while (true) {
     const auto found =
-        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(deadline.left(), poll_interval)));
+        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(look.left(), poll_interval)));
     if (node_.aborted()) throw CommError(node_.abort_reason());
     if (found) {
       const std::size_t space = found->find(' ');
@@ -41,7 +43,10 @@ std::string StoreGather::wait_for(int rank) {
                                   name_of(rank, peers_[static_cast<std::size_t>(rank)]),
                                   node_.call().describe()));
     }
-    if (deadline.passed()) fail_without(rank);
+    if (!look.passed()) continue;
+    const auto next = patience.look({rank});
+    if (!next) fail_without(rank);
+    look = Deadline::at(*next);
   }
 }
 

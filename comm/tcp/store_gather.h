@@ -2,11 +2,13 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/shm/node_ranks.h"
 #include "comm/store/client.h"
 #include "comm/tcp/mesh.h"
+#include "comm/watchdog/patience.h"
 
 namespace lockstep::comm {
 
@@ -14,8 +16,10 @@ namespace lockstep::comm {
 /// latency-bound, so it takes the simple way; gradients do not.
 class StoreGather {
  public:
-  StoreGather(StoreClient& store, NodeRanks& node, const std::vector<PeerInfo>& peers)
-      : store_(store), node_(node), peers_(peers) {}
+  /// `status_of`: for ranks that are late because of long work.
+  StoreGather(StoreClient& store, NodeRanks& node, const std::vector<PeerInfo>& peers,
+              Patience::StatusOf status_of)
+      : store_(store), node_(node), peers_(peers), status_of_(std::move(status_of)) {}
 
   /// Within a call of the node's; all ranks make the same calls. CommError names the missing ranks.
   std::vector<std::string> operator()(std::string_view mine);
@@ -28,6 +32,7 @@ class StoreGather {
   StoreClient& store_;
   NodeRanks& node_;
   const std::vector<PeerInfo>& peers_;
+  const Patience::StatusOf status_of_;
   std::uint64_t number_ = 0;
 };
 

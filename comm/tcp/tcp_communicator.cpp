@@ -63,7 +63,7 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
   node_.emplace(members_of(*placement_, world_), options.timeout);
   links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
   exchange_.emplace(*placement_, *node_, links_);
-  gather_.emplace(rendezvous_.store, *node_, peers_);
+  gather_.emplace(rendezvous_.store, *node_, peers_, [this](int rank) { return watchdog_->status_of(rank); });
 }
 
 void TcpCommunicator::start_watching(Deadline deadline) {

@@ -24,15 +24,15 @@ std::vector<int> parse_ranks(std::string_view text) {
 }  // namespace
 
 std::string to_text(const RankStatus& status) {
-  std::string text =
-      fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid, status.beat,
-                  status.call, status.last ? 1 : 0, fmt::join(status.lost, ","), status.where);
+  std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
+                                 status.beat, status.call, status.last ? 1 : 0, fmt::join(status.lost, ","),
+                                 status.progress, status.where);
   text.resize(std::min(text.size(), most_status_bytes));
   return text;
 }
 
 std::optional<RankStatus> parse_status(std::string_view text) {
-  std::array<std::string_view, 7> fields;
+  std::array<std::string_view, 8> fields;
   for (std::string_view& field : fields) {
     const std::size_t tab = text.find('\t');
     if (tab == std::string_view::npos) return std::nullopt;
@@ -43,7 +43,8 @@ std::optional<RankStatus> parse_status(std::string_view text) {
   const auto pid = parse_number<int>(fields[2]);
   const auto beat = parse_number<std::uint64_t>(fields[3]);
   const auto call = parse_number<std::uint32_t>(fields[4]);
-  if (!rank || !pid || !beat || !call) return std::nullopt;
+  const auto progress = parse_number<std::uint64_t>(fields[7]);
+  if (!rank || !pid || !beat || !call || !progress) return std::nullopt;
   return RankStatus{.rank = *rank,
                     .host = std::string(fields[1]),
                     .pid = *pid,
@@ -51,6 +52,8 @@ std::optional<RankStatus> parse_status(std::string_view text) {
                     .call = *call,
                     .last = fields[5] == "1",
                     .lost = parse_ranks(fields[6]),
+                    .lost = parse_ranks(fields[6]),
+                    .progress = *progress,
                     .where = std::string(text)};
 }
 

@@ -19,11 +19,12 @@ struct RankStatus {
   int rank = 0;
   std::string host;
   int pid = 0;
-  std::uint64_t beat = 0;  ///< grows with every status
-  std::uint32_t call = 0;  ///< number of the collective that it is in, or was in last
-  bool last = false;       ///< the final status, written after the failure
-  std::vector<int> lost;   ///< with the final status: ranks of other nodes whose connections to it closed
-  std::string where;       ///< "step 12, forward conv1; in all-reduce 17 (bucket 0, fc1.weight)"
+  std::uint64_t beat = 0;      ///< grows with every status
+  std::uint32_t call = 0;      ///< number of the collective that it is in, or was in last
+  bool last = false;           ///< the final status, written after the failure
+  std::vector<int> lost;       ///< with the final status: ranks of other nodes whose connections to it closed
+  std::uint64_t progress = 0;  ///< grows while it gets on with long work
+  std::string where;           ///< "step 12, forward conv1; in all-reduce 17 (bucket 0, fc1.weight)"
 };
 
 /// A published status is no longer than this.
@@ -54,6 +55,9 @@ struct FailureReport {
 struct WatchHooks {
   /// What this rank does beside its collectives: "step 12, forward conv1".
   std::function<std::string()> position;
+  /// Grows while this rank gets on with work that may take longer than a collective's time-out: its peers
+  /// then wait for it.
+  std::function<std::uint64_t()> progress = {};
   /// The group has failed, and the program has not left within `grace`.
   std::function<void(const FailureReport&)> overdue;
   Seconds grace{1.4};  ///< all ranks leave within 2 s, the time to print the report included

@@ -17,6 +17,8 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::chrono::seconds status_interval{1};
+/// While long work advances, so that peers with a short time-out see it.
+constexpr std::chrono::milliseconds working_interval{200};
 
 // An abort is a word in shared memory, which does not wake this thread.
 constexpr std::chrono::milliseconds poll_interval{50};
@@ -70,7 +72,7 @@ void Watchdog::run() {
       }
       has_final_status_ = true;
       publish_final_status({});
-    } else if (!failed_at_ && now >= next_status) {
+    } else if (!failed_at_ && (now >= next_status || has_advanced(now - next_status + status_interval))) {
       next_status = now + status_interval;
       publish_heartbeat();
       tell_of_silent_ranks(now);
@@ -86,6 +88,12 @@ void Watchdog::run() {
   }
 }
 
+bool Watchdog::has_advanced(Clock::duration since_last_status) const {
+  if (since_last_status < working_interval) return false;
+  const std::lock_guard lock(mutex_);
+  return hooks_.progress && hooks_.progress() != published_progress_;
+}
+
 WatchHooks Watchdog::hooks() const {
   const std::lock_guard lock(mutex_);
   return hooks_;
@@ -93,12 +101,14 @@ WatchHooks Watchdog::hooks() const {
 
 RankStatus Watchdog::status() {
   const std::lock_guard lock(mutex_);
+  if (hooks_.progress) published_progress_ = hooks_.progress();
   return {.rank = node_.rank(),
           .host = host_,
           .pid = static_cast<int>(getpid()),
           .beat = ++beats_,
           .call = node_.call_number(),
           .lost = {},
+          .progress = published_progress_,
           .where = describe()};
 }
 
@@ -143,11 +153,11 @@ std::string Watchdog::describe() const {
 }
 
 void Watchdog::tell_of_silent_ranks(Clock::time_point now) {
-  const std::string text = heartbeats_.look(now, [this](int rank) { return read(rank); });
+  const std::string text = heartbeats_.look(now, [this](int rank) { return status_of(rank); });
   if (!text.empty()) log::warn(text);
 }
 
-std::optional<RankStatus> Watchdog::read(int rank) {
+std::optional<RankStatus> Watchdog::status_of(int rank) {
   std::optional<std::string> text = node_.read_status(rank);
   if (!text && remote_ != nullptr) {
     const std::lock_guard lock(remote_mutex_);
@@ -182,7 +192,7 @@ FailureReport Watchdog::collect_statuses() {
     for (RankStatus& status : report.ranks) {
       const std::size_t rank = static_cast<std::size_t>(&status - report.ranks.data());
       status.rank = static_cast<int>(rank);
-      const auto newest = read(status.rank);
+      const auto newest = status_of(status.rank);
       is_known[rank] = is_known[rank] || newest;
       // The store may close before the last read: keep what was read.
       if (newest && (newest->pid != 0 || status.pid == 0)) status = *newest;

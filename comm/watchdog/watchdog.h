@@ -72,9 +72,12 @@ class Watchdog {
   FailureReport report();
   /// Nothing before that.
   std::optional<FailureReport> failure_report();
+  /// The newest of any rank; nothing when it cannot be known now.
+  std::optional<RankStatus> status_of(int rank);
 
  private:
   void run();
+  bool has_advanced(Clock::duration since_last_status) const;
   WatchHooks hooks() const;
   void publish_heartbeat();
   void publish_final_status(std::vector<int> lost);
@@ -84,8 +87,6 @@ class Watchdog {
   std::string first_cause() const;
   Clock::time_point failure_time() const;
   void tell_of_silent_ranks(Clock::time_point now);
-  /// Nothing when it cannot be known now.
-  std::optional<RankStatus> read(int rank);
   FailureReport collect_statuses();
   /// Its cause as it is shown, and whether this rank prints it.
   void settle(FailureReport& report);
@@ -101,6 +102,7 @@ class Watchdog {
   bool stopping_ = false;
   std::uint64_t beats_ = 0;
   std::optional<Clock::time_point> failed_at_;  ///< set by the thread, read by others under mutex_
+  std::uint64_t published_progress_ = 0;        ///< the thread's
   std::string cause_;
   WatchHooks hooks_;
   std::mutex report_mutex_;

@@ -67,6 +67,7 @@ Session open_session(const Options& options) {
                                                  *session.device);
   session.communicator->watch(
       {.position = [activity = session.activity.get()] { return "setting up: " + activity->describe(); },
+       .progress = [activity = session.activity.get()] { return activity->advances(); },
        .overdue = {}});
   return session;
 }

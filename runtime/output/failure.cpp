@@ -60,7 +60,7 @@ void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const S
     return work.empty() ? tracker->describe() : fmt::format("{}: {}", tracker->describe(), work);
   };
   communicator.watch(
-      {.position = position, .overdue = leave});
+      {.position = position, .progress = [&activity] { return activity.advances(); }, .overdue = leave});
 }
 
 }  // namespace lockstep::runtime

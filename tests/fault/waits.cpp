@@ -195,6 +195,18 @@ TEST_CASE("a report that does not come to the disk holds no rank") {
   check_end(first, 5, "rank 1 does not answer");
 }
 
+TEST_CASE("a rank that unpacks its data for several time-outs is waited for, and its peer says so") {
+  const HungDisk disk(8000);
+  REQUIRE(std::system(("gzip -1 " + (disk / "data/train-images-idx3-ubyte").string()).c_str()) == 0);
+  disk.begin();
+  Program run(disk.two_ranks("read", "data/train-images", {"--max-steps=3"},
+                             "export HUNG_MS=250 XDG_CACHE_HOME=" + (disk / "").string() +
+                                 "/cache$RANK; [ $RANK = 0 ] || unset LD_PRELOAD"));
+  run.wait_for("waiting for rank 0: setting up: unpacking ");
+  run.wait_for(" %\n");
+  CHECK(run.wait_for_end() == 0);
+}
+
 TEST_CASE("a FIFO where a file belongs is refused at once, by its name") {
   const HungDisk disk;
   const fs::path fifo = disk / "fifo";

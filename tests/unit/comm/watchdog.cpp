@@ -1,6 +1,8 @@
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <future>
+#include <thread>
 
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "comm/watchdog/failure_report.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -23,6 +26,7 @@ TEST_CASE("a status survives its text, and a cut one is no status", "[comm]") {
                           .beat = 9,
                           .call = 17,
                           .last = true,
+                          .progress = 35,
                           .where = "step 12, fc1 linear"};
   const auto read = parse_status(to_text(status));
   REQUIRE(read);
@@ -32,6 +36,7 @@ TEST_CASE("a status survives its text, and a cut one is no status", "[comm]") {
   CHECK(read->beat == 9);
   CHECK(read->call == 17);
   CHECK(read->last);
+  CHECK(read->progress == 35);
   CHECK(read->where == "step 12, fc1 linear");
   CHECK_FALSE(parse_status(to_text(status).substr(0, 8)));
   CHECK_FALSE(parse_status(""));
@@ -77,4 +82,45 @@ TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
   });
   CHECK(errors == std::vector<std::string>(2));
   CHECK(told == 2);
+}
+
+namespace {
+
+/// Rank 0 works for several time-outs of 1 s before it comes; `advances`: and tells that it gets on.
+void come_late(Communicator& group, bool advances) {
+  std::atomic<std::uint64_t> progress{1};
+  group.watch({.position = [] { return "unpacking data, 35 %"; },
+               .progress = [&] { return progress.load(); },
+               .overdue = {}});
+  if (group.world().rank == 0) {
+    for (const Deadline end = Deadline::in(Seconds(advances ? 3.2 : 10)); !end.passed() && !group.failed();) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the work
+      if (advances) ++progress;
+    }
+  }
+  group.barrier();
+  group.watch({});
+}
+
+const std::string overdue = "rank 0 did not reach barrier 1 within 1 s";
+
+}  // namespace
+
+TEST_CASE("ranks of a node wait for one that gets on with long work, and not for one that does not",
+          "[comm]") {
+  const auto run = [](bool advances) {
+    return run_thread_ranks(3, {.timeout = Seconds(1)},
+                            [=](Communicator& group) { come_late(group, advances); });
+  };
+  CHECK(run(true) == std::vector<std::string>(3));
+  CHECK_THAT(run(false)[1], contains(overdue));
+}
+
+TEST_CASE("ranks of several nodes wait for one that gets on with long work, and not for one that does not",
+          "[comm]") {
+  const auto run = [](bool advances) {
+    return run_nodes({0, 1, 1}, Seconds(1), [=](Communicator& group) { come_late(group, advances); });
+  };
+  CHECK(run(true) == std::vector<std::string>(3));
+  CHECK_THAT(run(false)[1], contains(overdue));
 }
