@@ -1,19 +1,19 @@
 #include "launcher/environment.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "comm/net/tcp.h"
 #include "comm/world/environment.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/unique_fd.h"
@@ -83,25 +83,7 @@ std::string own_part(const std::string& visible, int local_rank) {
   return devices[static_cast<std::size_t>(local_rank) % devices.size()];
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-AddressList resolve(const std::string& address) {
-  addrinfo hints = {};
-  hints.ai_flags = AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(address.c_str(), "0", &hints, &list);
-  if (error != 0) throw UsageError(fmt::format("--master-addr {}: {}", address, gai_strerror(error)));
-  return AddressList(list, &freeaddrinfo);
-}
-
-int bound_port(int socket) {
-  sockaddr_storage bound = {};
-  socklen_t size = sizeof bound;
-  getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(bound).sin_port);
-}
+constexpr Seconds time_to_resolve{10};
 
 }  // namespace
 
@@ -144,15 +126,17 @@ Variables shared_gpu_defaults(const Job& job) {
 }
 
 int free_port(const std::string& address) {
-  const AddressList list = resolve(address);
-  const UniqueFd socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const comm::Resolution found = comm::resolve(address, 0, Deadline::in(time_to_resolve));
+  const addrinfo* const own = found.list.get();
+  if (own == nullptr) throw UsageError(fmt::format("--master-addr: {}", found.problem));
+  const UniqueFd socket(::socket(own->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) throw DeviceError(fmt::format("no socket for a free port: {}", errno_message(errno)));
   // listen() on a socket whose bind failed takes a free port on all interfaces.
-  if (::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 && ::listen(socket.get(), 1) != 0) {
+  if (::bind(socket.get(), own->ai_addr, own->ai_addrlen) != 0 && ::listen(socket.get(), 1) != 0) {
     throw DeviceError(
         fmt::format("no free port on {}: {}; give --master-port", address, errno_message(errno)));
   }
-  return bound_port(socket.get());
+  return comm::local_port(socket.get());
 }
 
 }  // namespace lockstep::launcher
