@@ -100,8 +100,8 @@ std::string main_address() {
   return link_local.empty() ? "127.0.0.1" : link_local;
 }
 
-bool is_own_address(const std::string& address) {
-  const Resolution found = resolve(address, 0, Deadline::in(Seconds(5)));
+bool is_own_address(const std::string& address, Deadline deadline) {
+  const Resolution found = resolve(address, 0, deadline);
   if (!found.list) return false;
   const std::string number = numeric_address(*found.list->ai_addr);
   const auto devices = device_addresses();

@@ -20,8 +20,9 @@ std::string address_facing(const std::string& remote, Deadline deadline = Deadli
 /// the first device that is up, else loopback.
 std::string main_address();
 
-/// Whether a name or an address is this machine's, so that one can listen there.
-bool is_own_address(const std::string& address);
+/// Whether a name or an address is this machine's, so that one can listen there. False for a name that does
+/// not resolve by the deadline.
+bool is_own_address(const std::string& address, Deadline deadline);
 
 bool is_loopback_address(const std::string& address);
 

@@ -12,8 +12,10 @@ namespace lockstep::comm {
 /// The identity that all processes of a run share.
 struct Credentials {
   std::string run_id;
-  std::string secret;             ///< never printed or sent; empty with --insecure: no protection
-  std::uint64_t incarnation = 0;  ///< which start of the run it is; 0 where none was told
+  std::string secret;  ///< never printed or sent; empty with --insecure: no protection
+  /// Which start of the run it is: at the store how often it was started again (World::restart), at data
+  /// ports what rank 0 has drawn.
+  std::uint64_t incarnation = 0;
 };
 
 /// What a secret needs at least, so that nobody finds it by trying.

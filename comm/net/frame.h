@@ -21,9 +21,11 @@ struct Frame {
     add,              ///< key, signed number -> value: the sum, in decimal
     compare_and_set,  ///< key, 1 and the expected value (or 0 and "": absent), new value -> value or absent:
                       ///< as before
-    erase,            ///< key -> done or absent
-    watch,            ///< key -> done, then once, as soon as the key is there: changed
-    goodbye,          ///< no reply: the connection closes and its client does not count as lost
+    claim,    ///< key, text -> absent: the key has that text now, until this client's connection ends,
+              ///< whose loss is reported by it. Or value: somebody else's text
+    erase,    ///< key -> done or absent
+    watch,    ///< key -> done, then once, as soon as the key is there: changed
+    goodbye,  ///< no reply: the connection closes and its client does not count as lost
     done,
     value,  ///< the value
     absent,
@@ -34,13 +36,13 @@ struct Frame {
   std::string payload;
 };
 
-inline constexpr std::uint16_t store_protocol_version = 2;
+inline constexpr std::uint16_t store_protocol_version = 3;
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
 /// What a frame of the handshake has at most.
 inline constexpr std::size_t most_hello_bytes = 1024;
-/// What a client of the store asks for in its handshake; its name follows.
-inline constexpr std::string_view store_purpose = "store:";
+/// What a client of the store asks for in its handshake.
+inline constexpr std::string_view store_purpose = "store";
 
 std::string encode(const Frame& frame);
 

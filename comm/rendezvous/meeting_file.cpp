@@ -11,6 +11,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
+#include "kernels/base/random.h"
 
 namespace lockstep::comm {
 
@@ -32,12 +33,44 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text) {
   return MeetingPoint{std::string(lines[0]), *port, {std::string(lines[2]), std::string(lines[3])}};
 }
 
-MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point)
+MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point,
+                         const std::function<void(const MeetingPoint&)>& inspect)
     : path_(in(run_dir)), text_(to_text(point)) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  std::filesystem::create_directories(run_dir, error);
+  fs::create_directories(run_dir, error);
   if (error) throw DeviceError(fmt::format("cannot make {}: {}", run_dir.string(), error.message()));
-  write_file_atomically(path_, text_, 0600);
+  const fs::path draft = path_.string() + "." + random_hex(8);
+  write_file_atomically(draft, text_, 0600);
+  try {
+    while (!publish(draft)) replace_old(draft.string() + ".old", inspect);
+  } catch (...) {
+    fs::remove(draft, error);
+    throw;
+  }
+  fs::remove(draft, error);
+}
+
+bool MeetingFile::publish(const std::filesystem::path& draft) const {
+  std::error_code error;
+  std::filesystem::create_hard_link(draft, path_, error);
+  if (error == std::errc::file_exists) return false;
+  if (error) std::filesystem::rename(draft, path_);  // a disk that knows no links
+  return true;
+}
+
+/// Of several starts that move the file, one gets it.
+void MeetingFile::replace_old(const std::filesystem::path& aside,
+                              const std::function<void(const MeetingPoint&)>& inspect) const {
+  const auto own = parse_meeting_point(text_);
+  const auto text = read_private_file(path_);
+  const auto old = text ? parse_meeting_point(*text) : std::nullopt;
+  if (inspect && old && old->credentials.run_id == own->credentials.run_id) inspect(*old);
+  std::error_code error;
+  std::filesystem::rename(path_, aside, error);
+  if (error) return;
+  if (read_private_file(aside) != text) std::filesystem::create_hard_link(aside, path_, error);
+  std::filesystem::remove(aside, error);
 }
 
 MeetingFile::~MeetingFile() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,12 +22,14 @@ std::string to_text(const MeetingPoint& point);
 /// Nothing when the text is something else.
 std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
 
-/// RUN/meeting, readable by its owner alone: nodes that share a disk find rank 0 by it. It is written
-/// atomically, and removed with this object unless another run has replaced it.
+/// RUN/meeting, readable by its owner alone: nodes that share a disk find rank 0 by it. It appears whole, and
+/// is removed with this object unless another run has replaced it.
 class MeetingFile {
  public:
-  /// Makes the folder too. DeviceError when that fails.
-  MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point);
+  /// Makes the folder too; DeviceError when that fails. What another start of this run has put there goes to
+  /// `inspect`, which throws when that start lives; else it is replaced.
+  MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point,
+              const std::function<void(const MeetingPoint&)>& inspect = {});
   ~MeetingFile();
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
@@ -36,6 +39,11 @@ class MeetingFile {
   static std::filesystem::path in(const std::filesystem::path& run_dir) { return run_dir / "meeting"; }
 
  private:
+  /// False when there is one already.
+  bool publish(const std::filesystem::path& draft) const;
+  void replace_old(const std::filesystem::path& aside,
+                   const std::function<void(const MeetingPoint&)>& inspect) const;
+
   std::filesystem::path path_;
   std::string text_;
 };

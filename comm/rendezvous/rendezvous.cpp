@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "comm/net/addresses.h"
+#include "comm/net/tcp.h"
 #include "comm/rendezvous/run_secret.h"
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
+#include "kernels/base/log.h"
+#include "kernels/base/random.h"
 
 namespace lockstep::comm {
 namespace {
@@ -25,6 +28,10 @@ constexpr std::chrono::milliseconds pause_for_meeting_file{50};
 
 // A name that the rest of the cluster learns later must not hold up rank 0, which has another way.
 constexpr Seconds time_to_resolve{5};
+
+// Whoever has a port of the run's and does not prove to be its store holds up rank 0 for so long.
+constexpr Seconds time_per_stranger{2};
+constexpr Seconds time_for_all_strangers{6};
 
 bool stands_for_itself(const std::string& address) {
   return address == "localhost" || is_loopback_address(address);
@@ -41,40 +48,108 @@ std::string own_address(const CommOptions& options) {
   return options.interface.empty() ? main_address() : address_of_interface(options.interface);
 }
 
-/// Where to look for rank 0's store when the master is known. A host's own name often resolves to 127.0.1.1
-/// in its /etc/hosts; rank 0 then listens on an address that other hosts reach, and its neighbours look there
-/// too.
-std::string store_address(const World& world, const CommOptions& options) {
-  if (stands_for_itself(world.master_addr)) return world.master_addr;
-  require_interface_in(world.master_addr);
-  const std::string facing = address_facing(world.master_addr, Deadline::in(time_to_resolve));
-  return is_loopback_address(facing) ? own_address(options) : world.master_addr;
-}
-
-/// Where rank 0's store listens: at store_address if that is this machine's, else at its own address.
-std::string listening_address(const World& world, const CommOptions& options) {
-  const std::string address = store_address(world, options);
-  return stands_for_itself(address) || is_own_address(address) ? address : own_address(options);
-}
-
 struct Call {
   const World& world;
   const CommOptions& options;
   Deadline deadline;
   std::optional<std::string> secret;
+
+  /// For what may fail: at most half of the time that is left.
+  Deadline within(Seconds time) const { return Deadline::in(std::min(deadline.left() / 2, time)); }
+  std::vector<int> ports() const { return store_ports(world, options.first_port, options.last_port); }
+  Credentials credentials_with(std::string run_secret) const {
+    return {world.run_id, std::move(run_secret), static_cast<std::uint64_t>(world.restart)};
+  }
 };
+
+/// Where to look for rank 0's store when the master is known. A host's own name often resolves to 127.0.1.1
+/// in its /etc/hosts; rank 0 then listens on an address that other hosts reach, and its neighbours look there
+/// too.
+std::string store_address(const Call& call) {
+  const std::string& master = call.world.master_addr;
+  if (stands_for_itself(master)) return master;
+  require_interface_in(master);
+  const std::string facing = address_facing(master, call.within(time_to_resolve));
+  return is_loopback_address(facing) ? own_address(call.options) : master;
+}
+
+/// Where rank 0's store listens: at store_address if that is this machine's, else at its own address.
+std::string listening_address(const Call& call) {
+  const Resolution master = resolve(call.world.master_addr, 0, call.within(time_to_resolve));
+  if (!master.list) {
+    log::warn("{}; rank 0 listens at {}", master.problem, own_address(call.options));
+    return own_address(call.options);
+  }
+  const std::string address = store_address(call);
+  const bool is_own = stands_for_itself(address) || is_own_address(address, call.within(time_to_resolve));
+  return is_own ? address : own_address(call.options);
+}
+
+std::string key_of_place(int rank) {
+  return fmt::format("rank/{}", rank);
+}
+
+/// UsageError when the run's store, which another start of rank 0 has opened, is there.
+void require_no_store(const Call& call, const std::string& address, int port, const Credentials& credentials,
+                      Deadline deadline) {
+  auto store = StoreClient::find(address, port, credentials, deadline);
+  if (!store) return;
+  const auto holder = store->wait_for(key_of_place(0), deadline);
+  throw second_start(call.world.run_id,
+                     holder.value_or("rank 0, whose store is at " + endpoint_name(address, port)));
+}
 
 std::unique_ptr<StoreServer> open_store(const Call& call, const std::string& address,
                                         const Credentials& credentials) {
-  const auto ports = store_ports(call.world, call.options.first_port, call.options.last_port);
-  return std::make_unique<StoreServer>(address, ports, credentials);
+  const Deadline deadline = call.within(time_for_all_strangers);
+  UniqueFd listener = listen_on_first(address, call.ports(), [&](int port) {
+    require_no_store(call, address, port, credentials,
+                     Deadline::in(std::min(deadline.left(), time_per_stranger)));
+  });
+  return std::make_unique<StoreServer>(std::move(listener), credentials);
+}
+
+std::string key_of_start(int first_rank) {
+  return fmt::format("start/{}", first_rank);
+}
+
+/// Of two launches of a node one goes on with all its ranks: that whose first rank has its place.
+void require_own_launch(StoreClient& store, const World& world, int first_rank, Deadline deadline) {
+  const auto start = store.wait_for(key_of_start(first_rank), deadline);
+  if (!start) throw CommError(fmt::format("rank {} did not join the rendezvous in time", first_rank));
+  if (*start == std::to_string(world.start_ns)) return;
+  throw second_start(
+      world.run_id,
+      store.get(key_of_place(first_rank), deadline).value_or(fmt::format("rank {}", first_rank)));
+}
+
+/// UsageError when another process has this rank's place. Whoever has none is not missed when it goes.
+void take_place(StoreClient& store, const World& world, Deadline deadline) {
+  const int first_rank = world.rank - world.local_rank;
+  const bool is_launched = world.start_ns != 0;
+  if (is_launched && world.rank != first_rank) require_own_launch(store, world, first_rank, deadline);
+  const std::string own = fmt::format("rank {} (pid {} on {})", world.rank, getpid(), host_name());
+  if (const auto holder = store.claim(key_of_place(world.rank), own, deadline)) {
+    throw second_start(world.run_id, *holder);
+  }
+  if (is_launched && world.rank == first_rank) {
+    store.set(key_of_start(first_rank), std::to_string(world.start_ns), deadline);
+  }
+}
+
+/// A process of an earlier start that is still alive proves itself at no data port of this one.
+std::uint64_t agree_on_incarnation(StoreClient& store, const World& world, Deadline deadline) {
+  constexpr std::string_view key = "incarnation";
+  if (world.rank == 0) store.set(key, random_hex(sizeof(std::uint64_t)), deadline);
+  return std::stoull(store.wait(key, deadline), nullptr, 16);
 }
 
 /// `server` is empty on all ranks but rank 0.
 Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std::string& address,
                 const std::vector<int>& ports, const Credentials& credentials, Deadline deadline) {
-  const std::string name = fmt::format("rank {} (pid {} on {})", call.world.rank, getpid(), host_name());
-  StoreClient store = StoreClient::connect(address, ports, credentials, deadline, name);
+  StoreClient store = StoreClient::connect(address, ports, credentials, deadline);
+  take_place(store, call.world, call.deadline);
+  const std::uint64_t incarnation = agree_on_incarnation(store, call.world, call.deadline);
   std::string own =
       call.options.interface.empty() ? store.own_address() : address_of_interface(call.options.interface);
   const int port = store.port();
@@ -84,27 +159,27 @@ Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std
                     .port = port,
                     .store = std::move(store),
                     .credentials = credentials,
+                    .incarnation = incarnation,
                     .own_address = std::move(own),
                     .keep_alive = nullptr};
 }
 
 Rendezvous join_at_master(const Call& call) {
-  const Credentials credentials{call.world.run_id, *call.secret};
+  const Credentials credentials = call.credentials_with(*call.secret);
   if (call.world.rank == 0) {
-    const std::string address = listening_address(call.world, call.options);
+    const std::string address = listening_address(call);
     auto server = open_store(call, address, credentials);
     const std::vector<int> port{server->port()};
     return join(call, std::move(server), address, port, credentials, call.deadline);
   }
-  const auto ports = store_ports(call.world, call.options.first_port, call.options.last_port);
-  return join(call, nullptr, store_address(call.world, call.options), ports, credentials, call.deadline);
+  return join(call, nullptr, store_address(call), call.ports(), credentials, call.deadline);
 }
 
 /// Rank 0, when it has to publish its own address.
 Rendezvous open_at_own_address(const Call& call) {
-  const Credentials credentials{call.world.run_id, call.secret ? *call.secret : make_secret()};
+  const Credentials credentials = call.credentials_with(call.secret ? *call.secret : make_secret());
   const bool known = master_is_known(call.world);
-  const std::string address = known ? listening_address(call.world, call.options) : own_address(call.options);
+  const std::string address = known ? listening_address(call) : own_address(call.options);
   auto server = open_store(call, address, credentials);
   const std::vector<int> port{server->port()};
   return join(call, std::move(server), address, port, credentials, call.deadline);
@@ -114,11 +189,16 @@ MeetingPoint point_of(const Rendezvous& rendezvous) {
   return {rendezvous.address, rendezvous.port, rendezvous.credentials};
 }
 
+Credentials credentials_at(const Call& call, const MeetingPoint& point) {
+  return call.credentials_with(call.secret ? *call.secret : point.credentials.secret);
+}
+
+std::string address_of(const Call& call, const MeetingPoint& point) {
+  return as_seen_from(own_address(call.options), point.address);
+}
+
 Rendezvous join_at_point(const Call& call, const MeetingPoint& point, Deadline deadline) {
-  Credentials credentials = point.credentials;
-  if (call.secret) credentials.secret = *call.secret;
-  const std::string address = as_seen_from(own_address(call.options), point.address);
-  return join(call, nullptr, address, {point.port}, credentials, deadline);
+  return join(call, nullptr, address_of(call, point), {point.port}, credentials_at(call, point), deadline);
 }
 
 Rendezvous join_by_file(const Call& call) {
@@ -127,7 +207,10 @@ Rendezvous join_by_file(const Call& call) {
     Rendezvous made = open_at_own_address(call);
     MeetingPoint point = point_of(made);
     if (call.secret) point.credentials.secret.clear();  // the others were given it too
-    made.meeting_file = std::make_unique<MeetingFile>(run_dir, point);
+    made.meeting_file = std::make_unique<MeetingFile>(run_dir, point, [&](const MeetingPoint& other) {
+      require_no_store(call, address_of(call, other), other.port, credentials_at(call, other),
+                       call.within(time_per_stranger));
+    });
     return made;
   }
   std::string obstacle = "there is none";

@@ -21,8 +21,9 @@ struct Rendezvous {
   std::unique_ptr<StoreServer> server;        ///< rank 0 only
   std::string address;                        ///< of the store, as this rank reached it
   int port = 0;
-  StoreClient store;  ///< the server knows it as "rank <r> (pid <p> on <host>)", for when this rank is lost
-  Credentials credentials;
+  StoreClient store;                 ///< has claimed this rank's place as "rank <r> (pid <p> on <host>)"
+  Credentials credentials;           ///< of the store
+  std::uint64_t incarnation = 0;     ///< drawn by rank 0, for data connections
   std::string own_address;           ///< of this machine, on the interface in use: for data sockets
   std::shared_ptr<void> keep_alive;  ///< for the caller: what must last as long, such as MPI
 };
@@ -33,7 +34,8 @@ using Broadcast = std::function<std::string(std::string_view)>;
 
 /// Brings the ranks of several nodes to the store, which rank 0 opens. The secret: see given_secret. When
 /// that or rank 0's address is not given, rank 0 passes both on by RUN/meeting (--run-dir), else by
-/// `broadcast`. UsageError when there is no such way; CommError when rank 0 is not found by the deadline.
+/// `broadcast`. UsageError when there is no such way, and when this rank runs already; CommError when rank 0
+/// is not found by the deadline.
 Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadline deadline,
                            const Broadcast& broadcast = {});
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <numeric>
 #include <span>
+#include <thread>
 
 #include "comm/polling.h"
-#include "comm/shm/local_socket.h"
 #include "comm/shm/rendezvous_leader.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -19,6 +21,8 @@ namespace {
 // The leader's report names the missing ranks; it is sent at the same deadline, so wait a little longer for
 // it.
 constexpr Seconds grace_for_report{0.5};
+
+constexpr std::chrono::milliseconds pause_for_next_leader{5};
 
 UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
   using namespace std::chrono_literals;
@@ -38,17 +42,18 @@ UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
   }
 }
 
-/// The next message of the leader, which must be `expected`.
-LocalMessage expect(int socket, LocalMessage::Type expected, const NodeMembers& members, Deadline deadline,
-                    UniqueFd* passed_fd = nullptr) {
+/// The next message of the leader, which must be one of `expected`.
+LocalMessage expect(int socket, std::initializer_list<LocalMessage::Type> expected,
+                    const NodeMembers& members, Deadline deadline, UniqueFd* passed_fd = nullptr) {
   const int leader = members.rank_at(0);
   const Deadline last = Deadline::in(deadline.left() + grace_for_report);
   LocalMessage message;
   while (true) {
     switch (receive_local(socket, message, passed_fd)) {
       case Arrival::message:
-        if (message.type == expected) return message;
+        if (std::ranges::find(expected, message.type) != expected.end()) return message;
         if (message.type == LocalMessage::Type::refuse) throw CommError(message.text);
+        if (message.type == LocalMessage::Type::taken) throw second_start(members.run_id, message.text);
         [[fallthrough]];
       case Arrival::malformed:
         throw CommError(
@@ -65,15 +70,20 @@ LocalMessage expect(int socket, LocalMessage::Type expected, const NodeMembers& 
   }
 }
 
-LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
-  UniqueFd socket = connect_before(members, deadline);
-  LocalMessage hello;
-  hello.rank = members.index;
-  hello.size = members.size();
-  send_local(socket.get(), hello);  // a failure shows as a closed connection below
+/// False when who listens leads a group that comes to its end.
+bool is_welcomed(int leader, const NodeMembers& members, Deadline deadline, UniqueFd& memfd) {
+  using Type = LocalMessage::Type;
+  send_local(leader, hello_of(members));  // a failure shows as a closed connection
+  return expect(leader, {Type::welcome, Type::leaving}, members, deadline, &memfd).type == Type::welcome;
+}
 
+LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
   UniqueFd memfd;
-  expect(socket.get(), LocalMessage::Type::welcome, members, deadline, &memfd);
+  UniqueFd socket = connect_before(members, deadline);
+  while (!is_welcomed(socket.get(), members, deadline, memfd)) {
+    std::this_thread::sleep_for(pause_for_next_leader);
+    socket = connect_before(members, deadline);
+  }
   Segment segment = Segment::open(std::move(memfd), members.size());
   segment.publish_affinity(members.index);
 
@@ -82,24 +92,35 @@ LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
   ready.rank = members.index;
   ready.nonce = segment.nonce();
   send_local(socket.get(), ready);
-  expect(socket.get(), LocalMessage::Type::go, members, deadline);
+  expect(socket.get(), {LocalMessage::Type::go}, members, deadline);
 
   std::vector<LocalPeer> peers;
   const pid_t leader_pid = peer_credentials(socket.get()).pid;
   peers.push_back(LocalPeer{.rank = members.rank_at(0), .pid = leader_pid, .socket = std::move(socket)});
-  return LocalGroup{std::move(segment), std::move(peers)};
+  return {.segment = std::move(segment), .peers = std::move(peers)};
 }
 
 }  // namespace
 
-std::string name_of(const LocalPeer& peer) {
-  return fmt::format("rank {} (pid {})", peer.rank, peer.pid);
+LocalMessage hello_of(const NodeMembers& members) {
+  LocalMessage hello;
+  hello.rank = members.index;
+  hello.size = members.size();
+  hello.nonce = static_cast<std::uint64_t>(members.start_ns);
+  return hello;
+}
+
+std::string name_of(int rank, pid_t pid) {
+  return fmt::format("rank {} (pid {})", rank, pid);
 }
 
 NodeMembers all_on_one_node(const World& world) {
-  NodeMembers members{.ranks = std::vector<int>(static_cast<std::size_t>(world.size)),
-                      .index = world.rank,
-                      .socket_name = fmt::format("lockstep-{}-{}", world.run_id, world.node_rank)};
+  NodeMembers members{
+      .ranks = std::vector<int>(static_cast<std::size_t>(world.size)),
+      .index = world.rank,
+      .socket_name = fmt::format("lockstep-{}-{}-{}", world.run_id, world.restart, world.node_rank),
+      .run_id = world.run_id,
+      .start_ns = world.start_ns};
   std::iota(members.ranks.begin(), members.ranks.end(), 0);
   return members;
 }

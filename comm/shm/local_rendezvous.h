@@ -2,9 +2,11 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "comm/shm/local_socket.h"
 #include "comm/shm/segment.h"
 #include "comm/world/world.h"
 #include "kernels/base/deadline.h"
@@ -17,11 +19,14 @@ namespace lockstep::comm {
 struct NodeMembers {
   std::vector<int> ranks;  ///< ascending
   int index = 0;
-  std::string socket_name;  ///< of the abstract socket, the same on all members and nowhere else
+  std::string socket_name;    ///< of the abstract socket, the same on all members and nowhere else
+  std::string run_id = {};    ///< for messages
+  std::int64_t start_ns = 0;  ///< World's; members with another are a second start
 
   int size() const { return static_cast<int>(ranks.size()); }
   int rank() const { return rank_at(index); }
   int rank_at(int at) const { return ranks[static_cast<std::size_t>(at)]; }
+  bool has_index(int at) const { return at >= 0 && at < size(); }
 };
 
 /// All ranks of a world that has one node only.
@@ -34,19 +39,23 @@ struct LocalPeer {
   UniqueFd socket;
 };
 
+/// What a member says first.
+LocalMessage hello_of(const NodeMembers& members);
+
 /// "rank 1 (pid 123)"
-std::string name_of(const LocalPeer& peer);
+std::string name_of(int rank, pid_t pid);
 
 /// The result of the rendezvous: the shared memory, and sockets. The leader holds one to every peer, the
 /// others hold one to the leader.
 struct LocalGroup {
   Segment segment;
   std::vector<LocalPeer> peers;
+  UniqueFd listener = {};  ///< the leader's: while it is open nobody else leads, and a second start finds out
 };
 
 /// Brings the ranks of one node together. The leader listens on an abstract Unix socket and hands its memfd
 /// to every peer of the same user. A nonce that the peer reads through the mapping proves that the memory is
-/// shared. CommError names the ranks that did not join.
+/// shared. CommError names the ranks that did not join, UsageError the process that is this rank already.
 LocalGroup open_local_group(const NodeMembers& members, Deadline deadline);
 
 }  // namespace lockstep::comm

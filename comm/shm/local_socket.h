@@ -13,7 +13,16 @@ namespace lockstep::comm {
 
 /// One datagram of the local rendezvous. Both ends run on one machine, so it is sent in memory layout.
 struct LocalMessage {
-  enum class Type : std::uint16_t { hello = 1, welcome, ready, go, refuse, goodbye };
+  enum class Type : std::uint16_t {
+    hello = 1,  ///< the nonce: World::start_ns
+    welcome,
+    ready,
+    go,
+    refuse,
+    goodbye,
+    taken,    ///< its rank runs already: the text names it
+    leaving,  ///< the group comes to its end: another may form
+  };
   static constexpr std::uint32_t expected_magic = 0x4C4B4D54;
   static constexpr std::uint16_t expected_version = 1;
 

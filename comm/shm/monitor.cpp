@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,9 +15,20 @@
 #include "kernels/base/signals.h"
 
 namespace lockstep::comm {
+namespace {
 
-Monitor::Monitor(std::vector<LocalPeer> peers, std::function<void(const LocalPeer&)> on_lost)
-    : peers_(std::move(peers)), on_lost_(std::move(on_lost)), stop_(eventfd(0, EFD_CLOEXEC)) {
+/// Processes of this user that connect and say nothing; more of them wait in the kernel's queue.
+constexpr std::size_t most_newcomers = 64;
+
+}  // namespace
+
+Monitor::Monitor(LocalGroup& group, const NodeMembers& members, std::function<void(const LocalPeer&)> on_lost)
+    : members_(members),
+      peers_(std::move(group.peers)),
+      has_left_(peers_.size()),
+      listener_(std::move(group.listener)),
+      on_lost_(std::move(on_lost)),
+      stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
   thread_ = std::thread(&Monitor::watch, this);
@@ -26,19 +40,63 @@ Monitor::~Monitor() {
   for (const LocalPeer& peer : peers_) send_local(peer.socket.get(), goodbye);
   eventfd_write(stop_.get(), 1);
   thread_.join();
+  LocalMessage leaving;
+  leaving.type = LocalMessage::Type::leaving;
+  if (listener_) accept_newcomers();
+  for (const UniqueFd& newcomer : newcomers_) send_local(newcomer.get(), leaving);
 }
 
 void Monitor::watch() {
-  std::vector<pollfd> events{{stop_.get(), POLLIN, 0}};
-  for (const LocalPeer& peer : peers_) events.push_back({peer.socket.get(), POLLIN, 0});
+  std::vector<pollfd> events;
   while (true) {
+    events.assign({{stop_.get(), POLLIN, 0}});
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      events.push_back({has_left_[i] ? -1 : peers_[i].socket.get(), POLLIN, 0});
+    }
+    for (const UniqueFd& newcomer : newcomers_) events.push_back({newcomer.get(), POLLIN, 0});
+    events.push_back({newcomers_.size() < most_newcomers ? listener_.get() : -1, POLLIN, 0});
     if (poll(events.data(), events.size(), -1) < 0) continue;
     if (events[0].revents != 0) return;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-      pollfd& event = events[i + 1];
-      if (event.revents != 0 && !read_message(peers_[i])) event.fd = -1;
+      if (events[i + 1].revents != 0) has_left_[i] = !read_message(peers_[i]);
     }
+    std::erase_if(newcomers_, [this](const UniqueFd& newcomer) { return answer_newcomer(newcomer.get()); });
+    if (events.back().revents != 0) accept_newcomers();
   }
+}
+
+void Monitor::accept_newcomers() {
+  while (newcomers_.size() < most_newcomers) {
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    if (peer_credentials(socket.get()).uid == geteuid()) newcomers_.push_back(std::move(socket));
+  }
+}
+
+bool Monitor::answer_newcomer(int socket) const {
+  LocalMessage message;
+  const Arrival arrival = receive_local(socket, message);
+  if (arrival == Arrival::message && message.type == LocalMessage::Type::hello) {
+    send_local(socket, answer_to(message));
+  }
+  return arrival != Arrival::nothing_yet;
+}
+
+LocalMessage Monitor::answer_to(const LocalMessage& hello) const {
+  LocalMessage answer;
+  answer.type = LocalMessage::Type::taken;
+  if (hello.rank == 0 || !members_.has_index(hello.rank)) {
+    answer.set_text(name_of(members_.rank(), getpid()));
+    return answer;
+  }
+  const auto first = std::ranges::find(peers_, members_.rank_at(hello.rank), &LocalPeer::rank);
+  const auto at = static_cast<std::size_t>(first - peers_.begin());
+  if (at == peers_.size() || has_left_[at]) {
+    answer.type = LocalMessage::Type::leaving;
+  } else {
+    answer.set_text(name_of(first->rank, first->pid));
+  }
+  return answer;
 }
 
 bool Monitor::read_message(const LocalPeer& peer) const {

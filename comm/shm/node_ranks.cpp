@@ -79,8 +79,9 @@ NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
       timeout_(timeout),
       group_(open_local_group(members_, Deadline::in(timeout_))),
       barrier_(shared(), members_.index) {
-  monitor_.emplace(std::move(group_.peers),
-                   [this](const LocalPeer& peer) { abort(name_of(peer) + " closed its connection"); });
+  monitor_.emplace(group_, members_, [this](const LocalPeer& peer) {
+    abort(comm::name_of(peer.rank, peer.pid) + " closed its connection");
+  });
 }
 
 NodeRanks::~NodeRanks() {

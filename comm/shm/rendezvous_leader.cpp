@@ -17,6 +17,8 @@
 namespace lockstep::comm {
 namespace {
 
+constexpr Seconds time_to_answer{5};
+
 std::uint64_t random_nonce() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -28,7 +30,7 @@ RendezvousLeader::RendezvousLeader(const NodeMembers& members)
     : members_(members), segment_(Segment::create(members.size(), random_nonce())) {}
 
 LocalGroup RendezvousLeader::gather(Deadline deadline) {
-  const UniqueFd listener = listen_before(deadline);
+  UniqueFd listener = listen_before(deadline);
   segment_.publish_affinity(members_.index);
   while (!all_ready()) {
     if (deadline.passed())
@@ -48,7 +50,7 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
     peers.push_back(
         LocalPeer{.rank = members_.rank_at(peer.index), .pid = peer.pid, .socket = std::move(peer.socket)});
   }
-  return LocalGroup{std::move(segment_), std::move(peers)};
+  return {.segment = std::move(segment_), .peers = std::move(peers), .listener = std::move(listener)};
 }
 
 UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
@@ -57,12 +59,32 @@ UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
   while (true) {
     UniqueFd listener = listen_local(members_.socket_name);
     if (listener) return listener;
+    ask_holder(deadline);
     if (deadline.passed()) {
       throw CommError(fmt::format(
           "the rendezvous socket @{} is taken: is another run with this run id alive on this machine?",
           members_.socket_name));
     }
     backoff.pause();
+  }
+}
+
+void RendezvousLeader::ask_holder(Deadline deadline) const {
+  const UniqueFd socket = connect_local(members_.socket_name);
+  if (!socket) return;
+  const LocalCredentials holder = peer_credentials(socket.get());
+  if (holder.uid != geteuid() || !send_local(socket.get(), hello_of(members_))) return;
+  pollfd event{socket.get(), POLLIN, 0};
+  const bool answers =
+      poll_until(std::span(&event, 1), Deadline::in(std::min(deadline.left(), time_to_answer)));
+  LocalMessage answer;
+  const bool has_message = answers && receive_local(socket.get(), answer) == Arrival::message;
+  if (has_message && answer.type == LocalMessage::Type::taken) {
+    throw second_start(members_.run_id, answer.text);
+  }
+  if (!answers) {
+    throw second_start(members_.run_id,
+                       comm::name_of(members_.rank(), holder.pid) + ", which does not answer");
   }
 }
 
@@ -113,19 +135,20 @@ void RendezvousLeader::read_messages(Peer& peer) {
 }
 
 void RendezvousLeader::answer_hello(Peer& peer, const LocalMessage& hello) {
+  const auto first = std::ranges::find(peers_, hello.rank, &Peer::index);
+  const bool is_other_start = hello.nonce != hello_of(members_).nonce;
+  if (hello.rank == 0 || is_other_start) {
+    return refuse_second_start(peer, comm::name_of(members_.rank(), getpid()));
+  }
+  if (hello.rank > 0 && first != peers_.end()) return refuse_second_start(peer, name_of(*first));
   if (hello.size != members_.size()) {
-    const bool known = hello.rank >= 0 && hello.rank < members_.size();
+    const bool known = members_.has_index(hello.rank);
     return give_up(
         fmt::format("rank {} (pid {}) counts {} ranks on this node, rank {} counts {}: start all alike",
                     known ? members_.rank_at(hello.rank) : hello.rank, peer.pid, hello.size, members_.rank(),
                     members_.size()));
   }
-  const auto same_place = [&](const Peer& other) { return other.index == hello.rank; };
-  const bool taken = std::any_of(peers_.begin(), peers_.end(), same_place);
-  if (hello.rank <= 0 || hello.rank >= members_.size() || taken) {
-    return reject(peer,
-                  taken || hello.rank == 0 ? "its rank is already taken" : "its rank is outside the world");
-  }
+  if (!members_.has_index(hello.rank)) return reject(peer, "its rank is outside the world");
   peer.index = hello.rank;
   LocalMessage welcome;
   welcome.type = LocalMessage::Type::welcome;
@@ -133,7 +156,7 @@ void RendezvousLeader::answer_hello(Peer& peer, const LocalMessage& hello) {
 }
 
 std::string RendezvousLeader::name_of(const Peer& peer) const {
-  return fmt::format("rank {} (pid {})", members_.rank_at(peer.index), peer.pid);
+  return comm::name_of(members_.rank_at(peer.index), peer.pid);
 }
 
 void RendezvousLeader::check_nonce(Peer& peer, const LocalMessage& ready) const {
@@ -149,6 +172,14 @@ void RendezvousLeader::reject(Peer& peer, const std::string& reason) const {
   send_local(peer.socket.get(), refusal);
   peer.index = -1;
   peer.ready = false;
+  peer.socket.reset();
+}
+
+void RendezvousLeader::refuse_second_start(Peer& peer, const std::string& first) {
+  LocalMessage refusal;
+  refusal.type = LocalMessage::Type::taken;
+  refusal.set_text(first);
+  send_local(peer.socket.get(), refusal);
   peer.socket.reset();
 }
 

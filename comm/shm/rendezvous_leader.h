@@ -26,12 +26,15 @@ class RendezvousLeader {
   };
 
   UniqueFd listen_before(Deadline deadline) const;
+  /// UsageError when who has the socket leads this run: this process is its second start.
+  void ask_holder(Deadline deadline) const;
   void wait_for_events(int listener, Deadline deadline) const;
   void admit_waiting(int listener);
   void read_messages(Peer& peer);
   void answer_hello(Peer& peer, const LocalMessage& hello);
   void check_nonce(Peer& peer, const LocalMessage& ready) const;
   void reject(Peer& peer, const std::string& reason) const;
+  static void refuse_second_start(Peer& peer, const std::string& first);
   bool all_ready() const;
   [[noreturn]] void give_up(const std::string& reason);
   std::string name_of(const Peer& peer) const;

@@ -34,6 +34,10 @@ constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
                                         .first = std::chrono::milliseconds(1),
                                         .longest = std::chrono::milliseconds(100)};
 
+ConnectionRequest store_request() {
+  return {.purpose = std::string(store_purpose)};
+}
+
 Frame get_request(std::string_view key, Seconds wait) {
   const auto milliseconds = static_cast<std::int64_t>(std::ceil(wait.count() * 1000));
   return {Frame::Type::get, FieldWriter().text(key).number(milliseconds).take()};
@@ -82,9 +86,8 @@ class Search {
 }  // namespace
 
 StoreClient StoreClient::connect(const std::string& address, const std::vector<int>& ports,
-                                 const Credentials& credentials, Deadline deadline, const std::string& name) {
+                                 const Credentials& credentials, Deadline deadline) {
   const TlsContext context(credentials);
-  const ConnectionRequest request{.purpose = std::string(store_purpose) + name};
   Search search(address, ports, credentials.run_id);
   Backoff backoff(between_tries);
   Seconds time_per_port =
@@ -93,7 +96,7 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
     for (const int port : ports) {
       Obstacle obstacle;
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
-      Channel channel = connect_proved(address, port, context, request, try_until, obstacle);
+      Channel channel = connect_proved(address, port, context, store_request(), try_until, obstacle);
       if (channel) return {std::move(channel), address, port};
       search.meet(port, obstacle, deadline.passed());
       if (obstacle.is_final) throw CommError(search.result());
@@ -103,6 +106,15 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
     backoff.pause();
     time_per_port = std::min(2 * time_per_port, most_time_per_port);
   }
+}
+
+std::optional<StoreClient> StoreClient::find(const std::string& address, int port,
+                                             const Credentials& credentials, Deadline deadline) {
+  Obstacle obstacle;
+  Channel channel =
+      connect_proved(address, port, TlsContext(credentials), store_request(), deadline, obstacle);
+  if (!channel) return std::nullopt;
+  return StoreClient(std::move(channel), address, port);
 }
 
 void StoreClient::set(std::string_view key, std::string_view value, Deadline deadline) {
@@ -160,6 +172,13 @@ bool StoreClient::compare_and_set(std::string_view key, std::optional<std::strin
   const Frame before = ask({Frame::Type::compare_and_set, fields}, deadline);
   if (before.type == Frame::Type::absent) return !expected;
   return expected && before.payload == *expected;
+}
+
+std::optional<std::string> StoreClient::claim(std::string_view key, std::string_view text,
+                                              Deadline deadline) {
+  Frame before = ask({Frame::Type::claim, FieldWriter().text(key).text(text).take()}, deadline);
+  if (before.type == Frame::Type::absent) return std::nullopt;
+  return std::move(before.payload);
 }
 
 bool StoreClient::erase(std::string_view key, Deadline deadline) {

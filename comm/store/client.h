@@ -22,9 +22,11 @@ class StoreClient {
  public:
   /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
   /// What is in the way is logged within 5 s, and thrown at the deadline, or when the store itself refuses.
-  /// `name`: what the server calls this client when it is lost ("rank 3"); empty: no report.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
-                             const Credentials& credentials, Deadline deadline, const std::string& name = {});
+                             const Credentials& credentials, Deadline deadline);
+  /// The run's store, when it is there: asks once.
+  static std::optional<StoreClient> find(const std::string& address, int port, const Credentials& credentials,
+                                         Deadline deadline);
 
   void set(std::string_view key, std::string_view value, Deadline deadline);
   /// The same without waiting for the store to have taken it.
@@ -41,6 +43,9 @@ class StoreClient {
   /// Sets `desired` when the value is `expected` (nothing: when the key is absent). True when it did so.
   bool compare_and_set(std::string_view key, std::optional<std::string_view> expected,
                        std::string_view desired, Deadline deadline);
+  /// Makes a key `text` for as long as this connection lasts, whose loss the server reports by it. Somebody
+  /// else's text when the key is there already.
+  std::optional<std::string> claim(std::string_view key, std::string_view text, Deadline deadline);
   /// True when the key was there.
   bool erase(std::string_view key, Deadline deadline);
 

@@ -22,6 +22,7 @@ Frame malformed() {
 }
 
 constexpr std::size_t most_watched_keys = 16;
+constexpr std::size_t most_claims = 16;
 
 /// How long a `get` may wait for its key; zero for any other request.
 Seconds waiting_time(const Frame& request) {
@@ -110,9 +111,6 @@ Frame Table::erase(FieldReader& fields) {
   return {values_.erase(*key) == 0 ? Frame::Type::absent : Frame::Type::done, {}};
 }
 
-Connection::Connection(Channel channel, std::string name, std::string peer)
-    : channel_(std::move(channel)), name_(std::move(name)), peer_(std::move(peer)) {}
-
 short Connection::wanted_events() const {
   if (!outgoing_.empty()) return POLLOUT;
   return waiting_ ? POLLRDHUP : POLLIN;
@@ -146,6 +144,7 @@ void Connection::read_requests(Table& table) {
 void Connection::handle(const Frame& frame, Table& table) {
   if (frame.type == Frame::Type::goodbye) return channel_.close();
   if (frame.type == Frame::Type::watch) return watch(frame);
+  if (frame.type == Frame::Type::claim) return claim(frame, table);
   const Frame reply = table.answer(frame);
   const Seconds time = waiting_time(frame);
   if (reply.type == Frame::Type::absent && time > Seconds(0)) {
@@ -154,6 +153,25 @@ void Connection::handle(const Frame& frame, Table& table) {
   }
   send(reply);
   if (reply.type == Frame::Type::refused && is_open()) close_because(reply.payload);
+}
+
+void Connection::claim(const Frame& frame, Table& table) {
+  FieldReader fields(frame.payload);
+  auto key = fields.text();
+  auto text = fields.text();
+  if (!key || !text || !fields.at_end()) return close_because("malformed fields");
+  if (claims_.size() == most_claims) return close_because("it claims too many keys");
+  const Frame before = table.answer(
+      {Frame::Type::compare_and_set, FieldWriter().text(*key).number(0).text({}).text(*text).take()});
+  if (before.type == Frame::Type::absent) {
+    claims_.push_back(*std::move(key));
+    name_ = *std::move(text);
+  }
+  send(before);
+}
+
+void Connection::release(Table& table) {
+  for (const std::string& key : claims_) table.answer({Frame::Type::erase, FieldWriter().text(key).take()});
 }
 
 void Connection::watch(const Frame& frame) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/net/channel.h"
@@ -34,8 +35,8 @@ class Table {
 /// replies.
 class Connection {
  public:
-  /// `name`: what the client calls itself, or empty; `peer`: where it is.
-  Connection(Channel channel, std::string name, std::string peer);
+  /// `peer`: where the client is.
+  Connection(Channel channel, std::string peer) : channel_(std::move(channel)), peer_(std::move(peer)) {}
 
   int fd() const { return channel_.fd(); }
   bool is_open() const { return static_cast<bool>(channel_); }
@@ -50,7 +51,10 @@ class Connection {
 
   /// Its link is dead.
   void lose(const std::string& problem);
+  /// Gives up what the client had claimed.
+  void release(Table& table);
 
+  /// What it claimed last; empty when it claimed nothing.
   const std::string& name() const { return name_; }
   /// How the connection ended; empty after a goodbye.
   const std::string& loss() const { return loss_; }
@@ -58,6 +62,7 @@ class Connection {
  private:
   void read_requests(Table& table);
   void handle(const Frame& frame, Table& table);
+  void claim(const Frame& frame, Table& table);
   void watch(const Frame& frame);
   void send(const Frame& frame);
   void flush();
@@ -65,8 +70,9 @@ class Connection {
   void lose();
 
   Channel channel_;
-  std::string name_;
   std::string peer_;
+  std::string name_;
+  std::vector<std::string> claims_;
   std::string loss_;
   FrameReader reader_;
   SendBuffer outgoing_;

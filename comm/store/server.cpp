@@ -17,21 +17,24 @@ namespace {
 
 constexpr std::size_t most_connections = 65536;
 
-UniqueFd listen_on_one(const std::string& address, const std::vector<int>& ports) {
+}  // namespace
+
+UniqueFd listen_on_first(const std::string& address, const std::vector<int>& ports,
+                         const std::function<void(int port)>& visit_other) {
+  UniqueFd listener;
   for (const int port : ports) {
-    UniqueFd listener = listen_tcp(address, port);
-    if (listener) return listener;
+    const bool is_looking = !listener;
+    if (is_looking) listener = listen_tcp(address, port);
+    if (visit_other && !(is_looking && listener)) visit_other(port);
   }
+  if (listener) return listener;
   throw DeviceError(fmt::format(
       "the store finds no free port on {}: {} {} taken; choose another MASTER_PORT or --port-range", address,
       fmt::join(ports, ", "), ports.size() == 1 ? "is" : "are"));
 }
 
-}  // namespace
-
-StoreServer::StoreServer(const std::string& address, const std::vector<int>& ports,
-                         const Credentials& credentials, Seconds time_for_hello)
-    : pending_(listen_on_one(address, ports), credentials,
+StoreServer::StoreServer(UniqueFd listener, const Credentials& credentials, Seconds time_for_hello)
+    : pending_(std::move(listener), credentials,
                {.name = "store",
                 .accepts = {.purpose = std::string(store_purpose)},
                 .time_for_hello = time_for_hello}),
@@ -73,8 +76,7 @@ void StoreServer::serve() {
 
 void StoreServer::admit_connections(std::span<const pollfd> events) {
   for (AuthenticatedConnection& connection : pending_.serve(events)) {
-    std::string name = connection.purpose.substr(store_purpose.size());
-    connections_.emplace_back(std::move(connection.channel), std::move(name), std::move(connection.peer));
+    connections_.emplace_back(std::move(connection.channel), std::move(connection.peer));
   }
 }
 
@@ -87,8 +89,10 @@ void StoreServer::drop_cut_off() {
 }
 
 void StoreServer::drop_closed() {
-  for (const Connection& connection : connections_) {
-    const bool lost = !connection.is_open() && !connection.name().empty() && !connection.loss().empty();
+  for (Connection& connection : connections_) {
+    if (connection.is_open()) continue;
+    connection.release(table_);
+    const bool lost = !connection.name().empty() && !connection.loss().empty();
     if (lost) disconnects_.report(connection.name(), connection.loss());
   }
   std::erase_if(connections_, [](const Connection& connection) { return !connection.is_open(); });

@@ -17,7 +17,7 @@
 
 namespace lockstep::comm {
 
-/// Called with a client's name and how its connection broke.
+/// Called with what a client claimed and how its connection broke.
 using DisconnectHandler = std::function<void(const std::string& name, const std::string& reason)>;
 
 /// Keeps broken connections until a handler is set.
@@ -33,23 +33,29 @@ class DisconnectLog {
   std::vector<std::pair<std::string, std::string>> unreported_;
 };
 
-/// The run's key-value store: listens on the first free one of some ports and serves on a thread of its own,
-/// on the host of rank 0. Connections without a handshake or with a malformed request are closed and
-/// logged.
+/// Listens on the first free one of some ports; 0 is any. All others are given to `visit_other`, those behind
+/// it too, while nobody is served yet. DeviceError when all are taken.
+UniqueFd listen_on_first(const std::string& address, const std::vector<int>& ports,
+                         const std::function<void(int port)>& visit_other = {});
+
+/// The run's key-value store: serves on a thread of its own, on the host of rank 0. Connections without a
+/// handshake or with a malformed request are closed and logged.
 class StoreServer {
  public:
-  /// Port 0 is any free one. A connection without a handshake within `time_for_hello` is closed. DeviceError
-  /// when all ports are taken.
+  /// A connection without a handshake within `time_for_hello` is closed.
+  StoreServer(UniqueFd listener, const Credentials& credentials, Seconds time_for_hello = Seconds(5));
+  /// On the first free port, as listen_on_first does.
   StoreServer(const std::string& address, const std::vector<int>& ports, const Credentials& credentials,
-              Seconds time_for_hello = Seconds(5));
+              Seconds time_for_hello = Seconds(5))
+      : StoreServer(listen_on_first(address, ports), credentials, time_for_hello) {}
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   int port() const { return pending_.port(); }
 
-  /// From now on `handler` is called, on the server's thread, when the connection of a client that gave
-  /// itself a name breaks without a goodbye; at once for those that broke before. It must not wait for the
+  /// From now on `handler` is called, on the server's thread, when the connection of a client that has
+  /// claimed a key breaks without a goodbye; at once for those that broke before. It must not wait for the
   /// store. An empty handler: no more calls, and none is under way when this returns.
   void on_lost(DisconnectHandler handler) { disconnects_.set_handler(std::move(handler)); }
 

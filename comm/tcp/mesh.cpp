@@ -114,7 +114,11 @@ std::string node_hint(const std::string& name) {
 
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
                                          Deadline deadline) {
-  store.set(key_of(rank), encode(mine), deadline);
+  if (!store.compare_and_set(key_of(rank), std::nullopt, encode(mine), deadline)) {
+    const PeerInfo first = decode(store.wait(key_of(rank), deadline), rank);
+    throw CommError(
+        fmt::format("{} was in this run and has left it: start all nodes again", name_of(rank, first)));
+  }
   std::vector<PeerInfo> peers;
   for (int other = 0; other < ranks; ++other) {
     const auto peer = store.wait_for(key_of(other), deadline);

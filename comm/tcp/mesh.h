@@ -34,7 +34,8 @@ std::string name_of(int rank, const PeerInfo& peer);
 /// `name` (LOCKSTEP_NODE), when not empty, splits or joins them by hand.
 std::string node_hint(const std::string& name);
 
-/// Every rank's info, by rank. CommError names the ranks that did not publish theirs by the deadline.
+/// Every rank's info, by rank. CommError names the ranks that did not publish theirs by the deadline, or the
+/// process that was this rank before.
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
                                          Deadline deadline);
 

@@ -31,11 +31,12 @@ std::vector<int> node_numbers(const std::vector<PeerInfo>& peers) {
   return numbers;
 }
 
-NodeMembers members_of(const Placement& placement, const World& world) {
+NodeMembers members_of(const Placement& placement, const World& world, std::uint64_t incarnation) {
   const auto& ranks = placement.members(placement.node_of(world.rank));
   return {.ranks = ranks,
           .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
-          .socket_name = fmt::format("lockstep-{}-{}", world.run_id, ranks.front())};
+          .socket_name = fmt::format("lockstep-{}-{:x}-{}", world.run_id, incarnation, ranks.front()),
+          .run_id = world.run_id};
 }
 
 }  // namespace
@@ -48,7 +49,8 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
-  const DataSecurity security{rendezvous_.credentials, options.encrypt_data};
+  DataSecurity security{rendezvous_.credentials, options.encrypt_data};
+  security.credentials.incarnation = rendezvous_.incarnation;
   AuthenticatedListener listener(
       listen_in_range(rendezvous_.own_address, options.first_port, options.last_port), security.credentials,
       security.encrypted);
@@ -60,7 +62,7 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
                                .port = listener.port()},
                               deadline);
   placement_.emplace(node_numbers(peers_));
-  node_.emplace(members_of(*placement_, world_), options.timeout);
+  node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout);
   links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
   exchange_.emplace(*placement_, *node_, links_);
   gather_.emplace(rendezvous_.store, *node_, peers_, [this](int rank) { return watchdog_->status_of(rank); });

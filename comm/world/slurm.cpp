@@ -103,6 +103,7 @@ Finding examine_slurm(const Environment& environment) {
   world.master_addr = master_address(variables, world.node_count);
   world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
   world.run_id = make_run_id(world, environment, {"SLURM_JOB_ID", "SLURM_STEP_ID"});
+  world.restart = restart_count(variables, "SLURM_RESTART_COUNT");
   return {"slurm", world, "a task of srun"};
 }
 

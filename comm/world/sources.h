@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,11 @@ inline constexpr int most_ranks = 1 << 20;
 /// mpirun sets this variable for each rank; PMIx's and Slurm's variables beside it are those of its daemons.
 inline bool started_by_mpirun(const Variables& variables) {
   return variables.has("OMPI_COMM_WORLD_RANK");
+}
+
+/// How often a launcher says that it has started the run again; 0 when it says nothing.
+inline int restart_count(const Variables& variables, const char* name) {
+  return variables.number(name, 0, std::numeric_limits<int>::max()).value_or(0);
 }
 
 /// 16 hex digits from the world's source, the named variables (job and step, as far as set) and the master's

@@ -67,6 +67,8 @@ World read_world(const Variables& variables, const Environment& environment, con
     read_node(variables, world);
   }
   world.run_id = make_run_id(world, environment, {"TORCHELASTIC_RUN_ID"});
+  // Agents of several nodes count for themselves, and do not count a restart that another node began.
+  if (world.node_count == 1) world.restart = restart_count(variables, "TORCHELASTIC_RESTART_COUNT");
   return world;
 }
 
@@ -94,6 +96,7 @@ Finding examine_launch(const Environment& environment) {
   }
   World world = read_world(variables, environment, "launch");
   world.master_port_is_ours = true;
+  world.start_ns = parse_launch_info(*variables.text(launch_variable))->start_boottime_ns;
   return {"launch", world, "RANK, WORLD_SIZE and LOCKSTEP_LAUNCH are set"};
 }
 

@@ -93,6 +93,13 @@ World find_world(const Environment& environment, const std::string& forced) {
   return world;
 }
 
+UsageError second_start(const std::string& run_id, const std::string& first) {
+  return UsageError(
+      fmt::format("run {} runs already: {}; end that one first, or give this one another --rdzv-id and "
+                  "--master-port on all nodes",
+                  run_id, first));
+}
+
 std::string make_run_id(const World& world, const Environment& environment,
                         std::initializer_list<const char*> job_variables) {
   std::string text = world.source;

@@ -117,8 +117,8 @@ TEST_CASE("a run of 64 ranks comes together in a flood of connections", "[fault]
     const auto first_join = Clock::now();
     errors = run_threads(ranks, [&](int rank) {
       std::this_thread::sleep_until(first_join + rank * between_joins);
-      StoreClient store = StoreClient::connect(loopback, {server.port()}, credentials, soon(),
-                                               "rank " + std::to_string(rank));
+      StoreClient store = StoreClient::connect(loopback, {server.port()}, credentials, soon());
+      store.claim("rank/" + std::to_string(rank), "rank " + std::to_string(rank), soon());
       StoreClient status = StoreClient::connect(loopback, {server.port()}, credentials, soon());
       exchange_peer_info(store, rank, ranks, {.node = "node", .host = "host"}, soon());
       status.add("joined", 1, soon());

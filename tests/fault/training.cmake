@@ -15,3 +15,9 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
     LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
   add_dependencies(test_fault_waits launch trainer lockstep_hung_disk)
 endif()
+lockstep_test(fault_start LABEL fault TIMEOUT 300
+  SOURCES name_servers.cpp second_start.cpp
+  LINKS lockstep_comm_ranks lockstep_program nlohmann_json::nlohmann_json)
+target_compile_definitions(test_fault_start PRIVATE
+  LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+add_dependencies(test_fault_start launch trainer)

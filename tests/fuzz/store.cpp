@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return 0;
-  Connection connection(Channel(UniqueFd(ends[0])), "fuzzer", "fuzzer");
+  Connection connection(Channel(UniqueFd(ends[0])), "fuzzer");
   UniqueFd client(ends[1]);
   Table table;
   std::string_view said(reinterpret_cast<const char*>(data), size);
@@ -34,5 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     heard.clear();
     receive_some(client.get(), heard);
   }
+  connection.release(table);
   return 0;
 }

@@ -182,9 +182,9 @@ TEST_CASE("an interface is a device or an address of this machine", "[tcp]") {
   CHECK_THAT(tests::message_of<UsageError>([] { address_of_interface("no-such-device"); }),
              tests::contains("lo (127.0.0.1)"));
   CHECK(address_facing("127.0.0.1") == "127.0.0.1");
-  CHECK(is_own_address("127.0.0.1"));
-  CHECK_FALSE(is_own_address("192.0.2.1"));
-  CHECK(is_own_address(main_address()));
+  CHECK(is_own_address("127.0.0.1", soon()));
+  CHECK_FALSE(is_own_address("192.0.2.1", soon()));
+  CHECK(is_own_address(main_address(), soon()));
 }
 
 TEST_CASE("a link-local address is called by the own interface, or refused with the reason", "[tcp]") {

@@ -134,7 +134,7 @@ TEST_CASE("connections without a handshake delay no rank", "[comm]") {
       make_communicator(local_world(index, 2, run_id), timeout(5))->barrier();
       return;
     }
-    const std::string name = "lockstep-" + run_id + "-0";
+    const std::string name = "lockstep-" + run_id + "-0-0";
     std::vector<UniqueFd> foreign;
     while (foreign.size() < 4) {
       UniqueFd socket = connect_local(name);

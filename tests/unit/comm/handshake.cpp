@@ -140,10 +140,10 @@ TEST_CASE("a client that gives up before it has joined was never there", "[hands
 TEST_CASE("another version is named on both sides", "[handshake]") {
   Freely client(Role::client);
   client.say(as_version(hello("link 3"), 1));
-  CHECK(client.own.problem() == "it runs Lockstep protocol 1, this is 2: use the same version on all nodes");
+  CHECK(client.own.problem() == "it runs Lockstep protocol 1, this is 3: use the same version on all nodes");
   Freely server(Role::server);
-  server.say(as_version(encode({Frame::Type::refused, "it runs another version"}), 3));
-  CHECK(server.own.problem() == "it runs Lockstep protocol 3, this is 2: use the same version on all nodes");
+  server.say(as_version(encode({Frame::Type::refused, "it runs another version"}), 4));
+  CHECK(server.own.problem() == "it runs Lockstep protocol 4, this is 3: use the same version on all nodes");
   CHECK(server.own.is_refused_by_peer());
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <condition_variable>
 #include <csignal>
 #include <future>
@@ -154,6 +155,58 @@ TEST_CASE("two processes meet by address and token", "[rendezvous]") {
   CommOptions options;
   options.token_file = secret_file(folder, "the secret of the test");
   meet_in_two_processes(options, fresh_run_id());
+}
+
+TEST_CASE("each start of a run has an incarnation of its own, which all ranks learn", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.token_file = secret_file(folder, "the secret of the test");
+  const std::string run_id = fresh_run_id();
+  const auto start = [&] {
+    std::array<std::uint64_t, 2> incarnations{};
+    const auto errors = run_threads(2, [&](int rank) {
+      Rendezvous met = open_rendezvous(world_of(rank, run_id), options, soon());
+      incarnations[static_cast<std::size_t>(rank)] = met.incarnation;
+      greet_each_other(met, rank);
+    });
+    CHECK(errors == std::vector<std::string>(2));
+    CHECK(incarnations[0] == incarnations[1]);
+    return incarnations[0];
+  };
+  CHECK(start() != start());
+}
+
+TEST_CASE("a meeting file of a start that lives is left alone", "[rendezvous]") {
+  const tests::TemporaryFolder folder;
+  CommOptions options;
+  options.run_dir = folder / "run";
+  const World world = world_of(0, fresh_run_id());
+  const Rendezvous first = open_rendezvous(world, options, soon());
+  const std::string before = tests::contents(MeetingFile::in(options.run_dir));
+  const std::string message = tests::message_of<UsageError>([&] { open_rendezvous(world, options, soon()); });
+  CHECK_THAT(message, tests::contains(fmt::format("rank 0 (pid {} on ", getpid())));
+  CHECK(tests::contents(MeetingFile::in(options.run_dir)) == before);
+  CHECK(tests::files_in(options.run_dir) == 1);
+}
+
+TEST_CASE("a claim lasts as long as its connection", "[rendezvous]") {
+  const Credentials credentials{fresh_run_id(), "the secret of the test"};
+  const StoreServer server("127.0.0.1", {0}, credentials);
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server.port()}, credentials, soon());
+  };
+  StoreClient other = connect();
+  {
+    StoreClient first = connect();
+    CHECK_FALSE(first.claim("rank/1", "rank 1 (pid 5)", soon()));
+    CHECK(other.claim("rank/1", "rank 1 (pid 6)", soon()) == "rank 1 (pid 5)");
+    CHECK(other.get("rank/1", soon()) == "rank 1 (pid 5)");
+    first.say_goodbye(soon());
+  }
+  // The server may see the end of that connection after this request.
+  while (other.claim("rank/1", "rank 1 (pid 6)", soon()) == "rank 1 (pid 5)") {
+  }
+  CHECK(other.get("rank/1", soon()) == "rank 1 (pid 6)");
 }
 
 TEST_CASE("a rank that dies is lost by its name", "[rendezvous]") {

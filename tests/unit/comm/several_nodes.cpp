@@ -14,13 +14,16 @@ Rendezvous meet_at(int port, int rank, const std::string& run_id, Seconds timeou
   const Credentials credentials{.run_id = run_id, .secret = secret};
   std::unique_ptr<StoreServer> server;
   if (rank == 0) server = std::make_unique<StoreServer>("127.0.0.1", std::vector{port}, credentials);
+  const Deadline deadline = Deadline::in(timeout);
+  StoreClient store = StoreClient::connect("127.0.0.1", {port}, credentials, deadline);
+  store.claim(fmt::format("rank/{}", rank), fmt::format("rank {}", rank), deadline);
   return {.meeting_file = nullptr,
           .server = std::move(server),
           .address = "127.0.0.1",
           .port = port,
-          .store = StoreClient::connect("127.0.0.1", {port}, credentials, Deadline::in(timeout),
-                                        fmt::format("rank {}", rank)),
+          .store = std::move(store),
           .credentials = credentials,
+          .incarnation = 1,
           .own_address = "127.0.0.1",
           .keep_alive = nullptr};
 }

@@ -31,7 +31,9 @@ Deadline soon() {
 }
 
 StoreClient connect_to(const StoreServer& server, const std::string& name = {}) {
-  return StoreClient::connect(loopback, {server.port()}, of_run, soon(), name);
+  StoreClient client = StoreClient::connect(loopback, {server.port()}, of_run, soon());
+  if (!name.empty()) CHECK_FALSE(client.claim(name + "'s place", name, soon()));
+  return client;
 }
 
 UniqueFd foreign_connection(int port) {

@@ -187,6 +187,17 @@ TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
   CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
 }
 
+TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
+  CHECK(exchange_peer_info(store, 0, 1, {.host = "first", .pid = 7}, deadline).size() == 1);
+  CHECK_THROWS_WITH(exchange_peer_info(store, 0, 1, {.host = "second", .pid = 8}, deadline),
+                    tests::contains("rank 0 (pid 7 on first) was in this run"));
+  CHECK(exchange_peer_info(store, 1, 2, {}, deadline).front().host == "first");
+}
+
 TEST_CASE("a peer that closes its connection is named", "[comm]") {
   const auto errors =
       run_nodes({0, 1}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>& links) {

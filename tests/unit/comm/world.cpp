@@ -247,6 +247,15 @@ TEST_CASE("the run id is the same on all ranks and differs between runs", "[boot
   CHECK(run_id({}) != run_id({}));
 }
 
+TEST_CASE("a restart is told from the first start, on the ranks that all hear of it", "[bootstrap]") {
+  const auto restart = [](const Map& variables) { return find_world(environment(variables)).restart; };
+  CHECK(restart(slurm) == 0);
+  CHECK(restart(slurm + Map{{"SLURM_RESTART_COUNT", "3"}}) == 3);
+  const Map again{{"TORCHELASTIC_RESTART_COUNT", "2"}};
+  CHECK(restart(five + again) == 2);
+  CHECK(restart(torchrun + again) == 0);  // agents of several nodes count for themselves
+}
+
 TEST_CASE("examine tells every source's finding", "[bootstrap]") {
   const auto findings = examine(environment(torchrun + Map{{"OMPI_COMM_WORLD_SIZE", "2"}}));
   REQUIRE(findings.size() == 6);
