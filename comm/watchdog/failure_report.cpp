@@ -52,7 +52,6 @@ std::optional<RankStatus> parse_status(std::string_view text) {
                     .call = *call,
                     .last = fields[5] == "1",
                     .lost = parse_ranks(fields[6]),
-                    .lost = parse_ranks(fields[6]),
                     .progress = *progress,
                     .where = std::string(text)};
 }
