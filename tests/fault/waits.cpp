@@ -98,9 +98,13 @@ TEST_CASE("data on a disk that hangs: 4, the data set and the sample are named")
   CHECK_THAT(run.output(), contains("mnist (" + (disk / "data").string() + "), sample "));
 }
 
+/// Each rank on its own.
+const std::string on_two_nodes = "export LOCKSTEP_NODE=$RANK; ";
+
 TEST_CASE("data on the disk of one rank hang: 4, and the peers' report names the rank and the sample") {
+  const std::string nodes = GENERATE(std::string(), on_two_nodes);
   const HungDisk disk;
-  Program run(disk.two_ranks("page", "data"));
+  Program run(disk.two_ranks("page", "data", {}, nodes + "[ $RANK = 1 ] || unset LD_PRELOAD"));
   run.wait_for("step ");
   disk.begin();
   check_end(run, 4, "the run failed: rank 1: waiting for batch ");
@@ -196,11 +200,12 @@ TEST_CASE("a report that does not come to the disk holds no rank") {
 }
 
 TEST_CASE("a rank that unpacks its data for several time-outs is waited for, and its peer says so") {
+  const std::string nodes = GENERATE(std::string(), on_two_nodes);
   const HungDisk disk(8000);
   REQUIRE(std::system(("gzip -1 " + (disk / "data/train-images-idx3-ubyte").string()).c_str()) == 0);
   disk.begin();
   Program run(disk.two_ranks("read", "data/train-images", {"--max-steps=3"},
-                             "export HUNG_MS=250 XDG_CACHE_HOME=" + (disk / "").string() +
+                             nodes + "export HUNG_MS=250 XDG_CACHE_HOME=" + (disk / "").string() +
                                  "/cache$RANK; [ $RANK = 0 ] || unset LD_PRELOAD"));
   run.wait_for("waiting for rank 0: setting up: unpacking ");
   run.wait_for(" %\n");
