@@ -63,11 +63,11 @@ UniqueFd accept_tcp(int listener);
 /// Whether the other end's kernel has acknowledged nothing for 3 s, however often data or probes were sent.
 /// An other end that is suspended, or that leaves its buffer full, is no dead link. The kernel closes an idle
 /// connection whose link is dead (keep-alive) within 4 s, but one with data on its way only after minutes
-/// (TCP_USER_TIMEOUT would take a full buffer for a dead link): who waits for a socket asks once a second.
+/// (TCP_USER_TIMEOUT would take a full buffer for a dead link): who waits for a socket asks.
 bool is_link_dead(int socket);
 /// The same before 3 s have passed, or the connection is closed.
 bool is_cut_off(int socket);
-inline constexpr Seconds time_between_link_checks{1};
+inline constexpr Seconds time_between_link_checks{0.5};
 inline constexpr const char* dead_link = "nothing has been acknowledged for 3 s";
 
 int local_port(int socket);

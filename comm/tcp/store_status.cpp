@@ -84,9 +84,9 @@ std::vector<int> StoreStatus::lost_ranks() noexcept {
   return ranks;
 }
 
-bool StoreStatus::claim_report() noexcept {
+bool StoreStatus::claim_report(const std::string& cause) noexcept {
   try {
-    return store_.compare_and_set(report_key, std::nullopt, std::to_string(rank_), soon());
+    return store_.compare_and_set(report_key, std::nullopt, cause, soon());
   } catch (const std::exception&) {
     return true;
   }
@@ -100,10 +100,16 @@ StoreStatus::~StoreStatus() {
   }
 }
 
-AbortListener::AbortListener(StoreClient store, NodeRanks& node, std::string holder, Deadline deadline)
-    : store_(std::move(store)), node_(node), holder_(std::move(holder)), stop_(eventfd(0, EFD_CLOEXEC)) {
+AbortListener::AbortListener(StoreClient store, NodeRanks& node, Watchdog& watchdog, std::string holder,
+                             Deadline deadline)
+    : store_(std::move(store)),
+      node_(node),
+      watchdog_(watchdog),
+      holder_(std::move(holder)),
+      stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   store_.watch(abort_key, deadline);
+  store_.watch(report_key, deadline);
   const SignalsBlocked scope;
   thread_ = std::thread(&AbortListener::listen, this);
 }
@@ -116,7 +122,12 @@ AbortListener::~AbortListener() {
 void AbortListener::listen() {
   try {
     while (true) {
-      while (const auto change = store_.take_change()) node_.abort(change->value);
+      while (auto change = store_.take_change()) {
+        if (change->key == report_key)
+          watchdog_.yield_report(std::move(change->value));
+        else
+          node_.abort(change->value);
+      }
       pollfd events[] = {{stop_.get(), POLLIN, 0}, {store_.fd(), POLLIN, 0}};
       if (poll(events, 2, -1) >= 0 && events[0].revents != 0) return store_.say_goodbye(soon());
     }

@@ -27,7 +27,7 @@ class StoreStatus final : public RemoteStatus {
   std::optional<std::string> read_status(int rank) noexcept override;
   std::string publish_abort(const std::string& reason) noexcept override;
   std::vector<int> lost_ranks() noexcept override;
-  bool claim_report() noexcept override;
+  bool claim_report(const std::string& cause) noexcept override;
 
  private:
   Connect connect_;
@@ -38,11 +38,12 @@ class StoreStatus final : public RemoteStatus {
 };
 
 /// A thread that waits for another node's abort, or for the loss of the store, and ends every wait of this
-/// node.
+/// node; then for the report that a rank claims.
 class AbortListener {
  public:
   /// `holder` is the rank that holds the store, for the report of its loss.
-  AbortListener(StoreClient store, NodeRanks& node, std::string holder, Deadline deadline);
+  AbortListener(StoreClient store, NodeRanks& node, Watchdog& watchdog, std::string holder,
+                Deadline deadline);
   ~AbortListener();
   AbortListener(const AbortListener&) = delete;
   AbortListener& operator=(const AbortListener&) = delete;
@@ -52,6 +53,7 @@ class AbortListener {
 
   StoreClient store_;
   NodeRanks& node_;
+  Watchdog& watchdog_;
   std::string holder_;
   UniqueFd stop_;
   std::thread thread_;

@@ -72,7 +72,7 @@ void TcpCommunicator::start_watching(Deadline deadline) {
   store_status_.emplace([this](Deadline until) { return connect_again(until); }, links_, world_.rank,
                         deadline);
   watchdog_.emplace(*node_, world_.size, &*store_status_);
-  listener_.emplace(connect_again(deadline), *node_, name_of(0, peers_.front()), deadline);
+  listener_.emplace(connect_again(deadline), *node_, *watchdog_, name_of(0, peers_.front()), deadline);
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
     node_->abort(fmt::format("{} was lost: {}", name, reason));

@@ -146,6 +146,16 @@ std::string Watchdog::first_cause() const {
   return cause_;
 }
 
+void Watchdog::yield_report(std::string cause) {
+  const std::lock_guard lock(mutex_);
+  yielded_cause_ = std::move(cause);
+}
+
+std::string Watchdog::yielded_cause() const {
+  const std::lock_guard lock(mutex_);
+  return yielded_cause_;
+}
+
 std::string Watchdog::describe() const {
   std::string text = hooks_.position ? hooks_.position() : std::string();
   const std::string call = node_.describe_call();
@@ -187,6 +197,10 @@ Clock::time_point Watchdog::failure_time() const {
 FailureReport Watchdog::collect_statuses() {
   FailureReport report{.cause = {}, .ranks = std::vector<RankStatus>(static_cast<std::size_t>(ranks_))};
   std::vector<bool> is_known(report.ranks.size());
+  std::set<int> lost;
+  const auto is_judged = [&](const RankStatus& status) {
+    return is_known[static_cast<std::size_t>(status.rank)] || lost.contains(status.rank);
+  };
   const auto start = failure_time();
   while (true) {
     for (RankStatus& status : report.ranks) {
@@ -197,17 +211,16 @@ FailureReport Watchdog::collect_statuses() {
       // The store may close before the last read: keep what was read.
       if (newest && (newest->pid != 0 || status.pid == 0)) status = *newest;
     }
-    if (std::ranges::all_of(report.ranks, &RankStatus::last)) break;
-    const bool knows_all = std::ranges::find(is_known, false) == is_known.end();
+    // Who prints the report may leave, and the store with it.
+    if (std::ranges::all_of(report.ranks, &RankStatus::last) || !yielded_cause().empty()) break;
+    for (const RankStatus& status : report.ranks) lost.insert(status.lost.begin(), status.lost.end());
+    const bool knows_all = std::ranges::all_of(report.ranks, is_judged);
     if (Clock::now() - start >= (knows_all ? time_for_final_statuses : time_without_store)) break;
     std::unique_lock lock(mutex_);
     stopped_.wait_for(lock, poll_interval);
   }
-  std::set<int> lost;
-  for (const RankStatus& status : report.ranks) lost.insert(status.lost.begin(), status.lost.end());
   for (const RankStatus& status : report.ranks) {
-    const bool is_silent = is_known[static_cast<std::size_t>(status.rank)] || lost.contains(status.rank);
-    if (!status.last && is_silent) report.missing.push_back(status.rank);
+    if (!status.last && is_judged(status)) report.missing.push_back(status.rank);
   }
   settle(report);
   return report;
@@ -215,6 +228,8 @@ FailureReport Watchdog::collect_statuses() {
 
 void Watchdog::settle(FailureReport& report) {
   const auto& missing = report.missing;
+  report.cause = yielded_cause();
+  if (!report.cause.empty()) return;
   report.cause = first_cause();
   if (report.cause.empty()) report.cause = node_.abort_reason();
   // The rank that noticed first may have waited for one that itself waited for a missing rank.
@@ -228,7 +243,7 @@ void Watchdog::settle(FailureReport& report) {
   const bool prints = lowest != report.ranks.end() && lowest->rank == node_.rank() && node_.claim_report();
   if (!prints) return;
   const std::lock_guard lock(remote_mutex_);
-  *report.unprinted = remote_ == nullptr || remote_->claim_report();
+  *report.unprinted = remote_ == nullptr || remote_->claim_report(report.cause);
 }
 
 }  // namespace lockstep::comm

@@ -51,8 +51,8 @@ class RemoteStatus {
   virtual std::string publish_abort(const std::string& reason) noexcept = 0;
   /// Ranks whose connections to this one are closed, and who should answer and does not.
   virtual std::vector<int> lost_ranks() noexcept = 0;
-  /// True for the first caller of all nodes, and when nobody answers.
-  virtual bool claim_report() noexcept = 0;
+  /// True for the first caller of all nodes, and when nobody answers. The others are told `cause`.
+  virtual bool claim_report(const std::string& cause) noexcept = 0;
 };
 
 /// A thread that publishes this rank's status once a second, tells of ranks whose heartbeats stay away,
@@ -72,6 +72,8 @@ class Watchdog {
   FailureReport report();
   /// Nothing before that.
   std::optional<FailureReport> failure_report();
+  /// A rank of another node prints the report, whose cause this is. From any thread.
+  void yield_report(std::string cause);
   /// The newest of any rank; nothing when it cannot be known now.
   std::optional<RankStatus> status_of(int rank);
 
@@ -85,6 +87,7 @@ class Watchdog {
   RankStatus status();
   std::string describe() const;
   std::string first_cause() const;
+  std::string yielded_cause() const;
   Clock::time_point failure_time() const;
   void tell_of_silent_ranks(Clock::time_point now);
   FailureReport collect_statuses();
@@ -104,6 +107,7 @@ class Watchdog {
   std::optional<Clock::time_point> failed_at_;  ///< set by the thread, read by others under mutex_
   std::uint64_t published_progress_ = 0;        ///< the thread's
   std::string cause_;
+  std::string yielded_cause_;  ///< of the report that another node's rank prints
   WatchHooks hooks_;
   std::mutex report_mutex_;
   std::optional<FailureReport> report_;
