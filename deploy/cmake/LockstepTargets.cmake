@@ -37,9 +37,20 @@ function(lockstep_runs_seldom)
   endforeach()
 endfunction()
 
-# lockstep_library(NAME SOURCES a.cpp ... LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME
+# lockstep_library(NAME SOURCES a.cpp ... OF_EACH_STEP regex LINKS public libraries ... PRIVATE_LINKS ...): lockstep::NAME. With
+# OF_EACH_STEP all sources but those that it matches run seldom.
 function(lockstep_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "OF_EACH_STEP" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  if(ARG_OF_EACH_STEP)
+    set(seldom ${ARG_SOURCES})
+    list(FILTER seldom EXCLUDE REGEX ${ARG_OF_EACH_STEP})
+    list(REMOVE_ITEM ARG_SOURCES ${seldom})
+    add_library(lockstep_${name}_seldom OBJECT ${seldom})
+    target_link_libraries(lockstep_${name}_seldom PRIVATE lockstep_policy ${ARG_LINKS} ${ARG_PRIVATE_LINKS})
+    set_target_properties(lockstep_${name}_seldom PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    lockstep_runs_seldom(lockstep_${name}_seldom)
+    list(APPEND ARG_SOURCES $<TARGET_OBJECTS:lockstep_${name}_seldom>)
+  endif()
   add_library(lockstep_${name} STATIC ${ARG_SOURCES})
   add_library(lockstep::${name} ALIAS lockstep_${name})
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)

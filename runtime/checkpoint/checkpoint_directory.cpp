@@ -145,7 +145,7 @@ std::string damage_of(const std::filesystem::path& checkpoint, Activity* activit
 std::optional<std::int64_t> step_in(const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const auto step = parse_number<std::int64_t>(std::string_view(name).substr(prefix.size()));
-  return step && *step >= 0 ? step : std::nullopt;
+  return step && *step >= 0 && name == name_of(*step) ? step : std::nullopt;
 }
 
 fs::path CheckpointDirectory::path_of(std::int64_t step) const {

@@ -1,7 +1,8 @@
 // A disk that hangs, for a program that has this library in LD_PRELOAD: calls of the kind HUNG_CALL (open,
-// read, write, fsync, page) on files at or below HUNG_PATH never return, from the moment on that HUNG_SINCE
-// exists (empty: from the start). "page" is the memory of a mapped file. With HUNG_MS the disk is slow
-// instead: each call takes so long.
+// read, write, fsync, rename, unlink, page) on files at or below HUNG_PATH never return, from the moment on
+// that HUNG_SINCE exists (empty: from the start). "page" is the memory of a mapped file. With HUNG_MS the
+// disk is slow instead: each call takes so long. With HUNG_KILL=N the process is killed in front of the Nth
+// call.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -53,7 +54,14 @@ bool is_hung_file(std::string_view call, int fd) {
   while (true) pause();
 }
 
-void hang_or_take_time() {
+std::atomic<int> calls{0};
+
+void act() {
+  const std::string_view last_call = setting("HUNG_KILL");
+  if (!last_call.empty()) {
+    if (++calls == std::atoi(last_call.data())) kill(getpid(), SIGKILL);
+    return;
+  }
   const std::string_view milliseconds = setting("HUNG_MS");
   if (milliseconds.empty()) hang();
   usleep(static_cast<useconds_t>(1000 * std::atoi(milliseconds.data())));
@@ -61,7 +69,7 @@ void hang_or_take_time() {
 
 template <class File>
 void hang_if_hung(const char* call, File file) {
-  if (is_hung_file(call, file) && has_begun()) hang_or_take_time();
+  if (is_hung_file(call, file) && has_begun()) act();
 }
 
 struct Pages {
@@ -143,6 +151,21 @@ ssize_t write(int fd, const void* from, size_t bytes) {
 int fsync(int fd) {
   hang_if_hung("fsync", fd);
   return original<int (*)(int)>("fsync")(fd);
+}
+
+int rename(const char* from, const char* to) noexcept {
+  hang_if_hung("rename", std::string_view(to));
+  return original<int (*)(const char*, const char*)>("rename")(from, to);
+}
+
+int unlink(const char* path) noexcept {
+  hang_if_hung("unlink", std::string_view(path));
+  return original<int (*)(const char*)>("unlink")(path);
+}
+
+int unlinkat(int folder, const char* name, int flags) noexcept {
+  hang_if_hung("unlink", folder);
+  return original<int (*)(int, const char*, int)>("unlinkat")(folder, name, flags);
 }
 
 void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {

@@ -40,9 +40,11 @@ TEST_CASE("what is no checkpoint among checkpoints is passed over and named") {
   fs::copy(checkpoints / "step-00000020", checkpoints / "step-00000095");
   if (::geteuid() == 0) REQUIRE(::chown((checkpoints / "step-00000095").c_str(), 12345, 12345) == 0);
   if (::geteuid() != 0) fs::remove(checkpoints / "step-00000095/manifest.json");
+  fs::copy(checkpoints / "step-00000095", checkpoints / "step-000000000096");  // no name of ours
   const auto [code, output] = ending_of(resumable(run_dir, thirty + Words{"--timeout=5"}));
   INFO(output);
   CHECK(code == 0);
+  CHECK_THAT(output, !contains("step-00000096"));
   for (const char* name : {"step-00000091 is no folder", "step-00000092 is no folder",
                            "step-00000093/model.safetensors: is a FIFO, not a file",
                            "step-00000094 is no folder", "step-00000095"}) {

@@ -11,9 +11,14 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
   lockstep_test(fault_waits LABEL fault TIMEOUT 120
     SOURCES waits.cpp
     LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)
-  target_compile_definitions(test_fault_waits PRIVATE HUNG_DISK="$<TARGET_FILE:lockstep_hung_disk>"
-    LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
-  add_dependencies(test_fault_waits launch trainer lockstep_hung_disk)
+  lockstep_test(fault_resume_kills LABEL fault TIMEOUT 200
+    SOURCES resume_kills.cpp
+    LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
+  foreach(test waits resume_kills)
+    target_compile_definitions(test_fault_${test} PRIVATE HUNG_DISK="$<TARGET_FILE:lockstep_hung_disk>"
+      LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+    add_dependencies(test_fault_${test} launch trainer lockstep_hung_disk)
+  endforeach()
 endif()
 lockstep_test(fault_start LABEL fault TIMEOUT 300
   SOURCES name_servers.cpp second_start.cpp
