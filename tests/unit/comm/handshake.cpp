@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/support/catch.h"
+#include "tests/support/socket_pair.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;
@@ -21,17 +22,6 @@ Deadline soon() {
   return Deadline::in(Seconds(5));
 }
 
-struct Sockets {
-  Sockets() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
-    client.reset(ends[0]);
-    server.reset(ends[1]);
-  }
-  UniqueFd client;
-  UniqueFd server;
-};
-
 /// A client that asks for something, and a server that takes something.
 struct Meeting {
   Meeting(const ConnectionRequest& asked, const ConnectionRequest& taken)
@@ -45,7 +35,7 @@ struct Meeting {
     }
   }
 
-  Sockets sockets;
+  tests::SocketPair sockets;
   TlsContext context{of_run};
   Handshake client;
   Handshake server;
@@ -71,7 +61,7 @@ struct Freely {
     own.advance();
   }
 
-  Sockets sockets;
+  tests::SocketPair sockets;
   TlsContext context{of_run};
   TlsStream peer;
   Handshake own;
@@ -165,7 +155,7 @@ TEST_CASE("a refusal is shown without control characters", "[handshake]") {
 }
 
 TEST_CASE("a handshake ends by its deadline", "[handshake]") {
-  Sockets sockets;
+  tests::SocketPair sockets;
   const TlsContext context(of_run);
   Handshake silent(std::move(sockets.server), context, Role::server, {"link"}, Deadline::in(Seconds(0)));
   silent.advance();

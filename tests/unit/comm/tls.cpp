@@ -12,6 +12,7 @@
 #include "comm/net/credentials.h"
 #include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
+#include "tests/support/socket_pair.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;
@@ -22,17 +23,6 @@ using Progress = TlsStream::Progress;
 using Role = TlsStream::Role;
 
 const Credentials of_run{"run", "the secret of the run"};
-
-struct SocketPair {
-  SocketPair() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
-    client.reset(ends[0]);
-    server.reset(ends[1]);
-  }
-  UniqueFd client;
-  UniqueFd server;
-};
 
 /// Both ends of a connection, each with credentials of its own.
 struct Ends {
@@ -50,7 +40,7 @@ struct Ends {
     }
   }
 
-  SocketPair sockets;
+  tests::SocketPair sockets;
   TlsContext client_context;
   TlsContext server_context;
   TlsStream client;
@@ -172,7 +162,7 @@ TEST_CASE("a first message shows the key before the handshake is over", "[tls]")
 }
 
 TEST_CASE("a TLS server with a certificate is none of the run", "[tls]") {
-  const SocketPair sockets;
+  const tests::SocketPair sockets;
   const TlsContext context(of_run);
   TlsStream client(context, Role::client, sockets.client.get());
   const auto server_context = server_with_certificate();
@@ -190,7 +180,7 @@ TEST_CASE("a server answers what is no handshake with nothing", "[tls]") {
                                            std::string(5000, '\xff'),
                                            "LKS1 and so on, as Lockstep spoke once"};
   for (const std::string& said : strangers) {
-    const SocketPair sockets;
+    const tests::SocketPair sockets;
     const TlsContext context(of_run);
     TlsStream server(context, Role::server, sockets.server.get());
     REQUIRE(send(sockets.client.get(), said.data(), said.size(), 0) > 0);
@@ -207,7 +197,7 @@ TEST_CASE("a recorded client proves nothing", "[tls]") {
   recorded.shake_hands();
   REQUIRE(recorded.server_is == Progress::done);
 
-  const SocketPair sockets;
+  const tests::SocketPair sockets;
   const TlsContext context(of_run);
   TlsStream server(context, Role::server, sockets.server.get());
   REQUIRE(send(sockets.client.get(), hello.data(), hello.size(), 0) > 0);
