@@ -71,10 +71,14 @@ void StallWatch::run() {
       std::clamp<Seconds>(limit_ / 20, std::chrono::milliseconds(10), std::chrono::seconds(1));
   std::uint64_t seen = 0;
   Deadline deadline = Deadline::in(limit_);
+  Clock::time_point looked = Clock::now();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, interval, [this] { return stopping_; })) {
     const std::uint64_t changes = activity_.changes();
-    if (changes != seen || !activity_.is_alone()) {
+    // Whoever was suspended has not hung.
+    const bool was_away = Clock::now() - looked > limit_ / 4;
+    looked = Clock::now();
+    if (changes != seen || !activity_.is_alone() || was_away) {
       seen = changes;
       deadline = Deadline::in(limit_);
     } else if (deadline.passed()) {

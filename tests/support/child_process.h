@@ -24,6 +24,8 @@ class ChildProcess {
     if (pid_ > 0) wait();
   }
 
+  pid_t pid() const { return pid_; }
+
   int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

@@ -1,10 +1,15 @@
 #include "kernels/base/activity.h"
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
 #include <future>
 #include <string>
 #include <thread>
 
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 
 using namespace lockstep;
 
@@ -49,6 +54,29 @@ TEST_CASE("the last begun work is told, with its part of the whole") {
   CHECK(activity.advances() == 1);
   CHECK(activity.changes() == 4);
   Activity::Work(nullptr, std::string("nobody asks")).advance(1, 2);
+}
+
+TEST_CASE("a process that was suspended for longer than the limit has not hung") {
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const auto wait_for_byte = [&] {
+    char byte = 0;
+    return ::read(pipe[0], &byte, 1);
+  };
+  tests::ChildProcess child([&] {
+    Activity activity;
+    const Activity::Work work(&activity, std::string("reading x"));
+    const StallWatch watch(activity, Seconds(1), [](const std::string&) { ::_exit(4); });
+    wait_for_byte();
+    return 0;
+  });
+  spend(Seconds(0.1));
+  ::kill(child.pid(), SIGSTOP);
+  spend(Seconds(1.2));
+  ::kill(child.pid(), SIGCONT);
+  spend(Seconds(0.3));
+  REQUIRE(::write(pipe[1], "x", 1) == 1);
+  CHECK(child.wait() == 0);
 }
 
 TEST_CASE("work that hangs is told, by what it does") {
