@@ -1,11 +1,17 @@
 // A user of rank 0's host without the secret: takes the first of the run's ports, passes on what the others
 // say, and tries to read the store and to change gradients.
+#include <unistd.h>
+
+#include <array>
 #include <cstring>
+#include <latch>
+#include <thread>
 
 #include "comm/communicator.h"
 #include "comm/make_communicator.h"
 #include "comm/net/addresses.h"
 #include "comm/net/frame.h"
+#include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"
 #include "comm/tcp/exchange.h"
@@ -86,6 +92,7 @@ std::vector<std::string> exchange_over_relay(const Relay::Alter& alter) {
   AuthenticatedListener unused(listen_tcp(loopback, 0), credentials);
   const Relay relay(listen_tcp(loopback, 0), listener.port(), alter);
   const std::vector<PeerInfo> peers{{.address = loopback, .port = relay.port()}, {}};
+  std::latch both_done(2);
   return run_threads(2, [&](int rank) {
     auto links = connect_peers(placement, rank, peers, DataSecurity{credentials},
                                rank == 0 ? listener : unused, soon());
@@ -104,6 +111,7 @@ std::vector<std::string> exchange_over_relay(const Relay::Alter& alter) {
       throw std::runtime_error("the connection broke");
     }
     const bool right = std::ranges::all_of(values, [](float value) { return value == 2.0F; });
+    if (!alter) both_done.arrive_and_wait();  // who leaves first breaks the connection
     if (!right) throw std::runtime_error("other gradients");
   });
 }
@@ -116,6 +124,14 @@ TEST_CASE("who relays the handshake reads nothing of the store and changes no gr
   std::filesystem::permissions(folder / "token", std::filesystem::perms(0600));
   const std::string run_id = fresh_run_id();
   Ports ports(world_of(0, run_id));
+  // Forked before there are threads, which might hold a lock at that moment.
+  RankProcess rank0([&] { sum_ones(0, run_id, folder / "token"); });
+  std::array<int, 2> gate{};
+  REQUIRE(pipe(gate.data()) == 0);
+  RankProcess rank1([&] {
+    char byte = 0;
+    if (read(gate[0], &byte, 1) == 1) sum_ones(1, run_id, folder / "token");
+  });
 
   Relay data(listen_tcp(loopback, 0), 0, alter_gradients);
   // Tells rank 1 that rank 0, whose address it asks for first, takes its data at the relay.
@@ -131,8 +147,10 @@ TEST_CASE("who relays the handshake reads nothing of the store and changes no gr
     bytes.replace(at, port_bytes, FieldWriter().number(data.port()).take());
   };
   const Relay store(std::move(ports.first), ports.second, divert);
-  RankProcess rank0([&] { sum_ones(0, run_id, folder / "token"); });
-  RankProcess rank1([&] { sum_ones(1, run_id, folder / "token"); });
+  // Rank 1 asks the relay first, when rank 0's store is behind it.
+  std::string obstacle;
+  while (!connect_tcp(loopback, ports.second, soon(), obstacle)) std::this_thread::yield();
+  REQUIRE(write(gate[1], "x", 1) == 1);
   CHECK(rank0.outcome() == "");
   CHECK(rank1.outcome() == "");
   CHECK_FALSE(store.seen().empty());
