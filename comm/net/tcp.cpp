@@ -67,6 +67,13 @@ int connect_by(int fd, const addrinfo& address, Deadline deadline) {
   return wait_for_socket(fd, POLLOUT, deadline) ? connection_error(fd) : ETIMEDOUT;
 }
 
+/// Zeros for what is no TCP connection.
+tcp_info connection_info(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info : tcp_info{};
+}
+
 std::string numeric_host(const sockaddr_storage& address, socklen_t length) {
   char host[NI_MAXHOST] = "?";
   getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof(host), nullptr, 0,
@@ -168,9 +175,7 @@ std::string PeerAddress::network() const {
 }
 
 bool is_link_dead(int socket) {
-  tcp_info info{};
-  socklen_t length = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
+  const tcp_info info = connection_info(socket);
   // Sent again after 0.2 s, 0.4 s more, 0.8 s and 1.6 s more: the fourth time is 3 s after the first sending.
   constexpr unsigned repeats_in_3_s = 4;
   const bool is_sent_again = info.tcpi_unacked > 0 && info.tcpi_retransmits >= repeats_in_3_s;
@@ -181,12 +186,9 @@ bool is_link_dead(int socket) {
 bool is_cut_off(int socket) {
   pollfd event{socket, POLLRDHUP, 0};
   if (socket < 0 || (poll(&event, 1, 0) > 0 && event.revents != 0)) return true;
-  tcp_info info{};
-  socklen_t length = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
   // Keep-alive asks an idle peer once a second.
   constexpr unsigned two_answers_missed_ms = 2500;
-  return info.tcpi_last_ack_recv >= two_answers_missed_ms;
+  return connection_info(socket).tcpi_last_ack_recv >= two_answers_missed_ms;
 }
 
 int local_port(int socket) {

@@ -93,12 +93,13 @@ void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, Aut
 
 std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
                               const std::function<std::string(int rank)>& key_of) {
+  if (!store.has_all_answers()) return {0};  // it holds the store
   std::vector<int> absent{awaited};
   for (int rank = awaited + 1; rank < ranks; ++rank) {
     if (!store.wait_for(key_of(rank), Deadline::in(Seconds(0)))) absent.push_back(rank);
-    if (!store.has_all_answers()) return {0};  // it holds the store
+    if (!store.has_all_answers()) return {0};
   }
-  return store.has_all_answers() ? absent : std::vector{0};
+  return absent;
 }
 
 std::string name_of(int rank, const PeerInfo& peer) {

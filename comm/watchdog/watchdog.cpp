@@ -79,7 +79,7 @@ void Watchdog::run() {
     }
     if (failed_at_ && !knows_lost_ranks && now - *failed_at_ >= time_to_close_connections) {
       knows_lost_ranks = true;
-      publish_final_status(lost_ranks());
+      if (const std::vector<int> lost = lost_ranks(); !lost.empty()) publish_final_status(lost);
     }
     if (failed_at_ && now - *failed_at_ >= hooks().grace) {
       if (const auto overdue = hooks().overdue) overdue(report());
