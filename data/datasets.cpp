@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
+#include "data/built_in.h"
 #include "data/idx.h"
-#include "data/synthetic.h"
-#include "data/tensors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
 

@@ -1,4 +1,4 @@
-#include "data/synthetic.h"
+#include "data/built_in.h"
 
 #include <algorithm>
 #include <cmath>

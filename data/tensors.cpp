@@ -1,4 +1,4 @@
-#include "data/tensors.h"
+#include "data/built_in.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <boost/program_options.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"

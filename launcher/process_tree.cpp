@@ -1,6 +1,8 @@
 #include "launcher/process_tree.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,10 +12,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "kernels/base/error.h"
 #include "kernels/base/file.h"
 
 namespace lockstep::launcher {
@@ -73,6 +77,29 @@ std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign =
   add_children(root);
   for (std::size_t i = 0; i < found.size(); ++i) add_children(found[i].pid);
   return found;
+}
+
+constexpr pid_t dismissed = 0;
+
+/// Reads group numbers to watch, and negative ones to forget, until launch dismisses the reaper or is gone;
+/// then kills what is left.
+void watch_groups(int orders) {
+  std::set<pid_t> groups;
+  for (pid_t message = 0; read(orders, &message, sizeof message) == sizeof message;) {
+    if (message == dismissed) return;
+    if (message > 0) groups.insert(message);
+    if (message < 0) groups.erase(-message);
+  }
+  for (const pid_t group : groups) kill(-group, SIGKILL);
+}
+
+[[noreturn]] void run_reaper(int orders) {
+  setsid();
+  prctl(PR_SET_NAME, "launch-reaper");
+  dup2(orders, 0);
+  closefrom(1);
+  watch_groups(0);
+  _exit(0);
 }
 
 }  // namespace
@@ -138,6 +165,31 @@ std::optional<int> ProcessTree::rank_of(pid_t pid) const {
 bool ProcessTree::is_alive(int rank) const {
   if (has_children_in(workers_[static_cast<std::size_t>(rank)].pid())) return true;
   return std::ranges::any_of(ranks_, [&](const auto& entry) { return entry.second == rank; });
+}
+
+Reaper::Reaper() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
+  const UniqueFd read_end(ends[0]);
+  orders_ = UniqueFd(ends[1]);
+  const pid_t middle = fork();
+  if (middle < 0) throw DeviceError(fmt::format("no process for the reaper: {}", errno_message(errno)));
+  if (middle == 0) {
+    // The first child leaves at once, so that the reaper is not among launch's children, which are its
+    // workers.
+    if (fork() == 0) run_reaper(read_end.get());
+    _exit(0);
+  }
+  waitpid(middle, nullptr, 0);
+}
+
+Reaper::~Reaper() {
+  tell(dismissed);
+}
+
+void Reaper::tell(pid_t message) const {
+  // A reaper that is gone is no reason to stop: it is the second line of defence.
+  [[maybe_unused]] const ssize_t written = write(orders_.get(), &message, sizeof message);
 }
 
 }  // namespace lockstep::launcher

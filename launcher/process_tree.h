@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/unique_fd.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {
@@ -52,6 +53,27 @@ class ProcessTree {
   const std::vector<Worker>& workers_;
   std::set<pid_t> foreign_;
   std::map<pid_t, std::optional<int>> ranks_;  ///< by process
+};
+
+/// A small process beside launch that outlives it for a moment: when launch dies without having dismissed it
+/// (SIGKILL, memory), it kills the workers' process groups. The parent-death signal reaches the workers
+/// alone, not what they have started. It is no child of launch, in a session of its own, and holds none of
+/// launch's descriptors.
+class Reaper {
+ public:
+  Reaper();
+  Reaper(const Reaper&) = delete;
+  /// Dismisses it.
+  ~Reaper();
+
+  void watch(pid_t group) const { tell(group); }
+  /// The group has no members any more: its number may be given to others.
+  void forget(pid_t group) const { tell(-group); }
+
+ private:
+  void tell(pid_t message) const;
+
+  UniqueFd orders_;
 };
 
 }  // namespace lockstep::launcher

@@ -11,7 +11,6 @@
 #include "launcher/exit_status.h"
 #include "launcher/output.h"
 #include "launcher/process_tree.h"
-#include "launcher/reaper.h"
 #include "launcher/signals.h"
 #include "launcher/worker.h"
 

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
@@ -13,12 +17,49 @@
 namespace lockstep::comm {
 namespace {
 
+constexpr Seconds between_lines{1};
+
+/// A line stays readable whatever strangers make up.
+constexpr std::size_t most_reasons = 8;
+constexpr const char* other_reasons = "other reasons";
+
 constexpr Seconds pause_without_descriptors{0.1};
 
 /// Whoever was admitted is served in between, however many others knock.
 constexpr int most_accepted_at_once = 64;
 
 }  // namespace
+
+void RejectionLog::add(const std::string& reason, const std::string& peer) {
+  const bool is_known = reasons_.contains(reason) || reasons_.size() < most_reasons;
+  Rejections& same = reasons_[is_known ? reason : other_reasons];
+  ++same.count;
+  same.last_peer = peer;
+  write_when_due();
+}
+
+void RejectionLog::write_when_due() {
+  if (next_line_ && !next_line_->passed()) return;
+  write();
+}
+
+Seconds RejectionLog::time_left() const {
+  return reasons_.empty() || !next_line_ ? Seconds(3600) : next_line_->left();
+}
+
+void RejectionLog::write() {
+  if (reasons_.empty()) return;
+  std::vector<std::string> parts;
+  for (const auto& [reason, rejections] : reasons_) {
+    parts.push_back(rejections.count == 1
+                        ? fmt::format("closed the connection from {}: {}", rejections.last_peer, reason)
+                        : fmt::format("closed {} connections, the last from {}: {}", rejections.count,
+                                      rejections.last_peer, reason));
+  }
+  log::warn("{}: {}", port_, fmt::join(parts, "; "));
+  reasons_.clear();
+  next_line_ = Deadline::in(between_lines);
+}
 
 PendingConnections::PendingConnections(UniqueFd listener, const Credentials& credentials, PortService service)
     : listener_(std::move(listener)),

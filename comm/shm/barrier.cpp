@@ -1,11 +1,9 @@
 #include "comm/shm/barrier.h"
 
-#include <immintrin.h>
+#include <emmintrin.h>
 
 #include <algorithm>
 #include <chrono>
-
-#include "comm/shm/futex.h"
 
 namespace lockstep::comm {
 namespace {

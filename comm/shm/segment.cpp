@@ -1,16 +1,19 @@
 #include "comm/shm/segment.h"
 
 #include <fmt/format.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
-#include "comm/shm/futex.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 
@@ -82,6 +85,20 @@ void populate(std::span<std::byte> bytes) {
     volatile std::byte& page = bytes[at];
     page = page;
   }
+}
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds at_most) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+  timespec limit{};
+  limit.tv_sec = seconds.count();
+  limit.tv_nsec = (at_most - seconds).count();
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 std::size_t round_to_pages(std::size_t bytes) {

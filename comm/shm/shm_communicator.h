@@ -5,7 +5,7 @@
 
 #include "comm/communicator.h"
 #include "comm/make_communicator.h"
-#include "comm/reduce/reduction_tree.h"
+#include "comm/reduce/reduce.h"
 #include "comm/shm/node_ranks.h"
 #include "comm/watchdog/watchdog.h"
 

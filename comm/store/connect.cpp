@@ -4,7 +4,7 @@
 #include <chrono>
 #include <map>
 
-#include "comm/net/connect_proved.h"
+#include "comm/net/handshake.h"
 #include "comm/polling.h"
 #include "comm/store/client.h"
 #include "kernels/base/error.h"

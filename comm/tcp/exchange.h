@@ -8,7 +8,6 @@
 
 #include "comm/reduce/reduce.h"
 #include "comm/shm/node_ranks.h"
-#include "comm/tcp/chunk_order.h"
 #include "comm/tcp/chunks.h"
 #include "comm/tcp/link.h"
 #include "comm/tcp/placement.h"

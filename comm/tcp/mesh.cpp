@@ -8,8 +8,8 @@
 #include <map>
 
 #include "comm/net/addresses.h"
-#include "comm/net/connect_proved.h"
 #include "comm/net/frame.h"
+#include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "comm/shm/local_rendezvous.h"

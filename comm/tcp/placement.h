@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/reduce/reduction_tree.h"
+#include "comm/reduce/reduce.h"
 
 namespace lockstep::comm {
 

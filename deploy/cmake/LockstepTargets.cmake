@@ -19,21 +19,19 @@ endif()
 set(precompiled <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <variant> <vector> <fmt/format.h>)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp CONTENT "")
-foreach(headers lockstep_precompiled lockstep_precompiled_seldom)
-  add_library(${headers} OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp)
-  target_link_libraries(${headers} PRIVATE lockstep_policy fmt::fmt)
-  set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_precompile_headers(${headers} PRIVATE ${precompiled})
-endforeach()
+add_library(lockstep_precompiled OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cpp)
+target_link_libraries(lockstep_precompiled PRIVATE lockstep_policy fmt::fmt)
+set_target_properties(lockstep_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_precompile_headers(lockstep_precompiled PRIVATE ${precompiled})
 
 # Code of a few microseconds in a run, such as the table of options: a release optimises it less, which takes a third off
 # the time to compile it.
 set(seldom_options $<$<CONFIG:Release>:-O1>)
-target_compile_options(lockstep_precompiled_seldom PRIVATE ${seldom_options})
 function(lockstep_runs_seldom)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE ${seldom_options})
-    set_target_properties(${target} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM lockstep_precompiled_seldom)
+    set_target_properties(${target} PROPERTIES
+      POSITION_INDEPENDENT_CODE ON PRECOMPILE_HEADERS_REUSE_FROM lockstep_precompiled)
   endforeach()
 endfunction()
 
@@ -47,7 +45,6 @@ function(lockstep_library name)
     list(REMOVE_ITEM ARG_SOURCES ${seldom})
     add_library(lockstep_${name}_seldom OBJECT ${seldom})
     target_link_libraries(lockstep_${name}_seldom PRIVATE lockstep_policy ${ARG_LINKS} ${ARG_PRIVATE_LINKS})
-    set_target_properties(lockstep_${name}_seldom PROPERTIES POSITION_INDEPENDENT_CODE ON)
     lockstep_runs_seldom(lockstep_${name}_seldom)
     list(APPEND ARG_SOURCES $<TARGET_OBJECTS:lockstep_${name}_seldom>)
   endif()
@@ -59,6 +56,17 @@ function(lockstep_library name)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_policy ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_precompiled)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LIBRARIES lockstep_${name})
+endfunction()
+
+# lockstep_program(NAME LINKS ...): the program of main.cpp, which is compiled as a library is, for its precompiled headers.
+function(lockstep_program name)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  add_library(lockstep_${name}_main OBJECT main.cpp)
+  target_link_libraries(lockstep_${name}_main PRIVATE lockstep_policy ${ARG_LINKS} fmt::fmt)
+  lockstep_runs_seldom(lockstep_${name}_main)
+  add_executable(${name} $<TARGET_OBJECTS:lockstep_${name}_main>)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
 endfunction()
 
 # tests_<label> builds all test programs of a label, and the programs that they start

@@ -15,13 +15,13 @@ void set_up_log(int rank, int world_size) {
 namespace log {
 
 void info(std::string_view line) {
-  spdlog::info("{}", line);
+  spdlog::default_logger_raw()->log(spdlog::level::info, line);
 }
 void warn(std::string_view line) {
-  spdlog::warn("{}", line);
+  spdlog::default_logger_raw()->log(spdlog::level::warn, line);
 }
 void error(std::string_view line) {
-  spdlog::error("{}", line);
+  spdlog::default_logger_raw()->log(spdlog::level::err, line);
 }
 
 }  // namespace log

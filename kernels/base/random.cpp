@@ -19,7 +19,7 @@ std::string random_hex(std::size_t bytes) {
     filled += static_cast<std::size_t>(got);
   }
   std::string text;
-  for (const unsigned char byte : random) fmt::format_to(std::back_inserter(text), "{:02x}", byte);
+  for (const unsigned char byte : random) text += fmt::format("{:02x}", byte);
   return text;
 }
 

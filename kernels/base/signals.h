@@ -1,6 +1,8 @@
 #pragma once
 
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
@@ -72,5 +74,13 @@ class JobControl {
  private:
   UniqueFd pending_;
 };
+
+/// Puts /dev/null in the place of standard streams that are closed (`launch >&-`): the next file that opens
+/// would get their number, and the text meant for them. To be called before anything opens.
+inline void fill_standard_streams() {
+  int fd = STDIN_FILENO;
+  while (fd >= STDIN_FILENO && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
 
 }  // namespace lockstep

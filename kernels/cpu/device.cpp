@@ -10,7 +10,7 @@
 #include <fstream>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 #endif
 
 #include "kernels/base/error.h"

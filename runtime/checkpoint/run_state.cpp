@@ -9,7 +9,6 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 #include "kernels/base/version.h"
-#include "runtime/options/plan_options.h"
 #include "runtime/options/table.h"
 
 namespace lockstep::runtime {

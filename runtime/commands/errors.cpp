@@ -9,7 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
-#include "kernels/base/standard_streams.h"
+#include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/commands/commands.h"
 

@@ -3,7 +3,6 @@
 #include "comm/world/world.h"
 #include "runtime/commands/commands.h"
 #include "runtime/machine/open_device.h"
-#include "runtime/options/plan_options.h"
 #include "runtime/plan/print.h"
 #include "runtime/run/run_plans.h"
 

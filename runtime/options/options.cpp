@@ -128,4 +128,19 @@ std::string options_help() {
   return help;
 }
 
+std::int64_t batch_size_per_rank(const Options& options, int world_size) {
+  if (options.global_batch == 0) {
+    if (options.batch_size > most_global_batch / world_size) {
+      throw UsageError(fmt::format("--batch-size {} on {} ranks: their sum is at most {}", options.batch_size,
+                                   world_size, most_global_batch));
+    }
+    return options.batch_size;
+  }
+  if (options.global_batch % world_size != 0) {
+    throw UsageError(
+        fmt::format("--global-batch {} is not divisible by {} ranks", options.global_batch, world_size));
+  }
+  return options.global_batch / world_size;
+}
+
 }  // namespace lockstep::runtime

@@ -87,4 +87,8 @@ std::string to_ini(const Options& options);
 /// The table of options with their groups and defaults, for --help.
 std::string options_help();
 
+/// Samples per rank and step: --batch-size, or --global-batch over the ranks. UsageError when that does not
+/// divide.
+std::int64_t batch_size_per_rank(const Options& options, int world_size);
+
 }  // namespace lockstep::runtime

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "runtime/options/plan_options.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/step/parameter_io.h"
 
@@ -197,6 +196,23 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
       fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {} free ({} bytes): {}",
                   batch_option(options, session.world, batch_size), mebibytes(needed), needed, free->rank,
                   mebibytes(free->bytes), free->bytes, hint));
+}
+
+PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
+                             ScheduleOptions exchange) {
+  exchange.overlap = !options.no_overlap;
+  constexpr double mebibyte = 1 << 20;
+  return {.key = {.mode = Mode::train, .batch = batch_size},
+          .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
+                      .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte),
+                      .ranks = ranks},
+          .schedule = exchange,
+          .clip_grad_norm = options.clip_grad_norm,
+          .optimizer = options.optimizer};
+}
+
+PlanConstraints plan_constraints(const Options& options) {
+  return {.matmul_precision = options.matmul_precision, .allow_unused = options.allow_unused};
 }
 
 }  // namespace lockstep::runtime

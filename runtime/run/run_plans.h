@@ -65,4 +65,12 @@ std::size_t gpu_bytes(const MemoryNeed& need);
 /// The largest batch below `too_large` that `fits`, if smaller ones do too; 0 when not even 1 does.
 std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits);
 
+/// What the options ask of a training plan of `ranks`, exchanging as `exchange` says (overlap is the
+/// options').
+PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
+                             ScheduleOptions exchange);
+
+/// What the options decide for all plans of a run.
+PlanConstraints plan_constraints(const Options& options);
+
 }  // namespace lockstep::runtime

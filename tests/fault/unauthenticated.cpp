@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "comm/net/connect_proved.h"
+#include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "tests/support/catch.h"

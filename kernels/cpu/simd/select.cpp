@@ -1,24 +1,28 @@
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd/table.h"
 
-#if LOCKSTEP_X86_SIMD
-namespace lockstep::kernels::simd::avx2 {
-extern const Table table;
-}
-namespace lockstep::kernels::simd::avx512 {
-extern const Table table;
-}
-#endif
-namespace lockstep::kernels::simd::baseline {
-extern const Table table;
-}
+#include "kernels/spec.h"
 
 namespace lockstep::kernels::simd {
+
+#define LOCKSTEP_SIMD_OP(Op, header) \
+  namespace baseline {               \
+  Op::Simd run;                      \
+  }                                  \
+  namespace avx2 {                   \
+  Op::Simd run;                      \
+  }                                  \
+  namespace avx512 {                 \
+  Op::Simd run;                      \
+  }
+#include "kernels/ops.def"
+
 namespace {
 
 #if LOCKSTEP_X86_SIMD
-constexpr const Table* all[] = {&baseline::table, &avx2::table, &avx512::table};
 constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
+
+template <class Op>
+constexpr typename Op::Simd* kernels[] = {baseline::run, avx2::run, avx512::run};
 
 std::size_t usable() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
@@ -27,8 +31,10 @@ std::size_t usable() {
   return avx512 ? 3 : 2;
 }
 #else
-constexpr const Table* all[] = {&baseline::table};
 constexpr std::string_view names[] = {"baseline"};
+
+template <class Op>
+constexpr typename Op::Simd* kernels[] = {baseline::run};
 
 std::size_t usable() {
   return 1;
@@ -44,7 +50,7 @@ std::span<const std::string_view> instruction_sets() {
 
 template <class Op>
 typename Op::Simd* kernel(std::size_t index) {
-  return static_cast<const Entry<Op>&>(*all[index]).run;
+  return kernels<Op>[index];
 }
 
 #define LOCKSTEP_SIMD_OP(Op, header) template Op::Simd* kernel<Op>(std::size_t);

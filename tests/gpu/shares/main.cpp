@@ -6,7 +6,7 @@
 
 #include "kernels/base/error.h"
 #include "runtime/machine/open_device.h"
-#include "runtime/options/plan_options.h"
+#include "runtime/run/run_plans.h"
 #include "runtime/run/task.h"
 #include "tests/gpu/shares/peaks.h"
 #include "tests/gpu/shares/step.h"

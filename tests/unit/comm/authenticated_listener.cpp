@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "comm/net/addresses.h"
-#include "comm/net/connect_proved.h"
+#include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"

@@ -6,7 +6,7 @@
 
 #include "comm/net/addresses.h"
 #include "comm/net/channel.h"
-#include "comm/net/connect_proved.h"
+#include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/store/client.h"
 #include "comm/store/connection.h"

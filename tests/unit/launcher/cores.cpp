@@ -1,6 +1,5 @@
 #include "launcher/cores.h"
 
-#include "launcher/ranks.h"
 #include "tests/support/catch.h"
 #include "tests/unit/launcher/scratch_folder.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/ranks.h"
+#include "launcher/cores.h"
 
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"

@@ -2,8 +2,8 @@
 
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
-#include "runtime/options/plan_options.h"
 #include "runtime/options/table.h"
+#include "runtime/run/run_plans.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"

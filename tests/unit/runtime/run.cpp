@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "kernels/base/error.h"
-#include "runtime/options/plan_options.h"
 #include "runtime/output/console.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task.h"
