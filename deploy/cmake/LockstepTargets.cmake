@@ -29,7 +29,7 @@ lockstep_precompile(lockstep_precompiled)
 
 # Code of a few microseconds in a run, such as the table of options: a release optimises it less, which takes a third off
 # the time to compile it. A header that was made at another -O gcc 12 takes all the same, later ones do not.
-set(seldom_options $<$<CONFIG:Release>:-O1>)
+set(seldom_options $<$<CONFIG:Release>:-Og>)
 set(precompiled_seldom lockstep_precompiled)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   set(precompiled_seldom lockstep_precompiled_seldom)
