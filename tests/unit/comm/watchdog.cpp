@@ -2,6 +2,7 @@
 #include <chrono>
 #include <csignal>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include <unistd.h>
@@ -88,14 +89,15 @@ namespace {
 
 /// Rank 0 works for several time-outs of 1 s before it comes; `advances`: and tells that it gets on.
 void come_late(Communicator& group, bool advances) {
-  std::atomic<std::uint64_t> progress{1};
+  const auto progress =
+      std::make_shared<std::atomic<std::uint64_t>>(1);  // the group outlives a failed barrier
   group.watch({.position = [] { return "unpacking data, 35 %"; },
-               .progress = [&] { return progress.load(); },
+               .progress = [progress] { return progress->load(); },
                .overdue = {}});
   if (group.world().rank == 0) {
     for (const Deadline end = Deadline::in(Seconds(advances ? 3.2 : 10)); !end.passed() && !group.failed();) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the work
-      if (advances) ++progress;
+      if (advances) ++*progress;
     }
   }
   group.barrier();
