@@ -9,8 +9,10 @@ target_compile_options(lockstep_policy INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
   -fno-math-errno>)
 if(LOCKSTEP_SANITIZE)
+  # GCC's manual: with sanitizers most alarms of -Wmaybe-uninitialized are false.
   target_compile_options(lockstep_policy INTERFACE
-    $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    -Wno-maybe-uninitialized>)
   target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
 
