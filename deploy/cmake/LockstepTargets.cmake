@@ -9,7 +9,7 @@ target_compile_options(lockstep_policy INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
   -fno-math-errno>)
 if(LOCKSTEP_SANITIZE)
-  # GCC's manual: with sanitizers most alarms of -Wmaybe-uninitialized are false.
+  # GCC's manual: sanitizers make false alarms more frequent, most of all those of -Wmaybe-uninitialized.
   target_compile_options(lockstep_policy INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
     -Wno-maybe-uninitialized>)
@@ -29,8 +29,8 @@ function(lockstep_precompile name)
 endfunction()
 lockstep_precompile(lockstep_precompiled)
 
-# Code of a few microseconds in a run, such as the table of options: a release optimises it less, which takes a third off
-# the time to compile it. A header that was made at another -O gcc 12 takes all the same, later ones do not.
+# Code of a few microseconds in a run, such as the table of options: a release optimises it less, for a build
+# in less time (tests/bench/build_time). A header that was made at another -O gcc 12 takes all the same, later ones do not.
 set(seldom_options $<$<CONFIG:Release>:-Og>)
 set(precompiled_seldom lockstep_precompiled)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
