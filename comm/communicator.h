@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "comm/arena.h"
 #include "comm/watchdog/failure_report.h"
 #include "comm/world/world.h"
@@ -27,12 +29,18 @@ struct ExchangeTiming {
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
 };
 
-/// The bucket of a collective, for reports: "bucket 0 (fc1.weight)"; and whether a thread waits for it.
+/// What a collective exchanges, for reports, and whether a thread waits for it.
 struct ExchangeLabel {
-  int bucket = -1;
-  std::string_view first_parameter;
+  int bucket = -1;        ///< of gradients
+  std::string_view what;  ///< the bucket's first parameter, "fc1.weight"; else all: "statistics of bn1"
   /// Another thread computes meanwhile: prefer its core time to a slightly earlier end.
   bool behind_compute = false;
+
+  /// " (bucket 0, fc1.weight)", " (statistics of bn1)", or nothing.
+  std::string str() const {
+    if (bucket >= 0) return fmt::format(" (bucket {}, {})", bucket, what);
+    return what.empty() ? std::string() : fmt::format(" ({})", what);
+  }
 };
 
 /// A group of ranks that exchange. Every rank makes the same calls in the same order; each call ends by its

@@ -2,48 +2,188 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "data/built_in.h"
+#include "data/cifar.h"
+#include "data/download.h"
 #include "data/idx.h"
+#include "data/image_folder.h"
+#include "data/picture_dataset.h"
+#include "data/shards.h"
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
 
 namespace lockstep::data {
 namespace {
 
+namespace fs = std::filesystem;
+
+UnpackCache cache_of(const DatasetOptions& options) {
+  return UnpackCache(default_cache_folder(), options.activity);
+}
+
+/// torchvision keeps MNIST's files in <root>/<name>/raw.
+fs::path raw_folder(const fs::path& data_dir, const char* name) {
+  const fs::path raw = data_dir / name / "raw";
+  return fs::exists(raw) ? raw : data_dir;
+}
+
+/// Where a set that is published lies when no --data-dir is given: a folder of the cache.
+fs::path download_folder(const std::string& dataset) {
+  const fs::path cache = default_cache_folder();
+  return cache.empty() ? fs::path() : cache / dataset;
+}
+
+/// `folder` of a set, after its download where that was asked for. `hint`: what to do without a folder.
+fs::path published_folder(const std::string& dataset, fs::path folder, const DatasetOptions& options,
+                          const char* hint) {
+  if (folder.empty()) folder = download_folder(dataset);
+  if (folder.empty() && options.download)
+    throw UsageError("--download: neither XDG_CACHE_HOME nor HOME is set; name a folder by --data-dir");
+  if (options.download) download(*find_published(dataset), folder, {.activity = options.activity});
+  if (options.data_dir.empty() && !fs::exists(folder)) throw UsageError(fmt::format("{}: {}", dataset, hint));
+  return folder;
+}
+
 DatasetPtr open_fashion_mnist(const DatasetOptions& options, Split split) {
-  const std::filesystem::path folder =
-      options.data_dir.empty() ? "/usr/share/datasets/fashion-mnist" : options.data_dir;
-  return open_idx_images(folder, split, "apt install dataset-fashion-mnist, or give its folder by --data-dir",
-                         UnpackCache(default_cache_folder(), options.activity));
+  constexpr const char* hint =
+      "apt install dataset-fashion-mnist, give its folder by --data-dir, or fetch it by --download";
+  const fs::path package = "/usr/share/datasets/fashion-mnist";
+  fs::path folder;
+  if (!options.data_dir.empty()) folder = raw_folder(options.data_dir, "FashionMNIST");
+  if (folder.empty() && fs::exists(package)) folder = package;
+  folder = published_folder("fashion-mnist", folder, options, hint);
+  return with_transform(open_idx_pictures(folder, split, hint, cache_of(options)), options, split);
 }
 
 DatasetPtr open_mnist(const DatasetOptions& options, Split split) {
+  constexpr const char* hint =
+      "give the folder of its four IDX files by --data-dir, or fetch them by --download";
+  fs::path folder;
+  if (!options.data_dir.empty()) folder = raw_folder(options.data_dir, "MNIST");
+  folder = published_folder("mnist", folder, options, hint);
+  return with_transform(open_idx_pictures(folder, split, hint, cache_of(options)), options, split);
+}
+
+SampleSpec idx_spec(const DatasetOptions& options) {
+  return picture_spec(Transform(options.transform), idx_picture_size, 1, idx_class_count);
+}
+
+DatasetPtr open_cifar10_of(const DatasetOptions& options, Split split) {
+  constexpr const char* hint =
+      "give the folder of cifar-10-batches-bin or cifar-10-batches-py by --data-dir, or fetch it by "
+      "--download";
+  fs::path place = options.data_dir;
+  if (place.empty() || !holds_cifar10(place)) place = published_folder("cifar10", place, options, hint);
+  return with_transform(open_cifar10(place, split, cache_of(options)), options, split);
+}
+
+std::vector<std::string> cifar10_class_names_of(const DatasetOptions& options) {
+  const fs::path& place = options.data_dir;
+  if (place.empty() || !holds_cifar10(place)) return {};
+  return cifar10_class_names(place, cache_of(options));
+}
+
+SampleSpec cifar10_spec(const DatasetOptions& options) {
+  return picture_spec(Transform(options.transform), cifar_picture_size, 3, cifar10_class_count);
+}
+
+const fs::path& given_folder(const DatasetOptions& options) {
   if (options.data_dir.empty())
-    throw UsageError("mnist: give the folder of its four IDX files by --data-dir");
-  return open_idx_images(options.data_dir, split, "give the folder of MNIST's four IDX files by --data-dir",
-                         UnpackCache(default_cache_folder(), options.activity));
+    throw UsageError(fmt::format("{}: give its folder by --data-dir, or as --dataset DIR", options.name));
+  return options.data_dir;
+}
+
+DatasetPtr open_image_folder_of(const DatasetOptions& options, Split split) {
+  return with_transform(open_image_folder(given_folder(options), split), options, split);
+}
+
+SampleSpec image_folder_spec(const DatasetOptions& options) {
+  return picture_spec(Transform(options.transform), std::nullopt, 3,
+                      std::ssize(image_folder_classes(given_folder(options))));
+}
+
+std::vector<std::string> image_folder_class_names(const DatasetOptions& options) {
+  return options.data_dir.empty() ? std::vector<std::string>() : image_folder_classes(options.data_dir);
+}
+
+DatasetPtr open_shards_of(const DatasetOptions& options, Split split) {
+  return with_transform(open_shards(given_folder(options), split, options.num_classes), options, split);
+}
+
+std::vector<std::string> shard_class_names_of(const DatasetOptions& options) {
+  return options.data_dir.empty() ? std::vector<std::string>()
+                                  : shard_class_names(options.data_dir, options.num_classes);
+}
+
+SampleSpec shards_spec(const DatasetOptions& options) {
+  return picture_spec(Transform(options.transform), std::nullopt, 3, options.num_classes);
 }
 
 DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {
   if (options.data_dir.empty()) throw UsageError("tensors: give the file by --data-dir FILE.safetensors");
-  return open_tensors(options.data_dir);
+  return open_tensors(options.data_dir, options.num_classes);
 }
 
 }  // namespace
 
 const std::vector<DatasetEntry>& datasets() {
+  static const TransformLists as_they_are{};
+  static const PictureKind grey{.channels = 1, .size = idx_picture_size};
+  static const PictureKind photographs{};
+  static const TransformLists imagenet{"random-resized-crop=224,flip,normalise=imagenet",
+                                       "resize=256,crop=224,normalise=imagenet"};
   static const std::vector<DatasetEntry> entries{
       {"fashion-mnist",
-       "60000 + 10000 images of clothes, 1x28x28, 10 classes (package dataset-fashion-mnist)",
-       open_fashion_mnist, [](const DatasetOptions&) { return idx_images_spec(); }},
-      {"mnist", "60000 + 10000 handwritten digits, 1x28x28, 10 classes; --data-dir holds its four IDX files",
-       open_mnist, [](const DatasetOptions&) { return idx_images_spec(); }},
+       "60000 + 10000 images of clothes, 1x28x28, 10 classes (package dataset-fashion-mnist, or --download)",
+       open_fashion_mnist, idx_spec, as_they_are,
+       [](const DatasetOptions&) -> std::vector<std::string> {
+         return {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                 "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+       },
+       grey, true},
+      {"mnist",
+       "60000 + 10000 handwritten digits, 1x28x28, 10 classes; --data-dir holds its four IDX files, or "
+       "--download",
+       open_mnist, idx_spec, as_they_are,
+       [](const DatasetOptions&) -> std::vector<std::string> {
+         return {"0 - zero", "1 - one", "2 - two",   "3 - three", "4 - four",
+                 "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"};
+       },
+       grey, true},
+      {"cifar10",
+       "50000 + 10000 photographs, 3x32x32, 10 classes; --data-dir holds its batches (-bin, -py or their "
+       ".tar.gz), or --download",
+       open_cifar10_of, cifar10_spec,
+       TransformLists{"pad-crop=4,flip,normalise=cifar10", "normalise=cifar10"}, cifar10_class_names_of,
+       PictureKind{.size = cifar_picture_size}, true},
+      {"image-folder",
+       "JPEG and PNG pictures in a folder for each class, below train and val if there are; also --dataset "
+       "DIR",
+       open_image_folder_of, image_folder_spec, imagenet, image_folder_class_names, photographs},
+      {"shards",
+       "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
+       open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs},
       {"synthetic", "random samples of any --image-shape and --num-classes at almost no cost", make_synthetic,
        synthetic_spec},
       {"tensors", "tensors 'inputs' and 'targets' of --data-dir FILE.safetensors", open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
   };
   return entries;
+}
+
+std::optional<std::string> dataset_at(const std::string& path) {
+  const bool is_path = path.find('/') != std::string::npos || path.ends_with(".tar") || path == ".";
+  if (!is_path) return std::nullopt;
+  if (path.ends_with(".tar") && !fs::is_directory(path)) return "shards";
+  const fs::path folder =
+      fs::is_directory(fs::path(path) / "train") ? fs::path(path) / "train" : fs::path(path);
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    if (file.path().extension() == ".tar") return "shards";
+  }
+  return "image-folder";
 }
 
 std::vector<std::string> dataset_names(std::span<const DatasetEntry> among) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/picture.h"
 #include "kernels/base/export.h"
 
 namespace lockstep {
@@ -19,14 +20,24 @@ enum class Split { train, test };
 
 /// What `--dataset` and its options say. Fields that a data set has no use for are ignored by it.
 struct DatasetOptions {
-  std::string name{};                ///< fashion-mnist, mnist, synthetic, tensors
-  std::filesystem::path data_dir{};  ///< empty: where the distribution's package puts it
+  std::string name{};
+  std::filesystem::path data_dir{};  ///< empty: where the distribution's package or a download puts it
   std::int64_t samples = 10000;      ///< synthetic
   Shape image_shape{};               ///< synthetic: shape of an input
-  std::int64_t num_classes = 10;     ///< synthetic: 0 gives f32 targets of `target_shape`
+  std::int64_t num_classes = 10;     ///< synthetic (0: f32 targets of `target_shape`) and tensors
   Shape target_shape{};              ///< synthetic regression
-  std::uint64_t seed = 0;            ///< synthetic
+  std::uint64_t seed = 0;            ///< synthetic, and of random transforms
+  std::string transform{};           ///< pictures: what is done to each (transforms.h)
+  std::string eval_transform{};      ///< the same for Split::test
+  bool skip_corrupt = false;         ///< pictures: the next good one in the place of one that cannot be read
+  bool download = false;             ///< published sets: fetch the files that are missing
   Activity* activity = nullptr;      ///< is told what opening takes long
+};
+
+/// Lists of transforms for training and evaluation (transforms.h).
+struct TransformLists {
+  std::string train;
+  std::string eval;
 };
 
 /// A data set by name.
@@ -37,9 +48,20 @@ struct DatasetEntry {
   /// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
   /// data).
   SampleSpec (*spec)(const DatasetOptions&);
+  /// Of pictures: what is done to them when nothing else is asked for.
+  std::optional<TransformLists> transforms{};
+  /// Names of its classes, by number, without reading samples; empty where nothing tells them. Null: it has
+  /// none.
+  std::vector<std::string> (*class_names)(const DatasetOptions&) = nullptr;
+  /// What its pictures are; none where samples are made of no pictures.
+  std::optional<PictureKind> pictures{};
+  bool can_download = false;  ///< heeds DatasetOptions::download
 };
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
+/// Which data set a path given in the place of a name is: "shards" for a .tar file and a folder of them, else
+/// "image-folder" for a folder; none for a name.
+std::optional<std::string> dataset_at(const std::string& path);
 LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 
 /// By its name, case, '-' and '_' ignored. UsageError with the nearest names.

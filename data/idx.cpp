@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -84,69 +83,36 @@ FileBytes read(const fs::path& path, std::size_t rank, const UnpackCache& cache)
   return cache.open(path, [&](std::span<const std::byte> head) { return size_in_header(path, head, rank); });
 }
 
-constexpr std::int64_t image_side = 28;
-constexpr std::int64_t class_count = 10;
+constexpr int image_side = idx_picture_size.width;
+constexpr std::int64_t class_count = idx_class_count;
 
 fs::path found(const fs::path& file, const std::string& hint) {
   if (fs::exists(file) || fs::exists(file.string() + ".gz")) return file;
   throw DataError(fmt::format("{}: neither this file nor its .gz is there; {}", file.string(), hint));
 }
 
-/// float(pixel) / 255.0f to the bit, as torchvision's ToTensor, without a division: 1/255 as the sum of a
-/// part with 16 bits, whose product with a pixel is exact, and the rest.
-constexpr float unit_float(std::uint8_t pixel) {
-  constexpr float high = 0x8081p-23f;
-  constexpr float low = static_cast<float>(1.0 / 255 - static_cast<double>(high));
-  const auto value = static_cast<float>(pixel);
-  return value * high + value * low;
-}
-
-static_assert([] {
-  for (int pixel = 0; pixel < 256; ++pixel) {
-    if (unit_float(static_cast<std::uint8_t>(pixel)) != static_cast<float>(pixel) / 255.0f) return false;
-  }
-  return true;
-}());
-
-[[gnu::always_inline]] inline void convert(const std::byte* __restrict pixels, float* __restrict out,
-                                           std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = unit_float(static_cast<std::uint8_t>(pixels[i]));
-}
-
-/// The same loop for eight pixels at a time: twice as fast, to the same bits.
-[[gnu::target("avx2")]] void convert_avx2(const std::byte* __restrict pixels, float* __restrict out,
-                                          std::size_t count) {
-  convert(pixels, out, count);
-}
-
-/// out[i] = pixels[i] / 255 for all of `out`.
-void to_unit_floats(const std::byte* pixels, std::span<float> out) {
-  if (__builtin_cpu_supports("avx2")) {
-    convert_avx2(pixels, out.data(), out.size());
-  } else {
-    convert(pixels, out.data(), out.size());
-  }
-}
-
-class IdxImages final : public Dataset {
+class IdxPictures final : public PictureSet {
  public:
-  IdxImages(const fs::path& images, const fs::path& labels, const UnpackCache& cache)
-      : images_(images, 3, cache), labels_(labels, 1, cache), spec_(idx_images_spec()) {
+  IdxPictures(const fs::path& images, const fs::path& labels, const UnpackCache& cache)
+      : images_(images, 3, cache), labels_(labels, 1, cache) {
     check_images();
     check_labels();
   }
 
   std::int64_t size() const override { return images_.shape()[0]; }
-  const SampleSpec& spec() const override { return spec_; }
+  int channels() const override { return 1; }
+  std::int64_t num_classes() const override { return class_count; }
+  std::optional<PictureSize> picture_size() const override { return idx_picture_size; }
 
-  void get(std::int64_t index, std::int64_t, std::span<std::byte> input,
-           std::span<std::byte> target) const override {
-    const auto sample = static_cast<std::size_t>(index);
-    const std::size_t pixels = input.size() / sizeof(float);
-    to_unit_floats(images_.elements().data() + sample * pixels,
-                   {reinterpret_cast<float*>(input.data()), pixels});
-    const auto label = std::to_integer<std::int64_t>(labels_.elements()[sample]);
-    std::memcpy(target.data(), &label, sizeof label);
+  std::int64_t label(std::int64_t index) const override {
+    return std::to_integer<std::int64_t>(labels_.elements()[static_cast<std::size_t>(index)]);
+  }
+
+  std::unique_ptr<PictureReader> open(std::int64_t index) const override {
+    constexpr std::size_t pixels = image_side * image_side;
+    const std::byte* first = images_.elements().data() + static_cast<std::size_t>(index) * pixels;
+    return std::make_unique<PictureInMemory>(
+        PictureView{reinterpret_cast<const std::uint8_t*>(first), idx_picture_size, channels(), image_side});
   }
 
  private:
@@ -175,7 +141,6 @@ class IdxImages final : public Dataset {
 
   IdxFile images_;
   IdxFile labels_;
-  SampleSpec spec_;
 };
 
 }  // namespace
@@ -186,20 +151,12 @@ IdxFile::IdxFile(const fs::path& path, std::size_t rank, const UnpackCache& cach
   shape_ = read_shape(path_, contents_.bytes(), rank);
 }
 
-SampleSpec idx_images_spec() {
-  return {.input_dtype = DType::f32,
-          .input_shape = {1, image_side, image_side},
-          .target_dtype = DType::i64,
-          .target_shape = {},
-          .num_classes = class_count};
-}
-
-DatasetPtr open_idx_images(const fs::path& folder, Split split, const std::string& hint,
-                           const UnpackCache& cache) {
+PictureSetPtr open_idx_pictures(const fs::path& folder, Split split, const std::string& hint,
+                                const UnpackCache& cache) {
   const std::string prefix = split == Split::train ? "train" : "t10k";
   const fs::path images = found(folder / (prefix + "-images-idx3-ubyte"), hint);
   const fs::path labels = found(folder / (prefix + "-labels-idx1-ubyte"), hint);
-  return std::make_shared<IdxImages>(images, labels, cache);
+  return std::make_shared<IdxPictures>(images, labels, cache);
 }
 
 }  // namespace lockstep::data

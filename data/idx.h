@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <span>
 
-#include "data/dataset.h"
 #include "data/datasets.h"
+#include "data/picture.h"
 #include "data/unpack_cache.h"
 #include "kernels/base/shape.h"
 
@@ -32,12 +32,13 @@ class IdxFile {
   Shape shape_;
 };
 
-/// Fashion-MNIST and MNIST: pixels / 255 as 1x28x28, ten classes.
-SampleSpec idx_images_spec();
+/// Of Fashion-MNIST and MNIST, which have one channel.
+inline constexpr PictureSize idx_picture_size{28, 28};
+inline constexpr std::int64_t idx_class_count = 10;
 
 /// The four files of MNIST's naming (train-images-idx3-ubyte, t10k-labels-idx1-ubyte, ..., plain or .gz) in
 /// `folder`. `hint`: what to do when they are not there.
-DatasetPtr open_idx_images(const std::filesystem::path& folder, Split split, const std::string& hint,
-                           const UnpackCache& cache = UnpackCache());
+PictureSetPtr open_idx_pictures(const std::filesystem::path& folder, Split split, const std::string& hint,
+                                const UnpackCache& cache = UnpackCache());
 
 }  // namespace lockstep::data

@@ -179,10 +179,12 @@ void Loader::Impl::fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& sl
     dataset_->get(sample, order.epoch, slot.input.subspan(row * input_bytes, input_bytes),
                   slot.target.subspan(row * target_bytes, target_bytes));
   }
-  slot.batch.info = {.epoch = order.epoch,
-                     .index = claim.batch,
-                     .samples = rows,
-                     .last_of_epoch = claim.batch + 1 == order.batches};
+  slot.batch.info = {
+      .epoch = order.epoch,
+      .index = claim.batch,
+      .samples = rows,
+      .padding = std::max<std::int64_t>(0, first + rows + order.padding - std::ssize(order.indices)),
+      .last_of_epoch = claim.batch + 1 == order.batches};
   slot.batch.input = slot.input.first(static_cast<std::size_t>(rows) * input_bytes);
   slot.batch.target = slot.target.first(static_cast<std::size_t>(rows) * target_bytes);
 }

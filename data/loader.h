@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/sampler.h"
 #include "kernels/base/deadline.h"
 #include "kernels/device.h"
 
@@ -20,7 +21,10 @@ struct BatchInfo {
   std::int64_t epoch = 0;
   std::int64_t index = 0;    ///< of the batch in its epoch
   std::int64_t samples = 0;  ///< rows filled; the rest of what holds the batch is stale
+  std::int64_t padding = 0;  ///< of these rows the last, which count for nothing
   bool last_of_epoch = false;
+
+  std::int64_t counted() const { return samples - padding; }
 };
 
 /// A batch in a slot of the loader's ring; valid until released.
@@ -48,7 +52,7 @@ class Loader {
  public:
   /// The samples of one epoch in order, e.g. [sampler](epoch) { return sampler.indices(epoch); }
   /// Called once for each epoch, from any thread, never from two at once.
-  using Indices = std::function<std::vector<std::int64_t>(std::int64_t epoch)>;
+  using Indices = std::function<EpochSamples(std::int64_t epoch)>;
 
   Loader(DatasetPtr dataset, Indices indices, LoaderOptions options);
   ~Loader();

@@ -32,7 +32,9 @@ std::shared_ptr<const EpochOrder> BatchQueue::make_order(std::int64_t epoch) con
   auto order = std::make_shared<EpochOrder>();
   order->epoch = epoch;
   try {
-    order->indices = indices_(epoch);
+    EpochSamples drawn = indices_(epoch);
+    order->indices = std::move(drawn.indices);
+    order->padding = drawn.padding;
     const std::int64_t samples = std::ssize(order->indices);
     order->batches = (samples + (drop_last_batch_ ? 0 : batch_size_ - 1)) / batch_size_;
     if (order->batches == 0 && !end_epoch_) {

@@ -16,6 +16,7 @@ namespace lockstep::data {
 struct EpochOrder {
   std::int64_t epoch = 0;
   std::vector<std::int64_t> indices;
+  std::int64_t padding = 0;  ///< of them, at the end
   std::int64_t batches = 0;
   std::exception_ptr error;  ///< why there is no order; it is delivered as the epoch's only batch
 };

@@ -44,21 +44,37 @@ std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
   return order;
 }
 
+std::int64_t DistributedSampler::share_of(std::int64_t count) const {
+  return drop_last ? count / replicas : (count + replicas - 1) / replicas;
+}
+
 std::int64_t DistributedSampler::size() const {
-  if (drop_last) return samples / replicas;
-  return (samples + replicas - 1) / replicas;
+  return share_of(samples);
+}
+
+std::int64_t DistributedSampler::rest_size(std::int64_t done) const {
+  return share_of(samples - done);
+}
+
+std::vector<std::int64_t> DistributedSampler::order(std::int64_t epoch) const {
+  if (shuffle) return torch_randperm(samples, seed + static_cast<std::uint64_t>(epoch));
+  std::vector<std::int64_t> all(static_cast<std::size_t>(samples));
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  return all;
 }
 
 std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
   if (samples == 0) return {};
-  std::vector<std::int64_t> order;
-  if (shuffle) {
-    order = torch_randperm(samples, seed + static_cast<std::uint64_t>(epoch));
-  } else {
-    order.resize(static_cast<std::size_t>(samples));
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-  }
-  return every_nth(order, size() * replicas, rank, replicas);
+  return every_nth(order(epoch), size() * replicas, rank, replicas);
+}
+
+EpochSamples DistributedSampler::rest(std::int64_t epoch, std::int64_t done) const {
+  std::vector<std::int64_t> left = order(epoch);
+  left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(done));
+  const std::int64_t dealt = rest_size(done) * replicas;
+  std::vector<std::int64_t> mine = every_nth(left, dealt, rank, replicas);
+  const bool padded = dealt > std::ssize(left) && dealt - replicas + rank >= std::ssize(left);
+  return {std::move(mine), padded ? 1 : 0};
 }
 
 std::int64_t UnpaddedSampler::size() const {

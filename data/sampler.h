@@ -1,9 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace lockstep::data {
+
+/// The samples of one rank in an epoch, in order. The last `padding` of them only fill a batch: they count
+/// for nothing.
+struct EpochSamples {
+  EpochSamples(std::vector<std::int64_t> samples = {}, std::int64_t fillers = 0)
+      : indices(std::move(samples)), padding(fillers) {}
+
+  std::vector<std::int64_t> indices;
+  std::int64_t padding = 0;
+};
 
 /// Which samples one rank gets in an epoch, index for index as torch.utils.data.DistributedSampler.
 struct DistributedSampler {
@@ -17,6 +28,17 @@ struct DistributedSampler {
   /// Samples that each rank gets in an epoch; the same on all ranks.
   std::int64_t size() const;
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
+
+  /// What an epoch has left when its first `done` samples are done, on however many ranks, dealt to these
+  /// replicas: every sample once, equally many for each rank, of which the last may be padding. With
+  /// `drop_last` there is no padding, and up to replicas - 1 samples are left out.
+  EpochSamples rest(std::int64_t epoch, std::int64_t done) const;
+  std::int64_t rest_size(std::int64_t done) const;
+
+ private:
+  /// Of all samples: the ranks take turns, so a step of all of them takes the next samples of this order.
+  std::vector<std::int64_t> order(std::int64_t epoch) const;
+  std::int64_t share_of(std::int64_t count) const;
 };
 
 /// Every sample once over all ranks, in order, for scores that padding would falsify: rank r of R takes

@@ -1,25 +1,21 @@
 #include "data/unpack_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "kernels/base/deadline.h"
+#include "data/node_lock.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -30,8 +26,6 @@ namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr Seconds lock_timeout{60};  // for another process that unpacks the same file, while nothing grows
 
 /// Where the contents of one file are kept: all entries of a path share a prefix, each state of the file has
 /// one.
@@ -70,37 +64,13 @@ bool is_of(const Entry& entry, const std::string& name) {
   return name.starts_with(entry.prefix + "-") || name.starts_with("." + entry.prefix + "-");
 }
 
-/// What the holder of the lock has unpacked so far.
-std::uintmax_t bytes_kept(const Entry& entry) {
-  std::uintmax_t bytes = 0;
-  std::error_code error;
-  for (const auto& file : fs::directory_iterator(entry.folder, error)) {
-    if (!is_of(entry, file.path().filename().string())) continue;
-    if (const std::uintmax_t size = file.file_size(error); !error) bytes += size;
-  }
-  return bytes;
-}
-
-/// Held until the descriptor is closed, also by the end of the process.
+/// Behind another process that unpacks the same file.
 UniqueFd lock(const Entry& entry, Activity::Work& waiting) {
-  const fs::path path = entry.lock();
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd) throw DeviceError(fmt::format("{}: cannot create: {}", path.string(), errno_message(errno)));
-  Deadline deadline = Deadline::in(lock_timeout);
-  std::uintmax_t seen = 0;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      throw DeviceError(fmt::format("{}: cannot lock: {}", path.string(), errno_message(errno)));
-    }
-    if (const std::uintmax_t bytes = bytes_kept(entry); bytes != seen) {
-      seen = bytes;
-      deadline = Deadline::in(lock_timeout);
-      waiting.advance();
-    }
-    if (deadline.passed()) throw DeviceError(fmt::format("{}: locked by another process", path.string()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return fd;
+  constexpr Seconds limit{60};
+  const auto bytes_kept = [&entry] {
+    return bytes_of_files(entry.folder, [&entry](const std::string& name) { return is_of(entry, name); });
+  };
+  return lock_in_turn(entry.lock(), limit, bytes_kept, waiting);
 }
 
 /// Contents of earlier states of the file, and parts that a killed process left. Called under the lock.
@@ -222,6 +192,18 @@ fs::path default_cache_folder() {
     return fs::path(home) / ".cache/lockstep";
   }
   return {};
+}
+
+std::uint64_t gzip_contents_size(const fs::path& compressed) {
+  constexpr std::size_t least = 18;  // header and trailer
+  const MappedFile file(compressed);
+  if (file.bytes().size() < least)
+    throw DataError(
+        fmt::format("{}: offset {}: too short for gzip", compressed.string(), file.bytes().size()));
+  std::uint64_t size = 0;
+  for (std::size_t i = 1; i <= 4; ++i)
+    size = size << 8 | std::to_integer<std::uint64_t>(file.bytes()[file.bytes().size() - i]);
+  return size;
 }
 
 FileBytes UnpackCache::open(const fs::path& compressed, const SizeOf& size_of) const {

@@ -28,6 +28,10 @@ class FileBytes {
 /// `$XDG_CACHE_HOME/lockstep`, else `~/.cache/lockstep`; empty if neither variable is set.
 std::filesystem::path default_cache_folder();
 
+/// What a gzip file of one member unpacks to, by its trailer, which has the size modulo 2^32: for files that
+/// hold less than 4 GiB and whose contents tell no size of their own. DataError.
+std::uint64_t gzip_contents_size(const std::filesystem::path& compressed);
+
 /// Gzip files, each unpacked once per machine into a folder and mapped from there by every process and every
 /// later run. A file that changed (size or time of modification) is unpacked anew. Where the folder cannot be
 /// written, the contents are unpacked into memory, with one warning.

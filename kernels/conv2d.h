@@ -9,6 +9,9 @@
 
 namespace lockstep::kernels {
 
+struct DepthwisePicture;
+struct DepthwiseRow;
+
 /// `automatic` leaves it to the library; the others are what `--benchmark` times. On a GPU those are plans,
 /// by the name that the library gives them: it stays where a place in a list moves with the batch.
 struct ConvAlgorithm {
@@ -59,13 +62,17 @@ inline double conv2d_flops(const Shape& y, const Shape& w) {
   return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements(1));
 }
 
-/// 2-d cross-correlation as in PyTorch. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O), may be left out;
+/// 2-d cross-correlation as in PyTorch. A GPU whose library has no plan with bias and activation in it, as of
+/// groups, rounds y once more before they are applied, as PyTorch does: half a unit of the last place. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O), may be left out;
 /// y: (N, O, H', W').
 struct Conv2d {
   static constexpr std::string_view name = "conv2d";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, w, b };
   enum Out : std::size_t { y };
+  /// Of depthwise ones. `b` may be null.
+  using Simd = void(const Conv2d&, const DepthwisePicture&, const void* x, const void* w, const void* b,
+                    void* y);
 
   Conv2dGeometry geometry;
   Activation activation = Activation::none;
@@ -127,12 +134,15 @@ struct Conv2dBackwardData {
   double flops(TypeSpan in, TypeSpan) const { return conv2d_flops(in[dy].shape, in[w].shape); }
 };
 
-/// db may be left out.
+/// db may be left out. dw and db may be f32 whatever x and dy are.
 struct Conv2dBackwardWeights {
   static constexpr std::string_view name = "conv2d_backward_weights";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, dy };
   enum Out : std::size_t { dw, db };
+  /// Of depthwise ones. `db` may be null.
+  using Simd = void(const Conv2dBackwardWeights&, const DepthwiseRow&, const void* x, const void* dy,
+                    void* dw, void* db);
 
   Conv2dGeometry geometry;
   ConvAlgorithm algorithm = ConvAlgorithm::automatic;
@@ -145,8 +155,8 @@ struct Conv2dBackwardWeights {
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, 2, 2);
-    Types forward{in[x], out[dw]};
-    if (out.size() > db) forward.push_back(out[db]);
+    Types forward{in[x], weights_of(out[dw], in[x].dtype)};
+    if (out.size() > db) forward.push_back(weights_of(out[db], in[x].dtype));
     require_forward(Conv2d{geometry}, forward, Types{in[dy]});
   }
 

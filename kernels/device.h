@@ -34,6 +34,8 @@ class Device {
   virtual std::string name() const = 0;             ///< for people: the CPU's or GPU's model
   virtual std::string instruction_set() const = 0;  ///< what must be equal for equal bits, e.g. "avx512"
   virtual int threads() const = 0;
+  /// Whether it has arithmetic on bf16; a GPU of before compute capability 8.0 has not.
+  virtual bool has_bf16() const { return true; }
   /// Whether a launch returns before its work is done.
   virtual bool is_async() const { return false; }
 

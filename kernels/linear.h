@@ -93,7 +93,7 @@ struct LinearBackwardData {
   double flops(TypeSpan in, TypeSpan out) const { return matmul_size(out[dx].shape, in[w].shape).flops(); }
 };
 
-/// db may be left out.
+/// db may be left out. dw and db may be f32 whatever x and dy are.
 struct LinearBackwardWeights {
   static constexpr std::string_view name = "linear_backward_weights";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
@@ -111,8 +111,8 @@ struct LinearBackwardWeights {
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, 2, 2);
-    Types forward{in[x], out[dw]};
-    if (out.size() > db) forward.push_back(out[db]);
+    Types forward{in[x], weights_of(out[dw], in[x].dtype)};
+    if (out.size() > db) forward.push_back(weights_of(out[db], in[x].dtype));
     require_forward(Linear{}, forward, Types{in[dy]});
   }
 

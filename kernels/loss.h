@@ -7,13 +7,15 @@ namespace lockstep::kernels {
 
 /// Losses compute their own gradient in the same pass. Rows from StepState::valid_samples on are padding: no
 /// loss, gradient zero. The sum of the valid rows' losses, times StepState::loss_scale, is added to
-/// ControlBlock::loss, with `correct`, `targets` and `not_finite`; the gradient is scaled alike. Rows are
-/// summed in a fixed order.
+/// ControlBlock::loss, with `correct`, `top5`, `targets` and `not_finite`; the gradient is scaled alike, and
+/// by StepState::scaler_scale. Rows are summed in a fixed order. Of equal predictions the first counts as the
+/// greater, as in torch.argmax.
 
 /// What one row adds to the loss, before the loss scale.
 struct RowLoss {
   float loss;
   float correct;
+  float top5;
   float targets;
 };
 

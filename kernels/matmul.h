@@ -29,6 +29,13 @@ constexpr std::string_view name_of(MatmulPrecision precision) {
   return matmul_precision_names[static_cast<std::size_t>(precision)];
 }
 
+/// The type of weights that a gradient stands for. It may be f32 where the factors are bf16 or f16: their
+/// products are summed in f32, and so it is not rounded.
+inline TensorType weights_of(TensorType gradient, DType factors) {
+  if (gradient.dtype == DType::f32) gradient.dtype = factors;
+  return gradient;
+}
+
 /// The tensors of a linear map or convolution under their own names, whichever of them are inputs: x is dx in
 /// backward data. Valid as long as the KernelIo.
 struct MatmulOperands {

@@ -1,21 +1,30 @@
 #pragma once
 
+#include <limits>
+
 #include "kernels/op.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::kernels {
 
 /// Updates of a flat slice, whatever tensors it holds. PyTorch's formulas and order of operations. Zero
-/// padding stays zero. The learning rate, bias corrections and gradient_scale, by which each gradient is
-/// multiplied first, come from StepState.
+/// padding stays zero. Parameters and states are f32, gradients f32 or bf16. Each gradient is first clipped to
+/// [-clip_value, clip_value] (a NaN stays; with GradScaler as if its scale were taken off before) and then
+/// multiplied by StepState::gradient_scale; learning rate and bias corrections are there, too. Weight decay
+/// acts on the first `decayed` elements, a multiple of `decay_granularity`.
 
-/// A slice of the gradients, and as much of the parameters and of each optimizer state.
+inline constexpr double not_clipped = std::numeric_limits<double>::infinity();
+inline constexpr std::int64_t every_element = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t decay_granularity = 4;
+
+/// A slice of the gradients (for WeightAverage: the parameters), and as much of what is updated.
 inline void require_slices(TypeSpan in, TypeSpan out, std::size_t states) {
   require_count(in, 2, 2);
-  require_dtype("the gradient", in[0], DType::f32);
+  require_floats("the slice", in[0]);
+  const TensorType parameter{DType::f32, in[0].shape};
   if (out.size() != 1 + states)
     throw_misfit("a parameter and " + std::to_string(states) + " states are wanted");
-  for (const TensorType& slice : out) require_type("the parameter or its state", slice, in[0]);
+  for (const TensorType& slice : out) require_type("the parameter or its state", slice, parameter);
 }
 
 /// The buffer is there if momentum != 0. It starts as a copy of the first gradient (StepState::step == 1).
@@ -32,6 +41,8 @@ struct SgdUpdate {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  double clip_value = not_clipped;
+  std::int64_t decayed = every_element;
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -39,25 +50,31 @@ struct SgdUpdate {
     visit("dampening", dampening);
     visit("weight_decay", weight_decay);
     visit("nesterov", nesterov);
+    visit("clip_value", clip_value);
+    visit("decayed", decayed);
   }
 
   void check(TypeSpan in, TypeSpan out) const { require_slices(in, out, momentum != 0 ? 1 : 0); }
 };
 
-/// `decoupled` is AdamW.
+/// `decoupled` is AdamW. With `amsgrad` the greatest exp_avg_sq so far takes its place in the denominator.
 struct AdamUpdate {
   static constexpr std::string_view name = "adam_update";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { gradient, state };
-  enum Out : std::size_t { parameter, exp_avg, exp_avg_sq };
+  enum Out : std::size_t { parameter, exp_avg, exp_avg_sq, max_exp_avg_sq };
+  /// `max_exp_avg_sq` is null without amsgrad.
   using Simd = void(const AdamUpdate&, const StepState&, const float* gradient, float* parameter,
-                    float* exp_avg, float* exp_avg_sq, std::int64_t n);
+                    float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n);
 
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;
+  bool amsgrad = false;
+  double clip_value = not_clipped;
+  std::int64_t decayed = every_element;
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -66,9 +83,12 @@ struct AdamUpdate {
     visit("epsilon", epsilon);
     visit("weight_decay", weight_decay);
     visit("decoupled", decoupled);
+    visit("amsgrad", amsgrad);
+    visit("clip_value", clip_value);
+    visit("decayed", decayed);
   }
 
-  void check(TypeSpan in, TypeSpan out) const { require_slices(in, out, 2); }
+  void check(TypeSpan in, TypeSpan out) const { require_slices(in, out, amsgrad ? 3 : 2); }
 };
 
 }  // namespace lockstep::kernels

@@ -71,7 +71,8 @@ struct LOCKSTEP_API Pointwise {
 /// One run of a pointwise op on the CPU: n elements, side by side in the outputs.
 struct PointwiseRun {
   const void* in[Pointwise::most_inputs];
-  std::int64_t in_stride[Pointwise::most_inputs];  ///< in elements; 0: one number for all
+  std::int64_t in_stride[Pointwise::most_inputs];       ///< in elements; 0: one number for all
+  std::int64_t in_period[Pointwise::most_inputs] = {};  ///< an operand that starts again after so many; or 0
   void* out[Pointwise::most_outputs];
   std::int64_t n;
   DType dtype;  ///< f32 or bf16, of all tensors; sums and functions are f32
@@ -104,11 +105,14 @@ struct PointwiseWalk {
 };
 
 /// Without broadcasting all tensors have the same layout, which may be any, and padding is walked over too.
-/// With it those of the full shape have strides and no blocks, the others are row-major. UsageError
-/// otherwise.
+/// With it those of the full shape have one without gaps, strided or blocked, and the others the same without
+/// the dimensions that they are broadcast over. UsageError otherwise.
 PointwiseWalk pointwise_walk(const KernelIo& io);
 
 /// Full tensors take the layout of the first of them, if the kernel can walk it and padding stays zero.
 void choose_pointwise_layouts(const Pointwise& op, KernelIo& io);
+
+/// x keeps its layout if the kernel can walk it; y, which is broadcast to x, takes the matching one.
+void choose_sum_layouts(TensorDesc& x, TensorDesc& y);
 
 }  // namespace lockstep::kernels

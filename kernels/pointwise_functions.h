@@ -9,7 +9,7 @@
 #endif
 
 /// Functions of single numbers, written once for CPU and GPU. `M` is the math of whoever computes: M::exp,
-/// M::tanh, M::erf, M::rsqrt. A line in pointwise.def makes kernels and a layer of each.
+/// M::tanh, M::sigmoid, M::erf, M::rsqrt. A line in pointwise.def makes kernels and a layer of each.
 namespace lockstep::kernels::pointwise {
 
 /// A unary function has its value, and its gradient dx from dy and x, or from dy and y where
@@ -40,6 +40,73 @@ struct Tanh {
   template <class M, class T>
   LOCKSTEP_INLINE static T gradient(T y, T dy) {
     return dy * (1 - y * y);
+  }
+};
+
+struct Sigmoid {
+  static constexpr bool gradient_from_output = true;
+  static constexpr bool keeps_zero = false;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return M::sigmoid(x);
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T y, T dy) {
+    return dy * (1 - y) * y;
+  }
+};
+
+/// x sigmoid(x), also called swish.
+struct Silu {
+  static constexpr bool gradient_from_output = false;
+  static constexpr bool keeps_zero = true;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return x * M::sigmoid(x);
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T x, T dy) {
+    const T s = M::sigmoid(x);
+    return dy * s * (1 + x * (1 - s));
+  }
+};
+
+/// min(max(x + 3, 0), 6) / 6; a NaN stays. At -3 and 3 the slope is 0, as in PyTorch.
+struct Hardsigmoid {
+  static constexpr bool gradient_from_output = false;
+  static constexpr bool keeps_zero = false;
+
+  /// Six times the value.
+  template <class T>
+  LOCKSTEP_INLINE static T clamped(T x) {
+    const T raised = x + 3;
+    return raised < 0 ? 0 : raised > 6 ? 6 : raised;
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return clamped(x) / 6;
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T x, T dy) {
+    return x > -3 && x < 3 ? dy / 6 : 0;
+  }
+};
+
+/// x hardsigmoid(x). The slope is 0 at -3 and 1 at 3, as in PyTorch.
+struct Hardswish {
+  static constexpr bool gradient_from_output = false;
+  static constexpr bool keeps_zero = true;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return x * Hardsigmoid::clamped(x) / 6;
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T x, T dy) {
+    const T inside = dy * (x / 3 + static_cast<T>(0.5));
+    return x <= -3 ? 0 : x < 3 ? inside : dy;
   }
 };
 

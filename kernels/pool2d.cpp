@@ -2,23 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "kernels/base/error.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// Nothing for a layout that is neither row-major, channels-last, nor blocked in channels alone.
-std::optional<Planes> planes_of(const Layout& l) {
-  const bool blocked = l.blocks.size() == 1 && l.blocks[0].dim == 1;
-  if (!blocked && !l.blocks.empty()) return std::nullopt;
-  if (blocked) {
-    const std::int64_t lanes = l.blocks[0].size;
-    return Planes{lanes, l.padded[1] / lanes, l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
-  }
-  if (l.strides[1] == 1) return Planes{l.padded[1], 1, l.strides[0], 0, l.strides[2], l.strides[3]};
-  return Planes{1, l.padded[1], l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
+Planes one_lane(const Layout& l) {
+  return {1, l.padded[1], l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
 }
 
 /// The layout of the same kind for another picture size.
@@ -36,23 +26,43 @@ Layout resized(const Layout& layout, const Shape& shape) {
 
 }  // namespace
 
+std::optional<Planes> pool_planes(const Layout& l) {
+  const bool blocked = l.blocks.size() == 1 && l.blocks[0].dim == 1;
+  if (!blocked && !l.blocks.empty()) return std::nullopt;
+  if (blocked) {
+    const std::int64_t lanes = l.blocks[0].size;
+    return Planes{lanes, l.padded[1] / lanes, l.strides[0], l.strides[1], l.strides[2], l.strides[3]};
+  }
+  if (l.strides[1] == 1) return Planes{l.padded[1], 1, l.strides[0], 0, l.strides[2], l.strides[3]};
+  return one_lane(l);
+}
+
 PoolPlanes pool_planes(const TensorDesc& x, const TensorDesc& y) {
-  const auto in = planes_of(x.layout_or_row_major());
-  const auto out = planes_of(y.layout_or_row_major());
+  const Layout of_x = x.layout_or_row_major();
+  const Layout of_y = y.layout_or_row_major();
+  auto in = pool_planes(of_x);
+  auto out = pool_planes(of_y);
+  const bool strided = of_x.blocks.empty() && of_y.blocks.empty();
+  if (strided && in->lanes != out->lanes) {  // pictures of one pixel are row-major and channels-last at once
+    in = one_lane(of_x);
+    out = one_lane(of_y);
+  }
+  if (in && out && y.shape[3] == 1) out->pixel = in->pixel;
+  if (in && out && x.shape[3] == 1) in->pixel = out->pixel;
   if (!in || !out || in->lanes != out->lanes || in->pixel != out->pixel) {
     throw UsageError(fmt::format(
         "x in {} and y in {}: both must be row-major, channels-last, or blocked in channels alike",
-        x.layout_or_row_major().str(), y.layout_or_row_major().str()));
+        of_x.str(), of_y.str()));
   }
   return {*in, *out};
 }
 
 void choose_pool_layouts(TensorDesc& x, TensorDesc& y) {
-  if (!x.layout && y.layout && planes_of(*y.layout)) {
+  if (!x.layout && y.layout && pool_planes(*y.layout)) {
     x.layout = resized(*y.layout, x.shape);
     return;
   }
-  if (!x.layout || !planes_of(*x.layout)) x.layout = Layout::row_major(x.shape);
+  if (!x.layout || !pool_planes(*x.layout)) x.layout = Layout::row_major(x.shape);
   y.layout = resized(*x.layout, y.shape);
 }
 

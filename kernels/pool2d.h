@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "kernels/op.h"
 
@@ -44,7 +45,7 @@ struct MaxPool2d {
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x };
   enum Out : std::size_t { y };
-  using Simd = void(const MaxPool2d&, const PoolPlane&, const float* x, float* y);
+  using Simd = void(const MaxPool2d&, const PoolPlane&, const void* x, void* y);
 
   Pool2dGeometry geometry;
 
@@ -63,7 +64,7 @@ struct MaxPool2dBackward {
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, dy };
   enum Out : std::size_t { dx };
-  using Simd = void(const MaxPool2dBackward&, const PoolPlane&, const float* x, const float* dy, float* dx);
+  using Simd = void(const MaxPool2dBackward&, const PoolPlane&, const void* x, const void* dy, void* dx);
 
   Pool2dGeometry geometry;
   bool relu_mask = false;
@@ -87,7 +88,7 @@ struct AvgPool2d {
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x };
   enum Out : std::size_t { y };
-  using Simd = void(const AvgPool2d&, const PoolPlane&, const float* x, float* y);
+  using Simd = void(const AvgPool2d&, const PoolPlane&, const void* x, void* y);
 
   Pool2dGeometry geometry;
 
@@ -103,7 +104,7 @@ struct AvgPool2dBackward {
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { dy };
   enum Out : std::size_t { dx };
-  using Simd = void(const AvgPool2dBackward&, const PoolPlane&, const float* dy, float* dx);
+  using Simd = void(const AvgPool2dBackward&, const PoolPlane&, const void* dy, void* dx);
 
   Pool2dGeometry geometry;
 
@@ -117,12 +118,65 @@ struct AvgPool2dBackward {
   }
 };
 
+/// PyTorch's AdaptiveAvgPool2d: output row i is the average of the input's rows from floor(i H / H') to
+/// before ceil((i + 1) H / H'), columns likewise. Sums are f32; x in f32 or bf16 (f16 on GPUs).
+struct AdaptiveAvgPool2d {
+  static constexpr std::string_view name = "adaptive_avg_pool2d";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { x };
+  enum Out : std::size_t { y };
+  using Simd = void(const AdaptiveAvgPool2d&, const PoolPlane&, const void* x, void* y);
+
+  std::array<std::int64_t, 2> output{1, 1};  ///< H', W'
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("output", output);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    require_floats("x", in[x]);
+    require_rank("x", in[x], 4);
+    const Shape& images = in[x].shape;
+    if (output[0] < 1 || output[1] < 1 || images[2] < 1 || images[3] < 1) {
+      throw_misfit("pictures of " + images.str() + " cannot be averaged to " + std::to_string(output[0]) +
+                   "x" + std::to_string(output[1]));
+    }
+    return {{in[x].dtype, {images[0], images[1], output[0], output[1]}}};
+  }
+
+  double flops(TypeSpan in, TypeSpan) const { return static_cast<double>(in[x].shape.elements()); }
+};
+
+/// Each pixel of dx gathers from the windows that it lies in.
+struct AdaptiveAvgPool2dBackward {
+  static constexpr std::string_view name = "adaptive_avg_pool2d_backward";
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
+  enum In : std::size_t { dy };
+  enum Out : std::size_t { dx };
+  using Simd = void(const AdaptiveAvgPool2dBackward&, const PoolPlane&, const void* dy, void* dx);
+
+  std::array<std::int64_t, 2> output{1, 1};
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("output", output);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    require_count(in, 1, 1);
+    require_forward(AdaptiveAvgPool2d{output}, Types{out[dx]}, Types{in[dy]});
+  }
+};
+
 /// One plane of lanes: `lanes` adjacent channels (16 in nChw16c, 1 in nchw, C in channels-last).
 struct PoolPlane {
   std::int64_t height, width, out_height, out_width;
   std::int64_t x_row, y_row, pixel;  ///< elements from row to row of x and y, and from pixel to pixel
   std::int64_t lanes;
   std::int64_t kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w;
+  DType dtype = DType::f32;  ///< or bf16, of x and y; computed with as f32
 };
 
 /// A layout seen as images of groups of planes: `lanes` channels side by side, pixel by pixel.
@@ -135,6 +189,9 @@ struct Planes {
 struct PoolPlanes {
   Planes x, y;
 };
+
+/// Nothing for a layout that is neither row-major, channels-last, nor blocked in channels alone.
+std::optional<Planes> pool_planes(const Layout& layout);
 
 /// For x, y or their gradients. UsageError unless both are row-major, channels-last, or blocked in
 /// channels alike.

@@ -10,30 +10,45 @@ namespace lockstep::kernels {
 /// kernel (on a GPU: a captured graph) never goes stale.
 struct alignas(64) StepState {
   std::int64_t step = 0;        ///< updates that were applied, and this one: 1 in the first; set by BeginStep
-  double learning_rate = 0;     ///< PyTorch's arithmetic on hyper-parameters is in double
+  double learning_rate = 0;     ///< the base's from the host; set to the schedule's by BeginStep
   double bias_correction1 = 1;  ///< Adam: 1 - beta1^step; set by BeginStep, as is the next
   double bias_correction2_sqrt = 1;  ///< Adam: sqrt(1 - beta2^step)
-  float loss_scale = 1;            ///< 1 / valid targets of the global batch (x fp16 scale): applied to dloss
-  float gradient_scale = 1;        ///< the update multiplies gradients by it: GradientNorm clips so
-  std::int32_t valid_samples = 0;  ///< rows of the batch that are no padding (they come first)
+  float loss_scale = 1;              ///< 1 / valid targets of the global batch: applied to loss and dloss
+  float gradient_scale = 1;        ///< the update multiplies gradients by it: GradientNorm clips, unscales so
+  std::int32_t valid_samples = 0;  ///< rows of the micro-batch that are no padding (they come first)
   std::uint32_t skip_update = 0;   ///< not 0: the optimizer leaves everything as it is
   std::uint64_t seed = 0;
+  std::int64_t epoch = 0;        ///< of the batch, counted from 0
+  std::int64_t global_step = 0;  ///< of the run, skipped updates counted: random numbers of a step follow it
+  /// Row i of the micro-batch is sample first_sample + i * sample_stride of the step's global batch.
+  std::int64_t first_sample = 0;
+  std::int64_t sample_stride = 1;
+  /// GradScaler's, which the device carries from step to step: what dloss is multiplied by beside loss_scale,
+  /// and the steps since it changed. 0: not begun; BeginStep sets it.
+  float scaler_scale = 1;
+  std::int32_t growth_tracker = 0;
+  float carried_scale = 1;  ///< scaler_scale as it was when this step began: its gradients carry it
 
   /// Behind the step.
   std::int64_t applied_updates() const { return step - (skip_update != 0 ? 1 : 0); }
 };
 
 /// Summed over all ranks with the last bucket: how the ranks learn the same things in the same step.
-/// Zeroed before each step; the loss kernel adds to it.
+/// Zeroed before each step; the loss kernel adds to it, once in each of the step's micro-batches.
 struct alignas(64) ControlBlock {
-  float loss = 0;           ///< sum of sample losses x loss_scale: after the sum, the global mean
-  float correct = 0;        ///< samples whose arg max is the target
-  float targets = 0;        ///< valid targets of this step
-  float next_targets = 0;   ///< valid targets of the next step's batch
-  float not_finite = 0;     ///< ranks whose loss is not finite; with clipping also a norm that is not
-  float stop_requests = 0;  ///< ranks that were asked to stop
-  float gradient_norm = 0;  ///< of the summed gradients before clipping; no sum, the same on all ranks
-  float reserved[9] = {};
+  float loss = 0;              ///< sum of sample losses x loss_scale: after the sum, the global mean
+  float correct = 0;           ///< samples whose arg max is the target
+  float top5 = 0;              ///< samples whose target is among the five greatest
+  float targets = 0;           ///< valid targets of this step
+  float next_targets = 0;      ///< valid targets of the next step's batch
+  float not_finite = 0;        ///< ranks whose loss is not finite; 1 if only the gradients' norm is not
+  float rank = 0;              ///< from the host, for the next; its sum means nothing
+  float not_finite_ranks = 0;  ///< sum of the numbers of the ranks whose loss is not finite
+  float stop_requests = 0;     ///< ranks that were asked to stop
+  float gradient_norm = 0;     ///< of the summed gradients before clipping; no sum, the same on all ranks
+  float learning_rate = 0;     ///< from the host 1 on rank 0, else 0; BeginStep multiplies it by the rate
+  float scaler_scale = 0;      ///< StepState::carried_scale, set by GradientNorm; no sum
+  float reserved[4] = {};
 
   static constexpr DType dtype = DType::f32;
   static constexpr std::int64_t elements = 16;

@@ -49,4 +49,9 @@ Initializer uniform_by_fan_in(std::int64_t fan_in) {
   return {.bound = fan_in > 0 ? 1.0F / std::sqrt(static_cast<float>(fan_in)) : 0.0F};
 }
 
+WeightAndBias initializers(const std::optional<Initializer>& asked, std::int64_t fan_in) {
+  if (asked) return {.weight = *asked, .bias = {}};
+  return {.weight = uniform_by_fan_in(fan_in), .bias = uniform_by_fan_in(fan_in)};
+}
+
 }  // namespace lockstep::model

@@ -1,6 +1,7 @@
 #pragma once
 
 // What a file of model/ops needs: Backward for its gradient function, `apply` for the layer that models call.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,5 +79,12 @@ LOCKSTEP_API std::string parameter_name(const std::string& layer, const char* pa
 /// torch.nn's reset_parameters: kaiming_uniform with a = sqrt(5) is uniform in +-1/sqrt(fan_in), as is the
 /// bias.
 LOCKSTEP_API Initializer uniform_by_fan_in(std::int64_t fan_in);
+
+struct WeightAndBias {
+  Initializer weight;
+  Initializer bias;
+};
+/// How a layer's weight and bias start: as was asked for, with a bias of zeros, or both by the fan in.
+LOCKSTEP_API WeightAndBias initializers(const std::optional<Initializer>& asked, std::int64_t fan_in);
 
 }  // namespace lockstep::model

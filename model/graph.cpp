@@ -1,14 +1,36 @@
 #include "model/graph.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
 #include "kernels/reorder.h"
+#include "kernels/step_state.h"
 #include "model/spec_op.h"
 
 namespace lockstep::model {
+
+void draw(const Initializer& initializer, const Philox& random, std::span<float> values) {
+  const auto [bound, start, deviation] = initializer;
+  if (deviation > 0) {
+    random.normals(0, values);
+    for (float& value : values) value = start + value * deviation;
+  } else {
+    random.uniforms(0, values);
+    for (float& value : values) value = start + (2 * value - 1) * bound;
+  }
+}
+
+std::vector<float> initial_words(const Buffer& buffer, const ValueType& type) {
+  const auto count = static_cast<std::size_t>(type.shape.elements());
+  if (type.dtype == DType::f32) return std::vector<float>(count, buffer.start);
+  const std::vector<std::int64_t> integers(count, static_cast<std::int64_t>(buffer.start));
+  std::vector<float> words(2 * count);
+  std::memcpy(words.data(), integers.data(), words.size() * sizeof(float));
+  return words;
+}
 
 ValueId Graph::add_value(std::string name, ValueType type, Role role) {
   values_.push_back({.name = std::move(name), .type = std::move(type), .role = role, .layout = {}});
@@ -30,11 +52,21 @@ ValueId Graph::add_parameter(const std::string& name, const Shape& shape, Initia
   return id;
 }
 
-ValueId Graph::add_buffer(const std::string& name, const Shape& shape, float start) {
+ValueId Graph::add_buffer(const std::string& name, const Shape& shape, float start, DType dtype) {
   require_new_name(name);
-  const ValueId id = add_value(name, {DType::f32, shape}, Role::buffer);
+  const ValueId id = add_value(name, {dtype, shape}, Role::buffer);
   buffers_.push_back({.value = id, .start = start});
   return id;
+}
+
+ValueId Graph::add_statistics(const std::string& name, const ValueType& type) {
+  statistics_.push_back(add_value(name, type, Role::statistics));
+  return statistics_.back();
+}
+
+ValueId Graph::step_state() {
+  const ValueId known = find(Role::step_state);
+  return known != no_value ? known : add_value("step state", kernels::step_state_type(), Role::step_state);
 }
 
 std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer) {
@@ -59,12 +91,26 @@ std::vector<ValueId> Graph::append(OpPtr op, std::vector<ValueId> inputs, const 
             .inputs = std::move(inputs),
             .outputs = {},
             .layer = layer,
-            .phase = phase};
+            .phase = phase,
+            .segment = phase == Phase::forward ? segment_ : no_segment};
   for (const ValueType& type : outputs) {
     node.outputs.push_back(add_value(fmt::format("{}:{}", layer, node.op->name()), type, Role::activation));
   }
   nodes_.push_back(node);
   return node.outputs;
+}
+
+void Graph::add_update_node(OpPtr op, std::vector<ValueId> inputs, std::vector<ValueId> buffers,
+                            const std::string& layer) {
+  nodes_.push_back({.id = new_node_id(),
+                    .op = std::move(op),
+                    .inputs = std::move(inputs),
+                    .outputs = std::move(buffers),
+                    .layer = layer});
+}
+
+bool Graph::is_update(const Node& node) const {
+  return !node.outputs.empty() && value(node.outputs[0]).role == Role::buffer;
 }
 
 ValueId Graph::insert_copy(ValueId from) {
@@ -75,6 +121,12 @@ ValueId Graph::insert_copy(ValueId from) {
   const auto behind = nodes_.begin() + static_cast<std::ptrdiff_t>(writer ? *writer + 1 : 0);
   std::rotate(behind, nodes_.end() - 1, nodes_.end());
   return copy;
+}
+
+bool Graph::begin_segment() {
+  if (segment_ != no_segment) return false;
+  segment_ = segments_++;
+  return true;
 }
 
 std::string Node::key() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/base/export.h"
+#include "kernels/base/philox.h"
 #include "kernels/layout.h"
 #include "model/op.h"
 
@@ -14,8 +15,9 @@ namespace lockstep::model {
 using ValueId = int;
 inline constexpr ValueId no_value = -1;
 
-/// `buffer`: kept from step to step like a parameter, but not learned (running statistics).
-enum class Role { input, target, step_state, control, parameter, buffer, gradient, activation };
+/// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
+/// summed over all ranks behind the node that writes it, before another node reads it.
+enum class Role { input, target, step_state, control, parameter, buffer, gradient, statistics, activation };
 
 struct Value {
   std::string name;
@@ -26,6 +28,8 @@ struct Value {
 
 enum class Phase { forward, backward };
 
+inline constexpr int no_segment = -1;
+
 struct LOCKSTEP_API Node {
   int id = -1;  ///< stays through all passes, and is the same for every batch size: see `key`
   OpPtr op;
@@ -33,37 +37,48 @@ struct LOCKSTEP_API Node {
   std::vector<ValueId> outputs;
   std::string layer;  ///< for plans and messages: "conv1"
   Phase phase = Phase::forward;
+  int segment = no_segment;  ///< of forward: see model::segment
 
   /// Unique in the graph, the same in every plan of a model: the key of selected algorithms.
   std::string key() const;
 };
 
-/// How a parameter starts: uniform in start +- bound. PyTorch's defaults for linear and convolution have a
-/// bound only, those for the weights of norms a start of 1 only.
+/// How a parameter starts: uniform in start +- bound, or normal around start where there is a deviation.
+/// PyTorch's defaults for linear and convolution have a bound only, those for the weights of norms a start of
+/// 1 only.
 struct Initializer {
   float bound = 0;
   float start = 0;
+  float deviation = 0;
 };
+/// Numbers 0, 1, ... of `random`, spread as `initializer` says.
+void draw(const Initializer& initializer, const Philox& random, std::span<float> values);
 
 struct Parameter {
   ValueId value = no_value;
   ValueId gradient = no_value;  ///< set by the differentiate pass
   Shape file_shape;             ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
+  bool frozen = false;  ///< keeps its value: no gradient, no optimizer state
 };
 
-/// A running statistic or the like; starts with all elements `start`.
+/// A running statistic (f32), or a count (i64); starts with all elements `start`.
 struct Buffer {
   ValueId value = no_value;
   float start = 0;
 };
+/// The bytes of a new one, as words of 4.
+std::vector<float> initial_words(const Buffer& buffer, const ValueType& type);
 
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
 class LOCKSTEP_API Graph {
  public:
   ValueId add_value(std::string name, ValueType type, Role role);
   ValueId add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
-  ValueId add_buffer(const std::string& name, const Shape& shape, float start);
+  ValueId add_buffer(const std::string& name, const Shape& shape, float start, DType dtype = DType::f32);
+  ValueId add_statistics(const std::string& name, const ValueType& type);
+  /// kernels::StepState, for ops that read it; the same value each time.
+  ValueId step_state();
 
   /// Appends a node of forward; its outputs are typed by Op::infer and named after the layer. UsageError
   /// names the layer.
@@ -71,12 +86,22 @@ class LOCKSTEP_API Graph {
   /// Appends a node of backward, whose outputs have these types.
   std::vector<ValueId> add_backward_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
                                          const std::string& layer);
+  /// Appends a node that changes `buffers`, its outputs. It runs among the updates of a training step: behind
+  /// backward, and with a skipped update it does nothing.
+  void add_update_node(OpPtr op, std::vector<ValueId> inputs, std::vector<ValueId> buffers,
+                       const std::string& layer);
+  bool is_update(const Node& node) const;
   /// A node that copies `from` into a new value, right behind the node that writes `from`.
   ValueId insert_copy(ValueId from);
 
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   std::size_t value_count() const { return values_.size(); }
+
+  /// Forward nodes added from here on are a segment, until its end. Gives false inside another segment, to
+  /// which they then belong.
+  bool begin_segment();
+  void end_segment() { segment_ = no_segment; }
 
   /// For a node that a pass adds itself.
   int new_node_id() { return next_id_++; }
@@ -85,6 +110,11 @@ class LOCKSTEP_API Graph {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
+  const std::vector<ValueId>& statistics() const { return statistics_; }
+
+  /// Whether this is a training step: dropout drops, batch norm normalises by the batch. Set before layers
+  /// are added.
+  bool training = false;
 
   /// What the network gives: logits or values. Evaluation, prediction and export need no more than it.
   ValueId output = no_value;
@@ -113,7 +143,10 @@ class LOCKSTEP_API Graph {
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;
   std::vector<Buffer> buffers_;
+  std::vector<ValueId> statistics_;
   int next_id_ = 0;
+  int segment_ = no_segment;  ///< that is open
+  int segments_ = 0;
 };
 
 }  // namespace lockstep::model

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,13 @@ class Tensor {
 
 /// Layers. `name` is the layer's place in the model and the prefix of its parameters in files, as in PyTorch:
 /// linear(x, "fc1", 128) has fc1.weight (128, I) and fc1.bias (128). Parameters start as PyTorch's do.
-/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32: layers refuse
-/// inputs of another dtype in the same way, unless they only move numbers (flatten, split and the like).
+/// All throw UsageError naming the layer when the shapes do not fit. They compute in fp32, and where
+/// --amp says so in bf16 or fp16: layers refuse inputs of another dtype in the same way, unless they only
+/// move numbers (flatten, split and the like).
 
 struct LinearOptions {
   bool bias = true;
+  std::optional<Initializer> initializer{};  ///< of the weight, with a bias of zeros
 };
 /// x (..., in_features); gives (..., out_features).
 LOCKSTEP_API Tensor linear(Tensor x, const std::string& name, std::int64_t out_features,
@@ -43,9 +47,13 @@ struct Conv2dOptions {
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
+  std::optional<Initializer> initializer{};  ///< of the weight, with a bias of zeros
 };
 /// x (N, C, H, W).
 LOCKSTEP_API Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions options);
+/// torch.nn.init.kaiming_normal_ for relu with fan_out (He, Zhang, Ren, Sun 2015), as torchvision starts its
+/// convolutions.
+LOCKSTEP_API Initializer kaiming_normal_fan_out(const Conv2dOptions& options);
 
 struct PoolOptions {
   std::int64_t kernel = 2;
@@ -54,6 +62,17 @@ struct PoolOptions {
 };
 LOCKSTEP_API Tensor max_pool2d(Tensor x, PoolOptions options = {});
 LOCKSTEP_API Tensor avg_pool2d(Tensor x, PoolOptions options = {});
+/// nn.AdaptiveAvgPool2d: (N, C, H, W) to (N, C, out_h, out_w); 1 and 1 average each channel.
+LOCKSTEP_API Tensor adaptive_avg_pool2d(Tensor x, std::int64_t out_h, std::int64_t out_w);
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+};
+/// x (N, C, H, W) or (N, C), also of bf16 or f16. weight starts as ones, bias as zeros. A training graph
+/// normalises by the batch and moves the buffers running_mean, running_var and num_batches_tracked; another
+/// graph normalises by the running statistics.
+LOCKSTEP_API Tensor batch_norm2d(Tensor x, const std::string& name, BatchNormOptions options = {});
 
 struct LayerNormOptions {
   double eps = 1e-5;
@@ -61,6 +80,10 @@ struct LayerNormOptions {
 };
 /// Over the last dimension of x. weight starts as ones, bias as zeros.
 LOCKSTEP_API Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options = {});
+
+/// nn.Dropout: in a training graph each element is 0 with probability p, else divided by 1 - p; elsewhere,
+/// and for p = 0, it is x itself. p in [0, 1).
+LOCKSTEP_API Tensor dropout(Tensor x, double p);
 
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.
@@ -77,10 +100,18 @@ LOCKSTEP_API Tensor permute(Tensor x, std::vector<std::int64_t> axes);
 /// Extents of 1 and missing leading dimensions are repeated.
 LOCKSTEP_API Tensor expand(Tensor x, Shape shape);
 
+/// The same numbers as f32, bf16 or f16; the gradient comes back in the type of x.
+LOCKSTEP_API Tensor cast(Tensor x, DType to);
+
 /// torch.split: x cut along `dim` into parts of these sizes, each in memory of its own. A negative `dim`
 /// counts from the last.
 LOCKSTEP_API std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim);
 /// torch.cat: the parts one behind another along `dim`.
 LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
+
+/// torch.utils.checkpoint: block(x), whose layers are a segment, such as a residual block. With --recompute
+/// its activations are not kept for backward, which computes them again. A segment in a segment is a part of
+/// it.
+LOCKSTEP_API Tensor segment(Tensor x, const std::function<Tensor(Tensor)>& block);
 
 }  // namespace lockstep::model

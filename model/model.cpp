@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/step_state.h"
 
 namespace lockstep::model {
 namespace {
@@ -39,9 +38,10 @@ void require_addressable(const Model& model, const Graph& graph) {
 
 }  // namespace
 
-Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size) {
+Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
   require_targets(model, input);
   Graph graph;
+  graph.training = training;
   const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
   const Tensor output = model.forward(Tensor(graph, x));
   if (has_classes(model) && output.shape() != Shape{batch_size, input.num_classes}) {
@@ -53,15 +53,26 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
   return graph;
 }
 
+std::vector<std::string> head_parameters(const Graph& forward) {
+  std::vector<std::string> names;
+  for (auto writer = forward.producer(forward.output); writer && names.empty();) {
+    const Node& node = forward.nodes()[*writer];
+    for (const ValueId id : node.inputs) {
+      if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
+    }
+    writer = node.inputs.empty() ? std::nullopt : forward.producer(node.inputs.front());
+  }
+  return names;
+}
+
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
-  Graph graph = build_forward(model, input, batch_size);
+  Graph graph = build_forward(model, input, batch_size, training);
   const ValueType target_type = has_classes(model)
                                     ? ValueType{DType::i64, {batch_size}}
                                     : ValueType{DType::f32, with_batch(batch_size, input.target_shape)};
-  const LossOperands operands{
-      .predictions = graph.output,
-      .targets = graph.add_value("target", target_type, Role::target),
-      .step_state = graph.add_value("step state", kernels::step_state_type(), Role::step_state)};
+  const LossOperands operands{.predictions = graph.output,
+                              .targets = graph.add_value("target", target_type, Role::target),
+                              .step_state = graph.step_state()};
   if (has_classes(model)) {
     add_cross_entropy(graph, operands, training ? model.label_smoothing : 0, training);
   } else {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model/layers.h"
 
@@ -28,7 +29,12 @@ struct Model {
 
 /// The network alone on a batch: what evaluation, prediction and export share; `Graph::output` is what it
 /// gives. UsageError when the output does not fit the targets.
-Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size);
+Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size,
+                    bool training = false);
+
+/// Names of the parameters of the last layer that has any, on the way to the output: of a classifier those
+/// whose first dimension is the classes.
+std::vector<std::string> head_parameters(const Graph& forward);
 
 /// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);

@@ -24,6 +24,10 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  bool amsgrad = false;
+  double clip_value = kernels::not_clipped;  ///< of each averaged gradient, before anything else
+  bool decays_vectors = true;  ///< false: weight decay only of parameters with 2 dimensions or more
+  kernels::LearningRateSchedule schedule;
 };
 
 /// Names of the state tensors kept per parameter, as in PyTorch's state_dict.
@@ -34,16 +38,17 @@ std::string describe(const OptimizerOptions& options);
 
 /// What the update of `elements` consecutive parameters works on: inputs gradient, step state; outputs
 /// parameter, states.
-kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements);
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients);
 
 /// What updates a parameter: the options as PyTorch's arithmetic takes them.
 kernels::SgdUpdate sgd_update(const OptimizerOptions& options);
 kernels::AdamUpdate adam_update(const OptimizerOptions& options);
-/// Sets the part of a step's state that the host decides: the learning rate.
+/// Sets the part of a step's state that the host decides: the base of the learning rate.
 void set_rate(const OptimizerOptions& options, kernels::StepState& state);
 
+/// With weight decay on the first `decayed` elements.
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,
-                                 const kernels::KernelIo& io);
+                                 const kernels::KernelIo& io, std::int64_t decayed);
 
 /// What begins a step that ends with these updates.
 kernels::BeginStep begin_step(const OptimizerOptions& options);

@@ -76,8 +76,7 @@ auto in_time(Seconds timeout, const char* name, Call call) {
 }  // namespace
 
 std::string MpiCall::describe() const {
-  if (label.bucket < 0) return fmt::format("{} {}", kind, number);
-  return fmt::format("{} {} (bucket {}, {})", kind, number, label.bucket, label.first_parameter);
+  return fmt::format("{} {}{}", kind, number, label.str());
 }
 
 std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout) {

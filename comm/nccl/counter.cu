@@ -7,8 +7,9 @@ namespace {
 
 using kernels::check;
 
-__global__ void count_up(std::uint32_t* count, std::uint32_t* shown) {
-  *static_cast<volatile std::uint32_t*>(shown) = ++*count;
+/// One write of both, so that the host sees a number with what belongs to it.
+__global__ void count_up(std::uint32_t* count, std::uint32_t what, std::uint64_t* shown) {
+  *static_cast<volatile std::uint64_t*>(shown) = static_cast<std::uint64_t>(what) << 32 | ++*count;
 }
 
 }  // namespace
@@ -20,23 +21,25 @@ StreamCounter::StreamCounter() {
   count_owner_.reset(count_);
   check(cudaMemset(word, 0, sizeof(std::uint32_t)), "cannot clear a counter");
   check(cudaStreamSynchronize(nullptr), "cannot clear a counter");  // our streams do not wait for that one
-  check(cudaHostAlloc(&word, sizeof(std::uint32_t), cudaHostAllocMapped), "cannot allocate a pinned counter");
-  shown_ = static_cast<std::uint32_t*>(word);
+  check(cudaHostAlloc(&word, sizeof(std::uint64_t), cudaHostAllocMapped), "cannot allocate a pinned counter");
+  shown_ = static_cast<std::uint64_t*>(word);
   shown_owner_.reset(shown_);
   *shown_ = 0;
 }
 
-void StreamCounter::count(cudaStream_t stream) {
-  kernels::launch(count_up, 1, 1, 0, stream, count_, shown_);
+void StreamCounter::count(std::uint32_t what, cudaStream_t stream) {
+  kernels::launch(count_up, 1, 1, 0, stream, count_, what, shown_);
 }
 
-std::uint32_t StreamCounter::value() const {
+StreamCounter::Value StreamCounter::value() const {
   const std::int64_t held = held_;
-  return held >= 0 ? static_cast<std::uint32_t>(held) : *static_cast<const volatile std::uint32_t*>(shown_);
+  const std::uint64_t shown =
+      held >= 0 ? static_cast<std::uint64_t>(held) : *static_cast<const volatile std::uint64_t*>(shown_);
+  return {.number = static_cast<std::uint32_t>(shown), .what = static_cast<std::uint32_t>(shown >> 32)};
 }
 
 void StreamCounter::abandon() noexcept {
-  held_ = value();
+  held_ = static_cast<std::int64_t>(*static_cast<const volatile std::uint64_t*>(shown_));
   static_cast<void>(count_owner_.release());
   static_cast<void>(shown_owner_.release());
 }

@@ -127,8 +127,7 @@ ExchangeTiming NcclCommunicator::exchange(std::string_view kind, ExchangeLabel l
       return refused == ncclSuccess || refused == ncclInProgress ? result : refused;
     });
   } catch (const CommError& error) {
-    fail(fmt::format("NCCL {} of bucket {} ({}): {}", kind, label.bucket, label.first_parameter,
-                     error.what()));
+    fail(fmt::format("NCCL {}{}: {}", kind, label.str(), error.what()));
   }
   progress_->ends(handle);
   return {};

@@ -26,16 +26,16 @@ void NcclProgress::begins(std::string_view kind, ExchangeLabel label, cudaStream
   {
     const std::lock_guard lock(mutex_);
     has_captured_ |= is_captured(stream);
-    const auto is_same = [&](const Exchange& one) { return one.kind == kind && one.bucket == label.bucket; };
-    if (std::ranges::none_of(exchanges_, is_same)) {
-      exchanges_.push_back({kind, label.bucket, std::string(label.first_parameter)});
-    }
+    const Name wanted{std::string(kind), label.str()};
+    const auto found = std::ranges::find(names_, wanted);
+    current_ = static_cast<std::uint32_t>(found - names_.begin());
+    if (found == names_.end()) names_.push_back(wanted);
   }
-  begun_.count(stream);
+  begun_.count(current_, stream);
 }
 
 void NcclProgress::ends(cudaStream_t stream) {
-  done_.count(stream);
+  done_.count(current_, stream);
 }
 
 bool NcclProgress::has_captured() const {
@@ -44,27 +44,25 @@ bool NcclProgress::has_captured() const {
 }
 
 bool NcclProgress::look() {
-  const std::uint32_t done = done_.value();
+  const std::uint32_t done = done_.value().number;
   return std::exchange(done_before_, done) != done;
 }
 
-std::string NcclProgress::name_of(std::uint32_t number) const {
+std::string NcclProgress::name_of(StreamCounter::Value at) const {
   const std::lock_guard lock(mutex_);
-  const Exchange& one = exchanges_[(number - 1) % exchanges_.size()];
-  std::string text = fmt::format("{}{} {}", name, one.kind, number);
-  if (one.bucket >= 0) text += fmt::format(" (bucket {}, {})", one.bucket, one.first_parameter);
-  return text;
+  const Name& one = names_[at.what];
+  return fmt::format("{}{} {}{}", name, one.kind, at.number, one.label);
 }
 
 std::string NcclProgress::current() const {
   if (in_rendezvous_) return std::string(rendezvous);
-  const std::uint32_t begun = begun_.value();
-  return begun == 0 ? std::string("the exchange") : name_of(begun);
+  const StreamCounter::Value begun = begun_.value();
+  return begun.number == 0 ? std::string("the exchange") : name_of(begun);
 }
 
 bool NcclProgress::is_ahead_of(std::string_view where) const {
   if (in_rendezvous_) return where.find(rendezvous) == std::string_view::npos;
-  const std::uint32_t begun = begun_.value();
+  const std::uint32_t begun = begun_.value().number;
   const std::size_t at = where.find(after);
   // It is in one, maybe ours; or it has begun none.
   if (at == std::string_view::npos) return begun > 0 && where.find(name) == std::string_view::npos;
@@ -78,10 +76,10 @@ void NcclProgress::abandon() noexcept {
 
 std::string NcclProgress::describe() const {
   if (in_rendezvous_) return fmt::format("in {}", rendezvous);
-  const std::uint32_t done = done_.value();
-  const std::uint32_t begun = begun_.value();
-  if (begun == 0) return {};
-  return fmt::format("{} {}", done < begun ? "in" : "after", name_of(begun));
+  const std::uint32_t done = done_.value().number;
+  const StreamCounter::Value begun = begun_.value();
+  if (begun.number == 0) return {};
+  return fmt::format("{} {}", done < begun.number ? "in" : "after", name_of(begun));
 }
 
 }  // namespace lockstep::comm

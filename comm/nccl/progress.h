@@ -13,16 +13,21 @@
 
 namespace lockstep::comm {
 
-/// How often streams, and graphs that are replayed there, have come to a place. The host reads it while the
-/// GPU works, also from threads that may not call CUDA.
+/// How often streams, and graphs that are replayed there, have come to a place, and to which the last time.
+/// The host reads it while the GPU works, also from threads that may not call CUDA.
 class StreamCounter {
  public:
+  struct Value {
+    std::uint32_t number = 0;  ///< counted from 1; 0: nowhere yet
+    std::uint32_t what = 0;
+  };
+
   /// On the current device.
   StreamCounter();
 
   /// What is enqueued before this on `stream` is done when the count grows.
-  void count(cudaStream_t stream);
-  std::uint32_t value() const;
+  void count(std::uint32_t what, cudaStream_t stream);
+  Value value() const;
 
   /// Holds the value as it is, and leaves the memory to the end of the process: a GPU that has failed may go
   /// on counting until then.
@@ -33,24 +38,23 @@ class StreamCounter {
     void operator()(std::uint32_t* word) const noexcept { cudaFree(word); }
   };
   struct FreePinned {
-    void operator()(std::uint32_t* word) const noexcept { cudaFreeHost(word); }
+    void operator()(std::uint64_t* word) const noexcept { cudaFreeHost(word); }
   };
 
   std::unique_ptr<std::uint32_t, Free> count_owner_;
-  std::unique_ptr<std::uint32_t, FreePinned> shown_owner_;
+  std::unique_ptr<std::uint64_t, FreePinned> shown_owner_;
   std::uint32_t* count_ = nullptr;      ///< the GPU's own: reading the host's would cost it a trip
-  std::uint32_t* shown_ = nullptr;      ///< pinned
-  std::atomic<std::int64_t> held_{-1};  ///< from abandon on
+  std::uint64_t* shown_ = nullptr;      ///< pinned: the number, above it what
+  std::atomic<std::int64_t> held_{-1};  ///< what was shown, from abandon on
 };
 
 /// Which collective the GPU is in: what reports tell. The GPU counts them itself, so those of a graph's
-/// replays count too. Every step makes the same collectives in the same order, which is how a number becomes
-/// a kind and a bucket.
+/// replays count too; with the number it shows which of the collectives that this rank knows it is.
 class NcclProgress {
  public:
   /// Whether this rank waits in NCCL's rendezvous for the others.
   void set_in_rendezvous(bool now) { in_rendezvous_ = now; }
-  /// Around a collective on `stream`; `kind`: "all-reduce", which lives as long as the program.
+  /// Around a collective on `stream`; `kind`: "all-reduce".
   void begins(std::string_view kind, ExchangeLabel label, cudaStream_t stream);
   void ends(cudaStream_t stream);
   /// Whether a CUDA graph holds one of them.
@@ -68,20 +72,22 @@ class NcclProgress {
   void abandon() noexcept;
 
  private:
-  struct Exchange {
-    std::string_view kind;
-    int bucket;
-    std::string first_parameter;
+  /// Of a collective, around its number.
+  struct Name {
+    std::string kind;
+    std::string label;
+    bool operator==(const Name&) const = default;
   };
 
-  std::string name_of(std::uint32_t number) const;
+  std::string name_of(StreamCounter::Value at) const;
 
   StreamCounter begun_;
   StreamCounter done_;
   std::uint32_t done_before_ = 0;
+  std::uint32_t current_ = 0;  ///< in names_, of the collective that is enqueued
   std::atomic<bool> in_rendezvous_ = false;
   mutable std::mutex mutex_;
-  std::vector<Exchange> exchanges_;  ///< of a step
+  std::vector<Name> names_;  ///< of all that this rank has begun
   bool has_captured_ = false;
 };
 

@@ -52,9 +52,7 @@ std::uint32_t Call::signature() const {
 }
 
 std::string Call::describe() const {
-  std::string text = fmt::format("{} {}", name_of(kind), number);
-  if (label.bucket >= 0) text += fmt::format(" (bucket {}, {})", label.bucket, label.first_parameter);
-  return text;
+  return fmt::format("{} {}{}", name_of(kind), number, label.str());
 }
 
 std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Call& call, Seconds timeout) {
@@ -92,8 +90,8 @@ NodeRanks::CallScope NodeRanks::begin(Call::Kind kind, std::size_t bytes, std::u
                                       ExchangeLabel label) {
   const auto now = Clock::now();
   const std::lock_guard lock(call_mutex_);
-  const std::size_t length = label.first_parameter.copy(first_parameter_.data(), first_parameter_.size());
-  label.first_parameter = {first_parameter_.data(), length};
+  const std::size_t length = label.what.copy(what_.data(), what_.size());
+  label.what = {what_.data(), length};
   call_ = Call{.kind = kind,
                .number = call_.number + 1,
                .bytes = bytes,

@@ -133,7 +133,7 @@ class NodeRanks final : public NodeStatus {
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
   /// Of call_'s label: the caller's text may be gone when the watchdog reads it.
-  std::array<char, 128> first_parameter_{};
+  std::array<char, 128> what_{};
   std::optional<Monitor> monitor_;
 };
 

@@ -2,7 +2,10 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 namespace lockstep {
 
@@ -57,6 +60,17 @@ inline void narrow(float value, Float16& result) {
     bits = (wide + 0xFFFU + (wide >> 13 & 1U)) >> 13;
   }
   result.bits = static_cast<std::uint16_t>(sign | bits);
+}
+
+/// The first half of the bytes are as many bf16: from the last on, so that none is overwritten before it is
+/// read.
+inline void widen_in_place(std::span<float> values) {
+  const auto* const halves = reinterpret_cast<const std::byte*>(values.data());
+  for (std::size_t i = values.size(); i-- > 0;) {
+    BFloat16 half;
+    std::memcpy(&half, halves + i * sizeof(half), sizeof(half));
+    values[i] = widen(half);
+  }
 }
 
 }  // namespace lockstep

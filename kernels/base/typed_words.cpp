@@ -75,15 +75,15 @@ std::string alternatives(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string question(std::string_view given, std::span<const std::string> names) {
+}  // namespace
+
+std::string did_you_mean(std::string_view given, std::span<const std::string> names) {
   std::vector<std::string> near = nearest_by_spelling(given, names);
   if (near.empty()) near = with_the_same_words(given, names);
   if (near.empty()) return {};
   near.resize(std::min(near.size(), most_suggestions));
   return fmt::format(", did you mean {}?", alternatives(near));
 }
-
-}  // namespace
 
 std::string folded(std::string_view name) {
   std::string text;
@@ -99,14 +99,14 @@ std::optional<std::string> same_name(std::string_view given, std::span<const std
 }
 
 std::string unknown_name(std::string_view kind, std::string_view given, std::span<const std::string> names) {
-  const std::string near = question(given, names);
+  const std::string near = did_you_mean(given, names);
   if (!near.empty()) return fmt::format("unknown {} '{}'{}", kind, given, near);
   return fmt::format("unknown {} '{}'; there are: {}", kind, given, fmt::join(names, ", "));
 }
 
 std::string unknown_name(std::string_view kind, std::string_view given, std::span<const std::string> names,
                          std::string_view list) {
-  const std::string near = question(given, names);
+  const std::string near = did_you_mean(given, names);
   return fmt::format("unknown {} '{}'{} {}", kind, given, near.empty() ? ";" : near, list);
 }
 

@@ -13,6 +13,9 @@ std::string folded(std::string_view name);
 /// The one of `names` that is `given` when folded.
 std::optional<std::string> same_name(std::string_view given, std::span<const std::string> names);
 
+/// ", did you mean 'a', 'b' or 'c'?": the nearest names, at most three; empty when none is near.
+std::string did_you_mean(std::string_view given, std::span<const std::string> names);
+
 /// "unknown <kind> '<given>', did you mean 'a', 'b' or 'c'?": the nearest names, at most three; when none is
 /// near, "unknown <kind> '<given>'; there are: a, b, c".
 std::string unknown_name(std::string_view kind, std::string_view given, std::span<const std::string> names);

@@ -1,5 +1,6 @@
 #include "kernels/conv2d.h"
 
+#include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/matmul.h"
 
@@ -63,22 +64,26 @@ std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& 
 }  // namespace
 
 void choose_layouts(Cpu cpu, const Conv2d& op, KernelIo& io) {
+  if (!generates(cpu.onednn, onednn_op(op, io), io) && choose_depthwise_layouts(op, io)) return;
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 void choose_layouts(Cpu cpu, const Conv2dBackwardData& op, KernelIo& io) {
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 void choose_layouts(Cpu cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
+  if (choose_depthwise_layouts(op, io)) return;
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 
 KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+  if (is_depthwise(op, io) && !generates(cpu.onednn, onednn_op(op, io), io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  if (is_depthwise(op, io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 
@@ -89,6 +94,7 @@ std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardData& op, con
   return available_algorithms(cpu, op, io);
 }
 std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  if (is_depthwise(op, io)) return {ConvAlgorithm::automatic};
   return available_algorithms(cpu, op, io);
 }
 

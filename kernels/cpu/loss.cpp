@@ -13,16 +13,21 @@ namespace {
 void account(const RowLoss* losses, std::int64_t rows, float scale, ControlBlock& control) {
   double loss = 0;
   double correct = 0;
+  double top5 = 0;
   double targets = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     loss += losses[row].loss;
     correct += losses[row].correct;
+    top5 += losses[row].top5;
     targets += losses[row].targets;
   }
   control.loss += static_cast<float>(loss * scale);
   control.correct += static_cast<float>(correct);
+  control.top5 += static_cast<float>(top5);
   control.targets += static_cast<float>(targets);
-  if (!std::isfinite(loss)) control.not_finite = 1;
+  if (std::isfinite(loss)) return;
+  control.not_finite = 1;
+  control.not_finite_ranks = control.rank;
 }
 
 /// Rows are shared out over the team; their losses are kept in the workspace.
@@ -36,8 +41,8 @@ KernelPtr loss_kernel(const Op& op, const KernelIo& io) {
         const StepState& state = *a.template in<StepState>(Op::state);
         auto* const losses = a.template workspace<RowLoss>();
         parallel_ranges(rows, rows * columns, 1, [&](std::int64_t begin, std::int64_t end) {
-          kernel(op, {begin, end, columns, state.valid_samples, state.loss_scale}, a.in(Op::predictions),
-                 a.template in<Target>(Op::targets), a.out(Op::gradient), losses);
+          kernel(op, {begin, end, columns, state.valid_samples, state.loss_scale * state.scaler_scale},
+                 a.in(Op::predictions), a.template in<Target>(Op::targets), a.out(Op::gradient), losses);
         });
         account(losses, rows, state.loss_scale, *a.template out<ControlBlock>(Op::control));
       },

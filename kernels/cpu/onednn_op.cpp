@@ -28,6 +28,10 @@ struct Freedom {
 /// From nothing to reorder to everything; an earlier one wins among implementations of equal kind.
 constexpr Freedom freedoms[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
+/// `f32`: a processor without arithmetic on bf16 takes the operands as f32, which the kernel's reorders widen
+/// before and round after.
+enum class Arithmetic { native, f32 };
+
 const TensorDesc& tensor(const KernelIo& io, std::size_t i) {
   return i < io.inputs.size() ? io.inputs[i] : io.outputs[i - io.inputs.size()];
 }
@@ -50,20 +54,21 @@ std::string shapes(const KernelIo& io) {
 }
 
 std::optional<dnnl::memory::desc> operand_desc(const OnednnOp::Operand& operand,
-                                               const TensorDesc& tensor_desc, Freedom freedom) {
+                                               const TensorDesc& tensor_desc, Freedom freedom,
+                                               Arithmetic arithmetic) {
+  const DType dtype = arithmetic == Arithmetic::f32 ? DType::f32 : tensor_desc.dtype;
   const bool free = (operand.role == Role::weights && freedom.weights) ||
                     (operand.role == Role::activation && freedom.activations);
   const bool open = !tensor_desc.layout && operand.role != Role::vector;
-  if (free || open) return onednn::any_layout(tensor_desc.shape, tensor_desc.dtype, operand.groups);
-  return onednn::descriptor(tensor_desc.shape, tensor_desc.layout_or_row_major(), tensor_desc.dtype,
-                            operand.groups);
+  if (free || open) return onednn::any_layout(tensor_desc.shape, dtype, operand.groups);
+  return onednn::descriptor(tensor_desc.shape, tensor_desc.layout_or_row_major(), dtype, operand.groups);
 }
 
 std::optional<Implementation> describe(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io,
-                                       Freedom freedom) {
+                                       Freedom freedom, Arithmetic arithmetic) {
   onednn::Operands operands;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
-    const auto desc = operand_desc(op.operands[i], tensor(io, i), freedom);
+    const auto desc = operand_desc(op.operands[i], tensor(io, i), freedom, arithmetic);
     if (!desc) return std::nullopt;
     operands.*op.operands[i].place = *desc;
   }
@@ -75,14 +80,21 @@ std::optional<Implementation> describe(const dnnl::engine& engine, const OnednnO
   }
 }
 
-std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
+std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io,
+                                   Arithmetic arithmetic) {
   std::optional<Implementation> implementation;
   for (const Freedom freedom : freedoms) {
-    std::optional<Implementation> next = describe(engine, op, io, freedom);
+    std::optional<Implementation> next = describe(engine, op, io, freedom, arithmetic);
     if (next && (!implementation || next->kind > implementation->kind)) implementation = std::move(next);
     if (implementation && implementation->kind == Kind::generated) break;
   }
   return implementation;
+}
+
+std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
+  std::optional<Implementation> implementation = best(engine, op, io, Arithmetic::native);
+  const bool wide = tensor(io, 0).dtype == DType::f32;
+  return implementation || wide ? std::move(implementation) : best(engine, op, io, Arithmetic::f32);
 }
 
 Implementation best_or_throw(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
@@ -128,6 +140,11 @@ KernelPtr kernel_of(const onednn::Context& context, const OnednnOp& op, const Ke
 bool available(const onednn::Context& context, const OnednnOp& op, const KernelIo& io) {
   const std::optional<Implementation> implementation = best(context.engine, op, io);
   return implementation && implementation->kind != Kind::reference;
+}
+
+bool generates(const onednn::Context& context, const OnednnOp& op, const KernelIo& io) {
+  const std::optional<Implementation> implementation = best(context.engine, op, io, Arithmetic::native);
+  return implementation && implementation->kind == Kind::generated;
 }
 
 }  // namespace lockstep::kernels

@@ -3,6 +3,7 @@
 #include <dnnl.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cpu/onednn.h"
@@ -37,6 +38,9 @@ KernelPtr kernel_of(const onednn::Context& context, const OnednnOp& op, const Ke
 /// Whether oneDNN has more than a reference implementation of `op`.
 bool available(const onednn::Context& context, const OnednnOp& op, const KernelIo& io);
 
+/// Whether oneDNN generates code for these shapes; it has a general and much slower way for all others.
+bool generates(const onednn::Context& context, const OnednnOp& op, const KernelIo& io);
+
 /// An argument of a primitive as the caller's memory has it.
 struct OnednnArgument {
   int argument;  ///< DNNL_ARG_...
@@ -49,8 +53,7 @@ struct OnednnArgument {
 KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_desc_base& description,
                         const std::vector<OnednnArgument>& arguments);
 
-/// A reorder alone. Throws dnnl::error.
-KernelPtr onednn_reorder(const onednn::Context& context, const dnnl::memory::desc& from,
-                         const dnnl::memory::desc& to);
+/// The same numbers in another layout or type: input 0 to output 0. `op` is named in errors.
+KernelPtr onednn_copy(const onednn::Context& context, std::string_view op, const KernelIo& io);
 
 }  // namespace lockstep::kernels

@@ -1,45 +1,66 @@
 #include "kernels/optimizer.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
+#include "kernels/cpu/widened.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// `on_range(state, addresses, first, count)` on the team, unless the update is skipped.
-template <class OnRange>
-KernelPtr update_kernel(const KernelIo& io, std::size_t state_at, OnRange on_range) {
-  const std::int64_t n = io.inputs[0].shape.elements();
+/// `on_range(op, state, addresses, gradients, first, count)` on the team, unless the update is skipped;
+/// gradients from `first` on, as f32; `op` has no weight decay behind the decayed elements.
+template <class Op, class OnRange>
+KernelPtr update_kernel(const Op& op, const KernelIo& io, OnRange on_range) {
+  const std::int64_t n = io.inputs[Op::gradient].shape.elements();
+  const DType dtype = io.inputs[Op::gradient].dtype;
+  Op undecayed = op;
+  undecayed.weight_decay = 0;
   return simd_kernel(io, [=](const Addresses& a) {
-    const StepState& state = *a.in<StepState>(state_at);
+    const StepState& state = *a.in<StepState>(Op::state);
     if (state.skip_update != 0) return;
-    parallel_ranges(n, n, cache_line_floats,
-                    [&](std::int64_t begin, std::int64_t end) { on_range(state, a, begin, end - begin); });
+    parallel_ranges(n, n, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+      const auto update = [&](const Op& part, std::int64_t from, std::int64_t to) {
+        for_each_widened(dtype, a.in<void>(Op::gradient), from, to - from,
+                         [&](const float* gradients, std::int64_t first, std::int64_t count) {
+                           on_range(part, state, a, gradients, first, count);
+                         });
+      };
+      const std::int64_t middle = std::clamp(op.decayed, begin, end);
+      if (begin < middle) update(op, begin, middle);
+      if (middle < end) update(undecayed, middle, end);
+    });
   });
+}
+
+/// Null if there is no such output.
+float* from(float* slice, std::int64_t first) {
+  return slice == nullptr ? nullptr : slice + first;
 }
 
 }  // namespace
 
 KernelPtr prepare(Cpu, const SgdUpdate& op, const KernelIo& io) {
   using Op = SgdUpdate;
-  return update_kernel(io, Op::state,
-                       [op, kernel = simd::best<Op>()](const StepState& state, const Addresses& a,
-                                                       std::int64_t first, std::int64_t n) {
-                         float* const buffer = a.out(Op::buffer);
-                         kernel(op, state, a.in(Op::gradient) + first, a.out(Op::parameter) + first,
-                                buffer == nullptr ? nullptr : buffer + first, n);
-                       });
+  return update_kernel(
+      op, io,
+      [kernel = simd::best<Op>()](const Op& part, const StepState& state, const Addresses& a,
+                                  const float* gradient, std::int64_t first, std::int64_t n) {
+        kernel(part, state, gradient, a.out(Op::parameter) + first, from(a.out(Op::buffer), first), n);
+      });
 }
 
 KernelPtr prepare(Cpu, const AdamUpdate& op, const KernelIo& io) {
   using Op = AdamUpdate;
-  return update_kernel(io, Op::state,
-                       [op, kernel = simd::best<Op>()](const StepState& state, const Addresses& a,
-                                                       std::int64_t first, std::int64_t n) {
-                         kernel(op, state, a.in(Op::gradient) + first, a.out(Op::parameter) + first,
-                                a.out(Op::exp_avg) + first, a.out(Op::exp_avg_sq) + first, n);
-                       });
+  return update_kernel(
+      op, io,
+      [kernel = simd::best<Op>()](const Op& part, const StepState& state, const Addresses& a,
+                                  const float* gradient, std::int64_t first, std::int64_t n) {
+        kernel(part, state, gradient, a.out(Op::parameter) + first, a.out(Op::exp_avg) + first,
+               a.out(Op::exp_avg_sq) + first, from(a.out(Op::max_exp_avg_sq), first), n);
+      });
 }
 
 }  // namespace lockstep::kernels

@@ -1,5 +1,8 @@
 #include "kernels/pool2d.h"
 
+#include <cstddef>
+
+#include "kernels/base/error.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -7,30 +10,62 @@
 namespace lockstep::kernels {
 namespace {
 
+constexpr Pool2dGeometry no_window{};  ///< an adaptive pool's follows from the extents
+
 /// A kernel that walks the planes of x and y, or of their gradients: `on_plane(plane, addresses, offset in x,
-/// offset in y)`.
+/// offset in y)`, offsets in bytes.
 template <class OnPlane>
 KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorDesc& x, const TensorDesc& y,
                       OnPlane on_plane) {
+  if (x.dtype == DType::f16) throw UsageError("pool2d: f16 is computed on GPUs; use bf16");
   const PoolPlanes planes = pool_planes(x, y);
   const std::int64_t elements = x.layout_or_row_major().span();
-  const PoolPlane plane{x.shape[2],   x.shape[3],     y.shape[2],     y.shape[3],  planes.x.row,
-                        planes.y.row, planes.x.pixel, planes.x.lanes, g.kernel[0], g.kernel[1],
-                        g.stride[0],  g.stride[1],    g.padding[0],   g.padding[1]};
+  const PoolPlane plane{x.shape[2],   x.shape[3],     y.shape[2],     y.shape[3],   planes.x.row,
+                        planes.y.row, planes.x.pixel, planes.x.lanes, g.kernel[0],  g.kernel[1],
+                        g.stride[0],  g.stride[1],    g.padding[0],   g.padding[1], x.dtype};
   const std::int64_t count = x.shape[0] * planes.x.groups;
+  const auto bytes = static_cast<std::int64_t>(size_of(x.dtype));
   return simd_kernel(
-      io, [plane, count, elements, on_plane, in = planes.x, out = planes.y](const Addresses& a) {
+      io, [plane, count, elements, bytes, on_plane, in = planes.x, out = planes.y](const Addresses& a) {
         parallel_ranges(count, elements, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t image = i / in.groups;
             const std::int64_t group = i % in.groups;
-            on_plane(plane, a, image * in.image + group * in.group, image * out.image + group * out.group);
+            on_plane(plane, a, bytes * (image * in.image + group * in.group),
+                     bytes * (image * out.image + group * out.group));
           }
         });
       });
 }
 
 }  // namespace
+
+void choose_layouts(Cpu, const AdaptiveAvgPool2d&, KernelIo& io) {
+  choose_pool_layouts(io.inputs[AdaptiveAvgPool2d::x], io.outputs[AdaptiveAvgPool2d::y]);
+}
+
+void choose_layouts(Cpu, const AdaptiveAvgPool2dBackward&, KernelIo& io) {
+  using Op = AdaptiveAvgPool2dBackward;
+  choose_pool_layouts(io.outputs[Op::dx], io.inputs[Op::dy]);
+}
+
+KernelPtr prepare(Cpu, const AdaptiveAvgPool2d& op, const KernelIo& io) {
+  using Op = AdaptiveAvgPool2d;
+  return pool_kernel(io, no_window, io.inputs[Op::x], io.outputs[Op::y],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
+                     });
+}
+
+KernelPtr prepare(Cpu, const AdaptiveAvgPool2dBackward& op, const KernelIo& io) {
+  using Op = AdaptiveAvgPool2dBackward;
+  return pool_kernel(io, no_window, io.outputs[Op::dx], io.inputs[Op::dy],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
+                     });
+}
 
 void choose_layouts(Cpu, const MaxPool2d&, KernelIo& io) {
   choose_pool_layouts(io.inputs[MaxPool2d::x], io.outputs[MaxPool2d::y]);
@@ -55,7 +90,7 @@ KernelPtr prepare(Cpu, const MaxPool2d& op, const KernelIo& io) {
   return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
                                                      std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in(Op::x) + x, a.out(Op::y) + y);
+                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
                      });
 }
 
@@ -65,7 +100,8 @@ KernelPtr prepare(Cpu, const MaxPool2dBackward& op, const KernelIo& io) {
   return pool_kernel(io, op.geometry, io.inputs[Op::x], io.inputs[Op::dy],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
                                                      std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in(Op::x) + x, a.in(Op::dy) + y, a.out(Op::dx) + x);
+                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.in<std::byte>(Op::dy) + y,
+                              a.out<std::byte>(Op::dx) + x);
                      });
 }
 
@@ -74,7 +110,7 @@ KernelPtr prepare(Cpu, const AvgPool2d& op, const KernelIo& io) {
   return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
                                                      std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in(Op::x) + x, a.out(Op::y) + y);
+                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
                      });
 }
 
@@ -83,7 +119,7 @@ KernelPtr prepare(Cpu, const AvgPool2dBackward& op, const KernelIo& io) {
   return pool_kernel(io, op.geometry, io.outputs[Op::dx], io.inputs[Op::dy],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
                                                      std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in(Op::dy) + y, a.out(Op::dx) + x);
+                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
                      });
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/base/error.h"
+#include "kernels/base/half.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -21,7 +23,10 @@ PointwiseWalk walk_of(const KernelIo& io) {
 class Sums {
  public:
   Sums(const SumTo& op, const KernelIo& io)
-      : op_(op), walk_(walk_of(io)), sums_(io.outputs[SumTo::y].shape.elements()) {
+      : op_(op),
+        walk_(walk_of(io)),
+        dtype_(io.inputs[SumTo::x].dtype),
+        sums_(io.outputs[SumTo::y].layout_or_row_major().span()) {
     const std::size_t of_y = longest_axis(true);
     const std::size_t summed = longest_axis(false);
     const std::int64_t total = walk_.elements();
@@ -31,32 +36,34 @@ class Sums {
     axis_ = std::min(parts_ > 1 || extent(of_y) == 0 ? summed : of_y, walk_.axes - 1);
   }
 
+  /// The sums of the parts, where there are several; else those that y, of less than f32, cannot hold.
   std::size_t workspace_bytes() const {
-    return parts_ == 1 ? 0 : static_cast<std::size_t>(parts_ * sums_) * sizeof(float);
+    const bool in_y = parts_ == 1 && dtype_ == DType::f32;
+    return in_y ? 0 : static_cast<std::size_t>(parts_ * sums_) * sizeof(float);
   }
 
   void operator()(const Addresses& a) const {
-    const float* const x = a.in(SumTo::x);
-    float* const y = a.out(SumTo::y);
+    const char* const x = a.in<char>(SumTo::x);
+    float* const partial = workspace_bytes() == 0 ? a.out(SumTo::y) : a.workspace<float>();
     const std::int64_t total = walk_.elements();
     if (parts_ == 1) {
-      std::fill_n(y, sums_, 0.0F);
-      if (walk_.in_strides[0][axis_] == 0) return sum(0, extent(axis_), x, y);
-      const std::int64_t align = axis_ + 1 == walk_.axes ? cache_line_floats : 1;
-      return parallel_ranges(extent(axis_), total, align,
-                             [&](std::int64_t begin, std::int64_t end) { sum(begin, end, x, y); });
+      sum_in_one_part(total, x, partial);
+    } else {
+      parallel_ranges(parts_, total, 1, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t part = first; part < last; ++part) {
+          float* const to = partial + part * sums_;
+          std::fill_n(to, sums_, 0.0F);
+          sum(part * extent(axis_) / parts_, (part + 1) * extent(axis_) / parts_, x, to);
+        }
+      });
     }
-    auto* const partial = a.workspace<float>();
-    parallel_ranges(parts_, total, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t part = first; part < last; ++part) {
-        float* const to = partial + part * sums_;
-        std::fill_n(to, sums_, 0.0F);
-        sum(part * extent(axis_) / parts_, (part + 1) * extent(axis_) / parts_, x, to);
-      }
-    });
-    std::copy_n(partial, sums_, y);
     for (std::int64_t part = 1; part < parts_; ++part) {
-      for (std::int64_t i = 0; i < sums_; ++i) y[i] += partial[part * sums_ + i];
+      for (std::int64_t i = 0; i < sums_; ++i) partial[i] += partial[part * sums_ + i];
+    }
+    if (dtype_ == DType::bf16) {
+      for (std::int64_t i = 0; i < sums_; ++i) narrow(partial[i], a.out<BFloat16>(SumTo::y)[i]);
+    } else if (workspace_bytes() != 0) {
+      std::copy_n(partial, sums_, a.out(SumTo::y));
     }
   }
 
@@ -76,30 +83,52 @@ class Sums {
     return longest;
   }
 
-  /// y += x, from `begin` to `end` along the axis.
-  void sum(std::int64_t begin, std::int64_t end, const float* x, float* y) const {
+  void sum_in_one_part(std::int64_t total, const char* x, float* sums) const {
+    std::fill_n(sums, sums_, 0.0F);
+    if (walk_.in_strides[0][axis_] == 0) return sum(0, extent(axis_), x, sums);
+    const std::int64_t align = axis_ + 1 == walk_.axes ? cache_line_floats : 1;
+    parallel_ranges(extent(axis_), total, align,
+                    [&](std::int64_t begin, std::int64_t end) { sum(begin, end, x, sums); });
+  }
+
+  /// sums += x, from `begin` to `end` along the axis.
+  void sum(std::int64_t begin, std::int64_t end, const char* x, float* sums) const {
     PointwiseWalk part = walk_;
     part.extents[axis_] = end - begin;
-    x += begin * walk_.out_strides[axis_];
-    y += begin * walk_.in_strides[0][axis_];
+    const auto bytes = static_cast<std::int64_t>(size_of(dtype_));
+    x += begin * walk_.out_strides[axis_] * bytes;
+    sums += begin * walk_.in_strides[0][axis_];
     const std::size_t inner = part.axes - 1;
-    const SumRun run{.n = part.extents[inner], .to_one = part.in_strides[0][inner] == 0};
-    const std::int64_t runs = run.n == 0 ? 0 : part.elements() / run.n;
-    for (std::int64_t number = 0; number < runs; ++number) {
+    const std::size_t outer_axes = inner > 0 ? inner - 1 : 0;
+    SumRun run{.dtype = dtype_,
+               .n = part.extents[inner],
+               .to_one = part.in_strides[0][inner] == 0,
+               .runs = 1,
+               .x_step = 0,
+               .y_step = 0};
+    if (inner > 0) {
+      run.runs = part.extents[inner - 1];
+      run.x_step = part.out_strides[inner - 1];
+      run.y_step = part.in_strides[0][inner - 1];
+    }
+    const std::int64_t in_runs = run.n * run.runs;
+    const std::int64_t groups = in_runs == 0 ? 0 : part.elements() / in_runs;
+    for (std::int64_t number = 0; number < groups; ++number) {
       std::int64_t from = 0;
       std::int64_t to = 0;
       std::int64_t rest = number;
-      for (std::size_t axis = inner; axis-- > 0; rest /= part.extents[axis]) {
+      for (std::size_t axis = outer_axes; axis-- > 0; rest /= part.extents[axis]) {
         const std::int64_t index = rest % part.extents[axis];
         from += index * part.out_strides[axis];
         to += index * part.in_strides[0][axis];
       }
-      kernel_(op_, run, x + from, y + to);
+      kernel_(op_, run, x + from * bytes, sums + to);
     }
   }
 
   SumTo op_;
   PointwiseWalk walk_;
+  DType dtype_;
   std::int64_t sums_;
   std::int64_t parts_ = 1;
   std::size_t axis_ = 0;
@@ -108,7 +137,12 @@ class Sums {
 
 }  // namespace
 
+void choose_layouts(Cpu, const SumTo&, KernelIo& io) {
+  choose_sum_layouts(io.inputs[SumTo::x], io.outputs[SumTo::y]);
+}
+
 KernelPtr prepare(Cpu, const SumTo& op, const KernelIo& io) {
+  if (io.inputs[SumTo::x].dtype == DType::f16) throw UsageError("sum_to: f16 is computed on GPUs; use bf16");
   const Sums sums(op, io);
   return simd_kernel(io, sums, sums.workspace_bytes());
 }

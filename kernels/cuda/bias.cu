@@ -6,20 +6,21 @@
 #include <limits>
 
 #include "kernels/base/error.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
 namespace {
 
-template <class Index>
-__global__ void bias_relu(const float* b, float* y, Index n, Index channels, Index channel_stride,
+template <class Element, class Index>
+__global__ void bias_relu(const Element* b, Element* y, Index n, Index channels, Index channel_stride,
                           bool relu) {
   for (std::int64_t at = first_item(); at < n; at += item_stride()) {
     const auto i = static_cast<Index>(at);
-    float value = y[i];
-    if (b != nullptr) value += b[i / channel_stride % channels];
-    y[i] = relu && value < 0 ? 0 : value;  // not value > 0 ? value : 0: a NaN stays
+    float value = widen(y[i]);
+    if (b != nullptr) value += widen(b[i / channel_stride % channels]);
+    y[i] = narrow<Element>(relu && value < 0 ? 0 : value);  // not value > 0 ? value : 0: a NaN stays
   }
 }
 
@@ -27,7 +28,8 @@ constexpr int width = 32;  // columns of a block: a warp reads 128 bytes in one 
 constexpr int depth = 8;   // threads to a column
 
 /// sums[chunk][column]: blockIdx.x names the columns, blockIdx.y the rows.
-__global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const float* dy, float* sums) {
+template <class Element, class Sum>
+__global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const Element* dy, Sum* sums) {
   STATIC_SHARED(float, parts, depth* width);
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + threadIdx.x;
   const std::int64_t begin = blockIdx.y * chunk;
@@ -35,13 +37,13 @@ __global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const floa
   const std::int64_t end = begin + chunk < all ? begin + chunk : all;
   float sum = 0;
   if (column < rows.columns) {
-    const float* const from = dy + column * rows.column_stride;
+    const Element* const from = dy + column * rows.column_stride;
     if (rows.outer == 1) {
       for (std::int64_t row = begin + threadIdx.y; row < end; row += depth)
-        sum += from[row * rows.inner_stride];
+        sum += widen(from[row * rows.inner_stride]);
     } else {
       for (std::int64_t row = begin + threadIdx.y; row < end; row += depth) {
-        sum += from[row / rows.inner * rows.outer_stride + row % rows.inner * rows.inner_stride];
+        sum += widen(from[row / rows.inner * rows.outer_stride + row % rows.inner * rows.inner_stride]);
       }
     }
   }
@@ -49,16 +51,17 @@ __global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const floa
   __syncthreads();
   if (threadIdx.y != 0 || column >= rows.columns) return;
   for (int other = 1; other < depth; ++other) sum += parts[other * width + threadIdx.x];
-  sums[blockIdx.y * rows.columns + column] = sum;
+  sums[blockIdx.y * rows.columns + column] = narrow<Sum>(sum);
 }
 
 /// db[column] = the chunks' sums, in their order.
-__global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, float* db) {
+template <class Element>
+__global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, Element* db) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
   float sum = 0;
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + column];
-  db[column] = sum;
+  db[column] = narrow<Element>(sum);
 }
 
 BiasGradient::Rows rows_of(const TensorDesc& dy) {
@@ -80,24 +83,27 @@ unsigned parts_of(std::int64_t whole, std::int64_t part) {
 }  // namespace
 
 BiasRelu::BiasRelu(const TensorDesc& y, bool relu)
-    : elements_(y.shape.elements()),
+    : dtype_(y.dtype),
+      elements_(y.shape.elements()),
       channels_(y.shape[1]),
       channel_stride_(y.layout_or_row_major().strides[1]),
       relu_(relu) {}
 
-void BiasRelu::launch(const float* b, float* y, cudaStream_t stream) const {
+void BiasRelu::launch(const void* b, void* y, cudaStream_t stream) const {
   const Spread s = spread(elements_);
-  const auto start = [&]<class Index>(Index n) {
-    kernels::launch(bias_relu<Index>, s.blocks, s.threads, 0, stream, b, y, n, static_cast<Index>(channels_),
-                    static_cast<Index>(channel_stride_), relu_);
-  };
-  const bool narrow = elements_ <= std::numeric_limits<std::int32_t>::max();
-  narrow ? start(static_cast<std::int32_t>(elements_)) : start(elements_);
+  with_element(dtype_, [&]<class Element>(Element*) {
+    const auto start = [&]<class Index>(Index n) {
+      kernels::launch(bias_relu<Element, Index>, s.blocks, s.threads, 0, stream,
+                      static_cast<const Element*>(b), static_cast<Element*>(y), n,
+                      static_cast<Index>(channels_), static_cast<Index>(channel_stride_), relu_);
+    };
+    const bool narrow = elements_ <= std::numeric_limits<std::int32_t>::max();
+    narrow ? start(static_cast<std::int32_t>(elements_)) : start(elements_);
+  });
 }
 
-BiasGradient::BiasGradient(const TensorDesc& dy) {
+BiasGradient::BiasGradient(const TensorDesc& dy, DType gradient) : dtype_(dy.dtype), gradient_(gradient) {
   require_rank("dy", dy.type(), dy.shape.rank() == 2 ? 2 : 4);
-  require_dtype("dy", dy.type(), DType::f32);
   if (!dy.layout_or_row_major().blocks.empty()) throw_misfit("dy must not have a blocked layout");
   rows_ = rows_of(dy);
   // Enough blocks for a great GPU, and enough rows in each to be worth a block.
@@ -113,15 +119,24 @@ std::size_t BiasGradient::workspace_bytes() const {
   return chunks_ == 1 ? 0 : static_cast<std::size_t>(chunks_ * rows_.columns) * sizeof(float);
 }
 
-void BiasGradient::launch(const float* dy, float* db, void* workspace, cudaStream_t stream) const {
+void BiasGradient::launch(const void* dy, void* db, void* workspace, cudaStream_t stream) const {
   if (rows_.columns == 0) return;
-  auto* const sums = chunks_ == 1 ? db : static_cast<float*>(workspace);
-  kernels::launch(sum_rows, dim3(parts_of(rows_.columns, width), static_cast<unsigned>(chunks_)),
-                  dim3(width, depth), 0, stream, rows_, chunk_, dy, sums);
-  if (chunks_ == 1) return;
-  constexpr unsigned threads = 128;
-  kernels::launch(sum_chunks, parts_of(rows_.columns, threads), threads, 0, stream, rows_.columns, chunks_,
-                  sums, db);
+  const auto sum_into = [&]<class Sum>(Sum* sums) {
+    with_element(dtype_, [&]<class Element>(Element*) {
+      kernels::launch(sum_rows<Element, Sum>,
+                      dim3(parts_of(rows_.columns, width), static_cast<unsigned>(chunks_)),
+                      dim3(width, depth), 0, stream, rows_, chunk_, static_cast<const Element*>(dy), sums);
+    });
+  };
+  with_element(gradient_, [&]<class Element>(Element*) {
+    auto* const to = static_cast<Element*>(db);
+    if (chunks_ == 1) return sum_into(to);
+    auto* const sums = static_cast<float*>(workspace);
+    sum_into(sums);
+    constexpr unsigned threads = 128;
+    kernels::launch(sum_chunks<Element>, parts_of(rows_.columns, threads), threads, 0, stream, rows_.columns,
+                    chunks_, static_cast<const float*>(sums), to);
+  });
 }
 
 }  // namespace lockstep::kernels

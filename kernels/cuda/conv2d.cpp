@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
+#include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/bias.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/layout.h"
@@ -39,12 +42,11 @@ void make_row_major(TensorDesc& vector) {
   vector.layout = Layout::row_major(vector.shape);
 }
 
-/// What the description has not asked: f32, layouts, and the algorithm.
+/// What the description has not asked: layouts and the algorithm.
 void check_convolution(std::string_view kernel, const MatmulOperands& t, const ConvAlgorithm& algorithm) {
   bool all_row_major = true;
   bool all_channels_last = true;
-  for (const auto& [name, desc] : {std::pair{"x", &t.x}, {"w", &t.w}, {"y", &t.y}}) {
-    require_dtype(name, desc->type(), DType::f32);
+  for (const TensorDesc* desc : {&t.x, &t.w, &t.y}) {
     all_row_major &= is_row_major(*desc);
     all_channels_last &= is_channels_last(*desc);
   }
@@ -89,6 +91,35 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
+/// dw, by the library in the type of dw or, where it has no such plan, in that of x and cast to f32.
+class WeightsGradient {
+ public:
+  explicit WeightsGradient(ConvolutionSpec spec)
+      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(prepare_convolution(spec)) {
+    if (call_ != nullptr) return;
+    spec.w.dtype = dtype_;
+    call_ = prepare_convolution(spec);
+    narrow_bytes_ = whole_lines(spec.w.bytes());
+  }
+
+  std::size_t workspace_bytes() const { return narrow_bytes_ + call_->workspace_bytes(); }
+
+  void launch(const Addresses& a, cudaStream_t stream) const {
+    using Op = Conv2dBackwardWeights;
+    if (narrow_bytes_ == 0) return call_->launch(a.all().first(3), a.workspace<void>(), stream);
+    auto* const narrow = a.workspace<std::byte>();
+    call_->launch(std::array<void*, 3>{a.all()[Op::x], a.all()[Op::dy], narrow}, narrow + narrow_bytes_,
+                  stream);
+    launch_cast(elements_, dtype_, narrow, DType::f32, a.out<void>(Op::dw), stream);
+  }
+
+ private:
+  std::int64_t elements_;
+  DType dtype_;
+  std::shared_ptr<const DnnCall> call_;
+  std::size_t narrow_bytes_ = 0;  ///< of the workspace, for dw as the library writes it
+};
+
 }  // namespace
 
 void choose_layouts(Cuda, const Conv2d&, KernelIo& io) {
@@ -123,7 +154,7 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
   const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
     const auto all = a.all();
     call->launch(std::array<void*, 3>{all[Op::x], all[Op::w], all.back()}, a.workspace<void>(), stream);
-    after.launch(a.in(Op::b), a.out(Op::y), stream);
+    after.launch(a.in<void>(Op::b), a.out<void>(Op::y), stream);
   };
   return cuda_kernel(io, run, call->workspace_bytes());
 }
@@ -142,17 +173,17 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_weights, op, t));
-  const BiasGradient bias_gradient(t.y);
-  const auto run = [call, bias_gradient](const Addresses& a, cudaStream_t stream) {
-    call->launch(a.all().first(3), a.workspace<void>(), stream);
-    if (float* const db = a.out(Op::db); db != nullptr) {
-      bias_gradient.launch(a.in(Op::dy), db, a.workspace<void>(), stream);
+  const WeightsGradient gradient(convolution(Pass::backward_weights, op, t));
+  const BiasGradient bias_gradient(t.y, t.b != nullptr ? t.b->dtype : t.w.dtype);
+  const auto run = [gradient, bias_gradient](const Addresses& a, cudaStream_t stream) {
+    gradient.launch(a, stream);
+    if (void* const db = a.out<void>(Op::db); db != nullptr) {
+      bias_gradient.launch(a.in<void>(Op::dy), db, a.workspace<void>(), stream);
     }
   };
   // One after the other in their stream, so they share the workspace.
   const std::size_t of_bias = t.b != nullptr ? bias_gradient.workspace_bytes() : 0;
-  return cuda_kernel(io, run, std::max(call->workspace_bytes(), of_bias));
+  return cuda_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias));
 }
 
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {

@@ -81,6 +81,7 @@ class CudaDevice final : public Backend<Cuda> {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
     name_ = properties.name;
+    has_bf16_ = properties.major >= 8;
     const int capability = 10 * properties.major + properties.minor;
     if (const std::string problem = gpu_problem(capability); !problem.empty()) {
       throw DeviceError(fmt::format("cuda: GPU {} ({}): {}; use --device cpu", index, name_, problem));
@@ -96,6 +97,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::string name() const override { return name_; }
   std::string instruction_set() const override { return instruction_set_; }
   int threads() const override { return 1; }
+  bool has_bf16() const override { return has_bf16_; }
   bool is_async() const override { return true; }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
@@ -176,6 +178,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::size_t free_at_start_ = 0;
   std::string name_;
   std::string instruction_set_;
+  bool has_bf16_ = true;
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   Counter held_ = std::make_shared<std::atomic<std::size_t>>(0);

@@ -55,6 +55,11 @@ void add_backward_weights(DnnGraph& call, const ConvolutionSpec& spec) {
   call.output(call.pattern().conv_wgrad(dy, x, window<Attributes>(spec.geometry)), spec.w);
 }
 
+/// Of tensors in f32: bf16 and f16 are for tensor cores.
+Precision precision_of(const ConvolutionSpec& spec) {
+  return spec.x.dtype == DType::f32 ? spec.precision : Precision::tf32;
+}
+
 std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
   auto call = std::make_shared<DnnGraph>(spec.x.dtype);
   switch (spec.pass) {
@@ -75,16 +80,16 @@ std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
 
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
   const auto call = graph_of(spec);
-  if (!call->list_plans(spec.precision).empty()) return {};
+  if (!call->list_plans(precision_of(spec)).empty()) return {};
   return call->plans(offered_plans, offered_workspace_bytes);
 }
 
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
   const auto call = graph_of(spec);
-  std::string obstacle = call->list_plans(spec.precision);
+  std::string obstacle = call->list_plans(precision_of(spec));
   if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);
   if (obstacle.empty()) return call;
-  if (spec.bias || spec.relu) return nullptr;
+  if (spec.bias || spec.relu || spec.w.dtype != spec.x.dtype) return nullptr;
   obstacle.resize(std::min(obstacle.find('\n'), obstacle.size()));  // then follows a word on each engine
   throw DeviceError(
       fmt::format("cuDNN cannot compute a convolution of x {} ({}) and w {} ({}) in {} groups on this "

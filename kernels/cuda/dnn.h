@@ -24,7 +24,7 @@ class DnnCall {
 };
 
 /// A 2-d convolution or one of its gradients. Tensors have strides and no blocks; f32, bf16 or f16, all
-/// alike.
+/// alike, but that a gradient of weights may be f32.
 struct ConvolutionSpec {
   enum class Pass { forward, backward_data, backward_weights };
 
@@ -39,7 +39,8 @@ struct ConvolutionSpec {
 };
 
 /// For the current device. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan
-/// (none of that name) for this with bias or relu; DeviceError if it has none for the bare convolution.
+/// (none of that name) for this with bias or relu, or for weights of another type than x; DeviceError if it
+/// has none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec);
 
 /// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: at most

@@ -18,7 +18,7 @@ class DnnGraph : public DnnCall {
  public:
   using TensorPtr = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
 
-  /// All operands are of this type; what lies between operations is f32.
+  /// Operands are of this type unless their descriptions say otherwise; what lies between operations is f32.
   explicit DnnGraph(DType dtype);
 
   cudnn_frontend::graph::Graph& pattern() { return graph_; }

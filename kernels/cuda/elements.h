@@ -44,13 +44,15 @@ auto with_element(DType dtype, Make make) {
   return make(static_cast<float*>(nullptr));
 }
 
-/// Elements side by side, loaded at once: 16 bytes of f32, 8 of the others.
-template <class Element>
-struct alignas(4 * sizeof(Element)) Four {
-  Element at[4];
+/// Elements side by side, loaded at once: for four 16 bytes of f32, 8 of the others.
+template <class Element, int lanes>
+struct alignas(lanes * sizeof(Element)) Pack {
+  Element at[lanes];
 };
+template <class Element>
+using Four = Pack<Element, 4>;
 
-/// Elements side by side, loaded at once: 16 bytes a thread for four lanes.
+/// What is computed with such elements.
 template <int lanes>
 struct alignas(lanes * sizeof(float)) Floats {
   float at[lanes];
@@ -62,20 +64,26 @@ struct alignas(lanes * sizeof(float)) Floats {
   }
 };
 
-template <int lanes>
-__device__ Floats<lanes> load(const float* from) {
-  return *reinterpret_cast<const Floats<lanes>*>(from);
+template <int lanes, class Element>
+__device__ Floats<lanes> load(const Element* from) {
+  const auto pack = *reinterpret_cast<const Pack<Element, lanes>*>(from);
+  Floats<lanes> values;
+  for (int lane = 0; lane < lanes; ++lane) values.at[lane] = widen(pack.at[lane]);
+  return values;
 }
-template <int lanes>
-__device__ void store(float* to, const Floats<lanes>& values) {
-  *reinterpret_cast<Floats<lanes>*>(to) = values;
+template <int lanes, class Element>
+__device__ void store(Element* to, const Floats<lanes>& values) {
+  Pack<Element, lanes> pack;
+  for (int lane = 0; lane < lanes; ++lane) pack.at[lane] = narrow<Element>(values.at[lane]);
+  *reinterpret_cast<Pack<Element, lanes>*>(to) = pack;
 }
 
 /// The math of pointwise functions on a GPU: CUDA's own, whose errors its programming guide states (exp and
-/// rsqrt 2 ulp, tanh and erf 2 ulp).
+/// rsqrt 2 ulp, tanh and erf 2 ulp; so sigmoid has 3).
 struct CudaMath {
   LOCKSTEP_INLINE static float exp(float x) { return expf(x); }
   LOCKSTEP_INLINE static float tanh(float x) { return tanhf(x); }
+  LOCKSTEP_INLINE static float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
   LOCKSTEP_INLINE static float erf(float x) { return erff(x); }
   LOCKSTEP_INLINE static float rsqrt(float x) { return rsqrtf(x); }
 };

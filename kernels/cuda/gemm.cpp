@@ -70,9 +70,9 @@ class CublasGemm : public Gemm {
   explicit CublasGemm(const GemmSpec& spec)
       : spec_(spec),
         handle_(shared_by_device<Handle>()),
-        first_(columns(spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
-        second_(columns(spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m)),
-        result_(columns(spec.n, spec.m)) {
+        first_(columns(spec.dtype, spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
+        second_(columns(spec.dtype, spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m)),
+        result_(columns(spec.result, spec.n, spec.m)) {
     const bool tf32 = spec.dtype == DType::f32 && spec.precision == Precision::tf32;
     check(cublasLtMatmulDescInit(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
@@ -80,6 +80,7 @@ class CublasGemm : public Gemm {
     set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec.epilogue));
+    set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, std::int32_t{type_of(spec.result)});
     // The choice of an algorithm looks at the vector's alignment; its address comes with the launch.
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
   }
@@ -135,9 +136,9 @@ class CublasGemm : public Gemm {
           "cannot describe a product");
   }
 
-  cublasLtMatrixLayoutOpaque_t columns(std::int64_t rows, std::int64_t columns) const {
+  static cublasLtMatrixLayoutOpaque_t columns(DType dtype, std::int64_t rows, std::int64_t columns) {
     cublasLtMatrixLayoutOpaque_t layout;
-    check(cublasLtMatrixLayoutInit(&layout, type_of(spec_.dtype), static_cast<std::uint64_t>(rows),
+    check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(columns), rows),
           "cannot describe a matrix");
     return layout;

@@ -31,8 +31,9 @@ struct GemmSpec {
   bool transpose_a = false;  ///< a is stored as (k, m)
   bool transpose_b = false;  ///< b is stored as (n, k)
   Epilogue epilogue = Epilogue::none;
-  bool accumulate = false;   ///< c is added to, not overwritten
-  DType dtype = DType::f32;  ///< of all operands; f32, bf16 or f16. Sums are taken in f32.
+  bool accumulate = false;    ///< c is added to, not overwritten
+  DType dtype = DType::f32;   ///< of a and b: f32, bf16 or f16. Sums are taken in f32.
+  DType result = DType::f32;  ///< of c and the vector: f32, or as dtype
   Precision precision = Precision::ieee;
 };
 

@@ -43,7 +43,6 @@ void require_row_major(std::string_view op, const TensorDesc& desc) {
 
 /// UsageError unless all rows are flat.
 MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
-  require_dtype("x", t.x.type(), DType::f32);
   require_row_major(op, t.y);
   const Layout rows = t.w.layout_or_row_major();
   const bool flat = rows.blocks.empty() && rows.padded == t.w.shape && rows.span() == t.w.shape.elements();
@@ -98,10 +97,12 @@ KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
                                   .k = inputs,
                                   .transpose_b = true,
                                   .epilogue = epilogue_of(op, t.b != nullptr),
+                                  .dtype = t.x.dtype,
+                                  .result = t.y.dtype,
                                   .precision = gpu_precision(op.precision)});
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
-    const GemmOperands operands{a.in(Linear::x), a.in(Linear::w), a.out(Linear::y),
-                                const_cast<float*>(a.in(Linear::b))};
+    const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
+                                const_cast<void*>(a.in<void>(Linear::b))};
     gemm->launch(operands, a.workspace<void>(), stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
@@ -109,11 +110,16 @@ KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
-  const auto [rows, inputs, outputs] = size_of_flat_rows(Op::name, matmul_operands(op, io));
-  const auto gemm =
-      prepare_gemm({.m = rows, .n = inputs, .k = outputs, .precision = gpu_precision(op.precision)});
+  const MatmulOperands t = matmul_operands(op, io);
+  const auto [rows, inputs, outputs] = size_of_flat_rows(Op::name, t);
+  const auto gemm = prepare_gemm({.m = rows,
+                                  .n = inputs,
+                                  .k = outputs,
+                                  .dtype = t.y.dtype,
+                                  .result = t.x.dtype,
+                                  .precision = gpu_precision(op.precision)});
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
-    gemm->launch({a.in(Op::dy), a.in(Op::w), a.out(Op::dx)}, a.workspace<void>(), stream);
+    gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::w), a.out<void>(Op::dx)}, a.workspace<void>(), stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
 }
@@ -126,24 +132,27 @@ KernelPtr prepare(Cuda, const LinearBackwardWeights& op, const KernelIo& io) {
                    .n = size.inputs,
                    .k = size.rows,
                    .transpose_a = true,
+                   .dtype = t.x.dtype,
+                   .result = t.w.dtype,
                    .precision = gpu_precision(op.precision)};
   const bool bias = t.b != nullptr;
   if (bias) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto gemm = prepare_gemm(product)) {
       const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
-        gemm->launch({a.in(Op::dy), a.in(Op::x), a.out(Op::dw), a.out(Op::db)}, a.workspace<void>(), stream);
+        gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw), a.out<void>(Op::db)},
+                     a.workspace<void>(), stream);
       };
       return cuda_kernel(io, run, gemm->workspace_bytes());
     }
     product.epilogue = Epilogue::none;
   }
   const auto gemm = prepare_gemm(product);
-  const BiasGradient bias_gradient(as_matrix(t.y, size));
+  const BiasGradient bias_gradient(as_matrix(t.y, size), bias ? t.b->dtype : t.w.dtype);
   const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
-    gemm->launch({a.in(Op::dy), a.in(Op::x), a.out(Op::dw)}, a.workspace<void>(), stream);
-    if (float* const db = a.out(Op::db); db != nullptr) {
-      bias_gradient.launch(a.in(Op::dy), db, a.workspace<void>(), stream);
+    gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw)}, a.workspace<void>(), stream);
+    if (void* const db = a.out<void>(Op::db); db != nullptr) {
+      bias_gradient.launch(a.in<void>(Op::dy), db, a.workspace<void>(), stream);
     }
   };
   // One after the other in their stream, so they share the workspace.

@@ -51,14 +51,16 @@ struct CrossEntropy {
     const std::int64_t first = threadIdx.x % threads;
     if (target < 0 || target >= columns) {
       for (std::int64_t k = first; gradient != nullptr && k < columns; k += threads) gradient[k] = 0;
-      return {NAN, 0, 1};
+      return {NAN, 0, 0, 1};
     }
     const float hit = x[target];
     Peak peak{-INFINITY, 0, columns};
-    float above = 0;  // sum of x - hit
+    float above = 0;   // sum of x - hit
+    float before = 0;  // how many are greater; of equal ones the first is
     for (std::int64_t k = first; k < columns; k += threads) {
       peak = combine(peak, Peak{x[k], 1, k});
       above += x[k] - hit;
+      before += x[k] > hit || (x[k] == hit && k < target) ? 1 : 0;
     }
     peak = reduce<threads>(peak, combine);
     // An infinity as the greatest leaves no trace in the total.
@@ -74,7 +76,9 @@ struct CrossEntropy {
         gradient[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
       }
     }
-    return {certain * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
+    const bool in_top5 = sum<threads>(before) < 5 && poison == 0;
+    return {certain * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F,
+            in_top5 ? 1.0F : 0.0F, 1};
   }
 };
 
@@ -97,7 +101,7 @@ struct SquaredError {
       squares += difference * difference;
       if (gradient != nullptr) gradient[k] = slope * difference;
     }
-    return {sum<threads>(squares) / features, 0, 1};
+    return {sum<threads>(squares) / features, 0, 0, 1};
   }
 };
 
@@ -112,10 +116,10 @@ __global__ void row_losses(Loss loss_of, std::int64_t rows, const float* predict
   const std::int64_t columns = loss_of.columns;
   const auto* const target = loss_of.of_row(targets, row);
   float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * columns;
-  RowLoss loss{0, 0, 0};
+  RowLoss loss{0, 0, 0, 0};
   if (row < state->valid_samples && loss_of.counts(target)) {
-    loss =
-        loss_of.template run<threads>(predictions + row * columns, target, row_gradient, state->loss_scale);
+    loss = loss_of.template run<threads>(predictions + row * columns, target, row_gradient,
+                                         state->loss_scale * state->scaler_scale);
   } else if (row_gradient != nullptr) {
     for (std::int64_t k = first; k < columns; k += threads) row_gradient[k] = 0;
   }
@@ -128,20 +132,26 @@ __global__ void account(std::int64_t rows, const RowLoss* losses, const StepStat
                         ControlBlock* control) {
   double loss = 0;
   double correct = 0;
+  double top5 = 0;
   double targets = 0;
   for (std::int64_t row = threadIdx.x; row < rows; row += threads) {
     loss += losses[row].loss;
     correct += losses[row].correct;
+    top5 += losses[row].top5;
     targets += losses[row].targets;
   }
   loss = sum<threads>(loss);
   correct = sum<threads>(correct);
+  top5 = sum<threads>(top5);
   targets = sum<threads>(targets);
   if (threadIdx.x != 0) return;
   control->loss += static_cast<float>(loss * state->loss_scale);
   control->correct += static_cast<float>(correct);
+  control->top5 += static_cast<float>(top5);
   control->targets += static_cast<float>(targets);
-  if (!isfinite(loss)) control->not_finite = 1;
+  if (isfinite(loss)) return;
+  control->not_finite = 1;
+  control->not_finite_ranks = control->rank;
 }
 
 /// The rows' losses are kept in the workspace.

@@ -3,6 +3,7 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
@@ -11,23 +12,26 @@ namespace {
 
 /// What a step's scalars are made of; the rest is read from StepState when the kernel runs.
 struct SgdRule {
-  float momentum, take, decay, of_gradient, of_buffer;
+  float momentum, take, decay, of_gradient, of_buffer, limit;
 
   explicit SgdRule(const SgdUpdate& spec)
       : momentum(static_cast<float>(spec.momentum)),
         take(static_cast<float>(1 - spec.dampening)),
         decay(static_cast<float>(spec.weight_decay)),
         of_gradient(spec.nesterov ? 1.0F : 0.0F),
-        of_buffer(spec.nesterov ? momentum : 1.0F) {}
+        of_buffer(spec.nesterov ? momentum : 1.0F),
+        limit(static_cast<float>(spec.clip_value)) {}
 };
 
-/// A product by itself, never part of a fused multiply-add: without clipping, by 1, it changes no bit.
-__device__ inline float scaled(float gradient, float scale) {
-  return __fmul_rn(gradient, scale);
+/// Clipped to [-limit, limit], but for a NaN; then a product by itself, never part of a fused multiply-add:
+/// without clipping, by 1, it changes no bit.
+__device__ inline float scaled(float gradient, float limit, float scale) {
+  const float below = gradient > limit ? limit : gradient;
+  return __fmul_rn(below < -limit ? -limit : below, scale);
 }
 
 struct SgdStep {
-  float keep, take, decay, of_gradient, of_buffer, rate, scale;
+  float keep, take, decay, of_gradient, of_buffer, limit, rate, scale;
 
   __device__ SgdStep(const SgdRule& rule, const StepState& state)
       : keep(state.step == 1 ? 0 : rule.momentum),
@@ -35,14 +39,15 @@ struct SgdStep {
         decay(rule.decay),
         of_gradient(rule.of_gradient),
         of_buffer(rule.of_buffer),
+        limit(rule.limit * state.carried_scale),
         rate(static_cast<float>(-state.learning_rate)),
         scale(state.gradient_scale) {}
 
   __device__ void operator()(float gradient, float& parameter) const {
-    parameter += rate * (scaled(gradient, scale) + decay * parameter);
+    parameter += rate * (scaled(gradient, limit, scale) + decay * parameter);
   }
   __device__ void operator()(float gradient, float& parameter, float& buffer) const {
-    const float g = scaled(gradient, scale) + decay * parameter;
+    const float g = scaled(gradient, limit, scale) + decay * parameter;
     buffer = keep * buffer + take * g;
     parameter += rate * (of_gradient * g + of_buffer * buffer);
   }
@@ -50,7 +55,7 @@ struct SgdStep {
 
 struct AdamRule {
   double decoupled_decay, decay;
-  float lerp, beta2, square, epsilon;
+  float lerp, beta2, square, epsilon, limit;
 
   explicit AdamRule(const AdamUpdate& spec)
       : decoupled_decay(spec.decoupled ? spec.weight_decay : 0),
@@ -58,17 +63,19 @@ struct AdamRule {
         lerp(static_cast<float>(1 - spec.beta1)),
         beta2(static_cast<float>(spec.beta2)),
         square(static_cast<float>(1 - spec.beta2)),
-        epsilon(static_cast<float>(spec.epsilon)) {}
+        epsilon(static_cast<float>(spec.epsilon)),
+        limit(static_cast<float>(spec.clip_value)) {}
 };
 
 struct AdamStep {
-  float lerp, beta2, square, epsilon, step, correction, shrink, decay, scale;
+  float lerp, beta2, square, epsilon, limit, step, correction, shrink, decay, scale;
 
   __device__ AdamStep(const AdamRule& rule, const StepState& state)
       : lerp(rule.lerp),
         beta2(rule.beta2),
         square(rule.square),
         epsilon(rule.epsilon),
+        limit(rule.limit * state.carried_scale),
         step(static_cast<float>(-state.learning_rate / state.bias_correction1)),
         correction(static_cast<float>(state.bias_correction2_sqrt)),
         shrink(static_cast<float>(1 - state.learning_rate * rule.decoupled_decay)),
@@ -76,47 +83,82 @@ struct AdamStep {
         scale(state.gradient_scale) {}
 
   __device__ void operator()(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq) const {
+    float greatest = 0;
+    apply<false>(gradient, parameter, exp_avg, exp_avg_sq, greatest);
+  }
+  __device__ void operator()(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq,
+                             float& max_exp_avg_sq) const {
+    apply<true>(gradient, parameter, exp_avg, exp_avg_sq, max_exp_avg_sq);
+  }
+
+ private:
+  template <bool amsgrad>
+  __device__ void apply(float gradient, float& parameter, float& exp_avg, float& exp_avg_sq,
+                        float& max_exp_avg_sq) const {
     const float p = parameter * shrink;
-    const float g = scaled(gradient, scale) + decay * p;
+    const float g = scaled(gradient, limit, scale) + decay * p;
     exp_avg += lerp * (g - exp_avg);
     exp_avg_sq = exp_avg_sq * beta2 + square * g * g;
-    const float denominator = sqrtf(exp_avg_sq) / correction + epsilon;
+    const bool is_greater = exp_avg_sq > max_exp_avg_sq || exp_avg_sq != exp_avg_sq;  // a NaN, too
+    if (amsgrad && is_greater) max_exp_avg_sq = exp_avg_sq;
+    const float second_moment = amsgrad ? max_exp_avg_sq : exp_avg_sq;
+    const float denominator = sqrtf(second_moment) / correction + epsilon;
     parameter = p + step * exp_avg / denominator;
   }
 };
 
-/// Applies `Step` to each element of the slices, four at a time.
-template <class Step, class Rule, class... States>
-__global__ void update(Rule rule, const StepState* state, std::int64_t n, const float* gradient,
-                       float* parameter, States*... states) {
+/// Applies `Step` to each element of the slices, four at a time: by `rule` to the first `decayed`, to the
+/// others by `undecayed`.
+template <class Step, class Rule, class Gradient, class... States>
+__global__ void update(Rule rule, Rule undecayed, std::int64_t decayed, const StepState* state,
+                       std::int64_t n, const Gradient* gradient, float* parameter, States*... states) {
+  static_assert(decay_granularity % 4 == 0);
   if (state->skip_update != 0) return;
-  const Step step(rule, *state);
+  const Step with_decay(rule, *state);
+  const Step without_decay(undecayed, *state);
   const std::int64_t whole = n / 4;
   for (std::int64_t i = first_item(); i < whole; i += item_stride()) {
-    const float4 g = reinterpret_cast<const float4*>(gradient)[i];
+    const auto& g = reinterpret_cast<const Four<Gradient>*>(gradient)[i].at;
     float4 p = reinterpret_cast<float4*>(parameter)[i];
+    const Step& step = 4 * i < decayed ? with_decay : without_decay;
     const auto apply = [&](auto... s) {
-      step(g.x, p.x, s.x...);
-      step(g.y, p.y, s.y...);
-      step(g.z, p.z, s.z...);
-      step(g.w, p.w, s.w...);
+      step(widen(g[0]), p.x, s.x...);
+      step(widen(g[1]), p.y, s.y...);
+      step(widen(g[2]), p.z, s.z...);
+      step(widen(g[3]), p.w, s.w...);
       reinterpret_cast<float4*>(parameter)[i] = p;
       ((reinterpret_cast<float4*>(states)[i] = s), ...);
     };
     apply(reinterpret_cast<float4*>(states)[i]...);
   }
   for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
-    step(gradient[i], parameter[i], states[i]...);
+    (i < decayed ? with_decay : without_decay)(widen(gradient[i]), parameter[i], states[i]...);
   }
 }
 
 /// Buckets are slices of flat arenas, updated on another stream than the one that computes with the rest.
+template <class Gradient>
 auto slices_of(std::int64_t n, std::size_t gradient, std::size_t outputs) {
   return [=](const Addresses& a) {
-    const auto bytes = static_cast<std::size_t>(n) * sizeof(float);
-    declare_slice(a.in(gradient), bytes);
-    for (std::size_t i = 0; i < outputs; ++i) declare_slice(a.out(i), bytes);
+    const auto count = static_cast<std::size_t>(n);
+    declare_slice(a.in<Gradient>(gradient), count * sizeof(Gradient));
+    for (std::size_t i = 0; i < outputs; ++i) declare_slice(a.out(i), count * sizeof(float));
   };
+}
+
+template <class Op>
+Op without_decay(Op op) {
+  op.weight_decay = 0;
+  return op;
+}
+
+/// With `States`, the addresses of the op's states.
+template <class Step, class Rule, class Gradient, class Op, class... States>
+void launch_update(const Op& op, std::int64_t n, const Spread& s, const Addresses& a, cudaStream_t stream,
+                   States*... states) {
+  launch(update<Step, Rule, Gradient, States...>, s.blocks, s.threads, 0, stream, Rule(op),
+         Rule(without_decay(op)), op.decayed, a.in<StepState>(Op::state), n, a.in<Gradient>(Op::gradient),
+         a.out(Op::parameter), states...);
 }
 
 }  // namespace
@@ -124,28 +166,33 @@ auto slices_of(std::int64_t n, std::size_t gradient, std::size_t outputs) {
 KernelPtr prepare(Cuda, const SgdUpdate& op, const KernelIo& io) {
   using Op = SgdUpdate;
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
-  const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-    const auto* const state = a.in<StepState>(Op::state);
-    if (float* const buffer = a.out(Op::buffer); buffer != nullptr) {
-      launch(update<SgdStep, SgdRule, float>, s.blocks, s.threads, 0, stream, SgdRule(op), state, n,
-             a.in(Op::gradient), a.out(Op::parameter), buffer);
-    } else {
-      launch(update<SgdStep, SgdRule>, s.blocks, s.threads, 0, stream, SgdRule(op), state, n,
-             a.in(Op::gradient), a.out(Op::parameter));
-    }
-  };
-  return cuda_kernel(io, run, 0, slices_of(n, Op::gradient, io.outputs.size()));
+  return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
+    const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+      if (float* const buffer = a.out(Op::buffer); buffer != nullptr) {
+        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, a, stream, buffer);
+      } else {
+        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, a, stream);
+      }
+    };
+    return cuda_kernel(io, run, 0, slices_of<Gradient>(n, Op::gradient, io.outputs.size()));
+  });
 }
 
 KernelPtr prepare(Cuda, const AdamUpdate& op, const KernelIo& io) {
   using Op = AdamUpdate;
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
-  const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-    launch(update<AdamStep, AdamRule, float, float>, s.blocks, s.threads, 0, stream, AdamRule(op),
-           a.in<StepState>(Op::state), n, a.in(Op::gradient), a.out(Op::parameter), a.out(Op::exp_avg),
-           a.out(Op::exp_avg_sq));
-  };
-  return cuda_kernel(io, run, 0, slices_of(n, Op::gradient, io.outputs.size()));
+  return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
+    const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+      float* const exp_avg = a.out(Op::exp_avg);
+      float* const exp_avg_sq = a.out(Op::exp_avg_sq);
+      if (float* const greatest = a.out(Op::max_exp_avg_sq); greatest != nullptr) {
+        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, a, stream, exp_avg, exp_avg_sq, greatest);
+      } else {
+        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, a, stream, exp_avg, exp_avg_sq);
+      }
+    };
+    return cuda_kernel(io, run, 0, slices_of<Gradient>(n, Op::gradient, io.outputs.size()));
+  });
 }
 
 }  // namespace lockstep::kernels

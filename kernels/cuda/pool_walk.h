@@ -71,6 +71,13 @@ __device__ Range<Index> windows_over(Index at, Index kernel, Index stride, Index
           last < windows ? last + 1 : windows};
 }
 
+/// PyTorch's window at `at` of `windows` over `extent` elements. With extent and windows exchanged: the
+/// windows that hold an element.
+template <class Index>
+__device__ Range<Index> adaptive_window(Index at, Index windows, Index extent) {
+  return {at * extent / windows, ((at + 1) * extent + windows - 1) / windows};
+}
+
 /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
 __device__ inline bool replaces(float value, float best) {
   return value > best || value != value;

@@ -1,5 +1,7 @@
 #include "kernels/conv2d.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
@@ -24,6 +26,11 @@ void differentiate(const Conv2d& op, Backward& backward) {
 
 }  // namespace
 
+Initializer kaiming_normal_fan_out(const Conv2dOptions& o) {
+  const std::int64_t fan_out = o.out_channels * o.kernel * o.kernel;
+  return {.deviation = fan_out > 0 ? std::sqrt(2.0F / static_cast<float>(fan_out)) : 0.0F};
+}
+
 Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
   Graph& graph = x.graph();
   const bool divides = o.groups > 0 && x.shape().rank() == 4 && x.shape()[1] % o.groups == 0;
@@ -34,12 +41,11 @@ Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
                     name, x.shape().str(), o.out_channels, o.groups, o.kernel, o.stride));
   }
   const std::int64_t channels = x.shape()[1] / o.groups;
-  const Initializer initializer = uniform_by_fan_in(channels * o.kernel * o.kernel);
-  std::vector<ValueId> inputs{
-      x.id(), graph.add_parameter(parameter_name(name, "weight"),
-                                  {o.out_channels, channels, o.kernel, o.kernel}, initializer)};
-  if (o.bias)
-    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {o.out_channels}, initializer));
+  const auto [weight, bias] = initializers(o.initializer, channels * o.kernel * o.kernel);
+  std::vector<ValueId> inputs{x.id(),
+                              graph.add_parameter(parameter_name(name, "weight"),
+                                                  {o.out_channels, channels, o.kernel, o.kernel}, weight)};
+  if (o.bias) inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {o.out_channels}, bias));
   const kernels::Conv2dGeometry geometry{.stride = {o.stride, o.stride},
                                          .padding = {o.padding, o.padding},
                                          .dilation = {o.dilation, o.dilation},

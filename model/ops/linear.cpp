@@ -31,11 +31,11 @@ Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, Line
                                  name, x.shape().str(), out_features));
   }
   const std::int64_t in_features = x.shape()[rank - 1];
-  const Initializer initializer = uniform_by_fan_in(in_features);
+  const auto [weight, bias] = initializers(options.initializer, in_features);
   std::vector<ValueId> inputs{
-      x.id(), graph.add_parameter(parameter_name(name, "weight"), {out_features, in_features}, initializer)};
+      x.id(), graph.add_parameter(parameter_name(name, "weight"), {out_features, in_features}, weight)};
   if (options.bias)
-    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features}, initializer));
+    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features}, bias));
   return apply(graph, Linear{}, differentiate, std::move(inputs), name);
 }
 

@@ -5,6 +5,7 @@
 namespace lockstep::model {
 namespace {
 
+using kernels::AdaptiveAvgPool2d;
 using kernels::AvgPool2d;
 using kernels::MaxPool2d;
 
@@ -16,6 +17,11 @@ void differentiate(const MaxPool2d& op, Backward& backward) {
 void differentiate(const AvgPool2d& op, Backward& backward) {
   backward.add_gradients(kernels::AvgPool2dBackward{op.geometry}, {backward.output_gradient()},
                          {AvgPool2d::x});
+}
+
+void differentiate(const AdaptiveAvgPool2d& op, Backward& backward) {
+  backward.add_gradients(kernels::AdaptiveAvgPool2dBackward{op.output}, {backward.output_gradient()},
+                         {AdaptiveAvgPool2d::x});
 }
 
 template <class Pool>
@@ -35,6 +41,11 @@ Tensor max_pool2d(Tensor x, PoolOptions options) {
 
 Tensor avg_pool2d(Tensor x, PoolOptions options) {
   return pool<AvgPool2d>(x, options);
+}
+
+Tensor adaptive_avg_pool2d(Tensor x, std::int64_t out_h, std::int64_t out_w) {
+  using Pool = AdaptiveAvgPool2d;
+  return apply(x.graph(), Pool{{out_h, out_w}}, differentiate, {x.id()}, std::string(Pool::name));
 }
 
 }  // namespace lockstep::model

@@ -1,6 +1,7 @@
 #include "model/zoo/arguments.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -45,6 +46,25 @@ bool SwitchArgument::of(const ModelArgs& args) const {
   return value_of(args, key, otherwise, [](const std::string& text) {
     return one_of(text, {"true", "false"}) == "true";
   });
+}
+
+IntegerArgument class_count(std::int64_t otherwise) {
+  return {.key = "num_classes", .otherwise = otherwise, .range = feature_counts};
+}
+
+std::string describe(const Argument& argument) {
+  const auto text = [](const auto& a) {
+    using A = std::decay_t<decltype(a)>;
+    if constexpr (std::is_same_v<A, ChoiceArgument>) {
+      return fmt::format("{}={} ({})", a.key, a.choices.front(), fmt::join(a.choices, ", "));
+    } else if constexpr (std::is_same_v<A, SwitchArgument>) {
+      return fmt::format("{}={} (true, false)", a.key, a.otherwise);
+    } else {
+      constexpr const char* kind = std::is_same_v<A, IntegerArgument> ? "a whole number" : "a number";
+      return fmt::format("{}={} ({}, {} to {})", a.key, a.otherwise, kind, a.range.least, a.range.most);
+    }
+  };
+  return std::visit(text, argument);
 }
 
 void check_arguments(const std::string& model, const std::vector<Argument>& declared, const ModelArgs& args) {

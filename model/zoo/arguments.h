@@ -47,6 +47,12 @@ using Argument = std::variant<IntegerArgument, RealArgument, ChoiceArgument, Swi
 /// Layers have at most so many features.
 inline constexpr Range<std::int64_t> feature_counts{1, std::int64_t{1} << 24};
 
+/// Of every classifier: `num_classes`, which is `otherwise` unless the data set has a list of its classes.
+LOCKSTEP_API IntegerArgument class_count(std::int64_t otherwise);
+
+/// A kind with its range or choices and the default, for `trainer models`: "dropout=0.2 (a number, 0 to 1)".
+std::string describe(const Argument& argument);
+
 /// UsageError, with the model's name, for a key that is not declared and for a value that is not what its
 /// declaration wants.
 void check_arguments(const std::string& model, const std::vector<Argument>& declared, const ModelArgs& args);

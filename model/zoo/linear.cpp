@@ -10,7 +10,7 @@ const IntegerArgument out{.key = "out", .otherwise = 1, .range = feature_counts}
 
 ZooEntry linear_entry() {
   return {.name = "linear",
-          .what = "linear regression, 10 to 1 (--model-args in=,out=), mean squared error",
+          .what = "linear regression, mean squared error",
           .arguments = {in, out},
           .wants =
               [](const ModelArgs& args) {

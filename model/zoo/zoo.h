@@ -18,6 +18,9 @@ struct ZooEntry {
   std::vector<Argument> arguments;
   InputSpec (*wants)(const ModelArgs&);
   Model (*make)(const ModelArgs&, const InputSpec&);
+  /// Options behind `trainer --model NAME` that train it as it stands: two ranks in 16 GB, three steps on two
+  /// cores in 100 s.
+  std::string example = "--dataset synthetic";
 };
 
 LOCKSTEP_API const std::vector<ZooEntry>& zoo();
@@ -38,5 +41,9 @@ ZooEntry linear_entry();
 ZooEntry mlp_entry();
 ZooEntry convnet_entry();
 ZooEntry simplecnn_entry();
+ZooEntry resnet18_entry();
+ZooEntry resnet34_entry();
+ZooEntry resnet50_entry();
+ZooEntry mobilenet_v3_small_entry();
 
 }  // namespace lockstep::model

@@ -8,7 +8,9 @@
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
+#include "kernels/base/number.h"
 #include "kernels/base/version.h"
+#include "kernels/gradient_norm.h"
 #include "runtime/options/table.h"
 
 namespace lockstep::runtime {
@@ -38,27 +40,60 @@ Settings::const_iterator find(const Settings& settings, const std::string& name)
   return std::ranges::find(settings, name, &Settings::value_type::first);
 }
 
+/// An option that a checkpoint does not have is younger than it: the run had the default.
+std::string default_of(const std::string& setting) {
+  const OptionEntry* entry = setting.starts_with("--") ? find_entry(setting.substr(2)) : nullptr;
+  return entry == nullptr ? std::string() : entry->show(Options{});
+}
+
 std::string value_in(const Settings& settings, const std::string& name) {
   const auto found = find(settings, name);
-  return found == settings.end() || found->second.empty() ? "not given" : found->second;
+  const std::string value = found == settings.end() ? default_of(name) : found->second;
+  return value.empty() ? "not given" : value;
+}
+
+/// A rate that ends at the last step depends on which that is.
+std::string schedule_length(const Options& options) {
+  using Kind = kernels::LearningRateSchedule::Kind;
+  const Kind kind = options.optimizer.schedule.kind;
+  if (kind != Kind::cosine && kind != Kind::linear) return {};
+  return options.max_steps > 0 ? fmt::format("--max-steps {}", options.max_steps)
+                               : fmt::format("--epochs {}", options.epochs);
+}
+
+/// torch.amp.GradScaler's state_dict.
+Json to_object(const GradScalerState& scaler) {
+  return {{"scale", scaler.scale},
+          {"growth_factor", 2.0},
+          {"backoff_factor", 0.5},
+          {"growth_interval", kernels::scale_growth_interval},
+          {"_growth_tracker", scaler.growth_tracker}};
+}
+
+GradScalerState grad_scaler_in(const Json& state) {
+  const Json scaler = state["grad_scaler"];
+  return {.scale = static_cast<float>(scaler["scale"].get_or(0.0)),
+          .growth_tracker = scaler["_growth_tracker"].get_or(0)};
 }
 
 }  // namespace
 
 std::string to_json(const RunState& s) {
-  const Json json{{"format", format},
-                  {"version", version()},
-                  {"time", s.time},
-                  {"step", s.step},
-                  {"epoch", s.epoch},
-                  {"epoch_samples", s.epoch_samples},
-                  {"samples", s.samples},
-                  {"applied_updates", s.applied_updates},
-                  {"loss", s.loss},
-                  {"evaluated_at_step", s.evaluated_at_step},
-                  {"settings", to_object(s.settings)},
-                  {"machine", to_object(s.machine)},
-                  {"algorithms", s.algorithms}};
+  Json json{{"format", format},
+            {"version", version()},
+            {"time", s.time},
+            {"step", s.step},
+            {"epoch", s.epoch},
+            {"epoch_samples", s.epoch_samples},
+            {"dealt_from", s.dealt_from},
+            {"samples", s.samples},
+            {"applied_updates", s.applied_updates},
+            {"loss", s.loss},
+            {"evaluated_at_step", s.evaluated_at_step},
+            {"settings", to_object(s.settings)},
+            {"machine", to_object(s.machine)},
+            {"algorithms", s.algorithms}};
+  if (s.grad_scaler.scale != 0) json["grad_scaler"] = to_object(s.grad_scaler);
   return json.dump(2) + "\n";
 }
 
@@ -74,8 +109,10 @@ RunState read_run_state(const std::filesystem::path& path) {
     return {.step = count_in(json, "step"),
             .epoch = count_in(json, "epoch"),
             .epoch_samples = count_in(json, "epoch_samples"),
+            .dealt_from = json["dealt_from"].get_or(std::int64_t{0}),
             .samples = count_in(json, "samples"),
             .applied_updates = count_in(json, "applied_updates"),
+            .grad_scaler = grad_scaler_in(json),
             .loss = json.at("loss").get<double>(),
             .evaluated_at_step = json.at("evaluated_at_step").get<std::int64_t>(),
             .time = json.at("time").get<double>(),
@@ -92,7 +129,8 @@ Settings settings_of(const Options& options, const comm::World& world, std::int6
   Settings settings{{"ranks", std::to_string(world.size)},
                     {"samples of the training set", std::to_string(training_samples)},
                     {"contents of the training set", data_fingerprint},
-                    {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))}};
+                    {"--batch-size", std::to_string(batch_size_per_rank(options, world.size))},
+                    {"end of the learning-rate schedule", schedule_length(options)}};
   for (const OptionEntry& entry : option_table()) {
     const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";
     if (sizes_a_batch || entry.decides == Decides::nothing) continue;
@@ -123,9 +161,20 @@ std::string differences(const Settings& saved, const Settings& now) {
   return text;
 }
 
+int ranks_in(const Settings& settings) {
+  return leading_number<int>(value_in(settings, "ranks"));
+}
+
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
                            const Settings& now) {
-  const std::string text = differences(saved, now);
+  const bool same_ranks = ranks_in(saved) == ranks_in(now);
+  const auto compared = [same_ranks](Settings settings) {
+    std::erase_if(settings, [same_ranks](const auto& setting) {
+      return setting.first == "ranks" || (!same_ranks && setting.first == "--batch-size");
+    });
+    return settings;
+  };
+  const std::string text = differences(compared(saved), compared(now));
   if (text.empty()) return;
   throw UsageError(
       fmt::format("{} was made with {}: give the same to go on, or another --run-dir to begin anew",

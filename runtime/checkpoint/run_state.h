@@ -13,6 +13,7 @@
 #include "kernels/device.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
+#include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 
@@ -22,11 +23,15 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 /// to resume to the bit, since random numbers come from counters (seed, epoch, step) and not from a
 /// generator's state.
 struct RunState {
-  std::int64_t step = 0;             ///< done
-  std::int64_t epoch = 0;            ///< of the next batch, counted from 0
-  std::int64_t epoch_samples = 0;    ///< done in that epoch, over all ranks
+  std::int64_t step = 0;   ///< done
+  std::int64_t epoch = 0;  ///< of the next batch, counted from 0
+  /// Done in that epoch, over all ranks: the first so many of its order (`sampler --ranks 1` prints it).
+  std::int64_t epoch_samples = 0;
+  /// Of these, done by another number of ranks, before the rest of the epoch was dealt to the present ones.
+  std::int64_t dealt_from = 0;
   std::int64_t samples = 0;          ///< done in all epochs, over all ranks
   std::int64_t applied_updates = 0;  ///< of the steps; fewer if some were skipped
+  GradScalerState grad_scaler;       ///< of fp16 alone
   double loss = 0;                   ///< of the last step
   std::int64_t evaluated_at_step = -1;
   double time = 0;  ///< seconds since 1970, by rank 0's clock
@@ -52,7 +57,11 @@ Settings settings_of(const Options& options, const comm::World& world, std::int6
 /// What the last bits of results depend on beside the settings. `signature`: of the exchange.
 Settings machine_of(const kernels::Device& device, std::string_view backend, const std::string& signature);
 
-/// UsageError names each setting that differs, with the checkpoint's value and this run's.
+/// How many ranks made a checkpoint with these settings.
+int ranks_in(const Settings& settings);
+
+/// UsageError names each setting that differs, with the checkpoint's value and this run's. The number of
+/// ranks may, and then the batch of each, too.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
                            const Settings& now);
 

@@ -13,6 +13,8 @@ namespace lockstep::runtime {
 /// The commands of `trainer`, each given its words without program and command; they return the exit code.
 /// The library's own: programs call one of the two mains below.
 int train_command(const std::vector<std::string>& arguments);
+int eval_command(const std::vector<std::string>& arguments);
+int predict_command(const std::vector<std::string>& arguments);
 int plan_command(const std::vector<std::string>& arguments);
 int sampler_command(const std::vector<std::string>& arguments);
 int devices_command(const std::vector<std::string>& arguments);

@@ -82,17 +82,14 @@ void print_machine(const Options& options, const comm::World& world) {
 
 }  // namespace
 
-int models_command(const std::vector<std::string>& arguments) {
-  const Plugins plugins = load_plugins(parse_options(arguments).plugins);
-  for (const model::ZooEntry& entry : plugins.registry.models())
-    fmt::print("{:<12} {}\n", entry.name, entry.what);
-  return 0;
-}
-
 int datasets_command(const std::vector<std::string>& arguments) {
   const Plugins plugins = load_plugins(parse_options(arguments).plugins);
   for (const data::DatasetEntry& entry : plugins.registry.datasets()) {
     fmt::print("{:<14} {}\n", entry.name, entry.what);
+    if (entry.transforms && !entry.transforms->train.empty()) {
+      fmt::print("{:<14} --transform {} --eval-transform {}\n", "", entry.transforms->train,
+                 entry.transforms->eval);
+    }
   }
   return 0;
 }

@@ -2,20 +2,26 @@
 
 #include "comm/world/world.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/scaling.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/print.h"
 #include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {
 
-int plan_command(const std::vector<std::string>& arguments) {
-  const Options options = parse_options(arguments);
+int plan_command(const std::vector<std::string>& given) {
+  std::vector<std::string> arguments = given;
+  const ScalingRequest scaling = take_scaling_request(arguments);
+  Options options = parse_options(arguments);
+  if (scaling.ranks > 0) return print_scaling(options, scaling), 0;
   const TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
+  options.amp = amp_on(*device, options.amp);
   const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
-  const PlanRequest request = training_request(options, batch_size_per_rank(options, world.size), world.size,
-                                               {.stream_ordered = stream_ordered});
+  const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
+                    .batch = batch_size_per_rank(options, world.size)};
+  const PlanRequest request = training_request(options, key, world.size, {.stream_ordered = stream_ordered});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));

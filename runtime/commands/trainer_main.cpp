@@ -6,6 +6,7 @@
 #include "kernels/base/typed_words.h"
 #include "kernels/base/version.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/scaling.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {
@@ -14,17 +15,21 @@ namespace {
 using Command = int (*)(const std::vector<std::string>&);
 
 const std::map<std::string, Command> commands{
-    {"train", train_command},     {"plan", plan_command},     {"sampler", sampler_command},
-    {"devices", devices_command}, {"models", models_command}, {"datasets", datasets_command},
+    {"train", train_command},   {"eval", eval_command},         {"predict", predict_command},
+    {"plan", plan_command},     {"sampler", sampler_command},   {"devices", devices_command},
+    {"models", models_command}, {"datasets", datasets_command},
 };
 
 void print_help() {
   fmt::print(
       "usage: trainer [train] --model NAME [options]\n"
+      "       trainer eval WEIGHTS [options]\n"
+      "       trainer predict WEIGHTS [PICTURE|FOLDER ...] [options]\n"
       "       trainer plan|sampler|devices|models|datasets [options]\n"
+      "\nWEIGHTS: a run, a checkpoint, or a file; with a run come its model and data.\n"
       "\nTrains a network data-parallel: one process per rank, started by launch, torchrun, mpirun or srun.\n"
-      "{}\nevery option may stand in a file: --config FILE (ini)\n",
-      options_help());
+      "{}{}\nevery option may stand in a file: --config FILE (ini)\n",
+      options_help(), scaling_help());
 }
 
 int run(std::vector<std::string> words) {

@@ -6,9 +6,19 @@
 
 #include <fmt/format.h>
 
+#include "data/transforms.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {
+namespace {
+
+/// The neutral value shows as not given.
+OptionEntry without_default(OptionEntry entry, std::string Options::*field, const std::string& neutral) {
+  entry.show = [field, neutral](const Options& o) { return o.*field == neutral ? std::string() : o.*field; };
+  return entry;
+}
+
+}  // namespace
 
 OptionEntry real(OptionInfo info, double Options::*field, Range<double> range) {
   return {std::move(info),
@@ -73,10 +83,41 @@ OptionEntry optimizer_name(OptionInfo info) {
           [](const Options& o) { return names[static_cast<std::size_t>(o.optimizer.kind)]; }};
 }
 
-OptionEntry nesterov(OptionInfo info) {
+OptionEntry optimizer_on_off(OptionInfo info, bool model::OptimizerOptions::*field) {
   return {std::move(info),
-          [](Options& o, const std::string& given) { o.optimizer.nesterov = parse_switch(given); },
-          [](const Options& o) { return std::string(o.optimizer.nesterov ? "true" : "false"); }};
+          [field](Options& o, const std::string& given) { o.optimizer.*field = parse_switch(given); },
+          [field](const Options& o) { return std::string(o.optimizer.*field ? "true" : "false"); }};
+}
+
+OptionEntry lr_schedule(OptionInfo info) {
+  static const std::vector<std::string> names{"constant", "step", "cosine", "linear"};
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            const std::string ours = parse_choice(our_name(given, schedule_words(), names), names);
+            const auto at = std::ranges::find(names, ours) - names.begin();
+            o.optimizer.schedule.kind = static_cast<kernels::LearningRateSchedule::Kind>(at);
+          },
+          [](const Options& o) { return names[static_cast<std::size_t>(o.optimizer.schedule.kind)]; }};
+}
+
+OptionEntry schedule_real(OptionInfo info, double kernels::LearningRateSchedule::*field,
+                          Range<double> range) {
+  return {std::move(info),
+          [field, range](Options& o, const std::string& given) {
+            o.optimizer.schedule.*field = number_in(given, range);
+          },
+          [field](const Options& o) { return show_real(o.optimizer.schedule.*field); },
+          show_real(range.least), show_real(range.most)};
+}
+
+OptionEntry schedule_count(OptionInfo info, std::int64_t kernels::LearningRateSchedule::*field,
+                           Range<std::int64_t> range) {
+  return {std::move(info),
+          [field, range](Options& o, const std::string& given) {
+            o.optimizer.schedule.*field = number_in(given, range);
+          },
+          [field](const Options& o) { return std::to_string(o.optimizer.schedule.*field); },
+          std::to_string(range.least), std::to_string(range.most)};
 }
 
 OptionEntry weight_decay(OptionInfo info, Range<double> range) {
@@ -86,6 +127,14 @@ OptionEntry weight_decay(OptionInfo info, Range<double> range) {
     o.weight_decay_given = true;
   };
   return entry;
+}
+
+OptionEntry weight_decay_for(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            o.optimizer.decays_vectors = parse_choice(given, {"all", "matrices"}) == "all";
+          },
+          [](const Options& o) { return std::string(o.optimizer.decays_vectors ? "all" : "matrices"); }};
 }
 
 OptionEntry betas(OptionInfo info) {
@@ -113,6 +162,27 @@ OptionEntry clip_grad_norm(OptionInfo info, Range<double> range) {
   return entry;
 }
 
+OptionEntry clip_grad_value(OptionInfo info, Range<double> range) {
+  return {std::move(info),
+          [range](Options& o, const std::string& given) {
+            const double value = number_in(given, range);
+            o.optimizer.clip_value = value > 0 ? value : kernels::not_clipped;
+          },
+          [](const Options& o) {
+            const double value = o.optimizer.clip_value;
+            return value == kernels::not_clipped ? std::string() : show_real(value);
+          },
+          show_real(range.least), show_real(range.most)};
+}
+
+OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range) {
+  OptionEntry entry = integer(std::move(info), &Options::accumulate_steps, range);
+  entry.show = [](const Options& o) {
+    return o.accumulate_steps > 1 ? std::to_string(o.accumulate_steps) : std::string();
+  };
+  return entry;
+}
+
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range) {
   OptionEntry entry = integer(std::move(info), &Options::eval_every, range);
   entry.set = [set = std::move(entry.set)](Options& o, const std::string& given) {
@@ -133,6 +203,24 @@ OptionEntry matmul_precision(OptionInfo info) {
           [](const Options& o) { return std::string(name_of(o.matmul_precision)); }};
 }
 
+OptionEntry amp(OptionInfo info) {
+  OptionEntry entry = without_default(text(std::move(info), &Options::amp, {"off", "bf16", "fp16", "auto"}),
+                                      &Options::amp, "off");
+  entry.alone = "auto";
+  return entry;
+}
+
+OptionEntry grad_dtype(OptionInfo info) {
+  return without_default(text(std::move(info), &Options::grad_dtype, {"fp32", "bf16"}), &Options::grad_dtype,
+                         "fp32");
+}
+
+OptionEntry sync_bn(OptionInfo info) {
+  OptionEntry entry = on_off(std::move(info), &Options::sync_bn);
+  entry.show = [](const Options& o) { return std::string(o.sync_bn ? "true" : ""); };
+  return entry;
+}
+
 OptionEntry plugins(OptionInfo info) {
   return {std::move(info),
           [](Options& o, const std::string& given) {
@@ -149,6 +237,26 @@ OptionEntry plugins(OptionInfo info) {
           }};
 }
 
+OptionEntry freeze(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) {
+            std::istringstream patterns(given);
+            for (std::string pattern; std::getline(patterns, pattern, ',');) {
+              const bool known = std::ranges::find(o.freeze, pattern) != o.freeze.end();
+              if (!pattern.empty() && !known) o.freeze.push_back(pattern);
+            }
+          },
+          [](const Options& o) { return fmt::format("{}", fmt::join(o.freeze, ",")); }};
+}
+
+OptionEntry max_shard_size(OptionInfo info) {
+  return {std::move(info),
+          [](Options& o, const std::string& given) { o.max_shard_bytes = parse_bytes(given); },
+          [](const Options& o) {
+            return o.max_shard_bytes == 0 ? std::string() : std::to_string(o.max_shard_bytes);
+          }};
+}
+
 OptionEntry model_args(OptionInfo info) {
   return {std::move(info),
           [](Options& o, const std::string& given) { o.model_args = parse_model_args(given); },
@@ -158,6 +266,15 @@ OptionEntry model_args(OptionInfo info) {
 OptionEntry image_shape(OptionInfo info) {
   return {std::move(info), [](Options& o, const std::string& given) { o.image_shape = parse_shape(given); },
           [](const Options& o) { return o.image_shape.rank() == 0 ? std::string() : o.image_shape.str(); }};
+}
+
+OptionEntry transforms(OptionInfo info, std::string Options::*field) {
+  return {std::move(info),
+          [field](Options& o, const std::string& given) {
+            data::Transform{given};  // for its errors
+            o.*field = given;
+          },
+          [field](const Options& o) { return o.*field; }};
 }
 
 OptionEntry port_range(OptionInfo info) {

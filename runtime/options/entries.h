@@ -37,19 +37,36 @@ OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::
 OptionEntry device_name(OptionInfo info);
 OptionEntry backend_name(OptionInfo info);
 OptionEntry optimizer_name(OptionInfo info);
-OptionEntry nesterov(OptionInfo info);
+OptionEntry optimizer_on_off(OptionInfo info, bool model::OptimizerOptions::*field);
+OptionEntry lr_schedule(OptionInfo info);
+OptionEntry schedule_real(OptionInfo info, double kernels::LearningRateSchedule::*field, Range<double> range);
+OptionEntry schedule_count(OptionInfo info, std::int64_t kernels::LearningRateSchedule::*field,
+                           Range<std::int64_t> range);
 OptionEntry weight_decay(OptionInfo info, Range<double> range);
+OptionEntry weight_decay_for(OptionInfo info);
 OptionEntry betas(OptionInfo info);
 /// Alone it is auto.
 OptionEntry resume(OptionInfo info);
 /// 0 shows as not given, which is what checkpoints from before it say.
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
+OptionEntry clip_grad_value(OptionInfo info, Range<double> range);
+/// 1 shows as not given, for the same reason.
+OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range);
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
 OptionEntry matmul_precision(OptionInfo info);
+/// Of these three the default shows as not given, which is what checkpoints from before them say.
+OptionEntry amp(OptionInfo info);
+OptionEntry grad_dtype(OptionInfo info);
+OptionEntry sync_bn(OptionInfo info);
 /// Each time it is given adds to the list, whose files stand between commas in config.ini.
 OptionEntry plugins(OptionInfo info);
+/// Each time it is given adds to the list.
+OptionEntry freeze(OptionInfo info);
+/// 5GB, 500MiB, or bytes.
+OptionEntry max_shard_size(OptionInfo info);
 OptionEntry model_args(OptionInfo info);
 OptionEntry image_shape(OptionInfo info);
+OptionEntry transforms(OptionInfo info, std::string Options::*field);
 OptionEntry port_range(OptionInfo info);
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 #include "runtime/options/options.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -70,7 +71,40 @@ void name_model_args(Options& options) {
   options.model_args = std::move(named);
 }
 
+void require_fitting_optimizer(const model::OptimizerOptions& optimizer) {
+  if (optimizer.nesterov && optimizer.momentum == 0) {
+    throw UsageError("--nesterov needs --momentum above 0");
+  }
+  if (optimizer.amsgrad && optimizer.kind == model::OptimizerKind::sgd) {
+    throw UsageError("--amsgrad is Adam's: give --optimizer adam or adamw");
+  }
+}
+
+/// A path in the place of a data set's name.
+void take_dataset_path(Options& options) {
+  const auto name = data::dataset_at(options.dataset);
+  if (!name) return;
+  if (!options.data_dir.empty())
+    throw UsageError(fmt::format("--dataset {} is where the data is; leave --data-dir out", options.dataset));
+  options.data_dir = options.dataset;
+  options.dataset = *name;
+}
+
+/// What the data set does with its pictures where nothing else is asked for. A plugin's takes what is given.
+void set_transforms(Options& options) {
+  const auto& entries = data::datasets();
+  const auto entry = std::ranges::find(entries, options.dataset, &data::DatasetEntry::name);
+  if (entry == entries.end()) return;
+  if (!entry->transforms && !(options.transform + options.eval_transform).empty()) {
+    throw UsageError(fmt::format("--transform is for pictures; {} has none", options.dataset));
+  }
+  if (!entry->transforms) return;
+  if (options.transform.empty()) options.transform = entry->transforms->train;
+  if (options.eval_transform.empty()) options.eval_transform = entry->transforms->eval;
+}
+
 void set_dependent_defaults(Options& options) {
+  set_transforms(options);
   if (options.optimizer.kind == model::OptimizerKind::adamw && !options.weight_decay_given) {
     options.optimizer.weight_decay = 0.01;
   }
@@ -81,24 +115,67 @@ void set_dependent_defaults(Options& options) {
   if (options.eval_every == 0 && options.eval_samples > 0) {
     throw UsageError("--eval-samples with --eval-every 0: nothing is evaluated; give --eval-every 1");
   }
-  if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
-    throw UsageError("--nesterov needs --momentum above 0");
+  require_fitting_optimizer(options.optimizer);
+}
+
+/// What a file of weights is read with, of all that a run was told: not how it was trained.
+bool describes_model_or_data(const std::string& name) {
+  constexpr std::array others{"amp", "eval-samples", "matmul-precision", "seed"};
+  constexpr std::array of_training{"init-from", "global-batch", "download"};
+  const OptionEntry* entry = find_entry(name);
+  if (entry == nullptr) return false;
+  const bool in_group = entry->group == "model" || entry->group == "data";
+  return (in_group && std::ranges::find(of_training, name) == of_training.end()) ||
+         std::ranges::find(others, name) != others.end();
+}
+
+/// On top of `base`: the files that --config names, then what is typed.
+Options resolve(const TypedSettings& base, const TypedSettings& typed) {
+  Options options;
+  apply_settings(options, base);
+  for (const auto& [name, text] : typed) {
+    if (name == "config") apply_settings(options, read_config_file(text));
   }
+  apply_settings(options, typed);
+  take_dataset_path(options);
+  name_model_and_dataset(options);
+  name_model_args(options);
+  set_dependent_defaults(options);
+  return options;
 }
 
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments) {
-  const TypedSettings typed = read_command_line(arguments);
-  Options options;
-  for (const auto& [name, text] : typed) {
-    if (name == "config") apply_settings(options, read_config_file(text));
+  const CommandLine line = read_command_line(arguments);
+  if (!line.operands.empty()) {
+    throw UsageError(fmt::format("'{}' belongs to no option; options begin with --, see trainer --help",
+                                 line.operands.front()));
   }
-  apply_settings(options, typed);
-  name_model_and_dataset(options);
-  name_model_args(options);
-  set_dependent_defaults(options);
-  return options;
+  return resolve({}, line.settings);
+}
+
+CommandOptions parse_options_of_run(
+    const std::vector<std::string>& arguments,
+    const std::function<std::optional<std::filesystem::path>(const std::string& operand)>& config_of) {
+  const CommandLine line = read_command_line(arguments);
+  TypedSettings base;
+  const auto config = line.operands.empty() ? std::nullopt : config_of(line.operands.front());
+  if (config) base = read_config_file(config->string());
+  std::erase_if(base, [](const auto& setting) { return !describes_model_or_data(setting.first); });
+  // Data that are named anew have nothing of the run's place.
+  const auto is_typed = [&](const char* name) {
+    return std::ranges::find(line.settings, name, &TypedSettings::value_type::first) != line.settings.end();
+  };
+  const bool data_given = is_typed("dataset") || is_typed("data-dir");
+  const bool has_more_operands = line.operands.size() > 1;
+  if (has_more_operands && !config && !is_typed("dataset")) base.emplace_back("dataset", "image-folder");
+  if (data_given || has_more_operands) {
+    std::erase_if(base, [](const auto& setting) {
+      return setting.first == "data-dir" || setting.first == "eval-samples";
+    });
+  }
+  return {.options = resolve(base, line.settings), .operands = line.operands, .data_given = data_given};
 }
 
 std::string to_ini(const Options& options) {
@@ -129,18 +206,21 @@ std::string options_help() {
 }
 
 std::int64_t batch_size_per_rank(const Options& options, int world_size) {
+  const std::int64_t parts = options.accumulate_steps * world_size;
+  const std::string of_parts = fmt::format(
+      "{} ranks{}", world_size,
+      options.accumulate_steps == 1 ? "" : fmt::format(" x --accumulate-steps {}", options.accumulate_steps));
   if (options.global_batch == 0) {
-    if (options.batch_size > most_global_batch / world_size) {
-      throw UsageError(fmt::format("--batch-size {} on {} ranks: their sum is at most {}", options.batch_size,
-                                   world_size, most_global_batch));
+    if (options.batch_size > most_global_batch / parts) {
+      throw UsageError(fmt::format("--batch-size {} on {}: their sum is at most {}", options.batch_size,
+                                   of_parts, most_global_batch));
     }
     return options.batch_size;
   }
-  if (options.global_batch % world_size != 0) {
-    throw UsageError(
-        fmt::format("--global-batch {} is not divisible by {} ranks", options.global_batch, world_size));
+  if (options.global_batch % parts != 0) {
+    throw UsageError(fmt::format("--global-batch {} is not divisible by {}", options.global_batch, of_parts));
   }
-  return options.global_batch / world_size;
+  return options.global_batch / parts;
 }
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,21 +26,29 @@ struct Options {
 
   std::string dataset = "fashion-mnist";
   std::filesystem::path data_dir;
+  bool download = false;  ///< fetch what is missing of a published set
   std::int64_t samples = 10000;
-  Shape image_shape;              ///< synthetic; empty: what the model wants
-  std::int64_t num_classes = -1;  ///< synthetic; -1: what the model wants
-  std::int64_t batch_size = 64;   ///< per rank
-  std::int64_t global_batch = 0;  ///< 0: not given
-  int num_workers = -1;           ///< -1: cores / local ranks
+  Shape image_shape;                  ///< synthetic; empty: what the model wants
+  std::int64_t num_classes = -1;      ///< synthetic; -1: what the model wants
+  std::int64_t batch_size = 64;       ///< per rank and micro-batch
+  std::int64_t global_batch = 0;      ///< 0: not given
+  std::int64_t accumulate_steps = 1;  ///< micro-batches of a step
+  int num_workers = -1;               ///< -1: cores / local ranks
   int prefetch_factor = 2;
   bool drop_last = false;
+  bool no_shuffle = false;  ///< epochs in the data set's order
+  std::string transform;    ///< of pictures; empty: the data set's own, if the run did not settle it
+  std::string eval_transform;
+  std::string corrupt_samples = "fail";
 
   std::int64_t epochs = 0;     ///< 0: not given
   std::int64_t max_steps = 0;  ///< 0: no limit
   model::OptimizerOptions optimizer;
   bool weight_decay_given = false;
   double label_smoothing = 0;
-  double clip_grad_norm = 0;  ///< 0: not clipped
+  double clip_grad_norm = 0;        ///< 0: not clipped
+  double ema = 0;                   ///< decay of the moving average of weights; 0: none
+  std::vector<std::string> freeze;  ///< patterns of parameters' names
   bool allow_unused = false;
   std::uint64_t seed = 0;
 
@@ -47,12 +56,17 @@ struct Options {
   std::string cuda_graph = "auto";
   int threads = 0;  ///< 0: OMP_NUM_THREADS, or cores / local ranks
   bool benchmark = false;
+  bool recompute = false;
+  bool detect_anomaly = false;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  std::string amp = "off";  ///< off, bf16, fp16; auto until the device is known
 
   std::string backend = "auto";
   double bucket_cap_mb = 25;
   double first_bucket_mb = 1;
   bool no_overlap = false;
+  std::string grad_dtype = "fp32";
+  bool sync_bn = false;  ///< batch norm's statistics of all ranks' samples
   double timeout = 600;
   std::string world;      ///< --world SOURCE; empty: by precedence
   std::string interface;  ///< empty: the one that faces rank 0
@@ -64,6 +78,7 @@ struct Options {
 
   std::filesystem::path run_dir;
   std::int64_t checkpoint_every = 0;  ///< steps; 0: only when stopped
+  std::int64_t max_shard_bytes = 0;   ///< of the final weights; 0: one file
   std::int64_t keep = 3;              ///< checkpoints; 0: all
   std::string resume;                 ///< auto, none, a path; empty: by whether a launcher restarted us
 
@@ -73,6 +88,7 @@ struct Options {
   std::int64_t eval_samples = 0;  ///< 0: the whole test set
   std::string progress = "auto";
   bool quiet = false;
+  std::filesystem::path output;  ///< of predict
   std::filesystem::path dump_gradients;
 };
 
@@ -81,14 +97,28 @@ struct Options {
 /// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name.
 Options parse_options(const std::vector<std::string>& arguments);
 
+/// What a command that takes operands (`trainer eval RUN`) was told.
+struct CommandOptions {
+  Options options;
+  std::vector<std::string> operands;
+  bool data_given = false;  ///< --dataset or --data-dir was typed
+};
+
+/// The same for a command with operands. `config_of` names the config.ini of the run that the first operand
+/// is in, if there is one: what it says of model, data and precision is what is not typed. Further operands
+/// are pictures: where no run tells of which data set, of image-folder.
+CommandOptions parse_options_of_run(
+    const std::vector<std::string>& arguments,
+    const std::function<std::optional<std::filesystem::path>(const std::string& operand)>& config_of);
+
 /// What `parse_options` understood, as the ini file that gives it back: RUN/config.ini.
 std::string to_ini(const Options& options);
 
 /// The table of options with their groups and defaults, for --help.
 std::string options_help();
 
-/// Samples per rank and step: --batch-size, or --global-batch over the ranks. UsageError when that does not
-/// divide.
+/// Samples per rank and micro-batch: --batch-size, or --global-batch over the micro-batches of all ranks.
+/// UsageError when that does not divide.
 std::int64_t batch_size_per_rank(const Options& options, int world_size);
 
 }  // namespace lockstep::runtime

@@ -92,20 +92,20 @@ std::string value_of(const Syntax& option, std::optional<std::string> given, Res
 
 }  // namespace
 
-TypedSettings read_command_line(const Words& arguments) {
-  TypedSettings settings;
+CommandLine read_command_line(const Words& arguments) {
+  CommandLine line;
   for (Rest rest(arguments); !rest.done();) {
     const std::string word = rest.take();
     if (!word.starts_with('-')) {
-      throw UsageError(
-          fmt::format("'{}' belongs to no option; options begin with --, see trainer --help", word));
+      line.operands.push_back(word);
+      continue;
     }
     const auto equals = word.find('=');
     const Syntax option = resolve(word.substr(0, equals));
     auto given = equals == std::string::npos ? std::nullopt : std::optional(word.substr(equals + 1));
-    settings.emplace_back(option.name, value_of(option, std::move(given), rest));
+    line.settings.emplace_back(option.name, value_of(option, std::move(given), rest));
   }
-  return settings;
+  return line;
 }
 
 TypedSettings read_config_file(const std::string& path) {

@@ -9,8 +9,14 @@ namespace lockstep::runtime {
 /// Options as typed, in order: our name of each (`words.h`) and its text.
 using TypedSettings = std::vector<std::pair<std::string, std::string>>;
 
-/// UsageError for an unknown option (with the nearest), one without its value, and a word of no option.
-TypedSettings read_command_line(const std::vector<std::string>& arguments);
+/// A command line: its options, and the words that belong to none.
+struct CommandLine {
+  TypedSettings settings;
+  std::vector<std::string> operands;
+};
+
+/// UsageError for an unknown option (with the nearest) and one without its value.
+CommandLine read_command_line(const std::vector<std::string>& arguments);
 
 /// The same of an ini file; errors begin with its name.
 TypedSettings read_config_file(const std::string& path);

@@ -10,6 +10,7 @@ namespace {
 
 using O = Options;
 using Optimizer = model::OptimizerOptions;
+using Schedule = kernels::LearningRateSchedule;
 using enum Decides;
 
 /// Epochs times samples must fit 64 bits, and the order of an epoch takes 8 bytes a sample.
@@ -27,6 +28,7 @@ constexpr Range<std::int64_t> seeds{0, std::numeric_limits<std::int64_t>::max()}
 /// What optimizers compute with is fp32.
 constexpr Range<double> not_negative{0, 1e38};
 constexpr Range<double> shares{0, 1};
+constexpr Range<double> below_one{0, 0.9999999};
 constexpr Range<double> mebibytes{0, static_cast<double>(most_bytes >> 20)};
 constexpr Range<double> seconds{0.001, 1e12};
 
@@ -37,26 +39,47 @@ std::vector<OptionEntry> model_and_data() {
       text({"model", "model", "NAME", "what to train; `trainer models` lists them", numbers}, &O::model),
       model_args(
           {"model", "model-args", "K=V,...", "arguments of the model; `trainer models` lists them", numbers}),
-      path({"model", "init-from", "FILE", "start from these weights (safetensors)", nothing}, &O::init_from),
+      path({"model", "init-from", "PATH",
+            "start from these weights: safetensors, its folder of shards, a run or a checkpoint", nothing},
+           &O::init_from),
 
-      text({"data", "dataset", "NAME", "`trainer datasets` lists them", numbers}, &O::dataset),
+      text({"data", "dataset", "NAME|DIR", "`trainer datasets` lists them; or a folder of pictures by class",
+            numbers},
+           &O::dataset),
       path({"data", "data-dir", "DIR", "where its files are, if not where the package puts them", nothing},
            &O::data_dir),
+      on_off({"data", "download", "",
+              "first fetch what is missing of fashion-mnist, mnist or cifar10, into --data-dir if given",
+              nothing},
+             &O::download),
       integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),
       image_shape(
           {"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)", numbers}),
       integer({"data", "num-classes", "N", "synthetic: 0 for a regression (what the model wants)", numbers},
               &O::num_classes, class_counts),
-      integer({"data", "batch-size", "N", "samples per rank and step", numbers}, &O::batch_size, batch_sizes),
+      integer({"data", "batch-size", "N", "samples per rank and micro-batch", numbers}, &O::batch_size,
+              batch_sizes),
       integer(
           {"data", "global-batch", "N", "samples per step over all ranks, instead of --batch-size", numbers},
           &O::global_batch, batch_sizes),
+      accumulate_steps({"data", "accumulate-steps", "N",
+                        "micro-batches of a step, whose gradients are summed before the update (1)", numbers},
+                       batch_sizes),
       integer({"data", "num-workers", "N", "threads that load batches (cores / local ranks)", nothing},
               &O::num_workers, worker_counts),
       integer({"data", "prefetch-factor", "N", "batches that each of them loads ahead", nothing},
               &O::prefetch_factor, prefetch_factors),
-      on_off({"data", "drop-last", "", "drop samples that do not fill a batch on every rank", numbers},
+      on_off({"data", "drop-last", "", "drop samples that do not fill a step on every rank", numbers},
              &O::drop_last),
+      on_off({"data", "no-shuffle", "", "take the samples of every epoch in their order", numbers},
+             &O::no_shuffle),
+      transforms({"data", "transform", "LIST",
+                  "done to each picture for training; `trainer datasets` shows the defaults", numbers},
+                 &O::transform),
+      transforms({"data", "eval-transform", "LIST", "the same for evaluation", nothing}, &O::eval_transform),
+      text({"data", "corrupt-samples", "fail|skip",
+            "a picture that cannot be read ends the run, or the next good one takes its place", numbers},
+           &O::corrupt_samples, {"fail", "skip"}),
   };
 }
 
@@ -70,17 +93,43 @@ std::vector<OptionEntry> training() {
       optimizer_name({"training", "optimizer", "sgd|adam|adamw", "how parameters follow gradients", numbers}),
       optimizer_real({"training", "lr", "X", "learning rate", numbers}, &Optimizer::learning_rate,
                      not_negative),
+      lr_schedule({"training", "lr-schedule", "constant|step|cosine|linear",
+                   "how the rate goes, over --max-steps or else --epochs", numbers}),
+      schedule_count(
+          {"training", "warmup-steps", "N", "the rate first rises to --lr over N updates", numbers},
+          &Schedule::warmup_steps, intervals),
+      schedule_real({"training", "lr-min", "X", "where cosine and linear end; no rate is below it", numbers},
+                    &Schedule::least, not_negative),
+      schedule_count({"training", "lr-step-epochs", "N", "step: epochs after which the rate falls", numbers},
+                     &Schedule::step_epochs, epoch_counts),
+      schedule_real({"training", "lr-gamma", "X", "step: what it is multiplied by then", numbers},
+                    &Schedule::gamma, not_negative),
       optimizer_real({"training", "momentum", "X", "of SGD", numbers}, &Optimizer::momentum, not_negative),
-      nesterov({"training", "nesterov", "", "Nesterov's momentum", numbers}),
+      optimizer_on_off({"training", "nesterov", "", "Nesterov's momentum", numbers}, &Optimizer::nesterov),
       weight_decay(
           {"training", "weight-decay", "X", "L2 penalty (adamw: decoupled, 0.01 if not given)", numbers},
           not_negative),
+      weight_decay_for({"training", "weight-decay-for", "all|matrices",
+                        "which parameters decay; matrices: not norms and biases", numbers}),
       betas({"training", "betas", "B1,B2", "Adam's decay rates", numbers}),
+      optimizer_real({"training", "eps", "X", "Adam's term in the denominator", numbers}, &Optimizer::epsilon,
+                     not_negative),
+      optimizer_on_off({"training", "amsgrad", "", "Adam's variant with the greatest second moment", numbers},
+                       &Optimizer::amsgrad),
+      clip_grad_value({"training", "clip-grad-value", "V",
+                       "clip each averaged gradient to [-V, V], before its norm; 0: never", numbers},
+                      not_negative),
       clip_grad_norm({"training", "clip-grad-norm", "MAX",
                       "scale gradients down to this 2-norm of all of them; 0: never", numbers},
                      not_negative),
       real({"training", "label-smoothing", "X", "of the cross-entropy", numbers}, &O::label_smoothing,
            shares),
+      real({"training", "ema", "DECAY",
+            "evaluate and save this moving average of the weights, such as 0.999; 0: the weights", numbers},
+           &O::ema, below_one),
+      freeze({"training", "freeze", "PATTERN,...",
+              "parameters of these names (globs: 'layer1.*') keep their values; may be given again",
+              numbers}),
       on_off(
           {"training", "allow-unused", "",
            "a parameter that does not reach the loss gets a gradient of zero; weight decay goes on", numbers},
@@ -98,8 +147,16 @@ std::vector<OptionEntry> device_and_exchange() {
               &O::threads, thread_counts),
       matmul_precision({"device", "matmul-precision", "highest|high|medium",
                         "of products: fp32; or TF32 on GPUs, and with medium bf16 on CPUs", numbers}),
+      amp({"device", "amp", "off|bf16|fp16",
+           "mixed precision, as torch.autocast; alone bf16, on a GPU without it fp16 (off)", numbers}),
       on_off({"device", "benchmark", "", "time the algorithms of each op first and use the fastest", nothing},
              &O::benchmark),
+      on_off({"device", "recompute", "",
+              "compute activations of a model's blocks again in backward instead of keeping them", nothing},
+             &O::recompute),
+      on_off({"device", "detect-anomaly", "",
+              "look behind every kernel, slowly, for the first result that is not finite", nothing},
+             &O::detect_anomaly),
       text({"device", "cuda-graph", "auto|on|off", "replay steps as CUDA graphs (auto: when they are short)",
             nothing},
            &O::cuda_graph, {"auto", "on", "off"}),
@@ -109,6 +166,10 @@ std::vector<OptionEntry> device_and_exchange() {
            mebibytes),
       real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},
            &O::first_bucket_mb, mebibytes),
+      grad_dtype({"exchange", "grad-dtype", "fp32|bf16",
+                  "of gradients as they are exchanged; sums are fp32 (fp32)", numbers}),
+      sync_bn({"exchange", "sync-bn", "",
+               "batch norm takes the statistics of all ranks' samples, as nn.SyncBatchNorm", numbers}),
       on_off({"exchange", "no-overlap", "", "exchange only after backward", nothing}, &O::no_overlap),
       real({"exchange", "timeout", "S", "seconds that any wait may take", nothing}, &O::timeout, seconds),
       text({"exchange", "world", "SOURCE",
@@ -136,6 +197,8 @@ std::vector<OptionEntry> state_and_output() {
       integer({"state", "checkpoint-every", "N",
                "steps between checkpoints; 0: only when stopped by a signal", nothing},
               &O::checkpoint_every, intervals),
+      max_shard_size({"state", "max-shard-size", "SIZE",
+                      "final weights in files of at most this, with an index: 5GB (one file)", nothing}),
       integer({"state", "keep", "N", "checkpoints that are kept; 0: all", nothing}, &O::keep, intervals),
       resume(
           {"state", "resume", "auto|PATH|none",
@@ -153,6 +216,9 @@ std::vector<OptionEntry> state_and_output() {
       text({"output", "progress", "auto|bar|plain|none", "how a run is shown", nothing}, &O::progress,
            {"auto", "bar", "plain", "none"}),
       on_off({"output", "quiet", "", "print nothing but errors", nothing}, &O::quiet),
+      path({"output", "output", "FILE",
+            "predict: write raw logits there (safetensors) instead of lines of JSON", nothing},
+           &O::output),
       path({"output", "dump-gradients", "FILE", "write loss and gradients of the first step (safetensors)",
             nothing},
            &O::dump_gradients),
@@ -188,21 +254,11 @@ const std::vector<FutureOption>& future_options() {
   static const std::vector<FutureOption> options{
       {"seq-len", ""},
       {"vocab-size", ""},
-      {"augment", "false", true},
-      {"lr-schedule", "constant"},
-      {"warmup-steps", "0"},
-      {"accumulate-steps", "1"},
       {"loss-average", "global"},
-      {"amp", "off"},
-      {"recompute", "false", true},
       {"deterministic", "true", true},
       {"sync-launch", "false", true},
-      {"detect-anomaly", "false", true},
-      {"grad-dtype", "fp32"},
-      {"sync-bn", "false", true},
       {"shards", ""},
       {"trace", ""},
-      {"output", ""},
   };
   return options;
 }

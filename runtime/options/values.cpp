@@ -1,7 +1,10 @@
 #include "runtime/options/values.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -72,6 +75,24 @@ std::pair<int, int> parse_port_range(const std::string& text) {
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices) {
   if (auto choice = same_name(text, choices)) return *choice;
   throw UsageError(unknown_name("value", text, choices));
+}
+
+std::int64_t parse_bytes(const std::string& text) {
+  const std::size_t unit_at = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = text.substr(unit_at);
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 7> units{{{"", 1},
+                                                                            {"KB", 1'000},
+                                                                            {"MB", 1'000'000},
+                                                                            {"GB", 1'000'000'000},
+                                                                            {"KiB", 1 << 10},
+                                                                            {"MiB", 1 << 20},
+                                                                            {"GiB", 1 << 30}}};
+  const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
+  if (found == units.end()) {
+    throw UsageError(fmt::format("'{}': a size is a whole number with KB, MB, GB, KiB, MiB or GiB", text));
+  }
+  return number_in(text.substr(0, unit_at), Range<std::int64_t>{1, most_bytes / found->second}) *
+         found->second;
 }
 
 std::string show_real(double value) {

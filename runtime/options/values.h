@@ -19,6 +19,8 @@ std::pair<int, int> parse_port_range(const std::string& text);  ///< "29500-2959
 /// The one of `choices` that is `text` but for case, '-' and '_', or an error with the nearest.
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
+std::int64_t parse_bytes(const std::string& text);  ///< "5GB" (10^9), "500MiB" (2^20), "1000"
+
 std::string show_real(double value);
 std::string show_model_args(const model::ModelArgs& args);
 

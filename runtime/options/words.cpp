@@ -10,17 +10,23 @@ constexpr std::string_view nodes = "nodes are given to launch: `launch --nnodes=
 constexpr std::string_view own_rank = "a rank learns who it is from its launcher's environment; leave it out";
 constexpr std::string_view rendezvous = "ranks find each other by their launcher's environment; leave it out";
 constexpr std::string_view always = "always done; leave it out";
-constexpr std::string_view low_precision =
-    "it will be --amp fp16 or --amp bf16; this version computes in fp32, leave it out";
+constexpr std::string_view low_precision = "--amp bf16 does it, or --amp fp16 on a GPU";
+constexpr std::string_view by_schedule =
+    "it is a schedule: --lr-schedule step --lr-gamma X, or cosine, or linear";
+constexpr std::string_view warmup_in_steps = "--warmup-steps N counts steps";
+constexpr std::string_view both_betas = "give both: --betas B1,B2";
+constexpr std::string_view ema_decay = "give its decay: --ema 0.999";
+constexpr std::string_view decay_of_matrices =
+    "keep weight decay off norms and biases by --weight-decay-for matrices";
 constexpr std::string_view in_steps = "--checkpoint-every N counts steps";
 constexpr std::string_view in_epochs = "--eval-every N counts epochs";
-constexpr std::string_view trains_only =
-    "this version evaluates with training; of given weights: --init-from FILE --lr 0 --max-steps 1";
+constexpr std::string_view evaluates = "type `trainer eval RUN`: a run, a checkpoint, or a file with --model";
 constexpr std::string_view chooses_cpu = "choose the device by --device cpu";
 constexpr std::string_view chooses_gpu = "choose the device by --device cuda";
 constexpr std::string_view synthetic_data = "choose random data by --dataset synthetic";
 constexpr std::string_view hidden_units = "it is an argument of the model: --model-args hidden=N";
-constexpr std::string_view no_images = "not in this version; --dataset tensors reads any data as safetensors";
+constexpr std::string_view augments =
+    "say what is done to pictures: --transform pad-crop=4,flip; `trainer datasets` shows the defaults";
 
 constexpr std::array options{
     // model
@@ -64,7 +70,10 @@ constexpr std::array options{
     FieldWord{"-j", "num-workers"},
     FieldWord{"pin-memory", "", always},
     FieldWord{"persistent-workers", "", always},
-    FieldWord{"shuffle", "", always},
+    FieldWord{"shuffle", "", "done unless you say --no-shuffle; leave it out"},
+    FieldWord{"transforms", "transform"},
+    FieldWord{"augment", "", augments},
+    FieldWord{"augmentation", "", augments},
     FieldWord{"fake-data", "", synthetic_data},
     FieldWord{"synthetic", "", synthetic_data},
     FieldWord{"dummy", "", synthetic_data},
@@ -85,16 +94,40 @@ constexpr std::array options{
     FieldWord{"opt", "optimizer"},
     FieldWord{"optim", "optimizer"},
     FieldWord{"wd", "weight-decay"},
+    FieldWord{"no-bias-decay", "", decay_of_matrices},
+    FieldWord{"epsilon", "eps"},
+    FieldWord{"adam-epsilon", "eps"},
+    FieldWord{"adam-beta1", "", both_betas},
+    FieldWord{"adam-beta2", "", both_betas},
+    FieldWord{"smoothing", "label-smoothing"},
+    FieldWord{"ema-decay", "ema"},
+    FieldWord{"model-ema", "", ema_decay},
+    FieldWord{"use-ema", "", ema_decay},
     FieldWord{"max-grad-norm", "clip-grad-norm"},
     FieldWord{"grad-clip", "clip-grad-norm"},
     FieldWord{"gradient-clip-val", "clip-grad-norm"},
+    FieldWord{"gradient-clipping", "clip-grad-norm"},
+    FieldWord{"clip-grad", "clip-grad-norm"},
+    FieldWord{"clip-value", "clip-grad-value"},
+    FieldWord{"grad-clip-value", "clip-grad-value"},
     FieldWord{"lr-scheduler", "lr-schedule"},
     FieldWord{"scheduler", "lr-schedule"},
+    FieldWord{"lr-decay", "", by_schedule},
+    FieldWord{"lr-decay-rate", "lr-gamma"},
+    FieldWord{"gamma", "lr-gamma"},
+    FieldWord{"lr-step-size", "lr-step-epochs"},
+    FieldWord{"min-lr", "lr-min"},
+    FieldWord{"eta-min", "lr-min"},
     FieldWord{"warmup", "warmup-steps"},
+    FieldWord{"num-warmup-steps", "warmup-steps"},
+    FieldWord{"warmup-iters", "warmup-steps"},
+    FieldWord{"warmup-epochs", "", warmup_in_steps},
     FieldWord{"accum-steps", "accumulate-steps"},
     FieldWord{"accumulation-steps", "accumulate-steps"},
     FieldWord{"grad-accum-steps", "accumulate-steps"},
     FieldWord{"gradient-accumulation-steps", "accumulate-steps"},
+    FieldWord{"accumulate-grad-batches", "accumulate-steps"},
+    FieldWord{"accum-iter", "accumulate-steps"},
     FieldWord{"random-seed", "seed"},
     FieldWord{"manual-seed", "seed"},
     FieldWord{"find-unused-parameters", "", "it is called --allow-unused"},
@@ -157,37 +190,40 @@ constexpr std::array options{
     FieldWord{"eval-interval", "", in_epochs},
     FieldWord{"eval-steps", "", in_epochs},
     FieldWord{"val-samples", "eval-samples"},
-    FieldWord{"evaluate", "", trains_only},
-    FieldWord{"eval-only", "", trains_only},
-    FieldWord{"-e", "", trains_only},
+    FieldWord{"evaluate", "", evaluates},
+    FieldWord{"eval-only", "", evaluates},
+    FieldWord{"-e", "", evaluates},
     FieldWord{"dry-run", "", "`trainer plan` shows the step and its memory without running it"},
 };
 
 constexpr std::array commands{
     FieldWord{"list-models", "", "type `trainer models`"},
     FieldWord{"list-datasets", "", "type `trainer datasets`"},
-    FieldWord{"eval", "", trains_only},
-    FieldWord{"evaluate", "", trains_only},
-    FieldWord{"test", "", trains_only},
-    FieldWord{"predict", "", "not in this version"},
+    FieldWord{"evaluate", "", evaluates},
+    FieldWord{"test", "", evaluates},
+    FieldWord{"infer", "", "type `trainer predict RUN`"},
 };
 
 constexpr std::array datasets{
     FieldWord{"FakeData", "synthetic"},
     FieldWord{"random", "synthetic"},
     FieldWord{"dummy", "synthetic"},
-    FieldWord{"CIFAR10", "",
-              "CIFAR10 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
     FieldWord{"CIFAR100", "",
               "CIFAR100 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
-    FieldWord{"ImageNet", "", no_images},
-    FieldWord{"ImageFolder", "", no_images},
     FieldWord{"TensorDataset", "tensors"},
 };
 
 constexpr std::array models{
     FieldWord{"LinearRegression", "linear"},
     FieldWord{"CNN", "", "there are two: convnet for images of 28x28 and more, simplecnn for tiny ones"},
+};
+
+constexpr std::array schedules{
+    FieldWord{"none", "constant"},
+    FieldWord{"StepLR", "step"},
+    FieldWord{"CosineAnnealingLR", "cosine"},
+    FieldWord{"LinearLR", "linear"},
+    FieldWord{"OneCycleLR", "", "OneCycleLR is PyTorch's; there are constant, step, cosine and linear"},
 };
 
 constexpr std::array devices{FieldWord{"gpu", "cuda"}};
@@ -199,14 +235,11 @@ constexpr std::array backends{
 };
 
 constexpr std::array model_arguments{
-    FieldWord{"in_features", "in"},
-    FieldWord{"input_dim", "in"},
-    FieldWord{"out_features", "out"},
-    FieldWord{"output_dim", "out"},
-    FieldWord{"hidden_size", "hidden"},
-    FieldWord{"hidden_dim", "hidden"},
-    FieldWord{"num_classes", "",
-              "the data set tells how many classes there are; of synthetic data: --num-classes N"},
+    FieldWord{"in_features", "in"},         FieldWord{"input_dim", "in"},
+    FieldWord{"out_features", "out"},       FieldWord{"output_dim", "out"},
+    FieldWord{"hidden_size", "hidden"},     FieldWord{"hidden_dim", "hidden"},
+    FieldWord{"classes", "num_classes"},    FieldWord{"n_classes", "num_classes"},
+    FieldWord{"num_labels", "num_classes"},
 };
 
 }  // namespace
@@ -222,6 +255,9 @@ std::span<const FieldWord> dataset_words() {
 }
 std::span<const FieldWord> model_words() {
   return models;
+}
+std::span<const FieldWord> schedule_words() {
+  return schedules;
 }
 std::span<const FieldWord> device_words() {
   return devices;

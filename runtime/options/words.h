@@ -11,6 +11,7 @@ std::span<const FieldWord> option_words();
 std::span<const FieldWord> command_words();
 std::span<const FieldWord> dataset_words();
 std::span<const FieldWord> model_words();
+std::span<const FieldWord> schedule_words();
 std::span<const FieldWord> device_words();
 std::span<const FieldWord> backend_words();
 std::span<const FieldWord> model_argument_words();

@@ -47,6 +47,8 @@ std::vector<Field> fields_of(const Progress& p) {
                              fmt::format("(compute {:.2f} exchange {:.2f} data {:.2f})", compute_ms,
                                          p.exposed_comm_ms, p.data_wait_ms),
                              0}};
+  if (p.learning_rate)
+    fields.insert(fields.begin() + 3, {"  ", fmt::format("lr {:.4g}", *p.learning_rate), 1});
   if (p.total_steps > 0) fields.push_back({"  ", duration(p.seconds_left) + " left", 4});
   return fields;
 }
@@ -65,14 +67,25 @@ std::string joined(const std::vector<Field>& fields) {
 }  // namespace
 
 std::string opening_line(const Opening& opening) {
+  const std::string times =
+      opening.micro_batches > 1 ? fmt::format("{} x ", opening.micro_batches) : std::string();
   return fmt::format(
-      "{}: {} parameters, {} rank{} x {} thread{}, batch {} per rank, {:.1f} MiB planned per rank",
+      "{}: {} parameters, {} rank{} x {} thread{}, batch {}{} per rank, {:.1f} MiB planned per rank",
       opening.model, opening.parameters, opening.world_size, plural(opening.world_size), opening.threads,
-      plural(opening.threads), opening.batch_size, static_cast<double>(opening.planned_bytes) / (1 << 20));
+      plural(opening.threads), times, opening.batch_size,
+      static_cast<double>(opening.planned_bytes) / (1 << 20));
 }
 
 std::string resumption_line(std::int64_t step, std::int64_t epoch, const std::filesystem::path& checkpoint) {
   return fmt::format("goes on after step {} (epoch {}) from {}", step, epoch + 1, checkpoint.string());
+}
+
+std::string other_ranks_line(int before, int now, std::int64_t left) {
+  const std::string dealt =
+      left > 0 ? fmt::format(" the {} samples that this epoch has left are dealt anew, each once;", left)
+               : std::string();
+  return fmt::format("on {} rank{}, before on {}:{} the same bits come only on {} again", now, plural(now),
+                     before, dealt, before);
 }
 
 std::string fresh_start_line(const std::filesystem::path& run) {
@@ -80,8 +93,9 @@ std::string fresh_start_line(const std::filesystem::path& run) {
 }
 
 std::string evaluation_line(std::int64_t epoch, const Evaluation& evaluation) {
-  const std::string accuracy =
+  std::string accuracy =
       evaluation.classes ? fmt::format(", accuracy {:.4f}", evaluation.accuracy) : std::string();
+  if (evaluation.top5) accuracy += fmt::format(", top5 {:.4f}", *evaluation.top5);
   return fmt::format("epoch {}: test loss {:.4f}{} ({} samples)", epoch + 1, evaluation.loss, accuracy,
                      evaluation.samples);
 }

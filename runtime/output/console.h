@@ -51,13 +51,16 @@ struct Opening {
   std::int64_t parameters = 0;
   int world_size = 1;
   int threads = 1;
-  std::int64_t batch_size = 0;    ///< per rank
+  std::int64_t batch_size = 0;  ///< per rank and micro-batch
+  std::int64_t micro_batches = 1;
   std::size_t planned_bytes = 0;  ///< per rank
 };
 
 std::string opening_line(const Opening& opening);
 /// `epoch`: counted from 0, here and below.
 std::string resumption_line(std::int64_t step, std::int64_t epoch, const std::filesystem::path& checkpoint);
+/// `left`: samples of the epoch that are dealt anew.
+std::string other_ranks_line(int before, int now, std::int64_t left);
 /// A run with --resume auto that found no checkpoint.
 std::string fresh_start_line(const std::filesystem::path& run);
 std::string evaluation_line(std::int64_t epoch, const Evaluation& evaluation);

@@ -11,6 +11,8 @@ struct Evaluation {
   double accuracy = 0;
   std::int64_t samples = 0;
   bool classes = true;  ///< the targets are classes, so accuracy is defined
+  std::optional<double>
+      top5{};  ///< share of samples whose target is among the five greatest; of six classes or more
 };
 
 /// Progress of a run, for the console and log.jsonl.
@@ -20,6 +22,7 @@ struct Progress {
   std::int64_t epoch = 0;        ///< counted from 0
   std::int64_t epochs = 0;       ///< 0: no limit
   double loss = 0;
+  std::optional<double> learning_rate;
   std::optional<double> gradient_norm;  ///< before clipping
   double samples_per_s = 0;
   double step_ms = 0;
@@ -38,6 +41,7 @@ struct Summary {
   std::string model;
   std::string dataset;
   std::string version;
+  std::string amp = "off";
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;

@@ -38,6 +38,13 @@ double seconds_since_1970() {
 
 }  // namespace
 
+Json to_json(const Evaluation& e) {
+  Json json{{"loss", e.loss}, {"samples", e.samples}};
+  if (e.classes) json["accuracy"] = e.accuracy;
+  if (e.top5) json["top5"] = *e.top5;
+  return json;
+}
+
 std::string to_json(const Summary& s) {
   Json json{
       {"version", s.version},       {"world_size", s.world_size},
@@ -46,12 +53,9 @@ std::string to_json(const Summary& s) {
       {"model", s.model},           {"dataset", s.dataset},
       {"parameters", s.parameters}, {"steps", s.steps},
       {"samples", s.samples},       {"stopped", s.stopped},
-      {"final_loss", s.final_loss},
+      {"final_loss", s.final_loss}, {"amp", s.amp},
   };
-  if (s.eval) {
-    json["eval"] = {{"loss", s.eval->loss}, {"samples", s.eval->samples}};
-    if (s.eval->classes) json["eval"]["accuracy"] = s.eval->accuracy;
-  }
+  if (s.eval) json["eval"] = to_json(*s.eval);
   json["samples_per_s"] = s.samples_per_s;
   json["step_ms"] = {{"median", s.step_ms_median}, {"p95", s.step_ms_p95}};
   json["comm_ms"] = s.comm_ms;
@@ -89,14 +93,14 @@ void RunFiles::log_step(const Progress& p) const {
             {"step_ms", p.step_ms},
             {"exposed_comm_ms", p.exposed_comm_ms},
             {"data_wait_ms", p.data_wait_ms}};
+  if (p.learning_rate) json["lr"] = *p.learning_rate;
   if (p.gradient_norm) json["grad_norm"] = *p.gradient_norm;
   append(json.dump());
 }
 
 void RunFiles::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {
   Json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
-  json["eval"] = {{"loss", e.loss}, {"samples", e.samples}};
-  if (e.classes) json["eval"]["accuracy"] = e.accuracy;
+  json["eval"] = to_json(e);
   append(json.dump());
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/base/json.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/output/report.h"
 
@@ -36,6 +37,8 @@ class RunFiles {
   UniqueFd log_;
 };
 
+/// "loss", "samples" and, of a classifier, "accuracy".
+Json to_json(const Evaluation& evaluation);
 std::string to_json(const Summary& summary);
 
 }  // namespace lockstep::runtime

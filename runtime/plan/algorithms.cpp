@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "kernels/base/deadline.h"
 
@@ -68,6 +71,41 @@ double time_op(const model::Op& op, const kernels::KernelIo& io, kernels::Device
   return best;
 }
 
+std::string fastest_algorithm(const model::Op& op, const std::vector<model::OpPtr>& candidates,
+                              const kernels::KernelIo& io, kernels::Device& device) {
+  double best = time_op(op, io, device);
+  std::string fastest = op.algorithm();
+  for (const model::OpPtr& candidate : candidates) {
+    const double seconds = time_op(*candidate, io, device);
+    if (seconds >= best) continue;
+    best = seconds;
+    fastest = candidate->algorithm();
+  }
+  return fastest;
+}
+
+std::string description_of(std::span<const kernels::TensorDesc> tensors) {
+  std::string text;
+  for (const kernels::TensorDesc& desc : tensors) {
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", desc.type().str(), desc.layout_or_row_major().str());
+  }
+  return text;
+}
+
+/// Equal for ops that take equally long.
+std::string description_of(const model::Op& op, const kernels::KernelIo& io) {
+  const std::string attributes = op.attributes();
+  return fmt::format("{}{}{}: {} -> {}", op.name(), attributes.empty() ? "" : " ", attributes,
+                     description_of(io.inputs), description_of(io.outputs));
+}
+
+bool is_offered(const std::string& algorithm, const model::Op& op,
+                const std::vector<model::OpPtr>& candidates) {
+  const auto has_it = [&](const model::OpPtr& candidate) { return candidate->algorithm() == algorithm; };
+  return algorithm == op.algorithm() || std::ranges::any_of(candidates, has_it);
+}
+
 }  // namespace
 
 void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precision) {
@@ -76,23 +114,20 @@ void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precisio
   }
 }
 
-SelectedAlgorithms benchmark_algorithms(const model::Graph& graph, kernels::Device& device) {
-  SelectedAlgorithms selected;
+Benchmark benchmark_algorithms(const model::Graph& graph, kernels::Device& device, KnownAlgorithms& known) {
+  Benchmark benchmark;
   for (const model::Node& node : graph.nodes()) {
     const kernels::KernelIo io = graph.io(node);
     const std::vector<model::OpPtr> candidates = node.op->candidates(device, io);
     if (candidates.empty()) continue;
-    double best = time_op(*node.op, io, device);
-    std::string fastest = node.op->algorithm();
-    for (const model::OpPtr& candidate : candidates) {
-      const double seconds = time_op(*candidate, io, device);
-      if (seconds >= best) continue;
-      best = seconds;
-      fastest = candidate->algorithm();
+    std::string& fastest = known[description_of(*node.op, io)];
+    if (!is_offered(fastest, *node.op, candidates)) {
+      fastest = fastest_algorithm(*node.op, candidates, io, device);
+      ++benchmark.timed;
     }
-    selected[node.key()] = fastest;
+    benchmark.selected[node.key()] = fastest;
   }
-  return selected;
+  return benchmark;
 }
 
 std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,

@@ -19,9 +19,18 @@ void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precisio
 /// What `--benchmark` selected, by "layer op": the name of the algorithm. Rank 0 measures, all ranks apply.
 using SelectedAlgorithms = std::map<std::string, std::string>;
 
-/// Times every op of the graph for which the device offers several algorithms, on scratch memory, and returns
-/// the fastest of each (best of a few tries). The counterpart of cudnn.benchmark, on the CPU too.
-SelectedAlgorithms benchmark_algorithms(const model::Graph& graph, kernels::Device& device);
+/// The fastest algorithms of ops, by what an op computes: its attributes, types and layouts.
+using KnownAlgorithms = std::map<std::string, std::string>;
+
+struct Benchmark {
+  SelectedAlgorithms selected;
+  std::size_t timed = 0;  ///< of the ops; for the others it was known
+};
+
+/// Selects the fastest algorithm of every op of the graph for which the device offers several. What is not
+/// `known`, or not offered, is timed on scratch memory (best of a few tries) and known from then on. The
+/// counterpart of cudnn.benchmark, on the CPU too.
+Benchmark benchmark_algorithms(const model::Graph& graph, kernels::Device& device, KnownAlgorithms& known);
 
 /// Part of pass 5. Returns "layer op: algorithm" of those that the device does not offer; these ops keep the
 /// library's own selection.

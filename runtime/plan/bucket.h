@@ -31,8 +31,8 @@ inline std::size_t stored_bytes(const model::Value& value) {
   return stored(value).bytes();
 }
 
-/// A parameter's slice of the parameter arena; its gradient and its optimizer state have the same slice of
-/// their arenas. In elements.
+/// A parameter's slice of the parameter arena; its gradient and its optimizer state, if it is learned, have
+/// the same slice of their arenas. In elements.
 struct ArenaSlice {
   std::size_t parameter = 0;  ///< index in Graph::parameters()
   std::string name;
@@ -40,17 +40,26 @@ struct ArenaSlice {
   std::int64_t count = 0;  ///< padding of the layout included, padding between slices not
 };
 
-/// A slice of the arena of buffers, which are not learned. In elements.
+/// A slice of the arena of buffers, which are not learned. In words of 32 bits.
 struct BufferSlice {
   std::size_t buffer = 0;  ///< index in Graph::buffers()
   std::string name;
   std::int64_t first = 0;  ///< on a cache line
 };
 
+/// A slice of the arena of statistics, which one exchange sums over the ranks. In elements of f64.
+struct StatisticsSlice {
+  std::size_t statistics = 0;  ///< index in Graph::statistics()
+  std::string name;
+  std::int64_t first = 0;  ///< on a cache line
+  std::int64_t count = 0;
+};
+
 /// A contiguous part of the gradient arena that is summed at once. In elements.
 struct Bucket {
   std::int64_t first = 0;
-  std::int64_t count = 0;  ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
+  std::int64_t count = 0;    ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
+  std::int64_t decayed = 0;  ///< its first elements, on which weight decay acts
   std::string first_parameter;
   bool with_control = false;  ///< the last: its exchange sums the control block, too
 };
@@ -61,19 +70,33 @@ struct Bucket {
 struct ArenaPlan {
   std::vector<ArenaSlice> slices;
   std::vector<Bucket> buckets;
-  DType dtype = DType::f32;   ///< of parameters, gradients and optimizer state
-  std::int64_t elements = 0;  ///< of each of these arenas
+  DType dtype = DType::f32;           ///< of parameters and optimizer state
+  DType gradient_dtype = DType::f32;  ///< of gradients; f32 or bf16
+  std::int64_t elements = 0;          ///< of each of these arenas
+  std::vector<ArenaSlice> frozen;     ///< behind these elements, in the parameter arena alone
+  std::int64_t frozen_elements = 0;
   std::vector<BufferSlice> buffers;
-  std::int64_t buffer_elements = 0;  ///< f32
+  std::int64_t buffer_elements = 0;  ///< words of 32 bits
+  std::vector<StatisticsSlice> statistics;
+  std::int64_t statistics_elements = 0;
 
   std::size_t bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
+  std::size_t gradient_bytes() const { return static_cast<std::size_t>(elements) * size_of(gradient_dtype); }
+  std::size_t parameter_bytes() const {
+    return static_cast<std::size_t>(elements + frozen_elements) * size_of(dtype);
+  }
   std::size_t buffer_bytes() const { return static_cast<std::size_t>(buffer_elements) * sizeof(float); }
+  std::size_t statistics_bytes() const {
+    return static_cast<std::size_t>(statistics_elements) * sizeof(double);
+  }
 };
 
 struct BucketLimits {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;
   int ranks = 1;  ///< that each take a shard of a bucket
+  /// Weight decay only of parameters with two dimensions or more, which come first in their bucket.
+  bool decays_matrices_only = false;
 };
 
 /// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit.

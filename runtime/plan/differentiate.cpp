@@ -16,10 +16,11 @@ using model::Graph;
 using model::Node;
 using model::ValueId;
 
-/// By value: does it depend on a parameter?
+/// By value: does it depend on a parameter that is learned?
 std::vector<bool> depends_on_parameters(const Graph& graph) {
   std::vector<bool> needed(graph.value_count(), false);
   for (const model::Parameter& parameter : graph.parameters()) {
+    if (parameter.frozen) continue;
     needed[static_cast<std::size_t>(parameter.value)] = true;
   }
   for (const Node& node : graph.nodes()) {
@@ -38,7 +39,8 @@ bool is_loss(const Graph& graph, const Node& node) {
 void require_gradients(const Graph& graph, const std::vector<ValueId>& gradients) {
   std::string unused;
   for (const model::Parameter& parameter : graph.parameters()) {
-    if (gradients[static_cast<std::size_t>(parameter.value)] != model::no_value) continue;
+    const bool reached = gradients[static_cast<std::size_t>(parameter.value)] != model::no_value;
+    if (reached || parameter.frozen) continue;
     unused += fmt::format("{}'{}'", unused.empty() ? "" : ", ", graph.value(parameter.value).name);
   }
   if (unused.empty()) return;
@@ -84,9 +86,11 @@ void differentiate(Graph& graph, bool allow_unused) {
   }
   if (!allow_unused) require_gradients(graph, gradients);
   for (model::Parameter& parameter : graph.parameters()) {
+    if (parameter.frozen) continue;
     const ValueId gradient = gradients[static_cast<std::size_t>(parameter.value)];
     set_gradient(graph, parameter, gradient == model::no_value ? add_zeros(graph, parameter) : gradient);
   }
+  std::ranges::stable_partition(graph.nodes(), [&](const Node& node) { return !graph.is_update(node); });
 }
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cast.h"
+#include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/pointwise.h"
 #include "kernels/pool2d.h"
@@ -72,6 +74,33 @@ void fuse_relu_backward_into_pool_backward(Graph& graph) {
   erase_dropped_nodes(graph);
 }
 
+/// cast(gradient of weights): the sums are f32, so they are written as what they are.
+void fuse_cast_into_weights_gradient(Graph& graph) {
+  for (Node& cast : graph.nodes()) {
+    const auto* op = as<kernels::Cast>(cast);
+    if (op == nullptr || op->to != DType::f32 || graph.uses(cast.inputs[0]) != 1) continue;
+    Node* before = producer_of(graph, cast.inputs[0]);
+    if (before == nullptr || (as<kernels::Conv2dBackwardWeights>(*before) == nullptr &&
+                              as<kernels::LinearBackwardWeights>(*before) == nullptr)) {
+      continue;
+    }
+    std::ranges::replace(before->outputs, cast.inputs[0], cast.outputs[0]);
+    drop(cast);
+  }
+  erase_dropped_nodes(graph);
+}
+
+/// The parameter that is `weight`, or whose copy in another type it is; null for neither.
+const Parameter* parameter_of(const Graph& graph, ValueId weight) {
+  const auto writer = graph.producer(weight);
+  if (writer && as<kernels::Cast>(graph.nodes()[*writer]) != nullptr) {
+    weight = graph.nodes()[*writer].inputs[0];
+    if (graph.uses(weight) != 1) return nullptr;
+  }
+  const auto found = std::ranges::find(graph.parameters(), weight, &Parameter::value);
+  return found == graph.parameters().end() ? nullptr : &*found;
+}
+
 /// Whether nothing but these nodes of one linear layer sees the shape of its weights.
 bool owns_weights(const Graph& graph, const Node& linear) {
   const ValueId weight = linear.inputs[kernels::Linear::w];
@@ -81,8 +110,8 @@ bool owns_weights(const Graph& graph, const Node& linear) {
     return count == 0 || (count == 1 && (node.id == linear.id || backward));
   };
   if (!std::ranges::all_of(graph.nodes(), reads_as_layer)) return false;
-  const auto parameter = std::ranges::find(graph.parameters(), weight, &Parameter::value);
-  if (parameter == graph.parameters().end()) return false;
+  const Parameter* const parameter = parameter_of(graph, weight);
+  if (parameter == nullptr) return false;
   const auto writer = graph.producer(parameter->gradient);
   return parameter->gradient == no_value ||
          (writer && as<kernels::LinearBackwardWeights>(graph.nodes()[*writer]) != nullptr);
@@ -115,10 +144,10 @@ Shape with_images(const Shape& matrix, const Shape& images) {
 /// Gives the linear layer's values the shape of the images that it flattens.
 void widen_linear(Graph& graph, const Node& linear, const Shape& images) {
   const ValueId weight = linear.inputs[kernels::Linear::w];
-  graph.value(weight).type.shape = with_images(graph.value(weight).type.shape, images);
-  for (const Parameter& parameter : graph.parameters()) {
-    if (parameter.value != weight || parameter.gradient == no_value) continue;
-    graph.value(parameter.gradient).type.shape = graph.value(weight).type.shape;
+  const Parameter& parameter = *parameter_of(graph, weight);
+  const Shape wide = with_images(graph.value(weight).type.shape, images);
+  for (const ValueId id : {weight, parameter.value, parameter.gradient}) {
+    if (id != no_value) graph.value(id).type.shape = wide;
   }
   for (Node& node : graph.nodes()) {
     if (as<kernels::LinearBackwardData>(node) == nullptr ||
@@ -156,6 +185,7 @@ void fuse_flatten_into_linear(Graph& graph) {
 }  // namespace
 
 void fuse(Graph& graph) {
+  fuse_cast_into_weights_gradient(graph);
   fuse_flatten_into_linear(graph);
   fuse_relu_into_producer(graph);
   fuse_relu_backward_into_pool_backward(graph);

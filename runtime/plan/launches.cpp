@@ -5,6 +5,7 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/gradient_norm.h"
+#include "kernels/weight_average.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -19,15 +20,24 @@ kernels::TensorDesc described(const model::ValueType& type) {
 class OperandNames {
  public:
   OperandNames(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
-               bool training)
-      : graph_(graph), activations_(activations), training_(training), first_(graph.value_count()) {
+               const LaunchOptions& options)
+      : graph_(graph),
+        activations_(activations),
+        training_(options.training),
+        parameters_(!options.training && options.average_decay > 0 ? Region::averages : Region::parameters),
+        first_(graph.value_count()) {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
       first_[index(parameter.value)] = slice.first;
       if (parameter.gradient != model::no_value) first_[index(parameter.gradient)] = slice.first;
     }
+    for (const ArenaSlice& slice : arena.frozen) {
+      first_[index(graph.parameters()[slice.parameter].value)] = slice.first;
+    }
     for (const BufferSlice& slice : arena.buffers)
       first_[index(graph.buffers()[slice.buffer].value)] = slice.first;
+    for (std::size_t i = 0; i < graph.statistics().size(); ++i)
+      first_[index(graph.statistics()[i])] = arena.statistics[i].first;
   }
 
   Operand of(model::ValueId id) const {
@@ -42,11 +52,13 @@ class OperandNames {
       case model::Role::control:
         return control();
       case model::Role::parameter:
-        return {.region = Region::parameters, .first = first_[index(root)]};
+        return {.region = parameters_, .first = first_[index(root)]};
       case model::Role::buffer:
         return {.region = Region::buffers, .first = first_[index(root)]};
       case model::Role::gradient:
         return {.region = Region::gradients, .first = first_[index(root)]};
+      case model::Role::statistics:
+        return {.region = Region::statistics, .first = first_[index(root)]};
       case model::Role::activation:
         return {.region = Region::activations,
                 .first = static_cast<std::int64_t>(activations_.offsets[index(root)])};
@@ -62,7 +74,8 @@ class OperandNames {
   const model::Graph& graph_;
   const ActivationPlan& activations_;
   bool training_;
-  std::vector<std::int64_t> first_;  ///< of parameters and gradients in their arenas, by value
+  Region parameters_;
+  std::vector<std::int64_t> first_;  ///< in its arena, by value
 };
 
 Launch node_launch(const model::Graph& graph, const model::Node& node, const OperandNames& names,
@@ -76,27 +89,42 @@ Launch node_launch(const model::Graph& graph, const model::Node& node, const Ope
 }
 
 /// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
-Launch clip_launch(const ArenaPlan& arena, double max_norm, const kernels::Device& device) {
+Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const kernels::Device& device) {
   Launch launch{
       .kernel = nullptr,
-      .io = {.inputs = {{.dtype = arena.dtype, .shape = {arena.elements}, .layout = {}}},
+      .io = {.inputs = {{.dtype = arena.gradient_dtype, .shape = {arena.elements}, .layout = {}}},
              .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
       .operands = {{.region = Region::gradients}, step_state, {.region = Region::control}}};
-  launch.kernel = kernels::kernel_for(device, kernels::GradientNorm{.max_norm = max_norm}, launch.io);
+  const kernels::GradientNorm norm{
+      .max_norm = options.clip_grad_norm,
+      .clip_value = options.optimizer.clip_value,
+      .growth_interval = options.scales_gradients ? kernels::scale_growth_interval : 0};
+  launch.kernel = kernels::kernel_for(device, norm, launch.io);
   return launch;
 }
 
-Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimizer,
+Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimizer, DType gradients,
                      const kernels::Device& device) {
   Launch launch{.kernel = nullptr,
-                .io = model::update_io(optimizer, bucket.count),
+                .io = model::update_io(optimizer, bucket.count, gradients),
                 .operands = {{.region = Region::gradients, .first = bucket.first},
                              step_state,
                              {.region = Region::parameters, .first = bucket.first}}};
   for (std::size_t state = 0; state < model::state_names(optimizer).size(); ++state) {
     launch.operands.push_back({.region = Region::optimizer_state, .first = bucket.first, .state = state});
   }
-  launch.kernel = model::update_kernel(device, optimizer, launch.io);
+  launch.kernel = model::update_kernel(device, optimizer, launch.io, bucket.decayed);
+  return launch;
+}
+
+Launch average_launch(const Bucket& bucket, double decay, const kernels::Device& device) {
+  const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {bucket.count}, .layout = {}};
+  Launch launch{.kernel = nullptr,
+                .io = {.inputs = {slice, described(kernels::step_state_type())}, .outputs = {slice}},
+                .operands = {{.region = Region::parameters, .first = bucket.first},
+                             step_state,
+                             {.region = Region::averages, .first = bucket.first}}};
+  launch.kernel = kernels::kernel_for(device, kernels::WeightAverage{.decay = decay}, launch.io);
   return launch;
 }
 
@@ -105,12 +133,14 @@ Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimi
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const ActivationPlan& activations, const LaunchOptions& options,
                           const kernels::Device& device) {
-  const OperandNames names(graph, arena, activations, options.training);
+  const OperandNames names(graph, arena, activations, options);
   Launches launches;
   launches.input = {.region = Region::step_input};
   launches.control = names.control();
-  const kernels::BeginStep begin =
+  kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
+  begin.continues = !options.begins_step;
+  if (options.scales_gradients) begin.initial_scale = kernels::first_gradient_scale;
   launches.begin_step = {
       .kernel = nullptr,
       .io = {.inputs = {described({DType::u8, {sizeof(kernels::StepInput)}})},
@@ -120,10 +150,14 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   for (const model::Node& node : graph.nodes()) {
     launches.nodes.push_back(node_launch(graph, node, names, device));
   }
-  if (!options.training) return launches;
-  if (options.clip_grad_norm > 0) launches.clip = clip_launch(arena, options.clip_grad_norm, device);
+  if (!options.training || !options.ends_step) return launches;
+  if (options.clip_grad_norm > 0 || options.scales_gradients) {
+    launches.clip = clip_launch(arena, options, device);
+  }
   for (const Bucket& bucket : arena.buckets) {
-    launches.updates.push_back(update_launch(bucket, options.optimizer, device));
+    launches.updates.push_back(update_launch(bucket, options.optimizer, arena.gradient_dtype, device));
+    if (options.average_decay > 0)
+      launches.averages.push_back(average_launch(bucket, options.average_decay, device));
   }
   return launches;
 }

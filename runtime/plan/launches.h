@@ -19,8 +19,10 @@ enum class Region : std::uint8_t {
   target,
   activations,
   parameters,
+  averages,  ///< of parameters
   buffers,
   gradients,
+  statistics,  ///< of training: each value summed over all ranks
   optimizer_state,
   step_input,
   step_state,
@@ -49,14 +51,19 @@ struct Launches {
   Operand input;    ///< written by copy_in
   Operand control;  ///< read by copy_back
   Launch begin_step;
-  std::vector<Launch> nodes;    ///< by node of the graph
-  Launch clip;                  ///< without a kernel if gradients are not clipped
-  std::vector<Launch> updates;  ///< by bucket; none in evaluation
+  std::vector<Launch> nodes;     ///< by node of the graph
+  Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled
+  std::vector<Launch> updates;   ///< by bucket; none unless it ends a step of training
+  std::vector<Launch> averages;  ///< the same; none if weights are not averaged
 };
 
 struct LaunchOptions {
   bool training = true;
+  bool begins_step = true;  ///< the first micro-batch, or the only one
+  bool ends_step = true;    ///< the last one, or the only one
   double clip_grad_norm = 0;
+  double average_decay = 0;       ///< 0: weights are not averaged; else evaluation reads the averages
+  bool scales_gradients = false;  ///< as torch.amp.GradScaler, for fp16
   model::OptimizerOptions optimizer;
 };
 

@@ -1,7 +1,9 @@
 #include "runtime/plan/passes.h"
 
+#include <map>
 #include <utility>
 
+#include "kernels/cast.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
 
@@ -21,10 +23,31 @@ class LayoutPass {
 
   void run() {
     for (Node& node : std::exchange(graph_.nodes(), {})) assign(std::move(node));
+    for (const auto& [copy, original] : waiting_) {
+      if (!graph_.value(copy).layout) set_layout(copy, Layout::row_major(graph_.value(copy).type.shape));
+    }
   }
 
  private:
+  /// A parameter in another type: it takes the layout that the copy's first reader chooses.
+  bool waits_for_reader(const Node& node) const {
+    if (node.op->as<kernels::Cast>() == nullptr) return false;
+    const Value& original = graph_.value(node.inputs[0]);
+    return original.role == Role::parameter && !original.layout;
+  }
+
+  void set_layout(ValueId id, const Layout& layout) {
+    graph_.value(id).layout = layout;
+    if (const auto copy = waiting_.find(id); copy != waiting_.end())
+      graph_.value(copy->second).layout = layout;
+  }
+
   void assign(Node node) {
+    if (waits_for_reader(node)) {
+      waiting_.emplace(node.outputs[0], node.inputs[0]);
+      graph_.nodes().push_back(std::move(node));
+      return;
+    }
     take_over_parameter_layouts(node);
     kernels::KernelIo io = graph_.io(node);
     node.op->choose_layouts(device_, io);
@@ -37,10 +60,8 @@ class LayoutPass {
       node.outputs[i] = out_of_layout(wanted, io.outputs[i].layout_or_row_major());
       if (node.outputs[i] != wanted) reorders_after.emplace_back(node.outputs[i], wanted);
     }
-    const model::Phase phase = node.phase;
-    const std::string layer = node.layer;
-    graph_.nodes().push_back(std::move(node));
-    for (const auto& [from, to] : reorders_after) append_reorder(from, to, layer, phase);
+    graph_.nodes().push_back(node);
+    for (const auto& [from, to] : reorders_after) append_reorder(from, to, node);
   }
 
   /// A gradient has its parameter's layout, which is set before the node that writes it chooses.
@@ -55,19 +76,19 @@ class LayoutPass {
   }
 
   ValueId in_layout(ValueId id, const Layout& layout, const Node& reader) {
-    if (!graph_.value(id).layout) graph_.value(id).layout = layout;
+    if (!graph_.value(id).layout) set_layout(id, layout);
     if (*graph_.value(id).layout == layout) return id;
     for (const auto& [from, to] : reordered_) {
       if (from == id && *graph_.value(to).layout == layout) return to;
     }
     const ValueId copy = add_copy(id, layout);
-    append_reorder(id, copy, reader.layer, reader.phase);
+    append_reorder(id, copy, reader);
     reordered_.emplace_back(id, copy);
     return copy;
   }
 
   ValueId out_of_layout(ValueId id, const Layout& layout) {
-    if (!graph_.value(id).layout) graph_.value(id).layout = layout;
+    if (!graph_.value(id).layout) set_layout(id, layout);
     return *graph_.value(id).layout == layout ? id : add_copy(id, layout);
   }
 
@@ -78,18 +99,21 @@ class LayoutPass {
     return copy;
   }
 
-  void append_reorder(ValueId from, ValueId to, const std::string& layer, model::Phase phase) {
+  /// For `beside`, in whose segment it lies.
+  void append_reorder(ValueId from, ValueId to, const Node& beside) {
     graph_.nodes().push_back({.id = graph_.new_node_id(),
                               .op = model::make_op(kernels::Reorder{}),
                               .inputs = {from},
                               .outputs = {to},
-                              .layer = layer,
-                              .phase = phase});
+                              .layer = beside.layer,
+                              .phase = beside.phase,
+                              .segment = beside.segment});
   }
 
   Graph& graph_;
   const kernels::Device& device_;
   std::vector<std::pair<ValueId, ValueId>> reordered_;
+  std::map<ValueId, ValueId> waiting_;  ///< copies that wait for their first reader, and what they copy
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,16 +14,41 @@ namespace lockstep::runtime {
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
+/// `--freeze`: parameters whose names match one of the patterns (globs, as fnmatch(3)) are frozen: they keep
+/// their values, and nothing is computed, exchanged or kept for their sake. UsageError for a pattern that
+/// matches none, with the nearest names, and when nothing is left to learn.
+void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
+
+/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take their inputs
+/// and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as f32, pointwise
+/// functions and concatenations the widest of theirs; any other op computes in the type that it gets. A value
+/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+void autocast(model::Graph& graph, DType narrow);
+
+/// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
+/// (ResNet's shortcut) and a function, so that one pass over memory does all. The results have the same bits
+/// in f32; in half types they are rounded once instead of at each op.
+void fuse_batch_norm(model::Graph& graph);
+
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+void set_gradient_dtype(model::Graph& graph, DType dtype);
+
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
 /// gradients become ready; a parameter used twice is ready at its last contribution.
 /// UsageError names every parameter that the loss does not depend on; with `allow_unused` their gradients are
-/// zeros, which come last.
+/// zeros, which come last. Nodes that change buffers go behind all others.
 void differentiate(model::Graph& graph, bool allow_unused = false);
+
+/// `--sync-bn`, behind `differentiate`: batch norm's statistics are those of all ranks' samples, as with
+/// torch.nn.SyncBatchNorm. The ranks add their moments in forward and the sums of their gradients in backward
+/// (Role::statistics); gradients of weight and bias stay each rank's own.
+void sync_batch_norm(model::Graph& graph);
 
 /// Rewrites the differentiated (or evaluation) graph where one kernel can do the work of several:
 /// linear or convolution with relu; max-pool backward with relu backward; flatten into the linear layer
 /// behind it, whose weights are then seen as (O, C, H, W); chains of pointwise ops. The results have the same
-/// bits.
+/// bits, but for gradients of weights in mixed precision: their sums are no longer rounded before they are
+/// cast to f32.
 void fuse(model::Graph& graph);
 
 /// The last part of `fuse`: joins chains of pointwise nodes of one phase, so that intermediate values stay in
@@ -36,9 +62,22 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
-/// are row-major; a parameter takes the layout that its first reader in forward chooses, and its gradient the
-/// same. `pinned` parameters keep their layouts.
+/// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader
+/// of its copy in another type, and its gradient the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
+
+/// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
+/// the gradient arena holds. Comes behind all choices of layouts and algorithms, so that every micro-batch
+/// computes its own gradients alike; the sum goes from the first micro-batch to the last.
+void accumulate_gradients(model::Graph& graph);
+
+/// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward
+/// read are not kept; its nodes run again in front of the first node of backward that reads one. Comes behind
+/// layouts and algorithms: a node that runs again is the original in all but its memory, so the bits stay.
+/// Kept are also the results of a node that touches a buffer, statistics of all ranks or the control block,
+/// which never runs twice, and those much smaller than what they are made of (statistics). UsageError when
+/// the model marks no segment.
+void recompute(model::Graph& graph);
 
 ParameterLayouts parameter_layouts(const model::Graph& graph);
 

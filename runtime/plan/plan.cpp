@@ -1,7 +1,6 @@
 #include "runtime/plan/plan.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "kernels/base/alignment.h"
@@ -25,6 +24,8 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
       return &launches.clip;
     case Step::Kind::update:
       return &launches.updates[step.index];
+    case Step::Kind::average:
+      return &launches.averages[step.index];
     default:
       return static_cast<decltype(&launches.clip)>(nullptr);
   }
@@ -64,29 +65,43 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints) {
-  if (request.key.role != MicroBatchRole::only) {
-    throw std::logic_error("make_plan: gradients of micro-batches are not accumulated");
-  }
   const bool training = request.key.mode == Mode::train;
+  const MicroBatchRole role = request.key.role;
   Plan plan;
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
+  plan.compute_dtype = constraints.compute_dtype;
   plan.graph = model::build_graph(model, input, request.key.batch, training);
+  freeze_parameters(plan.graph, constraints.freeze);
+  autocast(plan.graph, constraints.compute_dtype);
+  fuse_batch_norm(plan.graph);
   if (training) differentiate(plan.graph, constraints.allow_unused);
+  if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
+  if (training) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
+  if (training && !begins_step(role)) accumulate_gradients(plan.graph);
+  if (training && constraints.recompute) recompute(plan.graph);
   plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
-  plan.launches = prepare_launches(
-      plan.graph, plan.arena, plan.activations,
-      {.training = training, .clip_grad_norm = request.clip_grad_norm, .optimizer = request.optimizer},
-      device);
+  const bool scales_gradients = constraints.compute_dtype == DType::f16;
+  plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations,
+                                   {.training = training,
+                                    .begins_step = begins_step(role),
+                                    .ends_step = ends_step(role),
+                                    .clip_grad_norm = request.clip_grad_norm,
+                                    .average_decay = request.average_decay,
+                                    .scales_gradients = scales_gradients,
+                                    .optimizer = request.optimizer},
+                                   device);
   ScheduleOptions options = request.schedule;
-  options.clips = request.clip_grad_norm > 0;
+  options.clips = request.clip_grad_norm > 0 || scales_gradients;
+  options.averages = request.average_decay > 0;
+  const bool exchanges = training && ends_step(role);
   Schedule schedule =
-      training ? schedule_training(plan.graph, plan.arena, options) : schedule_forward(plan.graph);
+      exchanges ? schedule_training(plan.graph, plan.arena, options) : schedule_nodes(plan.graph, options);
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
@@ -97,12 +112,14 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
 
 MemoryNeed memory_need(std::span<const Plan> plans) {
   const ArenaPlan& arena = plans.front().arena;
-  MemoryNeed need{
-      .parameters = arena.bytes() + arena.buffer_bytes(),
-      .gradients = arena.bytes(),
-      .optimizer_state = model::state_names(plans.front().request.optimizer).size() * arena.bytes(),
-      .step_state =
-          sizeof(kernels::StepInput) + sizeof(kernels::StepState) + 2 * sizeof(kernels::ControlBlock)};
+  const bool trains = plans.front().key().mode == Mode::train;
+  const std::size_t states = model::state_names(plans.front().request.optimizer).size();
+  MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
+                  .gradients = trains ? arena.gradient_bytes() : 0,
+                  .optimizer_state = trains ? states * arena.bytes() : 0,
+                  .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
+                  .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
+                                2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
   for (const Plan& plan : plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);

@@ -26,6 +26,13 @@ enum class Mode : std::uint8_t { train, evaluate };
 /// adds and is followed by exchange and update; `only` is first and last.
 enum class MicroBatchRole : std::uint8_t { only, first, middle, last };
 
+constexpr bool begins_step(MicroBatchRole role) {
+  return role == MicroBatchRole::only || role == MicroBatchRole::first;
+}
+constexpr bool ends_step(MicroBatchRole role) {
+  return role == MicroBatchRole::only || role == MicroBatchRole::last;
+}
+
 /// Identifies a plan among those of one run.
 struct PlanKey {
   Mode mode = Mode::train;
@@ -40,15 +47,22 @@ struct PlanConstraints {
   ParameterLayouts parameter_layouts;
   SelectedAlgorithms algorithms;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
-  bool allow_unused = false;       ///< parameters that do not reach the loss get gradients of zero
-  std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
+  DType compute_dtype = DType::f32;   ///< of convolutions and linear maps: mixed precision if not f32
+  DType gradient_dtype = DType::f32;  ///< as parameters' gradients are exchanged; f32 or bf16
+  std::vector<std::string> freeze{};  ///< patterns of names of parameters that are not learned
+  bool allow_unused = false;          ///< parameters that do not reach the loss get gradients of zero
+  bool recompute = false;             ///< activations of the model's segments
+  bool sync_batch_norm = false;       ///< where a step exchanges: statistics of all ranks' samples
+  std::optional<ArenaPlan> arena;     ///< of the run's first plan; none: this is the first
 };
 
 struct PlanRequest {
   PlanKey key;
+  std::int64_t micro_batches = 1;  ///< of a full step
   BucketLimits buckets;
   ScheduleOptions schedule;
   double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
+  double average_decay = 0;   ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
 };
 
@@ -57,6 +71,7 @@ struct PlanRequest {
 struct Plan {
   PlanRequest request;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  DType compute_dtype = DType::f32;
   model::Graph graph;
   ArenaPlan arena;
   ActivationPlan activations;
@@ -75,8 +90,9 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: differentiate, fuse, precision, layout, bucket, allocate, launches, schedule.
-/// Deterministic: equal arguments give equal plans on every rank. The micro-batch role must be `only`.
+/// Runs the passes: precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse, layout, accumulate,
+/// recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give equal plans on every
+/// rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 
@@ -90,18 +106,19 @@ struct MemoryNeed {
   std::size_t parameters = 0;
   std::size_t gradients = 0;
   std::size_t optimizer_state = 0;
+  std::size_t averages = 0;  ///< of parameters
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
-  std::size_t step_state = 0;  ///< with the step's input and the control blocks
+  std::size_t step_state = 0;  ///< with the step's input, the control blocks and statistics of all ranks
   std::size_t checkpoint = 0;
 
   std::size_t total() const {
-    return parameters + gradients + optimizer_state + activations + workspace + batch_slots + step_state +
-           checkpoint;
+    return parameters + gradients + optimizer_state + averages + activations + workspace + batch_slots +
+           step_state + checkpoint;
   }
 };
-/// The first plan is the training plan.
+/// The first plan is the one that laid out the arenas; gradients and optimizer state are of training plans.
 MemoryNeed memory_need(std::span<const Plan> plans);
 
 inline constexpr std::size_t batch_slot_count = 2;

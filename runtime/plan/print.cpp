@@ -14,8 +14,9 @@ namespace {
 std::string describe(const model::Graph& graph, model::ValueId id) {
   const model::Value& value = graph.value(id);
   const Shape& shape = value.type.shape;
-  if (!value.layout || value.layout->is_row_major(shape)) return shape.str();
-  return shape.str() + ":" + value.layout->str();
+  std::string text = is_half(value.type.dtype) ? value.type.str() : shape.str();
+  if (value.layout && !value.layout->is_row_major(shape)) text += ":" + value.layout->str();
+  return text;
 }
 
 std::string list(const model::Graph& graph, const std::vector<model::ValueId>& ids) {
@@ -36,6 +37,11 @@ std::string size(std::size_t bytes) {
 
 double flops_of(const model::Graph& graph, const model::Node& node) {
   return node.op->flops(graph.types(node.inputs), graph.types(node.outputs));
+}
+
+std::string batch_of(const Plan& plan) {
+  if (plan.request.micro_batches == 1) return std::to_string(plan.key().batch);
+  return fmt::format("{} x {}", plan.request.micro_batches, plan.key().batch);
 }
 
 std::string_view stream_label(const Step& step) {
@@ -73,6 +79,12 @@ class Misses {
 
 }  // namespace
 
+double flops_of(const model::Graph& graph) {
+  double flops = 0;
+  for (const model::Node& node : graph.nodes()) flops += flops_of(graph, node);
+  return flops;
+}
+
 std::string label_of(const Plan& plan, const Step& step) {
   const auto bucket = [&] {
     return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
@@ -94,12 +106,18 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "all-reduce of " + bucket() + ", behind compute";
     case Step::Kind::all_reduce_inline:
       return "all-reduce of " + bucket();
+    case Step::Kind::sum_statistics:
+      return "all-reduce of the " + plan.arena.statistics[step.index].name;
     case Step::Kind::join:
       return "join the exchange queue";
     case Step::Kind::clip:
-      return fmt::format("clip gradients to norm {}", plan.request.clip_grad_norm);
+      return plan.request.clip_grad_norm > 0
+                 ? fmt::format("clip gradients to norm {}", plan.request.clip_grad_norm)
+                 : "look for gradients that are not finite";
     case Step::Kind::update:
       return "update of " + bucket();
+    case Step::Kind::average:
+      return "average of weights, " + bucket();
     case Step::Kind::copy_back:
       return "copy the control block to the host";
   }
@@ -120,11 +138,20 @@ std::string fallback_warning_of(const Plan& plan) {
 }
 
 std::string to_text(const Plan& plan, const MemoryNeed& need) {
-  double flops = 0;
-  for (const model::Node& node : plan.graph.nodes()) flops += flops_of(plan.graph, node);
+  const std::int64_t micro_batches = plan.request.micro_batches;
   std::string text = fmt::format(
-      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n\n", plan.key().batch,
-      plan.graph.parameter_elements(), flops / 1e6, name_of(plan.matmul_precision));
+      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n", batch_of(plan),
+      plan.graph.parameter_elements(), flops_of(plan.graph) * static_cast<double>(micro_batches) / 1e6,
+      name_of(plan.matmul_precision));
+  if (plan.compute_dtype != DType::f32) {
+    text += fmt::format("mixed precision: {} where torch.autocast has it\n", name_of(plan.compute_dtype));
+  }
+  if (micro_batches > 1) {
+    text +=
+        "the step's last micro-batch: those before neither exchange nor update, the first overwrites "
+        "the gradients\n";
+  }
+  text += '\n';
   text += fmt::format("{:>4}  {:<10} {:<12} {:<52} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
                       "inputs -> outputs");
   for (std::size_t at = 0; at < plan.steps.size(); ++at) text += step_line(plan, at);
@@ -134,16 +161,21 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
     const Bucket& bucket = plan.arena.buckets[i];
     text += fmt::format("  {}  {:>10}  from {}\n", i,
-                        size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.dtype)),
+                        size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.gradient_dtype)),
                         bucket.first_parameter);
   }
+  if (!plan.arena.statistics.empty()) {
+    text += fmt::format("\nstatistics of all ranks: {} exchanges, {}\n", plan.arena.statistics.size(),
+                        size(plan.arena.statistics_bytes()));
+  }
   text += fmt::format(
-      "\nmemory per rank\n  parameters {}\n  gradients {}\n  optimizer state {}\n  activations {}\n  "
+      "\nmemory per rank\n  parameters {}\n  gradients {}\n  optimizer state {}\n{}  activations {}\n  "
       "workspace {}\n"
       "  batch slots {}\n  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
-      size(need.parameters), size(need.gradients), size(need.optimizer_state), size(need.activations),
-      size(need.workspace), size(need.batch_slots), size(need.step_state), size(need.checkpoint),
-      size(need.total()), need.total());
+      size(need.parameters), size(need.gradients), size(need.optimizer_state),
+      need.averages > 0 ? fmt::format("  average of weights {}\n", size(need.averages)) : std::string(),
+      size(need.activations), size(need.workspace), size(need.batch_slots), size(need.step_state),
+      size(need.checkpoint), size(need.total()), need.total());
   return text;
 }
 

@@ -8,6 +8,9 @@
 
 namespace lockstep::runtime {
 
+/// Floating-point operations of all nodes.
+double flops_of(const model::Graph& graph);
+
 /// A plan as text: every step with its stream, launches with shapes, layouts and FLOPs, the buckets,
 /// the memory.
 std::string to_text(const Plan& plan, const MemoryNeed& need);

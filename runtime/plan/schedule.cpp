@@ -1,5 +1,7 @@
 #include "runtime/plan/schedule.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace lockstep::runtime {
@@ -12,17 +14,38 @@ constexpr StreamName exchange = StreamName::exchange;
 /// A schedule under construction.
 class Builder {
  public:
+  Builder(const model::Graph& graph, const ScheduleOptions& options)
+      : graph_(graph), stream_ordered_(options.stream_ordered) {
+    add(Kind::copy_in);
+    add(Kind::begin_step);
+  }
+
   void add(Kind kind, std::size_t index = 0, StreamName stream = compute) {
     schedule_.steps.push_back({.kind = kind, .stream = stream, .index = index});
   }
   void queue(Kind kind, std::size_t index) {
     schedule_.steps.push_back({.kind = kind, .stream = exchange, .index = index, .queued = true});
+    is_queue_empty_ = false;
+  }
+  /// A communicator serves one thread at a time.
+  void join() {
+    if (!is_queue_empty_) add(Kind::join);
+    is_queue_empty_ = true;
   }
 
-  void begin() {
-    add(Kind::copy_in);
-    add(Kind::begin_step);
+  /// With the exchange of the statistics that it writes.
+  void launch(std::size_t node, StreamName stream = compute) {
+    add(Kind::launch, node, stream);
+    for (const model::ValueId id : graph_.nodes()[node].outputs) {
+      if (graph_.value(id).role == model::Role::statistics) sum_statistics(id);
+    }
   }
+
+  void update(std::size_t bucket, bool averages, StreamName stream = compute) {
+    add(Kind::update, bucket, stream);
+    if (averages) add(Kind::average, bucket, stream);
+  }
+
   Schedule end() {
     add(Kind::copy_back);
     return std::move(schedule_);
@@ -40,8 +63,30 @@ class Builder {
   }
 
  private:
+  void sum_statistics(model::ValueId id) {
+    const auto& all = graph_.statistics();
+    const auto index = static_cast<std::size_t>(std::ranges::find(all, id) - all.begin());
+    if (!stream_ordered_) {
+      join();
+      return add(Kind::sum_statistics, index);
+    }
+    order(compute, exchange, fmt::format("statistics {} ready", index));
+    add(Kind::sum_statistics, index, exchange);
+    order(exchange, compute, fmt::format("statistics {} summed", index));
+  }
+
+  const model::Graph& graph_;
+  const bool stream_ordered_;
   Schedule schedule_;
+  bool is_queue_empty_ = true;
 };
+
+/// Nodes behind these change buffers, as updates of parameters change those.
+std::size_t nodes_before_updates(const model::Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const auto first = std::ranges::find_if(nodes, [&](const auto& node) { return graph.is_update(node); });
+  return static_cast<std::size_t>(first - nodes.begin());
+}
 
 std::string gradients_ready(std::size_t bucket) {
   return fmt::format("gradients {} ready", bucket);
@@ -52,12 +97,15 @@ std::string gradients_ready(std::size_t bucket) {
 class ThreadSchedule {
  public:
   ThreadSchedule(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options)
-      : ready_(bucket_ready_nodes(graph, arena)), nodes_(graph.nodes().size()), options_(options) {}
+      : ready_(bucket_ready_nodes(graph, arena)),
+        nodes_(nodes_before_updates(graph)),
+        end_(graph.nodes().size()),
+        options_(options),
+        build_(graph, options) {}
 
   Schedule make() {
-    build_.begin();
     for (std::size_t node = 0; node < nodes_; ++node) {
-      build_.add(Kind::launch, node);
+      build_.launch(node);
       if (options_.exchange && options_.overlap) hand_over_ready(node);
     }
     if (options_.exchange) sum_the_rest();
@@ -79,9 +127,8 @@ class ThreadSchedule {
     }
   }
 
-  /// A communicator serves one thread at a time.
   void sum_the_rest() {
-    if (!summed_.empty()) build_.add(Kind::join);
+    build_.join();
     while (summed_.size() < ready_.size()) {
       const std::size_t bucket = summed_.size();
       build_.order(compute, exchange, gradients_ready(bucket));
@@ -96,14 +143,16 @@ class ThreadSchedule {
       for (const std::size_t event : summed_) build_.add(Kind::wait, event);
       build_.add(Kind::clip);
     }
+    for (std::size_t node = nodes_; node < end_; ++node) build_.add(Kind::launch, node);
     for (std::size_t bucket = 0; bucket < ready_.size(); ++bucket) {
       if (!options_.clips && options_.exchange) build_.add(Kind::wait, summed_[bucket]);
-      build_.add(Kind::update, bucket);
+      build_.update(bucket, options_.averages);
     }
   }
 
   const std::vector<std::size_t> ready_;
-  const std::size_t nodes_;
+  const std::size_t nodes_;  ///< before those that change buffers
+  const std::size_t end_;
   const ScheduleOptions options_;
   Builder build_;
   std::vector<std::size_t> summed_;  ///< events of the buckets that are exchanged, in their order
@@ -115,13 +164,12 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
   const std::vector<std::size_t> ready = bucket_ready_nodes(graph, arena);
   const std::vector<std::size_t> last_reader = bucket_last_readers(graph, arena);
   const std::size_t buckets = ready.size();
-  const std::size_t nodes = graph.nodes().size();
-  Builder build;
-  build.begin();
+  const std::size_t nodes = nodes_before_updates(graph);
+  Builder build(graph, options);
   std::size_t exchanged = 0;
   std::size_t updated = 0;
   for (std::size_t node = 0; node < nodes; ++node) {
-    build.add(Kind::launch, node);
+    build.launch(node);
     const bool is_last = node + 1 == nodes;
     if (!options.overlap && !is_last) continue;
     for (; exchanged < buckets && (is_last || ready[exchanged] <= node); ++exchanged) {
@@ -130,24 +178,26 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
     }
     for (; !options.clips && updated < exchanged && last_reader[updated] <= node; ++updated) {
       build.order(compute, exchange, fmt::format("parameters {} free", updated));
-      build.add(Kind::update, updated, exchange);
+      build.update(updated, options.averages, exchange);
     }
   }
   if (options.clips) {
     build.order(compute, exchange, "backward done");  // the norm writes step state, which backward reads
     build.add(Kind::clip, 0, exchange);
   }
-  for (; updated < buckets; ++updated) build.add(Kind::update, updated, exchange);
+  for (std::size_t node = nodes; node < graph.nodes().size(); ++node) {
+    build.add(Kind::launch, node, options.clips ? exchange : compute);
+  }
+  for (; updated < buckets; ++updated) build.update(updated, options.averages, exchange);
   build.order(exchange, compute, "step exchanged");
   return build.end();
 }
 
 }  // namespace
 
-Schedule schedule_forward(const model::Graph& graph) {
-  Builder build;
-  build.begin();
-  for (std::size_t node = 0; node < graph.nodes().size(); ++node) build.add(Kind::launch, node);
+Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options) {
+  Builder build(graph, options);
+  for (std::size_t node = 0; node < graph.nodes().size(); ++node) build.launch(node);
   return build.end();
 }
 

@@ -23,9 +23,11 @@ struct Step {
     wait,               ///< for event `index`: later work on this stream starts after it
     all_reduce,         ///< of bucket `index`, behind compute
     all_reduce_inline,  ///< of bucket `index`, when no compute is left to hide it
+    sum_statistics,     ///< `index` over all ranks, for which compute waits
     join,               ///< the walking thread waits until the exchange queue is empty
     clip,               ///< launches the norm of all gradients, and the factor that the updates take
     update,             ///< launches the optimizer on bucket `index`
+    average,            ///< launches the average of the weights of bucket `index`, behind its update
     copy_back,          ///< the control block, to the batch slot's part on the host
   };
   Kind kind = Kind::launch;
@@ -46,18 +48,25 @@ struct Schedule {
 struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
-  bool clips = false;  ///< updates wait for the norm of all gradients
+  bool clips = false;     ///< updates wait for the norm of all gradients, as with GradScaler, too
+  bool averages = false;  ///< of weights
   /// An all-reduce is enqueued on the exchange stream and occupies no thread.
   bool stream_ordered = false;
 };
 
-/// Evaluation: the nodes in order, no exchange and no update.
-Schedule schedule_forward(const model::Graph& graph);
+/// Evaluation, and a micro-batch before the last of its step: the nodes in order, no exchange of gradients
+/// and no update.
+Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options);
 
-/// Training. A bucket is exchanged as soon as its last gradient is there; buckets are exchanged in order on
-/// every rank. No kernel of this step reads an updated parameter: updates come last, or, where exchanges are
-/// stream-ordered, behind the exchange and the last kernel that reads one of the bucket's parameters, so that
-/// they overlap backward too. With clipping all updates wait for all exchanges.
+/// The last micro-batch of a training step, or the only one. A bucket is exchanged as soon as its last
+/// gradient is there; buckets are exchanged in order on every rank. No kernel of this step reads an updated
+/// parameter: updates come last, or, where exchanges are stream-ordered, behind the exchange and the last
+/// kernel that reads one of the bucket's parameters, so that they overlap backward too. With clipping all
+/// updates wait for all exchanges.
+///
+/// Statistics are summed behind the node that writes them. Buckets that were ready before are summed first,
+/// on every rank: a communicator takes one order of calls, and which bucket is done is not the same
+/// everywhere.
 Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
 }  // namespace lockstep::runtime

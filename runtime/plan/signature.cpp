@@ -51,18 +51,38 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
                                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
                                  model::describe(plan.request.optimizer));
+  if (plan.compute_dtype != DType::f32) {
+    text += fmt::format("mixed precision {}\n", name_of(plan.compute_dtype));
+  }
+  if (plan.arena.gradient_dtype != DType::f32) {
+    text += fmt::format("gradients {}\n", name_of(plan.arena.gradient_dtype));
+  }
   if (plan.request.clip_grad_norm > 0) {
     text += fmt::format("gradients clipped to norm {}\n", plan.request.clip_grad_norm);
   }
-  for (const ArenaSlice& slice : plan.arena.slices) {
-    const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
-    text += fmt::format("parameter {} {} {} at element {} layout {}\n", slice.name, name_of(value.type.dtype),
-                        value.type.shape.str(), slice.first, layout_name(value));
+  if (plan.request.average_decay > 0) {
+    text += fmt::format("weights averaged with decay {}\n", plan.request.average_decay);
   }
+  if (plan.request.micro_batches > 1) {
+    text += fmt::format("micro-batches of a step {}\n", plan.request.micro_batches);
+  }
+  const auto add_parameters = [&](std::string_view kind, const std::vector<ArenaSlice>& slices) {
+    for (const ArenaSlice& slice : slices) {
+      const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
+      text += fmt::format("{} {} {} {} at element {} layout {}\n", kind, slice.name,
+                          name_of(value.type.dtype), value.type.shape.str(), slice.first, layout_name(value));
+    }
+  };
+  add_parameters("parameter", plan.arena.slices);
+  add_parameters("frozen parameter", plan.arena.frozen);
   for (const Bucket& bucket : plan.arena.buckets) {
     text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
                         bucket.with_control ? " with the control block" : "");
+    if (bucket.decayed < bucket.count)
+      text += fmt::format("weight decay of its first {} elements\n", bucket.decayed);
   }
+  for (const StatisticsSlice& slice : plan.arena.statistics)
+    text += fmt::format("{} at element {} of {}\n", slice.name, slice.first, slice.count);
   text +=
       fmt::format("arenas of {} {}\ncontrol block of {} {}\n", plan.arena.elements, name_of(plan.arena.dtype),
                   kernels::ControlBlock::elements, name_of(kernels::ControlBlock::dtype));

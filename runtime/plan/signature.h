@@ -9,8 +9,8 @@
 namespace lockstep::runtime {
 
 /// Everything that ranks must agree on to exchange gradients and stay equal, one entry a line: parameters
-/// with offsets and layouts, bucket bounds, arenas, optimizer, clipping, instruction set, threads, ops of
-/// plugins, selected algorithms.
+/// with offsets and layouts, bucket bounds, arenas, optimizer, clipping, micro-batches, instruction set,
+/// threads, ops of plugins, selected algorithms.
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
                                const SelectedAlgorithms& selected);
 

@@ -64,30 +64,37 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
   const auto last_use = device.make_event();
   double loss = 0;
   double correct = 0;
+  double top5 = 0;
   double targets = 0;
   StopVote vote(communicator, stop_request);
   // A rank may have a batch less than the others: it votes with them.
   const std::int64_t batches = divide_up(divide_up(samples, world.size), options.batch_size);
   for (std::int64_t done = 0; done < batches; ++done) {
     if (vote.stops()) return std::nullopt;
-    if (!prefetcher.fetch()) continue;
-    const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
-    const auto rows = static_cast<std::int32_t>(batch.info.samples);
-    memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
-    executor.run(plan, slot);
-    const kernels::ControlBlock& control = memory.host_control(slot);
-    loss += control.loss;
-    correct += control.correct;
-    targets += control.targets;
+    const bool has_batch = prefetcher.fetch();
+    if (has_batch) {
+      const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
+      const auto rows = static_cast<std::int32_t>(batch.info.samples);
+      memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
+      executor.run(plan, slot);
+      const kernels::ControlBlock& control = memory.host_control(slot);
+      loss += control.loss;
+      correct += control.correct;
+      top5 += control.top5;
+      targets += control.targets;
+    }
+    if (options.batch_done) options.batch_done(has_batch ? prefetcher.info().samples : 0);
     work.advance(static_cast<std::uint64_t>(done + 1), static_cast<std::uint64_t>(batches));
   }
-  std::array sums{loss, correct, targets};
+  std::array sums{loss, correct, targets, top5};
   communicator.all_reduce_sum(sums);
   const double count = sums[2] > 0 ? sums[2] : 1;
+  const std::int64_t classes = dataset->spec().num_classes;
   return Evaluation{.loss = sums[0] / count,
                     .accuracy = sums[1] / count,
                     .samples = samples,
-                    .classes = dataset->spec().num_classes > 0};
+                    .classes = classes > 0,
+                    .top5 = classes > 5 ? std::optional(sums[3] / count) : std::nullopt};
 }
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "comm/communicator.h"
@@ -18,6 +19,8 @@ struct EvaluationOptions {
   std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
   std::string source{};      ///< of the samples, for reports
   Activity* activity = nullptr;
+  /// Called after each batch, as often on every rank: rows of this rank that it had, perhaps 0.
+  std::function<void(std::int64_t rows)> batch_done{};
 };
 
 /// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs

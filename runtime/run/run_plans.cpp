@@ -8,42 +8,74 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/activity.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "runtime/plan/algorithms.h"
+#include "runtime/run/algorithm_cache.h"
 #include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
 
-std::int64_t total_steps(const Options& options, const Batching& batching) {
-  const std::int64_t whole = batching.epoch_samples / batching.batch_size;
-  const bool has_rest = batching.epoch_samples % batching.batch_size != 0 && !options.drop_last;
-  const std::int64_t by_epochs = options.epochs * (has_rest ? whole + 1 : whole);
-  if (options.epochs == 0) return options.max_steps;
-  return options.max_steps == 0 ? by_epochs : std::min(by_epochs, options.max_steps);
+/// Adds those of the micro-batches of a step that are not there yet.
+void add_keys(const Batching& batching, const EpochSize& epoch, std::int64_t step,
+              std::vector<PlanKey>& keys) {
+  for (std::int64_t index = step * batching.micro_batches;; ++index) {
+    const PlanKey key = batching.micro_batch(index, epoch).key();
+    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    if (ends_step(key.role)) return;
+  }
+}
+
+/// The same of an epoch's smaller last step, if it has one.
+void add_last_keys(const Batching& batching, const EpochSize& epoch, std::vector<PlanKey>& keys) {
+  const std::int64_t full_steps = epoch.samples / batching.step_samples();
+  if (epoch.samples % batching.step_samples() != 0 && batching.total_steps > full_steps) {
+    add_keys(batching, epoch, full_steps, keys);
+  }
 }
 
 std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,
                                        ScheduleOptions exchange, bool evaluates) {
-  const PlanRequest full = training_request(options, batching.batch_size, ranks, exchange);
-  std::vector<PlanRequest> requests{full};
-  const std::int64_t rest = batching.epoch_samples % full.key.batch;
-  const std::int64_t full_steps = batching.epoch_samples / full.key.batch;
-  const bool rest_is_reached = options.max_steps == 0 || options.max_steps > full_steps;
-  if (rest != 0 && !options.drop_last && rest_is_reached) {
-    requests.push_back(full);
-    requests.back().key.batch = rest;
+  std::vector<PlanKey> keys;
+  add_keys(batching, {batching.epoch_samples}, 0, keys);
+  add_last_keys(batching, {batching.epoch_samples}, keys);
+  if (batching.rest_epoch >= 0) add_last_keys(batching, batching.rest, keys);
+  std::vector<PlanRequest> requests;
+  for (const PlanKey& key : keys) {
+    requests.push_back(training_request(options, key, ranks, exchange));
+    requests.back().optimizer.schedule.steps = batching.schedule_steps;
   }
   if (evaluates) {
-    requests.push_back({.key = {.mode = Mode::evaluate, .batch = full.key.batch}});
+    requests.push_back(
+        {.key = {.mode = Mode::evaluate, .batch = batching.batch_size}, .average_decay = options.ema});
   }
   return requests;
 }
 
-SelectedAlgorithms measure_algorithms(const Session& session, const Plan& plan) {
-  const bool measures = session.world.rank == 0;
-  const std::string text =
-      measures ? to_text(benchmark_algorithms(plan.graph, *session.device)) : std::string();
+/// What earlier runs have measured is not measured again. `report` gets a line for people.
+SelectedAlgorithms measure(const Session& session, const Plan& plan, std::string& report) {
+  const AlgorithmCache cache = algorithm_cache_for(*session.device, plan.matmul_precision);
+  KnownAlgorithms known = [&] {
+    const Activity::Work reading(session.activity.get(), "reading " + cache.file().string());
+    return cache.load();
+  }();
+  const auto start = Clock::now();
+  Benchmark benchmark = benchmark_algorithms(plan.graph, *session.device, known);
+  report = fmt::format("--benchmark: {} ops timed in {:.2f} s, {} known", benchmark.timed,
+                       Seconds(Clock::now() - start).count(), benchmark.selected.size() - benchmark.timed);
+  if (!cache.file().empty()) report += " from " + cache.file().string();
+  if (benchmark.timed > 0) {
+    const Activity::Work writing(session.activity.get(), "writing " + cache.file().string());
+    cache.store(known);
+  }
+  return std::move(benchmark.selected);
+}
+
+/// Rank 0 measures, all ranks take what it selects.
+SelectedAlgorithms agree_on_algorithms(const Session& session, const Plan& plan, std::string& report) {
+  const std::string text = session.is_rank0() ? to_text(measure(session, plan, report)) : std::string();
   return selected_algorithms_from(session.communicator->all_gather(text).front());
 }
 
@@ -81,33 +113,12 @@ std::string mebibytes(std::size_t bytes) {
 
 /// The batch size as the option that the user gave.
 std::string batch_option(const Options& options, const comm::World& world, std::int64_t batch_size) {
-  return options.global_batch > 0 ? fmt::format("--global-batch {}", batch_size * world.size)
-                                  : fmt::format("--batch-size {}", batch_size);
+  return options.global_batch > 0
+             ? fmt::format("--global-batch {}", batch_size * options.accumulate_steps * world.size)
+             : fmt::format("--batch-size {}", batch_size);
 }
 
 }  // namespace
-
-data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
-  return {.samples = samples,
-          .replicas = world.size,
-          .rank = world.rank,
-          .shuffle = true,
-          .seed = options.seed,
-          .drop_last = options.drop_last};
-}
-
-Batching batching_of(const Options& options, const comm::World& world, std::int64_t samples) {
-  const std::int64_t wanted = batch_size_per_rank(options, world.size);
-  const std::int64_t epoch_samples = sampler_for(options, world, samples).size();
-  if (epoch_samples < 1 || (options.drop_last && epoch_samples < wanted)) {
-    throw UsageError(
-        fmt::format("{} samples do not give each of {} ranks a batch of {}: take a smaller --batch-size",
-                    samples, world.size, wanted));
-  }
-  Batching batching{.batch_size = std::min(wanted, epoch_samples), .epoch_samples = epoch_samples};
-  batching.total_steps = total_steps(options, batching);
-  return batching;
-}
 
 const Plan& RunPlans::at(const PlanKey& key) const {
   const auto found = std::ranges::find(all, key, &Plan::key);
@@ -133,7 +144,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
     if (saved) {
       algorithms = *saved;
     } else if (options.benchmark) {
-      algorithms = measure_algorithms(session, plans.full_batch());
+      algorithms = agree_on_algorithms(session, plans.full_batch(), plans.benchmark_report);
     }
     if (!algorithms.empty()) plans.all.front() = plan(request);
     plans.constraints.arena = plans.full_batch().arena;
@@ -162,8 +173,8 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   // Parts of which there are several (states, batch slots) end in as many pages; step state and control have
   // one.
   std::size_t pages = 8;
-  for (const std::size_t part : {need.parameters, need.gradients, need.optimizer_state, need.activations,
-                                 need.workspace, need.batch_slots, need.step_state}) {
+  for (const std::size_t part : {need.parameters, need.gradients, need.optimizer_state, need.averages,
+                                 need.activations, need.workspace, need.batch_slots, need.step_state}) {
     pages += (part + page - 1) / page;
   }
   return pages * page;
@@ -198,21 +209,42 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
                   mebibytes(free->bytes), free->bytes, hint));
 }
 
-PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
+PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,
                              ScheduleOptions exchange) {
   exchange.overlap = !options.no_overlap;
   constexpr double mebibyte = 1 << 20;
-  return {.key = {.mode = Mode::train, .batch = batch_size},
+  return {.key = key,
+          .micro_batches = options.accumulate_steps,
           .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
                       .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte),
-                      .ranks = ranks},
+                      .ranks = ranks,
+                      .decays_matrices_only = !options.optimizer.decays_vectors},
           .schedule = exchange,
           .clip_grad_norm = options.clip_grad_norm,
+          .average_decay = options.ema,
           .optimizer = options.optimizer};
 }
 
+std::string amp_on(const kernels::Device& device, const std::string& amp) {
+  const bool cpu = device.kind() == kernels::DeviceKind::cpu;
+  if (amp == "fp16" && cpu) {
+    throw UsageError("--amp fp16 needs a GPU: give --amp bf16 on a CPU, or --device cuda");
+  }
+  if (amp != "auto") return amp;
+  return cpu || device.has_bf16() ? "bf16" : "fp16";
+}
+
 PlanConstraints plan_constraints(const Options& options) {
-  return {.matmul_precision = options.matmul_precision, .allow_unused = options.allow_unused};
+  const auto dtype_of = [](const std::string& word) {
+    return word == "bf16" ? DType::bf16 : word == "fp16" ? DType::f16 : DType::f32;
+  };
+  return {.matmul_precision = options.matmul_precision,
+          .compute_dtype = dtype_of(options.amp),
+          .gradient_dtype = dtype_of(options.grad_dtype),
+          .freeze = options.freeze,
+          .allow_unused = options.allow_unused,
+          .recompute = options.recompute,
+          .sync_batch_norm = options.sync_bn};
 }
 
 }  // namespace lockstep::runtime

@@ -8,42 +8,31 @@
 #include <vector>
 
 #include "comm/world/world.h"
-#include "data/sampler.h"
 #include "runtime/machine/session.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
+#include "runtime/run/batching.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {
 
-/// The training samples of this rank.
-data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples);
-
-/// How the samples of a run are cut into steps; equal on all ranks.
-struct Batching {
-  std::int64_t batch_size = 0;     ///< of each rank, in a full batch
-  std::int64_t epoch_samples = 0;  ///< of each rank
-  std::int64_t total_steps = 0;    ///< up to the end of the run
-};
-
-/// UsageError when `samples` do not give every rank a batch.
-Batching batching_of(const Options& options, const comm::World& world, std::int64_t samples);
-
 /// All plans of a run by their keys, and their common constraints.
 struct RunPlans {
-  std::vector<Plan> all;  ///< the full batch; an epoch's smaller last one, if the run comes to it; evaluation
+  /// Of the micro-batches of a full step; those of an epoch's smaller last one, if the run comes to it;
+  /// evaluation.
+  std::vector<Plan> all;
   PlanConstraints constraints;
+  std::string benchmark_report{};  ///< on rank 0, where --benchmark chose the algorithms
 
   const Plan& full_batch() const { return all.front(); }
   const Plan& at(const PlanKey& key) const;
-  const Plan& for_training(std::int64_t samples) const { return at({.mode = Mode::train, .batch = samples}); }
   const Plan& for_evaluation() const {  ///< if there is a test set
     return at({.mode = Mode::evaluate, .batch = full_batch().key().batch});
   }
 };
 
 /// Collective. A resumed run keeps the algorithms that were `saved`, so that its bits stay; another run with
-/// --benchmark uses those that rank 0 measures.
+/// --benchmark uses those that rank 0 measures, now or in an earlier run.
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<SelectedAlgorithms>& saved);
 
@@ -65,12 +54,14 @@ std::size_t gpu_bytes(const MemoryNeed& need);
 /// The largest batch below `too_large` that `fits`, if smaller ones do too; 0 when not even 1 does.
 std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits);
 
-/// What the options ask of a training plan of `ranks`, exchanging as `exchange` says (overlap is the
+/// What the options ask of the training plan `key` of `ranks`, exchanging as `exchange` says (overlap is the
 /// options').
-PlanRequest training_request(const Options& options, std::int64_t batch_size, int ranks,
-                             ScheduleOptions exchange);
+PlanRequest training_request(const Options& options, const PlanKey& key, int ranks, ScheduleOptions exchange);
 
-/// What the options decide for all plans of a run.
+/// What --amp means on `device`: off, bf16 or fp16. UsageError for fp16 on a CPU.
+std::string amp_on(const kernels::Device& device, const std::string& amp);
+
+/// What the options decide for all plans of a run; `Options::amp` as `amp_on` gives it.
 PlanConstraints plan_constraints(const Options& options);
 
 }  // namespace lockstep::runtime

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/picture_files.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
@@ -16,16 +17,34 @@ const model::ZooEntry& find_model(const Options& options, const Plugins& plugins
 }
 
 data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants) {
-  const bool regression = options.num_classes == 0 || (options.num_classes < 0 && wants.num_classes == 0);
   return {.name = options.dataset,
           .data_dir = options.data_dir,
           .samples = options.samples,
           .image_shape = options.image_shape.rank() > 0 ? options.image_shape : wants.shape,
-          .num_classes = regression                ? 0
-                         : options.num_classes > 0 ? options.num_classes
-                                                   : wants.num_classes,
+          .num_classes = options.num_classes >= 0 ? options.num_classes : wants.num_classes,
           .target_shape = wants.target_shape.rank() > 0 ? wants.target_shape : Shape{1},
-          .seed = options.seed};
+          .seed = options.seed,
+          .transform = options.transform,
+          .eval_transform = options.eval_transform,
+          .skip_corrupt = options.corrupt_samples == "skip",
+          .download = options.download};
+}
+
+/// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
+/// argument: whoever says a number must say the same.
+void require_agreement(const Options& options, const model::InputSpec& wants, const data::SampleSpec& spec) {
+  const bool by_argument = options.model_args.contains("num_classes");
+  if (by_argument && options.num_classes >= 0 && options.num_classes != wants.num_classes) {
+    throw UsageError(fmt::format("--num-classes {} and --model-args num_classes={} contradict each other",
+                                 options.num_classes, wants.num_classes));
+  }
+  const auto require = [&](std::string_view option, std::int64_t typed) {
+    if (spec.num_classes == 0 || typed == spec.num_classes) return;
+    throw UsageError(fmt::format("{}{}: data set {} has {} classes; leave it out", option, typed,
+                                 options.dataset, spec.num_classes));
+  };
+  if (options.num_classes >= 0) require("--num-classes ", options.num_classes);
+  if (by_argument) require("--model-args num_classes=", wants.num_classes);
 }
 
 /// A graph with an op that nobody registered is refused when it is built.
@@ -39,6 +58,7 @@ void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops
 
 TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
   const model::ZooEntry& entry = find_model(options, plugins);
+  require_agreement(options, entry.wants(options.model_args), spec);
   const model::InputSpec input{.shape = spec.input_shape,
                                .num_classes = spec.num_classes,
                                .target_shape = spec.target_shape,
@@ -50,8 +70,20 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
   return task;
 }
 
+void require_downloadable(const Options& options, const Plugins& plugins) {
+  const auto& sets = plugins.registry.datasets();
+  if (data::find_dataset(sets, options.dataset).can_download) return;
+  std::string names;
+  for (const data::DatasetEntry& entry : sets) {
+    if (entry.can_download) names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  throw UsageError(fmt::format("--download: {} is not among the data sets that can be fetched: {}",
+                               options.dataset, names));
+}
+
 data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plugins) {
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
+  if (options.download) require_downloadable(options, plugins);
   return dataset_options(options, find_model(options, plugins).wants(options.model_args));
 }
 
@@ -102,6 +134,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
+  if (entry.class_names != nullptr) task.class_names = entry.class_names(dataset);
   if (options.eval_every > 0) task.test_set = entry.open(dataset, data::Split::test);
   return task;
 }
@@ -117,6 +150,47 @@ std::function<TrainingTask(Activity*)> prepare_task(const Options& options) {
 
 TrainingTask make_task(const Options& options) {
   return prepare_task(options)(nullptr);
+}
+
+data::DatasetPtr open_test_set(const Options& options, Activity* activity) {
+  const Plugins plugins = load_plugins(options.plugins);
+  data::DatasetOptions dataset = resolved_dataset(options, plugins);
+  dataset.activity = activity;
+  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
+  const Activity::Work opening(activity, "opening the data set " + source_of(options));
+  return data::find_dataset(plugins.registry.datasets(), dataset.name).open(dataset, data::Split::test);
+}
+
+std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
+                                                        std::vector<std::string> files,
+                                                        const data::SampleSpec& targets) {
+  const Plugins plugins = load_plugins(options.plugins);
+  const data::DatasetOptions dataset = resolved_dataset(options, plugins);
+  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  if (!entry.pictures) {
+    throw UsageError(
+        fmt::format("{}: data set {} has no pictures; say what to do with them by --dataset image-folder "
+                    "--eval-transform LIST",
+                    files.front(), dataset.name));
+  }
+  return std::make_shared<const data::PictureFiles>(std::move(files), *entry.pictures, targets, dataset);
+}
+
+TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec) {
+  const Plugins plugins = load_plugins(options.plugins);
+  resolved_dataset(options, plugins);  // names the option that is missing
+  return task_for(options, plugins, spec);
+}
+
+model::InputSpec wanted_input(const Options& options) {
+  return find_model(options, load_plugins(options.plugins)).wants(options.model_args);
+}
+
+std::vector<std::string> class_names_of(const Options& options) {
+  const Plugins plugins = load_plugins(options.plugins);
+  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), options.dataset);
+  if (entry.class_names == nullptr) return {};
+  return entry.class_names(resolved_dataset(options, plugins));
 }
 
 TrainingTask make_task_without_data(const Options& options) {

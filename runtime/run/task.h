@@ -1,11 +1,16 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "data/dataset.h"
 #include "kernels/base/export.h"
 #include "model/model.h"
 #include "runtime/options/options.h"
+
+namespace lockstep::data {
+class PictureFiles;
+}
 
 namespace lockstep::runtime {
 
@@ -14,8 +19,9 @@ struct TrainingTask {
   model::Model model;
   model::InputSpec input;
   data::DatasetPtr train_set;
-  data::DatasetPtr test_set;           ///< may be null: nothing is evaluated
-  std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
+  data::DatasetPtr test_set;               ///< may be null: nothing is evaluated
+  std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
+  std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
 };
 
 /// Of the samples, for reports: "mnist (/data/mnist)".
@@ -31,6 +37,24 @@ LOCKSTEP_API TrainingTask make_task(const Options& options);
 /// The same in two parts: this one knows the names and what they want, and what it gives opens the files,
 /// and tells `activity` what takes long.
 std::function<TrainingTask(Activity* activity)> prepare_task(const Options& options);
+
+/// The samples that `trainer eval` and `predict` score: the test set, without the training set.
+data::DatasetPtr open_test_set(const Options& options, Activity* activity);
+
+/// The model of the options for samples like these; the data sets are null.
+TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec);
+
+/// What the model of the options takes where data can have any shape.
+model::InputSpec wanted_input(const Options& options);
+
+/// Picture files as samples like those of the options' data set. `targets`: as `data::open_inputs` has them.
+/// UsageError when it is no set of pictures.
+std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
+                                                        std::vector<std::string> files,
+                                                        const data::SampleSpec& targets);
+
+/// Names of the classes of the options' data set, where it has such.
+std::vector<std::string> class_names_of(const Options& options);
 
 /// The same without opening a file: for `trainer plan`. The data sets are null.
 TrainingTask make_task_without_data(const Options& options);

@@ -18,16 +18,30 @@ NamedTensor loss_tensor(double loss) {
   return {.name = "loss", .shape = {}, .values = {static_cast<float>(loss)}};
 }
 
+/// As GradScaler::unscale_.
+void unscale(std::vector<NamedTensor>& gradients, float scale) {
+  const auto factor = static_cast<float>(1.0 / static_cast<double>(scale));
+  for (NamedTensor& gradient : gradients) {
+    for (float& value : gradient.values) value *= factor;
+  }
+}
+
 }  // namespace
 
 Summary Trainer::run() {
   const data::DistributedSampler sampler = sampler_for(options_, session_.world, task_.train_set->size());
+  const auto order = [&, dealt_from = progress_.dealt_from](std::int64_t epoch) {
+    data::EpochSamples samples = epoch == batching_.rest_epoch ? sampler.rest(epoch, dealt_from)
+                                                               : data::EpochSamples(sampler.indices(epoch));
+    samples.indices.resize(static_cast<std::size_t>(batching_.in_epoch(epoch).samples));
+    return samples;
+  };
+  const std::int64_t steps_of_epoch = progress_.next_batch(batching_.step_samples() * session_.world.size);
   data::LoaderOptions loading{.batch_size = batching_.batch_size,
-                              .drop_last_batch = options_.drop_last,
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
-                              .first_batch = progress_.next_batch(batching_.batch_size * session_.world.size),
+                              .first_batch = steps_of_epoch * batching_.micro_batches,
                               .device = session_.device.get(),
                               .source = source_of(options_)};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
@@ -35,8 +49,7 @@ Summary Trainer::run() {
   if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
     evaluate_now(0);
   if (!progress_.stopped && progress_.step < batching_.total_steps) {
-    data::Loader loader(
-        task_.train_set, [&](std::int64_t epoch) { return sampler.indices(epoch); }, loading);
+    data::Loader loader(task_.train_set, order, loading);
     train(loader);
   }
   return finish();
@@ -46,40 +59,64 @@ void Trainer::train(data::Loader& loader) {
   DevicePrefetcher prefetcher(loader, *session_.device, *memory_, Seconds(options_.timeout),
                               session_.activity.get());
   prefetcher.fetch();
-  std::array first_targets{static_cast<double>(prefetcher.samples())};
+  const auto micro_batch_of = [&](const data::BatchInfo& batch) {
+    return batching_.micro_batch(batch.index, batching_.in_epoch(batch.epoch));
+  };
+  const auto fetched = [&] { return micro_batch_of(prefetcher.info()); };
+  std::array first_targets{static_cast<double>(fetched().step_samples)};
   session_.communicator->all_reduce_sum(first_targets);
   StepPipeline pipeline(*session_.device, *session_.communicator, *memory_, *executor_, first_targets[0]);
   const auto copy_to = [&](std::size_t slot) {
-    return prefetcher.copy(slot, pipeline.end_of_step_on(slot), executor_->stream());
+    return prefetcher.copy(slot, pipeline.end_of_use(slot), executor_->stream());
   };
   const auto finish_all_but = [&](std::size_t ahead) {
-    while (pipeline.in_flight() > ahead) step_done(pipeline.finish(), prefetcher.waited_ns());
+    while (pipeline.in_flight() > ahead) {
+      if (const auto step = pipeline.finish()) step_done(*step, prefetcher.take_waited_ns());
+    }
   };
   DeviceBatch batch = copy_to(0);
   metrics_.start();
-  for (std::int64_t step = progress_.step + 1;; ++step) {
+  for (std::int64_t step = progress_.step + 1;;) {
+    const MicroBatch micro_batch = micro_batch_of(batch.info);
+    const bool ends = ends_step(micro_batch.role);
     executor_->step_tracker()->start_step(step);
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
-    const bool has_next = step < batching_.total_steps && prefetcher.fetch();
+    const bool has_next = (!ends || step < batching_.total_steps) && prefetcher.fetch();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
-    pipeline.start(plans_.for_training(batch.info.samples), batch,
-                   step_input(has_next ? prefetcher.samples() : 0));
+    pipeline.start(plans_.at(micro_batch.key()), batch,
+                   step_input(step, micro_batch, ends && has_next ? fetched().step_samples : 0));
     const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
-    finish_all_but(has_next && !pauses_after(step, batch.info) ? pipeline.most_ahead() : 0);
-    if (progress_.stopped) finish_all_but(0);
-    if (pipeline.in_flight() == 0) {
-      if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(batch.slot);
-      if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
+    const bool pauses = ends && pauses_after(step, batch.info);
+    finish_all_but(has_next && !pauses ? pipeline.most_ahead() : 0);
+    if (ends) {
+      if (progress_.stopped) finish_all_but(0);
+      if (pipeline.in_flight() == 0) use_replica_after(step, batch.slot);
+      if (progress_.stopped) return;
+      ++step;
     }
-    if (progress_.stopped || !has_next) return;
+    if (!has_next) return;
     batch = next;
   }
 }
 
-kernels::StepInput Trainer::step_input(std::int64_t next_samples) {
-  kernels::StepInput input{.state = {.seed = options_.seed},
-                           .control = {.next_targets = static_cast<float>(next_samples),
-                                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F}};
+/// Between that step and the next.
+void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
+  if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(free_slot);
+  if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
+}
+
+/// The sampler deals the samples of a global batch out to the ranks in turn.
+kernels::StepInput Trainer::step_input(std::int64_t step, const MicroBatch& micro_batch,
+                                       std::int64_t next_samples) {
+  kernels::StepInput input{
+      .state = {.seed = options_.seed,
+                .global_step = step,
+                .first_sample = session_.world.rank + micro_batch.first_sample * session_.world.size,
+                .sample_stride = session_.world.size},
+      .control = {.next_targets = static_cast<float>(next_samples),
+                  .rank = static_cast<float>(session_.world.rank),
+                  .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
+                  .learning_rate = session_.is_rank0() ? 1.0F : 0.0F}};
   model::set_rate(options_.optimizer, input.state);
   return input;
 }
@@ -114,6 +151,7 @@ void Trainer::first_step_done() {
   if (files_) files_->remove_summary();
   if (options_.dump_gradients.empty() || !session_.is_rank0()) return;
   std::vector<NamedTensor> tensors = replica().gradients();
+  if (options_.amp == "fp16") unscale(tensors, progress_.scaler_scale);
   tensors.insert(tensors.begin(), loss_tensor(progress_.loss));
   const Activity::Work work(session_.activity.get(), "writing " + options_.dump_gradients.string());
   save_tensors(options_.dump_gradients, tensors);
@@ -130,6 +168,7 @@ void Trainer::report(const data::BatchInfo& batch) {
   progress.epoch = batch.epoch;
   progress.epochs = options_.epochs;
   progress.loss = progress_.loss;
+  progress.learning_rate = progress_.learning_rate;
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
   if (logs) {
@@ -144,8 +183,10 @@ void Trainer::report(const data::BatchInfo& batch) {
 void Trainer::save_checkpoint() {
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::saving);
+  replica().broadcast_buffers(*session_.communicator);
   RunState state = progress_.state();
   state.applied_updates = replica().applied_updates();
+  if (options_.amp == "fp16") state.grad_scaler = replica().grad_scaler();
   state.settings = settings_;
   state.machine = machine_;
   state.algorithms = plans_.constraints.algorithms;
@@ -158,6 +199,7 @@ void Trainer::evaluate_now(std::size_t slot) {
   if (task_.test_set == nullptr || (again && evaluation_)) return;
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::evaluating);
+  replica().broadcast_buffers(*session_.communicator);
   evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_,
                          plans_.for_evaluation(), slot, task_.test_set,
                          {.batch_size = batching_.batch_size,
@@ -180,18 +222,24 @@ void Trainer::evaluate_now(std::size_t slot) {
 }
 
 void Trainer::require_finite() const {
-  if (!progress_.not_finite) return;
-  const std::string_view what = std::isfinite(progress_.loss) ? "gradients' norm" : "loss";
+  if (progress_.not_finite == 0) return;
+  const auto what = [this]() -> std::string {
+    if (std::isfinite(progress_.loss)) return "gradients' norm";
+    if (session_.world.size == 1) return "loss";
+    if (progress_.not_finite == 1) return fmt::format("loss of rank {}", progress_.not_finite_rank);
+    return fmt::format("loss of {} of {} ranks", progress_.not_finite, session_.world.size);
+  };
   throw NonFiniteError(
       fmt::format("the {} is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
-                  "bad samples",
-                  what, progress_.step, progress_.epoch + 1, options_.optimizer.learning_rate));
+                  "bad samples; --detect-anomaly names the first op",
+                  what(), progress_.step, progress_.epoch + 1, progress_.learning_rate));
 }
 
 Summary Trainer::finish() {
   if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
   if (options_.checkpoint_every > 0 || progress_.stopped) save_checkpoint();
   checkpointer_->wait();
+  replica().broadcast_buffers(*session_.communicator);
   const std::vector<NamedTensor> weights = replica().parameters();
   Summary summary{.world_size = session_.world.size,
                   .device = session_.device->name(),
@@ -201,6 +249,7 @@ Summary Trainer::finish() {
                   .model = task_.model.name,
                   .dataset = options_.dataset,
                   .version = std::string(version()),
+                  .amp = options_.amp,
                   .parameters = plans_.full_batch().graph.parameter_elements(),
                   .steps = progress_.step,
                   .samples = progress_.samples,
@@ -229,7 +278,7 @@ void Trainer::write_results(const Summary& summary, const std::vector<NamedTenso
   const std::filesystem::path& run = files_->path();
   if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
   Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
-  save_tensors(files_->weights(), weights);
+  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes), task_.class_names);
   work.advance();
   files_->write_summary(summary);
   console_.print(ending_line(summary, run));

@@ -4,12 +4,14 @@
 
 #include "comm/world/world.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/saved_weights.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
+#include "runtime/step/initial_weights.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 /// The options with defaults that depend on the machine.
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
+  options.amp = amp_on(*session.device, options.amp);
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
@@ -43,7 +46,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
-      cuda_graph_policy_(options.cuda_graph, can_replay(session)) {
+      cuda_graph_policy_(options.cuda_graph, can_replay(session) && !options.detect_anomaly) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   find_checkpoint();
@@ -57,11 +60,12 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
   memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
+  if (options_.detect_anomaly) executor_->detect_anomalies();
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
-                                                 resumed_ && run_directory_.resuming ? progress_.step : -1,
-                                                 session_.activity.get());
+  checkpointer_ = std::make_unique<Checkpointer>(
+      *session_.communicator, replica(), run_directory_, options_, task_.class_names,
+      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
   if (session_.is_rank0()) open_files();
   watch_for_failure(*session_.communicator, executor_->step_tracker(), *session_.activity, folder());
 }
@@ -85,6 +89,9 @@ void Trainer::find_checkpoint() {
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);
+  if (ranks_in(resumed_->state.settings) != session_.world.size) progress_.deal_rest();
+  resume_batching(batching_, options_, sampler_for(options_, session_.world, task_.train_set->size()),
+                  progress_);
 }
 
 void Trainer::set_up_parameters() {
@@ -92,14 +99,16 @@ void Trainer::set_up_parameters() {
   std::optional<Activity::Work> reading;
   if (resumed_) {
     reading.emplace(session_.activity.get(), "reading " + resumed_->folder.string());
-    weights.load(resumed_->folder / "model.safetensors");
+    weights.load(WeightsFile(resumed_->folder / "model.safetensors"));
     weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
-    weights.set_applied_updates(resumed_->state.applied_updates);
+    weights.set_applied_updates(resumed_->state.applied_updates, resumed_->state.grad_scaler);
   } else if (options_.init_from.empty()) {
     weights.initialise(options_.seed);
   } else {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
-    weights.load(options_.init_from);
+    const WeightsFile file(find_saved_weights(options_.init_from).weights);
+    const auto head = model::head_parameters(model::build_forward(task_.model, task_.input, 1));
+    for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }
   reading.reset();
   if (session_.world.size > 1) {
@@ -117,7 +126,12 @@ void Trainer::open_files() {
                                .world_size = session_.world.size,
                                .threads = session_.device->threads(),
                                .batch_size = batching_.batch_size,
+                               .micro_batches = batching_.micro_batches,
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
+  if (options_.amp == "bf16" && !session_.device->has_bf16()) {
+    log::warn("this processor has no arithmetic on bf16: --amp computes products in fp32 and rounds them");
+  }
   if (const std::string slow = warning_of(plans_.full_batch()); !slow.empty()) console_.print(slow);
   if (resuming) print_resumption();
 }
@@ -125,6 +139,11 @@ void Trainer::open_files() {
 void Trainer::print_resumption() {
   if (!resumed_) return console_.print(fresh_start_line(run_directory_.run));
   console_.print(resumption_line(progress_.step, progress_.epoch, resumed_->folder));
+  if (const int before = ranks_in(resumed_->state.settings); before != session_.world.size) {
+    console_.print(
+        other_ranks_line(before, session_.world.size,
+                         progress_.dealt_from == 0 ? 0 : task_.train_set->size() - progress_.dealt_from));
+  }
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     log::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }

@@ -1,16 +1,28 @@
 #include "runtime/run/training_progress.h"
 
+#include <string>
+
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
 
 namespace lockstep::runtime {
 
+namespace {
+
+/// 0.1 of 0.1F, not 0.10000000149: what the control block had room for, as a person would write it.
+double shortest_decimal(float value) {
+  return std::stod(fmt::format("{}", value));
+}
+
+}  // namespace
+
 TrainingProgress TrainingProgress::of(const RunState& state) {
   return {.step = state.step,
           .epoch = state.epoch_samples == 0 ? state.epoch - 1 : state.epoch,
           .next_epoch = state.epoch,
           .epoch_samples = state.epoch_samples,
+          .dealt_from = state.dealt_from,
           .samples = state.samples,
           .loss = state.loss,
           .evaluated_at_step = state.evaluated_at_step};
@@ -20,8 +32,10 @@ RunState TrainingProgress::state() const {
   return {.step = step,
           .epoch = next_epoch,
           .epoch_samples = epoch_samples,
+          .dealt_from = dealt_from,
           .samples = samples,
           .applied_updates = 0,
+          .grad_scaler = {},
           .loss = loss,
           .evaluated_at_step = evaluated_at_step,
           .settings = {},
@@ -30,11 +44,18 @@ RunState TrainingProgress::state() const {
 }
 
 std::int64_t TrainingProgress::next_batch(std::int64_t global_batch) const {
-  if (epoch_samples % global_batch != 0) {
+  const std::int64_t done = epoch_samples - dealt_from;
+  if (done % global_batch != 0) {
     throw DataError(fmt::format("{} samples of epoch {} are done: no whole number of steps of {} samples",
-                                epoch_samples, next_epoch + 1, global_batch));
+                                done, next_epoch + 1, global_batch));
   }
-  return epoch_samples / global_batch;
+  return done / global_batch;
+}
+
+void TrainingProgress::drop_rest() {
+  ++next_epoch;
+  epoch_samples = 0;
+  dealt_from = 0;
 }
 
 void TrainingProgress::advance(const data::BatchInfo& batch, std::int64_t global_samples,
@@ -43,10 +64,14 @@ void TrainingProgress::advance(const data::BatchInfo& batch, std::int64_t global
   epoch = batch.epoch;
   next_epoch = batch.last_of_epoch ? batch.epoch + 1 : batch.epoch;
   epoch_samples = batch.last_of_epoch ? 0 : epoch_samples + global_samples;
+  if (batch.last_of_epoch) dealt_from = 0;
   samples += global_samples;
   loss = control.loss;
   gradient_norm = control.gradient_norm;
-  not_finite = control.not_finite > 0;
+  learning_rate = shortest_decimal(control.learning_rate);
+  scaler_scale = control.scaler_scale;
+  not_finite = static_cast<int>(control.not_finite);
+  not_finite_rank = static_cast<int>(control.not_finite_ranks);
   stopped |= control.stop_requests > 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/deadline.h"
+#include "kernels/base/error.h"
 #include "runtime/plan/print.h"
 
 namespace lockstep::runtime {
@@ -16,6 +16,13 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
 }
 
 }  // namespace
+
+void StepTiming::add_parts(const StepTiming& other) {
+  launch_ns += other.launch_ns;
+  exposed_ns += other.exposed_ns;
+  transfer_ns += other.transfer_ns;
+  skew_ns += other.skew_ns;
+}
 
 std::size_t StepTracker::add_plan(std::vector<std::string> labels) {
   const std::lock_guard lock(mutex_);
@@ -63,12 +70,19 @@ Executor::BoundPlan& Executor::bound(const Plan& plan) {
   return *plans_.back();
 }
 
+void Executor::list_exchanges(const ArenaPlan& arena) {
+  for (const Bucket& bucket : arena.buckets) {
+    exchanges_.push_back({.ranges = memory_.exchanged(bucket),
+                          .bucket = static_cast<int>(exchanges_.size()),
+                          .what = bucket.first_parameter});
+  }
+  for (const StatisticsSlice& slice : arena.statistics)
+    exchanges_.push_back({.ranges = memory_.exchanged(slice), .what = slice.name});
+}
+
 void Executor::bind(const Plan& plan, BoundPlan& into) {
   into.key = plan.key();
-  for (std::size_t at = exchanges_.size(); at < plan.arena.buckets.size(); ++at) {
-    const Bucket& bucket = plan.arena.buckets[at];
-    exchanges_.push_back({.ranges = memory_.exchanged(bucket), .first_parameter = bucket.first_parameter});
-  }
+  if (exchanges_.empty()) list_exchanges(plan.arena);
   while (events_.size() < plan.events.size()) events_.push_back(device_.make_event());
   for (std::size_t slot = 0; slot < batch_slot_count; ++slot) into.slots[slot] = bind_slot(plan, slot);
   std::vector<std::string> labels;
@@ -94,6 +108,7 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
       for (const Operand& operand : launch->operands) args.push_back(memory_.address(operand, slot));
       bound.kernels.push_back(launch->kernel->bind(args, memory_.workspace() + launch->workspace));
       next.kernel = bound.kernels.back().get();
+      if (anomalies_) anomalies_->add(*next.kernel, plan, step, slot);
     }
     if (is_handing_over && !step.queued) bound.queued.push_back({.action = Action::join});
     if (!is_handing_over && step.queued) {
@@ -112,6 +127,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::launch:
     case Step::Kind::clip:
     case Step::Kind::update:
+    case Step::Kind::average:
       bound.action = Action::launch;
       break;
     case Step::Kind::record:
@@ -124,6 +140,11 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
       bound.action = Action::all_reduce;
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
+      break;
+    case Step::Kind::sum_statistics:
+      bound.action = Action::all_reduce;
+      bound.index += plan.arena.buckets.size();
+      bound.is_timed = step.stream == StreamName::compute;
       break;
     case Step::Kind::join:
       bound.action = Action::join;
@@ -181,12 +202,23 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
     step_tracker_->run(plan.labels, step.label);
     if (!step.is_timed) {
       run(step);
+      if (anomalies_ && step.action == Action::launch) require_finite_result(step);
+      if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
       continue;
     }
     const auto start = Clock::now();
     run(step);
     timing_.exposed_ns += nanoseconds_since(start);
   }
+}
+
+void Executor::require_finite_result(const BoundStep& step) {
+  const std::string found = anomalies_->examine(*step.kernel, *step.stream);
+  if (found.empty()) return;
+  throw NonFiniteError(
+      fmt::format("rank {}, {}: the first result that is not finite, {}; lower --lr, or look "
+                  "for bad samples",
+                  communicator_.world().rank, step_tracker_->describe(), found));
 }
 
 /// On the queue's thread.
@@ -218,11 +250,10 @@ void Executor::run(const BoundStep& step) {
 
 void Executor::all_reduce(const BoundStep& step) {
   const Exchange& exchange = exchanges_[step.index];
-  const comm::ExchangeTiming timing = communicator_.all_reduce(exchange.ranges,
-                                                               {.bucket = static_cast<int>(step.index),
-                                                                .first_parameter = exchange.first_parameter,
-                                                                .behind_compute = step.behind_compute},
-                                                               *step.stream);
+  const comm::ExchangeTiming timing = communicator_.all_reduce(
+      exchange.ranges,
+      {.bucket = exchange.bucket, .what = exchange.what, .behind_compute = step.behind_compute},
+      *step.stream);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
 }

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "kernels/base/deadline.h"
+#include "runtime/step/anomaly.h"
 #include "runtime/step/exchange_queue.h"
 #include "runtime/step/memory.h"
 
@@ -51,6 +54,9 @@ struct StepTiming {
   std::int64_t exposed_ns = 0;   ///< compute waited for an exchange, or did one itself
   std::int64_t transfer_ns = 0;  ///< exchanges of all buckets, hidden or not
   std::int64_t skew_ns = 0;      ///< part of transfer_ns: waiting for the last peer
+
+  /// Adds all parts, not the total.
+  void add_parts(const StepTiming& other);
 };
 
 /// Binds plans to a replica's memory, each at its first use, and walks them. It decides nothing: the plan
@@ -65,6 +71,14 @@ class Executor {
   /// From now on a plan is captured the second time it runs on a slot, and replayed after that: the first
   /// run loads modules, which a capture must not do.
   void use_graphs() { uses_graphs_ = true; }
+
+  /// From now on, before the first launch: NonFiniteError names the first kernel whose result is not finite.
+  /// Not with graphs.
+  void detect_anomalies() { anomalies_.emplace(device_, memory_); }
+
+  /// From now on each walk writes to `ends`, which has an entry for each step of the plan, when that step was
+  /// done; steps without work of their own write nothing. On the CPU; not for what the exchange queue runs.
+  void note_step_ends(std::vector<Clock::time_point>& ends) { step_ends_ = &ends; }
 
   /// Launches `plan` on the batch in `slot`, with the slot's `ReplicaMemory::host_input`. On a CPU the step
   /// is complete when this returns.
@@ -97,7 +111,7 @@ class Executor {
     kernels::Event* event = nullptr;
     const void* from = nullptr;
     void* to = nullptr;
-    std::size_t index = 0;  ///< bucket, bytes of a copy, or first step of `queued` to hand over
+    std::size_t index = 0;  ///< of an exchange, bytes of a copy, or first step of `queued` to hand over
   };
 
   /// A plan on one batch slot: its steps, and the kernels that they launch.
@@ -117,10 +131,12 @@ class Executor {
 
   struct Exchange {
     std::vector<comm::ArenaRange> ranges;
-    std::string first_parameter;
+    int bucket = -1;
+    std::string what;
   };
 
   BoundPlan& bound(const Plan& plan);
+  void list_exchanges(const ArenaPlan& arena);
   void bind(const Plan& plan, BoundPlan& into);
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
   BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
@@ -128,6 +144,7 @@ class Executor {
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t first);
   void run(const BoundStep& step);
+  void require_finite_result(const BoundStep& step);
   void all_reduce(const BoundStep& step);
 
   kernels::Device& device_;
@@ -136,10 +153,12 @@ class Executor {
   std::array<std::unique_ptr<kernels::Stream>, 2> streams_;  ///< by StreamName
   std::vector<std::unique_ptr<kernels::Event>> events_;      ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
-  std::vector<Exchange> exchanges_;  ///< by bucket, of all plans
+  std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics
   std::vector<std::unique_ptr<BoundPlan>> plans_;
   const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;
+  std::optional<AnomalyDetector> anomalies_;
+  std::vector<Clock::time_point>* step_ends_ = nullptr;
   StepTiming timing_;
   std::shared_ptr<StepTracker> step_tracker_ = std::make_shared<StepTracker>();
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest

@@ -10,25 +10,40 @@ constexpr std::size_t at_least_a_line(std::size_t bytes) {
   return std::max<std::size_t>(bytes, 64);
 }
 
+bool trains(const Plan& plan) {
+  return plan.key().mode == Mode::train;
+}
+
 }  // namespace
 
 ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
                              std::span<const Plan> plans)
     : element_bytes_(size_of(plans.front().arena.dtype)),
-      parameter_bytes_(plans.front().arena.bytes()),
-      gradients_(communicator.allocate_arena(plans.front().arena.dtype, plans.front().arena.elements)),
+      parameter_bytes_(plans.front().arena.parameter_bytes()),
+      gradients_(trains(plans.front()) ? communicator.allocate_arena(plans.front().arena.gradient_dtype,
+                                                                     plans.front().arena.elements)
+                                       : nullptr),
       control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
+      statistics_(plans.front().arena.statistics.empty()
+                      ? nullptr
+                      : communicator.allocate_arena(DType::f64, plans.front().arena.statistics_elements)),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
+      averages_(plans.front().request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_))
+                                                        : nullptr),
       buffers_(plans.front().arena.buffers.empty() ? nullptr
                                                    : device.allocate(plans.front().arena.buffer_bytes())),
       step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
-  for (const ArenaSlice& slice : plans.front().arena.slices) {
-    offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first) * element_bytes_);
+  for (const auto* slices : {&plans.front().arena.slices, &plans.front().arena.frozen}) {
+    for (const ArenaSlice& slice : *slices) {
+      offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first));
+    }
   }
-  for (std::size_t i = 0; i < model::state_names(plans.front().request.optimizer).size(); ++i) {
-    optimizer_states_.push_back(device.allocate(at_least_a_line(parameter_bytes_)));
+  const std::size_t states =
+      trains(plans.front()) ? model::state_names(plans.front().request.optimizer).size() : 0;
+  for (std::size_t i = 0; i < states; ++i) {
+    optimizer_states_.push_back(device.allocate(at_least_a_line(plans.front().arena.bytes())));
   }
   const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
@@ -48,11 +63,13 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 }
 
 std::size_t ReplicaMemory::bytes() const {
-  std::size_t bytes = gradients_->bytes() + control_->bytes();
+  std::size_t bytes = control_->bytes() + (gradients_ != nullptr ? gradients_->bytes() : 0);
   for (const auto* memory :
        {&parameters_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
     bytes += (*memory)->bytes();
   }
+  if (statistics_ != nullptr) bytes += statistics_->bytes();
+  if (averages_ != nullptr) bytes += averages_->bytes();
   if (buffers_ != nullptr) bytes += buffers_->bytes();
   for (const auto& state : optimizer_states_) bytes += state->bytes();
   for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
@@ -77,10 +94,14 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*activations_, first);
     case Region::parameters:
       return at(*parameters_, first * element_bytes_);
+    case Region::averages:
+      return at(*averages_, first * element_bytes_);
     case Region::buffers:
       return at(*buffers_, first * sizeof(float));
     case Region::gradients:
-      return gradients_->data() + first * element_bytes_;
+      return gradients_->data() + first * size_of(gradients_->dtype());
+    case Region::statistics:
+      return statistics_->data() + first * sizeof(double);
     case Region::optimizer_state:
       return at(*optimizer_states_[operand.state], first * element_bytes_);
     case Region::step_input:

@@ -20,14 +20,21 @@ namespace lockstep::runtime {
 /// batch slots. A slot holds a batch on the device and, on the host, its step's input and control block.
 class ReplicaMemory {
  public:
-  /// The first plan is the training plan that laid out the arenas. Collective.
+  /// The first plan is the one that laid out the arenas. Without training plans there is no memory for
+  /// gradients and optimizer state. Collective.
   ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans);
 
   /// Address of an operand when its plan runs on batch slot `slot`.
   void* address(const Operand& operand, std::size_t slot) const;
 
   void* parameter(const std::string& name) const { return at(*parameters_, offset_of(name)); }
-  void* gradient(const std::string& name) const { return gradients_->data() + offset_of(name); }
+  /// Null if weights are not averaged.
+  void* average(const std::string& name) const {
+    return averages_ == nullptr ? nullptr : at(*averages_, offset_of(name));
+  }
+  void* gradient(const std::string& name) const {
+    return gradients_->data() + offsets_.at(name) * size_of(gradients_->dtype());
+  }
   void* buffer(const BufferSlice& slice) const {
     return at(*buffers_, static_cast<std::size_t>(slice.first) * sizeof(float));
   }
@@ -38,8 +45,16 @@ class ReplicaMemory {
   std::span<std::byte> parameters() const {
     return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
   }
+  /// The same of their averages; empty without.
+  std::span<std::byte> averages() const {
+    if (averages_ == nullptr) return {};
+    return {static_cast<std::byte*>(averages_->data()), parameter_bytes_};
+  }
   /// The ranges that one exchange of that bucket sums: gradients, and with the last bucket the control block.
   std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
+  std::vector<comm::ArenaRange> exchanged(const StatisticsSlice& slice) const {
+    return {{.arena = statistics_.get(), .first = slice.first, .count = slice.count}};
+  }
 
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
@@ -67,15 +82,17 @@ class ReplicaMemory {
   static void* at(const kernels::Memory& memory, std::size_t offset) {
     return static_cast<std::byte*>(memory.data()) + offset;
   }
-  std::size_t offset_of(const std::string& name) const { return offsets_.at(name); }
+  std::size_t offset_of(const std::string& name) const { return offsets_.at(name) * element_bytes_; }
 
-  std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in bytes
+  std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::unique_ptr<comm::Arena> gradients_;
+  std::unique_ptr<comm::Arena> gradients_;  ///< null: nothing trains
   std::unique_ptr<comm::Arena> control_;
+  std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
   std::unique_ptr<kernels::Memory> parameters_;
-  std::unique_ptr<kernels::Memory> buffers_;  ///< null: the model has none
+  std::unique_ptr<kernels::Memory> averages_;  ///< null: weights are not averaged
+  std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> workspace_;

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/half.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/philox.h"
 #include "kernels/base/safetensors.h"
+#include "kernels/base/typed_words.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
 #include "runtime/plan/bucket.h"
@@ -33,28 +36,16 @@ kernels::TensorDesc row_major(const model::Value& value) {
           .layout = kernels::Layout::row_major(value.type.shape)};
 }
 
-const SafetensorsFile::Tensor& matching_tensor(const SafetensorsFile& file, const std::filesystem::path& path,
-                                               const std::string& name, const Shape& shape) {
-  const SafetensorsFile::Tensor* tensor = file.find(name);
-  if (tensor == nullptr) {
-    throw DataError(fmt::format("{}: has no tensor '{}', which the model needs", path.string(), name));
-  }
-  if (tensor->dtype != DType::f32 || tensor->shape != shape) {
-    throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs f32 {}", path.string(), name,
-                                name_of(tensor->dtype), tensor->shape.str(), shape.str()));
-  }
-  return *tensor;
-}
-
 }  // namespace
 
 std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer) {
-  std::int64_t elements = 0;
+  std::size_t copies = 0;
   for (const model::Parameter& parameter : plan.graph.parameters()) {
-    elements += parameter.file_shape.elements();
+    const std::size_t states =
+        model::state_names(optimizer).size() + (plan.request.average_decay > 0 ? 1 : 0);
+    copies += static_cast<std::size_t>(parameter.file_shape.elements()) * (parameter.frozen ? 1 : 1 + states);
   }
-  return static_cast<std::size_t>(elements) * sizeof(float) * (1 + model::state_names(optimizer).size()) +
-         plan.arena.buffer_bytes();
+  return copies * sizeof(float) + plan.arena.buffer_bytes();
 }
 
 std::vector<ParameterIO::ParameterSlot> ParameterIO::parameter_slots() const {
@@ -75,8 +66,16 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::buffer_slots() const {
   return slots;
 }
 
-std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
+std::vector<ParameterIO::ParameterSlot> ParameterIO::averaged_slots() const {
   std::vector<ParameterSlot> slots = parameter_slots();
+  for (ParameterSlot& slot : slots) {
+    if (void* const average = memory_.average(slot.name)) slot.copy = std::exchange(slot.data, average);
+  }
+  return slots;
+}
+
+std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
+  std::vector<ParameterSlot> slots = averaged_slots();
   for (ParameterSlot& slot : buffer_slots()) slots.push_back(std::move(slot));
   return slots;
 }
@@ -86,76 +85,116 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots(
   const std::vector<std::string> states = model::state_names(optimizer);
   std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
+    if (parameter.frozen) continue;
     const std::string& name = plan_.graph.value(parameter.value).name;
     for (std::size_t i = 0; i < states.size(); ++i) {
       slots.push_back(
           {name + "." + states[i], parameter.value, parameter.file_shape, memory_.optimizer_state(i, name)});
     }
+    if (memory_.average(name) != nullptr)
+      slots.push_back({name + ".raw", parameter.value, parameter.file_shape, memory_.parameter(name)});
   }
   return slots;
 }
 
 void ParameterIO::initialise(std::uint64_t seed) {
-  const std::vector<ParameterSlot> slots = parameter_slots();
+  const std::vector<ParameterSlot> slots = averaged_slots();
   for (std::size_t index = 0; index < slots.size(); ++index) {
     const model::Parameter& parameter = plan_.graph.parameters()[index];
     std::vector<float> values(static_cast<std::size_t>(parameter.file_shape.elements()));
-    Philox(seed, index).uniforms(0, values);
-    const auto [bound, start] = parameter.initializer;
-    for (float& value : values) value = start + (2 * value - 1) * bound;
+    draw(parameter.initializer, Philox(seed, index), values);
     write(slots[index], values);
   }
   const std::vector<ParameterSlot> buffers = buffer_slots();
   for (std::size_t index = 0; index < buffers.size(); ++index) {
-    const auto count = static_cast<std::size_t>(buffers[index].file_shape.elements());
-    write(buffers[index], std::vector<float>(count, plan_.graph.buffers()[index].start));
+    write(buffers[index], model::initial_words(plan_.graph.buffers()[index], type_of(buffers[index])));
   }
 }
 
-void ParameterIO::load(const std::filesystem::path& file) {
-  load(file, weight_slots());
+void ParameterIO::load(const WeightsFile& file, std::span<const std::string> without) {
+  load(file, weight_slots(), without);
+}
+
+std::vector<std::pair<std::string, Shape>> ParameterIO::weight_shapes() const {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  for (const ParameterSlot& slot : weight_slots()) shapes.emplace_back(slot.name, slot.file_shape);
+  return shapes;
 }
 
 void ParameterIO::load_optimizer_state(const std::filesystem::path& file,
                                        const model::OptimizerOptions& optimizer) {
-  load(file, optimizer_slots(optimizer));
+  load(WeightsFile(file), optimizer_slots(optimizer));
 }
 
-void ParameterIO::load(const std::filesystem::path& path, const std::vector<ParameterSlot>& slots) {
-  const SafetensorsFile file(path);
-  for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
-    if (std::ranges::find(slots, tensor.name, &ParameterSlot::name) == slots.end()) {
-      throw DataError(fmt::format("{}: tensor '{}' is none of the model's", path.string(), tensor.name));
-    }
+void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
+                       std::span<const std::string> without) {
+  std::vector<std::string> names;
+  for (const ParameterSlot& slot : slots) names.push_back(slot.name);
+  for (const WeightsTensor& tensor : file.tensors()) {
+    if (std::ranges::find(names, tensor.name) != names.end()) continue;
+    throw DataError(fmt::format("{}: tensor '{}' is none of the model's{}", tensor.file.string(), tensor.name,
+                                did_you_mean(tensor.name, names)));
   }
   for (const ParameterSlot& slot : slots) {
-    const auto& tensor = matching_tensor(file, path, slot.name, slot.file_shape);
-    std::vector<float> values(tensor.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    write(slot, values);
+    if (std::ranges::find(without, slot.name) != without.end()) continue;
+    const DType dtype = type_of(slot).dtype;
+    write(slot, to_words(matching_tensor(file, slot.name, dtype, slot.file_shape), dtype));
   }
+}
+
+const model::ValueType& ParameterIO::type_of(const ParameterSlot& slot) const {
+  return plan_.graph.value(slot.value).type;
 }
 
 void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values) {
   const model::Value& value = plan_.graph.value(slot.value);
-  const auto staging = device_.allocate(values.size_bytes());
   const auto stream = device_.make_stream();
+  if (value.type.dtype != DType::f32) {
+    device_.copy_to_device(slot.data, values.data(), values.size_bytes(), *stream);
+    return stream->synchronize();
+  }
+  const auto staging = device_.allocate(values.size_bytes());
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
-  convert(device_, *stream, row_major(value), staging->data(), stored(value), slot.data);
+  for (void* const target : {slot.data, slot.copy}) {
+    if (target != nullptr)
+      convert(device_, *stream, row_major(value), staging->data(), stored(value), target);
+  }
 }
 
-std::int64_t ParameterIO::applied_updates() const {
+kernels::StepState ParameterIO::step_state() const {
   kernels::StepState state;
   const auto stream = device_.make_stream();
   device_.copy_to_host(&state, memory_.step_state(), sizeof(state), *stream);
   stream->synchronize();
-  return state.applied_updates();
+  return state;
 }
 
-void ParameterIO::set_applied_updates(std::int64_t count) {
-  const kernels::StepState state{.step = count};
+std::int64_t ParameterIO::applied_updates() const {
+  return step_state().applied_updates();
+}
+
+GradScalerState ParameterIO::grad_scaler() const {
+  const kernels::StepState state = step_state();
+  return {.scale = state.scaler_scale, .growth_tracker = state.growth_tracker};
+}
+
+void ParameterIO::set_applied_updates(std::int64_t count, GradScalerState grad_scaler) {
+  const kernels::StepState state{
+      .step = count, .scaler_scale = grad_scaler.scale, .growth_tracker = grad_scaler.growth_tracker};
   const auto stream = device_.make_stream();
   device_.copy_to_device(memory_.step_state(), &state, sizeof(state), *stream);
+  stream->synchronize();
+}
+
+void ParameterIO::broadcast_buffers(comm::Communicator& communicator) {
+  if (plan_.arena.buffers.empty() || communicator.world().size == 1) return;
+  std::vector<std::byte> bytes(plan_.arena.buffer_bytes());
+  void* const arena = memory_.buffer(plan_.arena.buffers.front());
+  const auto stream = device_.make_stream();
+  device_.copy_to_host(bytes.data(), arena, bytes.size(), *stream);
+  stream->synchronize();
+  communicator.broadcast(bytes, 0);
+  device_.copy_to_device(arena, bytes.data(), bytes.size(), *stream);
   stream->synchronize();
 }
 
@@ -171,7 +210,11 @@ void ParameterIO::parameters(std::vector<NamedTensor>& into) const {
 
 std::vector<NamedTensor> ParameterIO::gradients() const {
   std::vector<ParameterSlot> slots = parameter_slots();
-  for (ParameterSlot& slot : slots) slot.data = memory_.gradient(slot.name);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    slots[i].value = plan_.graph.parameters()[i].gradient;
+    if (slots[i].value != model::no_value) slots[i].data = memory_.gradient(slots[i].name);
+  }
+  std::erase_if(slots, [](const ParameterSlot& slot) { return slot.value == model::no_value; });
   std::vector<NamedTensor> tensors;
   read(slots, tensors);
   return tensors;
@@ -197,53 +240,35 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
     NamedTensor& tensor = into[i];
     tensor.name = slot.name;
     tensor.shape = slot.file_shape;
-    tensor.values.resize(static_cast<std::size_t>(tensor.shape.elements()));
-    const std::size_t bytes = tensor.values.size() * sizeof(float);
+    const DType dtype = value.type.dtype;
+    tensor.dtype = is_half(dtype) ? DType::f32 : dtype;
+    tensor.values.resize(bytes_of(tensor.dtype, tensor.shape) / sizeof(float));
+    const std::size_t bytes = bytes_of(dtype, tensor.shape);
+    if (dtype == DType::i64) {
+      device_.copy_to_host(tensor.values.data(), slot.data, bytes, *stream);
+      stream->synchronize();
+      continue;
+    }
     const auto staging = device_.allocate(bytes);
     convert(device_, *stream, stored(value), slot.data, row_major(value), staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
+    if (value.type.dtype == DType::bf16) widen_in_place(tensor.values);
   }
 }
 
 std::string ParameterIO::fingerprint() const {
-  const std::span<const std::byte> arena = memory_.parameters();
-  std::vector<std::byte> piece(std::min<std::size_t>(arena.size(), std::size_t{1} << 20));
+  std::vector<std::byte> piece(std::min<std::size_t>(memory_.parameters().size(), std::size_t{1} << 20));
   const auto stream = device_.make_stream();
   Sha256 hash;
-  for (std::size_t at = 0; at < arena.size(); at += piece.size()) {
-    const std::size_t count = std::min(piece.size(), arena.size() - at);
-    device_.copy_to_host(piece.data(), arena.data() + at, count, *stream);
-    stream->synchronize();
-    hash.update(std::span(piece).first(count));
+  for (const std::span<const std::byte> arena : {memory_.parameters(), memory_.averages()}) {
+    for (std::size_t at = 0; at < arena.size(); at += piece.size()) {
+      const std::size_t count = std::min(piece.size(), arena.size() - at);
+      device_.copy_to_host(piece.data(), arena.data() + at, count, *stream);
+      stream->synchronize();
+      hash.update(std::span(piece).first(count));
+    }
   }
-  return hash.hex();
-}
-
-void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors) {
-  std::vector<SafetensorsFile::Tensor> entries;
-  for (const NamedTensor& tensor : tensors) {
-    entries.push_back({.name = tensor.name,
-                       .dtype = DType::f32,
-                       .shape = tensor.shape,
-                       .bytes = std::as_bytes(std::span(tensor.values))});
-  }
-  write_safetensors(file, entries, {{"format", "pt"}});
-}
-
-std::string first_not_finite(std::span<const NamedTensor> tensors) {
-  for (const NamedTensor& tensor : tensors) {
-    // A product with 0 is a NaN for what is not finite, and the sum keeps it: one pass, which vectorises.
-    float sum = 0;
-    for (const float value : tensor.values) sum += value * 0;
-    if (std::isnan(sum)) return tensor.name;
-  }
-  return {};
-}
-
-std::string sha256_of(const std::vector<NamedTensor>& tensors) {
-  Sha256 hash;
-  for (const NamedTensor& tensor : tensors) hash.update(std::as_bytes(std::span(tensor.values)));
   return hash.hex();
 }
 

@@ -4,24 +4,28 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.h"
 #include "runtime/step/memory.h"
+#include "runtime/step/named_tensor.h"
+#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 
-/// Tensors as files have them: PyTorch's names, shapes and row-major layout.
-struct NamedTensor {
-  std::string name;
-  Shape shape;
-  std::vector<float> values;
+/// What torch.amp.GradScaler keeps; the device counts it. A scale of 0: not begun.
+struct GradScalerState {
+  float scale = 0;
+  std::int32_t growth_tracker = 0;
 };
 
 /// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
 std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
 
-/// Moves a replica's parameters, gradients and optimizer state between its arenas and files.
+/// Moves a replica's parameters, gradients and optimizer state between its arenas and files. Where weights
+/// are averaged, files of weights have the averages, and the optimizer's state has the weights that are
+/// trained: "fc1.weight.raw".
 class ParameterIO {
  public:
   ParameterIO(kernels::Device& device, const Plan& plan, ReplicaMemory& memory)
@@ -31,17 +35,27 @@ class ParameterIO {
   /// world size, backend and layout.
   void initialise(std::uint64_t seed);
 
-  /// All parameters and buffers must be in the file with their shapes, and nothing else (load_state_dict's
-  /// strict=True). DataError names the file and the tensor.
-  void load(const std::filesystem::path& file);
+  /// All parameters and buffers but those named in `without` must be in the file with their shapes, and
+  /// nothing else (load_state_dict's strict=True); floats of another type are converted. DataError names the
+  /// file, the tensor, and the nearest names.
+  void load(const WeightsFile& file, std::span<const std::string> without = {});
   /// The same for the optimizer's state: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
   void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
 
   /// How many updates the optimizer has applied, which the device counts: a part of its state.
   std::int64_t applied_updates() const;
-  void set_applied_updates(std::int64_t count);
+  GradScalerState grad_scaler() const;
+  void set_applied_updates(std::int64_t count, GradScalerState grad_scaler = {});
 
+  /// Gives all ranks the buffers of rank 0, as PyTorch's DDP does: each rank's running statistics are of its
+  /// own samples. Collective, between two steps.
+  void broadcast_buffers(comm::Communicator& communicator);
+
+  /// Name and shape of each tensor in a file of weights.
+  std::vector<std::pair<std::string, Shape>> weight_shapes() const;
+  /// With the buffers.
   std::vector<NamedTensor> parameters() const;
+  /// As the arena holds them: in fp16 times GradScaler's scale.
   std::vector<NamedTensor> gradients() const;
   std::vector<NamedTensor> optimizer_state(const model::OptimizerOptions& optimizer) const;
 
@@ -49,7 +63,7 @@ class ParameterIO {
   void parameters(std::vector<NamedTensor>& into) const;
   void optimizer_state(const model::OptimizerOptions& optimizer, std::vector<NamedTensor>& into) const;
 
-  /// SHA-256 of the parameter arena: equal on ranks with equal plans and weights.
+  /// SHA-256 of the parameter arena and the averages: equal on ranks with equal plans and weights.
   std::string fingerprint() const;
 
  private:
@@ -59,14 +73,20 @@ class ParameterIO {
     model::ValueId value;
     Shape file_shape;
     void* data;
+    void* copy = nullptr;  ///< is written alike
   };
 
+  kernels::StepState step_state() const;
   std::vector<ParameterSlot> parameter_slots() const;
   std::vector<ParameterSlot> buffer_slots() const;
+  /// Of the averages where there are some, which with the parameters are written alike.
+  std::vector<ParameterSlot> averaged_slots() const;
   /// The tensors of a file of weights: PyTorch's state_dict.
   std::vector<ParameterSlot> weight_slots() const;
   std::vector<ParameterSlot> optimizer_slots(const model::OptimizerOptions& optimizer) const;
-  void load(const std::filesystem::path& file, const std::vector<ParameterSlot>& slots);
+  void load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
+            std::span<const std::string> without = {});
+  const model::ValueType& type_of(const ParameterSlot& slot) const;
   void write(const ParameterSlot& slot, std::span<const float> values);
   void read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const;
 
@@ -74,13 +94,5 @@ class ParameterIO {
   const Plan& plan_;
   ReplicaMemory& memory_;
 };
-
-void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
-
-/// The name of the first tensor with an infinity or a NaN; empty if there is none.
-std::string first_not_finite(std::span<const NamedTensor> tensors);
-
-/// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has diverged.
-std::string sha256_of(const std::vector<NamedTensor>& tensors);
 
 }  // namespace lockstep::runtime

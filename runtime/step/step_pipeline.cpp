@@ -32,7 +32,7 @@ bool DevicePrefetcher::fetch() {
     // A worker that hangs cannot be joined: the process has ended before this deadline (StallWatch).
     fetched_ = loader_.next(Deadline::in(2 * timeout_));
   }
-  waited_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  waited_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
   return fetched_.has_value();
 }
 
@@ -68,27 +68,31 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
 void StepPipeline::start(const Plan& plan, const DeviceBatch& batch, const kernels::StepInput& common) {
   kernels::StepInput& input = memory_.host_input(batch.slot);
   input = common;
-  input.state.valid_samples = static_cast<std::int32_t>(batch.info.samples);
+  input.state.epoch = batch.info.epoch;
+  input.state.valid_samples = static_cast<std::int32_t>(batch.info.counted());
   input.state.loss_scale = started_ == 0 ? static_cast<float>(1.0 / targets_) : 0;
-  Step& next = step(started_++);
+  MicroBatch& next = micro_batch(started_++);
   next.batch = batch;
+  next.ends_step = ends_step(plan.key().role);
   next.start = Clock::now();
   next.timing = executor_.launch(plan, batch.slot);
   executor_.stream().record(*slot_done_[batch.slot]);
 }
 
-FinishedStep StepPipeline::finish() {
-  const Step& oldest = step(finished_++);
+std::optional<FinishedStep> StepPipeline::finish() {
+  const MicroBatch& oldest = micro_batch(finished_++);
   communicator_.wait(*slot_done_[oldest.batch.slot]);
+  if (begins_) start_ = std::max(oldest.start, last_end_);
+  begins_ = oldest.ends_step;
+  timing_.add_parts(oldest.timing);
+  if (!oldest.ends_step) return std::nullopt;
   FinishedStep finished{.batch = oldest.batch.info,
                         .samples = static_cast<std::int64_t>(targets_),
                         .control = memory_.host_control(oldest.batch.slot),
-                        .timing = oldest.timing};
+                        .timing = std::exchange(timing_, {})};
   targets_ = finished.control.next_targets;
-  const auto end = Clock::now();
-  finished.timing.total_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(end - std::max(oldest.start, last_end_)).count();
-  last_end_ = end;
+  last_end_ = Clock::now();
+  finished.timing.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(last_end_ - start_).count();
   return finished;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "data/loader.h"
 #include "kernels/base/activity.h"
@@ -32,13 +33,13 @@ class DevicePrefetcher {
 
   /// Waits until the loader has the next batch; false at the end.
   bool fetch();
-  /// In the fetched batch.
-  std::int64_t samples() const { return fetched_->info.samples; }
+  /// Of the fetched batch.
+  const data::BatchInfo& info() const { return fetched_->info; }
   /// Starts to copy the fetched batch into `slot` after `last_use` of that slot; `stream` waits for the copy.
   DeviceBatch copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream);
 
-  /// Nanoseconds that the last `fetch` waited for the loader.
-  std::int64_t waited_ns() const { return waited_ns_; }
+  /// Nanoseconds that `fetch` waited for the loader since the last call.
+  std::int64_t take_waited_ns() { return std::exchange(waited_ns_, 0); }
 
  private:
   void release_copied();
@@ -57,49 +58,54 @@ class DevicePrefetcher {
 
 /// A completed training step.
 struct FinishedStep {
-  data::BatchInfo batch;
+  data::BatchInfo batch;     ///< the last micro-batch
   std::int64_t samples = 0;  ///< of all ranks
   kernels::ControlBlock control;
   StepTiming timing;
 };
 
-/// Training steps in flight. An asynchronous device gets the next step before the previous one has ended, so
-/// that it is never idle in between: the control block of a step reaches the next step on the device at once,
-/// and the host one step later.
+/// The micro-batches of training steps in flight. An asynchronous device gets the next one before the
+/// previous one has ended, so that it is never idle in between: the control block of a step reaches the next
+/// step on the device at once, and the host one micro-batch later.
 class StepPipeline {
  public:
   /// `targets` of all ranks in the first step.
   StepPipeline(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
                Executor& executor, double targets);
 
-  /// Launches a step of `plan` on `batch`. At most `most_ahead` steps are in flight before.
+  /// Launches the micro-batch `batch` by `plan`. At most `most_ahead` are in flight before.
   void start(const Plan& plan, const DeviceBatch& batch, const kernels::StepInput& common);
-  /// Waits for the oldest step. Throws the communicator's CommError.
-  FinishedStep finish();
+  /// Waits for the oldest micro-batch; gives its step, if that ends with it. Throws the communicator's
+  /// CommError.
+  std::optional<FinishedStep> finish();
 
   std::size_t in_flight() const { return started_ - finished_; }
-  /// How many steps may be in flight while the host prepares another.
+  /// How many micro-batches may be in flight while the host prepares another.
   std::size_t most_ahead() const { return most_ahead_; }
-  /// End of the last step on that batch slot.
-  kernels::Event& end_of_step_on(std::size_t slot) { return *slot_done_[slot]; }
+  /// End of the last use of that batch slot.
+  kernels::Event& end_of_use(std::size_t slot) { return *slot_done_[slot]; }
 
  private:
-  struct Step {
+  struct MicroBatch {
     DeviceBatch batch;
+    bool ends_step = true;
     StepTiming timing;
     Clock::time_point start;
   };
-  Step& step(std::size_t number) { return steps_[number % steps_.size()]; }
+  MicroBatch& micro_batch(std::size_t number) { return micro_batches_[number % micro_batches_.size()]; }
 
   comm::Communicator& communicator_;
   ReplicaMemory& memory_;
   Executor& executor_;
   const std::size_t most_ahead_;
   std::array<std::unique_ptr<kernels::Event>, batch_slot_count> slot_done_;
-  std::array<Step, 2> steps_;  ///< a ring: by number
+  std::array<MicroBatch, batch_slot_count> micro_batches_;  ///< a ring: by number
   std::size_t started_ = 0;
   std::size_t finished_ = 0;
-  double targets_;  ///< of all ranks in the oldest step
+  double targets_;      ///< of all ranks in the oldest step
+  bool begins_ = true;  ///< none of its micro-batches has finished
+  StepTiming timing_;   ///< of those that have
+  Clock::time_point start_;
   Clock::time_point last_end_;
 };
 

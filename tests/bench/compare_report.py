@@ -4,7 +4,7 @@ import pathlib
 import platform
 import statistics
 
-from compare_workloads import MEMORY_GOAL, MEMORY_MUST, STARTUP_GOAL_MS, STARTUP_MUST_MS
+from compare_workloads import STARTUP_GOAL_MS, STARTUP_MUST_MS
 
 
 def spread(values):
@@ -33,6 +33,7 @@ def summarise(workload, variant, trial, peers, ours):
         "peer_loss": peers[-1].loss, "our_loss": ours[-1].loss,
         "peer_peak_bytes": spread([p.peak_bytes for p in peers]), "our_peak_bytes": spread([o.peak_bytes for o in ours]),
         "memory_ratio": memory,
+        "memory_verdict": verdict_below(memory, workload.memory_must, workload.memory_goal),
         "peer_startup_ms": spread([p.startup_ms for p in peers]),
         "our_startup_ms": spread([o.startup_ms for o in ours]),
     }
@@ -58,14 +59,18 @@ def megabytes(figures):
     return f"{figures['median'] / 1e6:.0f}"
 
 
+def of_the_limit(row):
+    return f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}" if row["limit_step_ms"] else "-"
+
+
 def row_of(row):
     return [
         f"{row['workload']} ({row['batch']})", f"{text_of(row['peer_step_ms'], '.3f')} {row['variant']}",
         text_of(row["our_step_ms"], ".3f"), text_of(row["ratio"], ".2f"), text_of(row["throughput_ratio"], ".2f"),
-        f"{row['must']:g} ({row['goal']:g})", f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}",
+        f"{row['must']:g} ({row['goal']:g})", of_the_limit(row),
         row["verdict"], f"{row['peer_loss']:.4f} / {row['our_loss']:.4f}",
         f"{megabytes(row['peer_peak_bytes'])} / {megabytes(row['our_peak_bytes'])}",
-        f"{row['memory_ratio']:.3f} {verdict_below(row['memory_ratio'], MEMORY_MUST, MEMORY_GOAL)}",
+        f"{row['memory_ratio']:.3f} {row['memory_verdict']}",
         f"{row['peer_startup_ms']['median']:.0f} / {row['our_startup_ms']['median']:.0f}",
     ]
 

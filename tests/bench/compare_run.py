@@ -115,9 +115,9 @@ def run(command, watch_memory=False):
 
 def run_peer(python, workload, variant_options):
     command = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
-               str(HERE / "torch_ddp.py"), "--workload", workload.name, "--batch", str(workload.batch),
-               "--steps", str(workload.peer_steps), "--no_sync_steps", "0", "--started", str(time.time()),
-               *variant_options]
+               str(HERE / "torch_ddp.py"), "--workload", workload.peer_workload, "--batch", str(workload.batch),
+               "--steps", str(workload.peer_steps), "--warmup", "2" if workload.is_long else "5",
+               "--no_sync_steps", "0", "--started", str(time.time()), *variant_options]
     output, wall_ms, peak = run(command, watch_memory=True)
     line = next(line for line in reversed(output.splitlines()) if line.startswith("{"))
     figures = json.loads(line)
@@ -137,8 +137,8 @@ def run_trainer(bin_folder, trainer_options):
 
 def run_ours(bin_folder, workload):
     return run_trainer(bin_folder, [
-        "--model", workload.name, "--dataset", "synthetic", "--batch-size", str(workload.batch),
-        "--max-steps", str(workload.our_steps), *workload.trainer_options])
+        "--model", workload.our_model, "--dataset", "synthetic", "--batch-size", str(workload.batch),
+        "--max-steps", str(workload.our_steps), "--amp", workload.amp, *workload.trainer_options])
 
 
 def run_startup(bin_folder, dataset):

@@ -29,9 +29,16 @@ def parse_options():
     parser.add_argument("--amp", choices=["off", "bf16"], default="off")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--channels_last", action="store_true")
+    parser.add_argument("--bf16_inside", action="store_true", help="fp32 tensors, bf16 products inside oneDNN")
+    parser.add_argument("--tuned", action="store_true",
+                        help="fused optimizer, gradients as views of buckets, static graph")
     parser.add_argument("--no_sync_steps", type=int, default=-1, help="default: half of --steps, at least 5")
     parser.add_argument("--started", type=float, default=time.time(), help="when the command was typed")
     return parser.parse_args()
+
+
+def ddp_options(options):
+    return {"gradient_as_bucket_view": True, "static_graph": True} if options.tuned else {}
 
 
 class Training:
@@ -55,7 +62,10 @@ class Training:
         model = model.to(self.device, memory_format=memory_format)
         self.parameters = sum(p.numel() for p in model.parameters())
         self.optimizer = optimizer(model.parameters())
-        self.net = DistributedDataParallel(model) if self.distributed else model
+        self.net = DistributedDataParallel(model, **ddp_options(options)) if self.distributed else model
+        if options.tuned:
+            for group in self.optimizer.param_groups:
+                group.update(fused=True, foreach=False)
         if options.compile:
             self.net = torch.compile(self.net)
 
@@ -86,6 +96,9 @@ class Training:
 def main():
     options = parse_options()
     torch.set_num_threads(options.threads)
+    if options.bf16_inside:
+        for part in ("matmul", "conv", "rnn"):
+            getattr(torch.backends.mkldnn, part).fp32_precision = "bf16"
     training = Training(options)
     training.time_steps(training.step, 1)
     startup = time.time() - options.started

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/support/training.h"
+#include "tests/support/variable.h"
 
 namespace lockstep::tests {
 
@@ -17,18 +18,6 @@ inline const Words sgd{"--optimizer=sgd", "--lr=0.05", "--momentum=0.9"};
 inline void give_gpus(int count) {
   setenv("SIMGPU_DEVICES", std::to_string(count).c_str(), 1);
 }
-
-/// An environment variable for the programs that a test starts.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 inline std::vector<double> losses(const std::filesystem::path& run_dir) {
   std::vector<double> result;

@@ -1,5 +1,6 @@
 #include "kernels/base/hash.h"
 #include "tests/cluster/gpus.h"
+#include "tests/support/json_lines.h"
 
 namespace lockstep::tests {
 namespace {
@@ -28,6 +29,7 @@ void replace_choices(const std::filesystem::path& run_dir, const std::string& al
 TEST_CASE("plans that were timed on one GPU are those of all, and of what goes on after a checkpoint") {
   give_gpus(2);
   const TemporaryFolder folder;
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
   const auto timed = folder.path() / "timed";
   train(2, options + Words{"--max-steps=6", "--benchmark"}, timed);
   const auto choices = state_in(timed)["algorithms"];
@@ -53,17 +55,31 @@ TEST_CASE("a plan that is named by a checkpoint is taken if it is offered; else 
   CAPTURE(plan);
   give_gpus(2);
   const TemporaryFolder folder;
-  train(2, options + Words{"--max-steps=6", "--benchmark"}, folder.path());
-  replace_choices(folder.path(), plan);
-  Program run(trainer_words(
-      2, options + Words{"--max-steps=12", "--resume=auto", "--run-dir", folder.path().string()}));
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
+  const auto run_dir = folder / "run";
+  train(2, options + Words{"--max-steps=6", "--benchmark"}, run_dir);
+  replace_choices(run_dir, plan);
+  Program run(
+      trainer_words(2, options + Words{"--max-steps=12", "--resume=auto", "--run-dir", run_dir.string()}));
   REQUIRE(run.wait_for_end() == 0);
   CAPTURE(run.output());
   const std::string warning = "does not offer here";
   const std::size_t first = run.output().find(warning);
   CHECK((first == std::string::npos) == offered);
   if (!offered) CHECK(run.output().find(warning, first + 1) == std::string::npos);
-  for (const auto& choice : state_in(folder.path())["algorithms"]) CHECK(choice == plan);
+  for (const auto& choice : state_in(run_dir)["algorithms"]) CHECK(choice == plan);
+}
+
+TEST_CASE("plans that one run has timed are known to the next, which times none") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
+  const Words timed = options + Words{"--max-steps=6", "--benchmark"};
+  CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "1").string()}),
+             contains("--benchmark: 5 ops timed in "));
+  CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "2").string()}),
+             contains("--benchmark: 0 ops timed in "));
+  CHECK(state_in(folder / "2")["algorithms"] == state_in(folder / "1")["algorithms"]);
 }
 
 }  // namespace lockstep::tests

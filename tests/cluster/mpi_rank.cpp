@@ -44,7 +44,7 @@ void check_sum(Communicator& group, DType dtype, std::size_t first, std::size_t 
   auto* const values = reinterpret_cast<Number*>(range.data());
   for (std::size_t i = 0; i < count; ++i) values[i] = element_of<Number>(i, world.rank);
   NoStream stream;
-  const auto timing = group.all_reduce(range, {.bucket = 0, .first_parameter = "p"}, stream);
+  const auto timing = group.all_reduce(range, {.bucket = 0, .what = "p"}, stream);
   require(timing.transfer_ns > 0, "the transfer took time");
   const double ranks = world.size * (world.size - 1) / 2.0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -104,7 +104,7 @@ void play_timeout(const World& world) {
   const auto arena = group->allocate_arena(DType::f32, 4);
   NoStream stream;
   if (world.rank == 1) pause();
-  group->all_reduce(all_of(*arena), {.bucket = 3, .first_parameter = "fc.weight"}, stream);
+  group->all_reduce(all_of(*arena), {.bucket = 3, .what = "fc.weight"}, stream);
 }
 
 /// Rank 1 comes to MPI_Init, and never to MPI_Finalize.

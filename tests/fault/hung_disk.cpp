@@ -2,7 +2,7 @@
 // read, write, fsync, rename, unlink, page) on files at or below HUNG_PATH never return, from the moment on
 // that HUNG_SINCE exists (empty: from the start). "page" is the memory of a mapped file. With HUNG_MS the
 // disk is slow instead: each call takes so long. With HUNG_KILL=N the process is killed in front of the Nth
-// call.
+// call, with HUNG_VICTIM=parent the one that started it, which is to take it along.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -59,8 +59,9 @@ std::atomic<int> calls{0};
 void act() {
   const std::string_view last_call = setting("HUNG_KILL");
   if (!last_call.empty()) {
-    if (++calls == std::atoi(last_call.data())) kill(getpid(), SIGKILL);
-    return;
+    if (++calls < std::atoi(last_call.data())) return;
+    kill(setting("HUNG_VICTIM") == "parent" ? getppid() : getpid(), SIGKILL);
+    hang();
   }
   const std::string_view milliseconds = setting("HUNG_MS");
   if (milliseconds.empty()) hang();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "tests/fault/disk_kills.h"
 #include "tests/fault/resume_runs.h"
 
 namespace lockstep::tests {
@@ -9,13 +10,6 @@ namespace fs = std::filesystem;
 
 Words resumed(const fs::path& run_dir) {
   return resumable(run_dir, {"--resume=auto", "--max-steps=30", "--checkpoint-every=10"});
-}
-
-/// The same; the rank that stores is killed in front of its `count`th `call` on a file of RUN.
-Words killed_at(const std::string& call, int count, const fs::path& run_dir) {
-  return Words{"/usr/bin/env", "LD_PRELOAD=" HUNG_DISK, "HUNG_CALL=" + call, "HUNG_PATH=" + run_dir.string(),
-               "HUNG_KILL=" + std::to_string(count)} +
-         resumed(run_dir);
 }
 
 /// A run of 20 steps, killed when its log was 5 steps ahead of its checkpoint of step 10, and while it
@@ -42,7 +36,7 @@ TEST_CASE("a run that is killed anywhere while it resumes resumes with the same 
       CAPTURE(call, count);
       const fs::path run_dir = folder / fmt::format("{}-{}", call, count);
       fs::copy(folder / "left", run_dir, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-      Program run(killed_at(call, count, run_dir));
+      Program run(killed_at(call, count, run_dir, resumed(run_dir)));  // the rank that stores
       is_killed = run.wait_for_end() != 0;
       CHECK(hash_of(resumed(run_dir), run_dir) == whole);
       CHECK(logged_step(run_dir) == 30);

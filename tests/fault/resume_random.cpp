@@ -27,5 +27,19 @@ TEST_CASE("300 steps, killed whole at six random moments, end with the weights o
   CHECK(hash_of(words, run_dir) == whole);
 }
 
+TEST_CASE("a run in micro-batches that is killed whole in mid-epoch goes on to the same weights") {
+  const Words words{"--max-steps=60", "--checkpoint-every=10", "--accumulate-steps=2"};
+  const TemporaryFolder folder;
+  const std::string whole = hash_of(resumable(folder / "whole", words), folder / "whole");
+  const auto run_dir = folder / "run";
+  {
+    Program run(resumable(run_dir, words));
+    // An epoch has 16 steps of two micro-batches, and one of 4 and 2 samples.
+    wait_until_seen([&] { return logged_step(run_dir) >= 23; });
+    kill_whole(run);
+  }
+  CHECK(hash_of(resumable(run_dir, words + Words{"--resume=auto"}), run_dir) == whole);
+}
+
 }  // namespace
 }  // namespace lockstep::tests

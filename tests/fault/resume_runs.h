@@ -11,24 +11,20 @@
 
 namespace lockstep::tests {
 
-/// A small convnet on two ranks. Every rank tells its pid first.
+/// `trainer` on two ranks, each of which tells its pid first.
+inline Words telling_pids(const Words& options) {
+  return Words{LAUNCH_PROGRAM, "--nproc_per_node=2", "sh", "-c", "echo pid$RANK=$$.; exec \"$0\" \"$@\"",
+               TRAINER_PROGRAM} +
+         options;
+}
+
+/// A small convnet on two ranks.
 inline Words resumable(const std::filesystem::path& run_dir, const Words& more = {}) {
-  return Words{LAUNCH_PROGRAM,
-               "--nproc_per_node=2",
-               "sh",
-               "-c",
-               "echo pid$RANK=$$.; exec \"$0\" \"$@\"",
-               TRAINER_PROGRAM,
-               "--model=convnet",
-               "--dataset=synthetic",
-               "--samples=268",  // 33 whole batches of 4 on each rank and a smaller one
-               "--batch-size=4",
-               "--momentum=0.9",
-               "--eval-every=0",
-               "--log-every=1",
-               "--progress=none",
-               "--run-dir=" + run_dir.string()} +
-         more;
+  return telling_pids(Words{"--model=convnet", "--dataset=synthetic",
+                            "--samples=268",  // 33 whole batches of 4 on each rank and a smaller one
+                            "--batch-size=4", "--momentum=0.9", "--eval-every=0", "--log-every=1",
+                            "--progress=none", "--run-dir=" + run_dir.string()} +
+                      more);
 }
 
 inline std::string hash_in(const std::filesystem::path& run_dir) {
@@ -75,11 +71,15 @@ inline bool pends(pid_t pid, int signal_number) {
   return false;
 }
 
+inline void require_ranks_gone(const Program& run) {
+  for (const char* rank : {"pid0", "pid1"}) REQUIRE(wait_until_gone(run.number_after(rank)));
+}
+
 /// SIGKILL of launch, which takes the ranks along.
 inline void kill_whole(Program& run) {
   run.wait_for(".\n", 2);
   ::kill(run.pid(), SIGKILL);
-  for (const char* rank : {"pid0", "pid1"}) REQUIRE(wait_until_gone(run.number_after(rank)));
+  require_ranks_gone(run);
 }
 
 }  // namespace lockstep::tests

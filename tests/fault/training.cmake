@@ -14,7 +14,10 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
   lockstep_test(fault_resume_kills LABEL fault TIMEOUT 200
     SOURCES resume_kills.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
-  foreach(test waits resume_kills)
+  lockstep_test(fault_resume_features LABEL fault TIMEOUT 200
+    SOURCES resume_features.cpp resume_ranks_kills.cpp
+    LINKS lockstep::data lockstep::runtime lockstep_program nlohmann_json::nlohmann_json JPEG::JPEG SPNG::spng)
+  foreach(test waits resume_kills resume_features)
     target_compile_definitions(test_fault_${test} PRIVATE HUNG_DISK="$<TARGET_FILE:lockstep_hung_disk>"
       LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
     add_dependencies(test_fault_${test} launch trainer lockstep_hung_disk)

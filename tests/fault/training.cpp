@@ -2,6 +2,7 @@
 
 #include <array>
 #include <csignal>
+#include <limits>
 
 #include "kernels/base/safetensors.h"
 #include "tests/support/full_disk.h"
@@ -36,8 +37,8 @@ void wait_for_first_step(Program& run, int ranks) {
 }
 
 /// The one line of an error, without its prefix.
-std::string error_of(const Words& options, int wanted_code) {
-  Program run(trainer_words(1, options));
+std::string error_of(const Words& options, int wanted_code, int ranks = 1) {
+  Program run(trainer_words(ranks, options));
   const int code = run.wait_for_end();
   INFO(run.output());
   CHECK(code == wanted_code);
@@ -130,6 +131,36 @@ TEST_CASE("a loss that is no number: 6, with the step") {
 
 SafetensorsFile::Tensor filled(const std::string& name, std::span<const float> values, Shape shape) {
   return {.name = name, .dtype = DType::f32, .shape = std::move(shape), .bytes = std::as_bytes(values)};
+}
+
+TEST_CASE("one bad sample: 6, with step and rank, and with --detect-anomaly the first op") {
+  const TemporaryFolder folder;
+  const std::filesystem::path data = folder.path() / "data.safetensors";
+  std::array<float, 80> inputs{};
+  const std::array<float, 8> targets{};
+  inputs[51] = std::numeric_limits<float>::infinity();  // in sample 5, the first of rank 1 in step 2
+  write_safetensors(data, std::array{filled("inputs", inputs, {8, 10}), filled("targets", targets, {8, 1})});
+  const Words options{"--model=linear", "--dataset=tensors", "--data-dir", data.string(),   "--no-shuffle",
+                      "--batch-size=2", "--num-workers=1",   "--epochs=1", "--eval-every=0"};
+  CHECK_THAT(error_of(options + Words{"--run-dir", (folder.path() / "run").string()}, 6, 2),
+             contains("the loss of rank 1 is not finite at step 2 "));
+  const Words looking{"--detect-anomaly", "--run-dir", (folder.path() / "looking").string()};
+  CHECK_THAT(error_of(options + looking, 6, 2),
+             contains("rank 1, step 2, linear: the first result that is not finite, ") &&
+                 contains(" at element 0 of output 0 (forward)"));
+}
+
+TEST_CASE("--detect-anomaly names backward and update, too, and changes no bit") {
+  const TemporaryFolder folder;
+  const Words options{"--model=convnet", "--dataset=synthetic", "--samples=64", "--batch-size=8",
+                      "--max-steps=6",   "--eval-every=0",      "--ema=0.5"};
+  const auto plain = train(2, options, folder / "plain");
+  const auto looking = train(2, options + Words{"--detect-anomaly"}, folder / "looking");
+  CHECK(plain["weights_sha256"] == looking["weights_sha256"]);
+  CHECK_THAT(error_of(options + Words{"--detect-anomaly", "--optimizer=sgd", "--lr=1e38", "--momentum=0.9",
+                                      "--run-dir", (folder / "run").string()},
+                      6),
+             contains("rank 0, step ") && contains("the first result that is not finite"));
 }
 
 TEST_CASE("with clipping, gradients that are no numbers: 6, though the loss is one") {

@@ -109,6 +109,46 @@ class Weights(InteropTest):
         self.assertIn("3.bias", done.stderr)
 
 
+    def test_a_checkpoint_of_torch_save_gives_pytorchs_outputs(self):
+        for model, (build, _) in MODELS.items():
+            with self.subTest(model):
+                module = build().eval()
+                state = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}  # DDP's names
+                checkpoint, logits = self.folder / "checkpoint.pt", self.folder / "logits.safetensors"
+                torch.save({"epoch": 3, "state_dict": state}, checkpoint)
+                samples, inputs, targets = self.write_samples(model, 50)
+                on = [checkpoint, "--model", model, "--dataset", "tensors", "--data-dir", samples, "--batch-size", 7]
+                run_well([LAUNCH, "--nproc_per_node=2", TRAINER, "predict", *on, "--output", logits])
+                with torch.no_grad():
+                    outputs = module(inputs)
+                torch.testing.assert_close(load_file(logits)["logits"], outputs, **CLOSE)
+                scores = json.loads(run_well([TRAINER, "eval", *on]).stdout)
+                torch.testing.assert_close(torch.tensor(scores["loss"]), loss_of(model)(outputs, targets), **CLOSE)
+
+    def test_half_precision_weights_are_converted(self):
+        module = mlp().to(torch.bfloat16)
+        checkpoint = self.folder / "mlp.pth"
+        torch.save(module.state_dict(), checkpoint)
+        samples, _, _ = self.write_samples("mlp", 12)
+        folder = self.run_on(samples, "mlp", "--init-from", checkpoint, "--optimizer", "sgd", "--lr", 0, "--max-steps", 1,
+                             "--batch-size", 6)
+        ours = load_file(folder / "model.safetensors")
+        for name, tensor in module.state_dict().items():
+            self.assertTrue(torch.equal(ours[name], tensor.float()), name)
+
+    def test_shards_go_both_ways(self):
+        samples, _, _ = self.write_samples("convnet", 12)
+        folder = self.run_on(samples, "convnet", "--batch-size", 6, "--max-steps", 1, "--max-shard-size", "300KB")
+        index = json.loads((folder / "model.safetensors.index.json").read_text())
+        state = {name: load_file(folder / file)[name] for name, file in index["weight_map"].items()}
+        module = ConvNet(3)
+        module.load_state_dict(state, strict=True)
+        self.assertEqual(index["metadata"]["total_size"], sum(4 * tensor.numel() for tensor in state.values()))
+        self.assertGreater(len(set(index["weight_map"].values())), 1)
+        again = run_well([TRAINER, "eval", folder])
+        self.assertEqual(json.loads(again.stdout)["accuracy"], summary_of(folder)["eval"]["accuracy"])
+
+
 class Torchrun(InteropTest):
     def train(self, starter, name):
         """Two ranks for five steps on synthetic data; the summary."""

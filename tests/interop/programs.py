@@ -14,15 +14,15 @@ TIME_LIMIT_S = 120
 sys.path.append(str(HERE.parent / "bench"))  # torch_models
 
 
-def run(command):
+def run(command, time_limit_s=TIME_LIMIT_S):
     """The finished process. This test's Python is the first python3 in its PATH."""
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=TIME_LIMIT_S,
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=time_limit_s,
                           env=os.environ | {"PATH": path}, check=False)
 
 
-def run_well(command):
-    done = run(command)
+def run_well(command, time_limit_s=TIME_LIMIT_S):
+    done = run(command, time_limit_s)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done

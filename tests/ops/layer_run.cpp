@@ -95,13 +95,16 @@ void launch(const model::Graph& graph, const model::Node& node, Memories& memori
 
 }  // namespace
 
-LayerRun::LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype) {
+LayerRun::LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse) {
+  graph_.training = true;
   std::vector<Tensor> tensors;
   for (const Shape& shape : inputs) {
     operands_.push_back(graph_.add_value("input", {dtype, shape}, model::Role::input));
     tensors.emplace_back(graph_, operands_.back());
   }
   y_ = layer(tensors).id();
+  std::erase_if(graph_.nodes(), [&](const model::Node& node) { return graph_.is_update(node); });
+  if (fuse) runtime::fuse_batch_norm(graph_);
   for (const model::Parameter& parameter : graph_.parameters()) operands_.push_back(parameter.value);
   dy_ = graph_.add_value("dy", graph_.value(y_).type, model::Role::input);
   differentiate();

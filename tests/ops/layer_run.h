@@ -10,16 +10,19 @@ struct LayerResult {
   std::vector<Values> gradients;
 };
 
-/// A layer and its backward nodes, differentiated as a training step is and run node by node.
+/// A layer and its backward nodes, differentiated as a training step is and run node by node. Nodes that
+/// change buffers are left out.
 class LayerRun {
  public:
   using Layer = std::function<Tensor(const std::vector<Tensor>&)>;
 
-  LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype);
+  /// `fuse`: with the pass that lets a batch norm take up what follows it.
+  LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse = true);
 
   /// Of inputs, then parameters.
   std::vector<Shape> operand_shapes() const;
   const Shape& output_shape() const;
+  std::size_t node_count() const { return graph_.nodes().size(); }
 
   LayerResult run(const std::vector<Values>& operands, const Values& dy);
 

@@ -51,6 +51,16 @@ Digest digest(std::span<const float> values) {
   return result;
 }
 
+double distance(const Digest& a, const Digest& b, std::size_t elements) {
+  double squares = 0;
+  for (std::size_t j = 0; j < a.projections.size(); ++j) {
+    squares += std::pow(a.projections[j] - b.projections[j], 2);
+  }
+  const double of_projections = std::sqrt(squares / static_cast<double>(a.projections.size()));
+  const double of_sums = std::abs(a.sum - b.sum) / std::sqrt(static_cast<double>(elements));
+  return std::max({of_projections, std::abs(a.norm - b.norm), of_sums});
+}
+
 double GoldenTensor::tolerance() const {
   return std::max(8 * rounding, 8 * (products_are_rounded() ? tf32_ulp : ulp));
 }
@@ -95,6 +105,7 @@ std::string difference(const std::string& name, const GoldenTensor& want, std::s
 
 std::vector<float> InputSpec::floats(const std::string& name) const {
   auto values = uniform(name, static_cast<std::size_t>(shape.elements()), scale);
+  if (start != 0) std::ranges::transform(values, values.begin(), [this](float x) { return x + start; });
   if (relu) std::ranges::transform(values, values.begin(), [](float x) { return std::max(x, 0.0F); });
   return values;
 }
@@ -105,17 +116,22 @@ std::vector<std::int64_t> InputSpec::integers(const std::string& name) const {
   return values;
 }
 
+void from_json(const nlohmann::json& json, Digest& digest) {
+  json.at("norm").get_to(digest.norm);
+  json.at("sum").get_to(digest.sum);
+  json.at("projections").get_to(digest.projections);
+}
+
 void from_json(const nlohmann::json& json, GoldenTensor& tensor) {
   tensor.shape = shape_from(json.at("shape"));
-  json.at("norm").get_to(tensor.digest.norm);
-  json.at("sum").get_to(tensor.digest.sum);
-  json.at("projections").get_to(tensor.digest.projections);
+  json.get_to(tensor.digest);
   json.at("rounding").get_to(tensor.rounding);
 }
 
 void from_json(const nlohmann::json& json, InputSpec& spec) {
   spec.shape = shape_from(json.at("shape"));
   spec.scale = json.value("scale", 1.0F);
+  spec.start = json.value("start", 0.0F);
   spec.relu = json.value("relu", false);
   spec.classes = json.value("classes", std::int64_t{0});
   spec.ignored = json.value("ignored", std::vector<std::int64_t>{});

@@ -23,6 +23,11 @@ struct Digest {
 
 Digest digest(std::span<const float> values);
 
+/// The norm of the difference of two tensors, as far as digests tell: the root mean square of the
+/// differences of 8 projections has it as expected value, and a standard deviation of a quarter of it; the
+/// differences of norms and sums are bounds from below.
+double distance(const Digest& a, const Digest& b, std::size_t elements);
+
 /// A tensor as PyTorch computed it. `rounding`: relative distance of PyTorch's float32 result from its
 /// float64 one.
 struct GoldenTensor {
@@ -53,6 +58,7 @@ inline std::string difference(const std::string& name, const GoldenTensor& want,
 struct InputSpec {
   Shape shape;
   float scale = 1;
+  float start = 0;  ///< added to the scaled value
   bool relu = false;
   std::int64_t classes = 0;  ///< not 0: integer targets
   std::vector<std::int64_t> ignored;
@@ -62,6 +68,7 @@ struct InputSpec {
   std::vector<std::int64_t> integers(const std::string& name) const;
 };
 
+void from_json(const nlohmann::json& json, Digest& digest);
 void from_json(const nlohmann::json& json, GoldenTensor& tensor);
 void from_json(const nlohmann::json& json, InputSpec& spec);
 

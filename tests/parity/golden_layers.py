@@ -3,6 +3,7 @@
 "<op>/<case>": the function on named operands, in the order of tests/ops/<op>.cpp; dy is `<case>/dy` of the formula.
 """
 import torch
+from torch.nn import functional as F
 
 import formula
 from golden_record import record_all, tensor
@@ -14,12 +15,31 @@ def floats(*shape, scale=1.0):
 
 def layer_norm(*shape, bias=True, eps=1e-5):
     def function(x, weight, bias=None):
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
     row = floats(shape[-1])
     return function, {"x": floats(*shape), "weight": row, **({"bias": row} if bias else {})}
 
 
+def batch_norm(*shape, eps=1e-5, then=lambda y: y):
+    def function(x, weight, bias):
+        return then(torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps))
+    row = floats(shape[1])
+    return function, {"x": floats(*shape), "weight": row, "bias": row}
+
+
+def batch_norm_residual(*shape):
+    norm, operands = batch_norm(*shape)
+    residual = {"x": floats(*shape), "residual": floats(*shape)}
+    return lambda x, residual, weight, bias: norm(x, weight, bias) + residual, {**residual, **operands}
+
+
 CASES = {
+    "batch_norm/odd": batch_norm(3, 5, 7, 9),
+    "batch_norm/resnet": batch_norm(2, 64, 28, 28),
+    "batch_norm_eps/odd": batch_norm(4, 3, 5, 5, eps=0.5),
+    "batch_norm_residual/odd": batch_norm_residual(3, 18, 5, 7),
+    "batch_norm_rows/odd": batch_norm(33, 17),
+    "batch_norm_tanh/odd": batch_norm(3, 18, 5, 7, then=torch.tanh),
     "layer_norm/one_column": layer_norm(5, 1),
     "layer_norm/one_row": layer_norm(1, 1025),
     "layer_norm/odd": layer_norm(3, 5, 17),
@@ -29,7 +49,15 @@ CASES = {
     "layer_norm_without_bias/odd": layer_norm(33, 100, bias=False),
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
+    "mul_pixels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(2, 3, 1, 1)}),
     "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
+    "sigmoid/odd": (torch.sigmoid, {"x": floats(3, 5, 7, scale=8.0)}),
+    "silu/odd": (F.silu, {"x": floats(3, 5, 7, scale=8.0)}),
+    "hardsigmoid/odd": (F.hardsigmoid, {"x": floats(3, 5, 7, scale=8.0)}),
+    "hardswish/odd": (F.hardswish, {"x": floats(3, 5, 7, scale=8.0)}),
+    "adaptive_avg_pool2d/odd": (lambda x: F.adaptive_avg_pool2d(x, 1), {"x": floats(2, 19, 5, 7)}),
+    "adaptive_avg_pool2d_3x4/overlap": (lambda x: F.adaptive_avg_pool2d(x, (3, 4)), {"x": floats(2, 3, 7, 9)}),
+    "adaptive_avg_pool2d_3x4/repeat": (lambda x: F.adaptive_avg_pool2d(x, (3, 4)), {"x": floats(2, 19, 2, 3)}),
     "split_first/odd": (lambda x: x.split([2, 4, 1], 1)[0], {"x": floats(3, 7, 5)}),
     "split_middle/odd": (lambda x: x.split([2, 4, 1], -2)[1], {"x": floats(3, 7, 5)}),
     "split_last/odd": (lambda x: x.split([2, 4, 1], 0)[2], {"x": floats(7, 5, 3)}),

@@ -12,7 +12,7 @@ def tensor(name, spec):
         values = formula.integers(name, shape, spec["classes"])
         values[spec.get("ignored", [])] = -100
     else:
-        values = formula.uniform(name, shape, spec["scale"])
+        values = formula.uniform(name, shape, spec["scale"]) + np.float32(spec.get("start", 0))
         if spec.get("relu"):
             values = np.maximum(values, np.float32(0))
     return torch.from_numpy(values)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes goldens/*.json with the PyTorch of the Python that runs it: make_goldens.py [ops] [layers] [optimizers] [models]"""
+"""Writes goldens/*.json with the PyTorch of the Python that runs it: make_goldens.py [KIND ...]"""
 import json
 import pathlib
 import sys
@@ -8,11 +8,16 @@ import types
 import torch
 
 import golden_layers
+import golden_mixed_precision
 import golden_models
 import golden_ops
 import golden_optimizers
+import golden_schedules
+import golden_vision
 
-KINDS = {"ops": golden_ops, "layers": golden_layers, "optimizers": golden_optimizers, "models": golden_models}
+KINDS = {"ops": golden_ops, "layers": golden_layers, "optimizers": golden_optimizers, "models": golden_models,
+         "schedules": golden_schedules, "mixed_precision": golden_mixed_precision, "vision": golden_vision}
+KINDS["averages"] = types.SimpleNamespace(make=golden_optimizers.make_averages)
 KINDS["fifty_steps"] = types.SimpleNamespace(make=golden_optimizers.make_fifty_steps)
 
 

@@ -1,5 +1,7 @@
 #include "tests/parity/model_files.h"
 
+#include <string_view>
+
 #include "kernels/base/safetensors.h"
 #include "tests/parity/golden.h"
 
@@ -16,6 +18,21 @@ std::string name_in_formula(const nlohmann::json& model_case, const std::string&
   return model_case.at("name").get<std::string>() + "/" + tensor;
 }
 
+constexpr std::string_view weight_suffix = ".weight";
+constexpr std::string_view mean_suffix = ".running_mean";
+
+/// Of normalisations, whose weights are the only ones with one dimension.
+std::vector<NamedTensor> running_statistics(const std::vector<NamedTensor>& weights) {
+  std::vector<NamedTensor> statistics;
+  for (const NamedTensor& w : weights) {
+    if (!w.name.ends_with(weight_suffix) || w.shape.rank() != 1) continue;
+    const std::string layer = w.name.substr(0, w.name.size() - weight_suffix.size());
+    statistics.push_back({layer + std::string(mean_suffix), w.shape, std::vector<float>(w.values.size(), 0)});
+    statistics.push_back({layer + ".running_var", w.shape, std::vector<float>(w.values.size(), 1)});
+  }
+  return statistics;
+}
+
 }  // namespace
 
 std::vector<NamedTensor> formula_weights(const nlohmann::json& model_case) {
@@ -29,9 +46,16 @@ std::vector<NamedTensor> formula_weights(const nlohmann::json& model_case) {
 }
 
 void write_formula_weights(const std::filesystem::path& path, const nlohmann::json& model_case) {
-  const auto weights = formula_weights(model_case);
+  auto weights = formula_weights(model_case);
+  for (NamedTensor& statistic : running_statistics(weights)) weights.push_back(std::move(statistic));
+  const std::vector<std::int64_t> no_batches{0};
   std::vector<SafetensorsFile::Tensor> tensors;
-  for (const NamedTensor& w : weights) tensors.push_back(view(w.name, DType::f32, w.shape, w.values));
+  for (const NamedTensor& w : weights) {
+    tensors.push_back(view(w.name, DType::f32, w.shape, w.values));
+    if (!w.name.ends_with(mean_suffix)) continue;
+    const std::string layer = w.name.substr(0, w.name.size() - mean_suffix.size());
+    tensors.push_back(view(layer + ".num_batches_tracked", DType::i64, {}, no_batches));
+  }
   write_safetensors(path, tensors);
 }
 

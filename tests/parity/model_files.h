@@ -15,10 +15,10 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-/// The weights of a case of goldens/models.json, with the names and the order of PyTorch's state_dict.
+/// The parameters of a case of goldens/models.json or vision.json, by PyTorch's names.
 std::vector<NamedTensor> formula_weights(const nlohmann::json& model_case);
 
-/// The same as a safetensors file, for `--init-from`.
+/// The same as a safetensors file, for `--init-from`, with the buffers of normalisations as they start.
 void write_formula_weights(const std::filesystem::path& path, const nlohmann::json& model_case);
 
 /// The case's batch as a safetensors file with `inputs` and `targets`, for `--dataset tensors --data-dir`.

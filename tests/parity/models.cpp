@@ -1,82 +1,25 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 
 #include "kernels/base/safetensors.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/model_files.h"
+#include "tests/parity/model_run.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_folder.h"
 
 namespace lockstep::parity {
 namespace {
 
 using nlohmann::json;
 
-std::string device() {
-  const char* name = std::getenv("LOCKSTEP_TEST_DEVICE");
-  return name == nullptr ? "cpu" : name;
-}
-
-/// One case of goldens/models.json run through the product: `trainer` with the formula's weights and batch.
-class ModelRun {
- public:
-  explicit ModelRun(const json& golden) : golden_(golden) {
-    write_formula_weights(folder_ / "weights.safetensors", golden);
-    write_formula_batch(folder_ / "batch.safetensors", golden);
-  }
-
-  void train(const std::string& options) const {
-    const std::string command =
-        std::string(LOCKSTEP_TRAINER) + " --device " + device() + " --threads 1 --quiet --matmul-precision " +
-        std::string(name_of(precision_under_test())) + " --model " + golden_.at("model").get<std::string>() +
-        " --dataset tensors --data-dir " + at("batch.safetensors") + " --init-from " +
-        at("weights.safetensors") + " --batch-size " + golden_.at("batch").dump() + " --run-dir " +
-        at("run") + " " + options;
-    INFO(command);
-    REQUIRE(std::system(command.c_str()) == 0);
-  }
-
-  std::string at(const std::string& name) const { return (folder_ / name).string(); }
-
-  /// Compares a tensor that `trainer` wrote with the golden's of the name `wanted`.
-  void check(const SafetensorsFile& file, const std::string& name, const std::string& wanted) const {
-    const auto* tensor = file.find(name);
-    INFO("tensor " << name);
-    REQUIRE(tensor != nullptr);
-    const std::span values(reinterpret_cast<const float*>(tensor->bytes.data()),
-                           tensor->bytes.size() / sizeof(float));
-    const auto golden = golden_.at("outputs").at(wanted).get<GoldenTensor>();
-    // A thousandth off, one unit in a thousand falls on the other side of a relu or maximum, and takes its
-    // whole gradient with it: the root of that share of the norm, and twice as much to be safe.
-    const double relative_error = products_are_rounded() ? 0x1p-4 : golden.tolerance();
-    CHECK(difference(wanted, golden, values, relative_error) == "");
-  }
-
-  /// The loss of every step, from log.jsonl.
-  std::vector<double> losses() const {
-    std::vector<double> result;
-    std::ifstream log(at("run/log.jsonl"));
-    for (std::string line; std::getline(log, line);) {
-      const json entry = json::parse(line);
-      if (entry.contains("step") && entry.contains("loss")) result.push_back(entry.at("loss"));
-    }
-    return result;
-  }
-
-  json summary() const {
-    std::ifstream file(at("run/summary.json"));
-    return json::parse(file);
-  }
-
- private:
-  const json& golden_;
-  tests::TemporaryFolder folder_;
-};
-
-std::string title(const json& golden) {
-  return golden.at("name").get<std::string>() + ", batch " + golden.at("batch").dump();
+/// Compares a tensor that `trainer` wrote with the golden's of the name `wanted`.
+void check_tensor(const json& golden, const SafetensorsFile& file, const std::string& name,
+                  const std::string& wanted) {
+  const auto expected = golden.at("outputs").at(wanted).get<GoldenTensor>();
+  // A thousandth off, one unit in a thousand falls on the other side of a relu or maximum, and takes its
+  // whole gradient with it: the root of that share of the norm, and twice as much to be safe.
+  const double relative_error = products_are_rounded() ? 0x1p-4 : expected.tolerance();
+  CHECK(difference(wanted, expected, floats_of(file, name), relative_error) == "");
 }
 
 std::string options_text(const std::string& optimizer, const json& options) {
@@ -111,9 +54,9 @@ TEST_CASE("loss and gradients of the first step agree with PyTorch") {
       run.train("--optimizer sgd --lr 0.1 --max-steps 1 --eval-every 0 --dump-gradients " +
                 run.at("gradients.safetensors"));
       const SafetensorsFile gradients(run.at("gradients.safetensors"));
-      run.check(gradients, "loss", "loss");
+      check_tensor(golden, gradients, "loss", "loss");
       for (const NamedTensor& weight : formula_weights(golden)) {
-        run.check(gradients, weight.name, "gradient/" + weight.name);
+        check_tensor(golden, gradients, weight.name, "gradient/" + weight.name);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "kernels/begin_step.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/weight_average.h"
 #include "model/optimizer.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/kernel_machine.h"
@@ -26,10 +27,11 @@ class OptimizerCase {
         steps_(golden.at("steps")),
         gradient_(golden.at("gradient").get<InputSpec>()) {
     clip_grad_norm_ = golden.value("clip_grad_norm", 0.0);
+    clip_value_ = golden.value("clip_grad_value", kernels::not_clipped);
     golden.at("outputs").get_to(wanted_);
     const auto spec = golden.at("parameter").get<InputSpec>();
     add_tensor("parameter", tensor_of(name_ + "/parameter", spec));
-    for (const char* state : {"momentum_buffer", "exp_avg", "exp_avg_sq"}) {
+    for (const char* state : {"momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}) {
       if (wanted_.contains(key(state, steps_))) add_tensor(state, HostTensor::zeros(DType::f32, spec.shape));
     }
   }
@@ -38,14 +40,16 @@ class OptimizerCase {
 
   /// `state_at(step)` is what the trainer would write into StepState.
   template <class Spec, class StateAt>
-  void check(const Spec& spec, StateAt state_at) {
+  void check(Spec spec, StateAt state_at) {
+    spec.clip_value = clip_value_;
     KernelMachine machine(LayoutChoice::plain);
     for (std::int64_t step = 1; step <= steps_; ++step) {
       const HostTensor gradient = tensor_of(name_ + "/gradient/" + std::to_string(step), gradient_);
       std::vector<HostTensor> outcome{HostTensor::of_struct(state_at(step)),
                                       HostTensor::of_struct(kernels::ControlBlock{})};
       if (clip_grad_norm_ > 0) {
-        machine.run(kernels::GradientNorm{.max_norm = clip_grad_norm_}, std::span(&gradient, 1), outcome);
+        machine.run(kernels::GradientNorm{.max_norm = clip_grad_norm_, .clip_value = clip_value_},
+                    std::span(&gradient, 1), outcome);
       }
       machine.run(spec, std::vector{gradient, outcome[0]}, tensors_);
       for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -77,6 +81,7 @@ class OptimizerCase {
   json options_;
   std::int64_t steps_;
   double clip_grad_norm_ = 0;  ///< 0: not clipped
+  double clip_value_ = kernels::not_clipped;
   InputSpec gradient_;
   std::map<std::string, GoldenTensor> wanted_;
   std::vector<std::string> names_;
@@ -105,6 +110,7 @@ void check_adam(OptimizerCase& c, bool decoupled) {
   c.options().at("betas").at(1).get_to(spec.beta2);
   c.options().at("eps").get_to(spec.epsilon);
   c.options().at("weight_decay").get_to(spec.weight_decay);
+  c.options().at("amsgrad").get_to(spec.amsgrad);
   spec.decoupled = decoupled;
   c.check(spec, [&, beta1 = beta1, beta2 = beta2](std::int64_t step) {
     const auto power = static_cast<double>(step);
@@ -152,7 +158,32 @@ double distance_after_fifty_steps(const json& golden) {
   return std::sqrt(off / norm);
 }
 
+/// What differs from PyTorch's average of weights in one case of goldens/averages.json.
+std::string difference_of_averages(const json& golden) {
+  const std::string name = golden.at("name");
+  const auto spec = golden.at("parameter").get<InputSpec>();
+  const auto wanted = golden.at("outputs").get<std::map<std::string, GoldenTensor>>();
+  const kernels::WeightAverage average{.decay = golden.at("decay")};
+  KernelMachine machine(LayoutChoice::plain);
+  std::vector<HostTensor> averaged{HostTensor::zeros(DType::f32, spec.shape)};
+  for (std::int64_t step = 1; step <= golden.at("steps").get<std::int64_t>(); ++step) {
+    const auto values = spec.floats(name + "/parameter/" + std::to_string(step));
+    const std::vector inputs{HostTensor::of(DType::f32, spec.shape, std::span<const float>(values)),
+                             HostTensor::of_struct(kernels::StepState{.step = step})};
+    machine.run(average, inputs, averaged);
+    const auto found = wanted.find(std::to_string(step));
+    if (found == wanted.end()) continue;
+    const std::string off = difference(name + " " + found->first, found->second, averaged[0].floats());
+    if (!off.empty()) return off;
+  }
+  return {};
+}
+
 }  // namespace
+
+TEST_CASE("moving averages of weights agree with PyTorch's over 20 steps") {
+  for (const json& golden : load_cases("averages")) CHECK(difference_of_averages(golden) == "");
+}
 
 TEST_CASE("fifty steps of Adam and AdamW, as the trainer makes them, end where PyTorch's do") {
   for (const json& golden : load_cases("fifty_steps")) {

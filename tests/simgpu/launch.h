@@ -33,8 +33,8 @@ struct LaunchExtent {
 };
 
 /// Adds what a kernel touches through one of its arguments: a const pointer reads, another one reads and
-/// writes. In anything else each word that is a device address counts as a pointer that writes, so clear the
-/// unused entries of a list of pointers.
+/// writes. In anything else each word that is an address of device memory, allocated or freed, counts as a
+/// pointer that writes, so clear the unused entries of a list of pointers.
 template <typename T>
 void add_accesses(const T& argument, std::vector<Access>& accesses) {
   if constexpr (std::is_pointer_v<T>) {

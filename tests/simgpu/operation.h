@@ -17,6 +17,7 @@ struct Access {
   const void* begin;
   const void* end;
   bool writes;
+  bool guessed = false;  ///< two neighbouring 32-bit numbers may look like an address
 };
 
 /// A piece of work for a stream.

@@ -79,6 +79,10 @@ inline constexpr std::array vendors{
     Vendor{"cudnn", "kernels/cuda"},
     Vendor{"nccl", "comm/nccl tests/simgpu"},
     Vendor{"mpi.h", "comm/mpi tests/bench"},
+    Vendor{"curl/curl.h", "data/curl"},
+    Vendor{"jpeglib.h", "data tests/unit/data tests/bench/loader"},
+    Vendor{"jerror.h", "data"},
+    Vendor{"spng.h", "data tests/unit/data"},
     Vendor{"openssl/ssl.h", "comm/net tests/unit/comm"},
 };
 

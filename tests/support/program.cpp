@@ -15,8 +15,6 @@
 namespace lockstep::tests {
 namespace {
 
-constexpr Seconds patience(20);  // far above what a loaded machine needs, below ctest's own limit
-
 struct Ends {
   int ours;
   int theirs;
@@ -114,8 +112,8 @@ void Program::type(const std::string& keys) const {
   REQUIRE(write(console_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
 }
 
-int Program::wait_for_end() {
-  const Deadline deadline = Deadline::in(patience);
+int Program::wait_for_end(Seconds limit) {
+  const Deadline deadline = Deadline::in(limit);
   while (read_more(deadline)) {
   }
   siginfo_t info = {};

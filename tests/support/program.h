@@ -9,6 +9,9 @@
 
 namespace lockstep::tests {
 
+/// Far above what a loaded machine needs for a short run, below ctest's own limit.
+inline constexpr Seconds patience(20);
+
 /// A real program as a child of a test, its stdout and stderr in one pipe or on a pseudo terminal. Every wait
 /// has a deadline, after which the test fails with the output so far.
 class Program {
@@ -26,7 +29,7 @@ class Program {
   /// Keys pressed on its terminal.
   void type(const std::string& keys) const;
   /// Everything up to the end; the exit code, 128 + n after signal n.
-  int wait_for_end();
+  int wait_for_end(Seconds limit = patience);
   const std::string& output() const { return output_; }
   Seconds age() const { return Clock::now() - started_; }
 

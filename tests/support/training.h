@@ -27,9 +27,10 @@ inline Words trainer_words(int ranks, const Words& options) {
 }
 
 /// A run that must succeed; its summary.json.
-inline nlohmann::json train(int ranks, const Words& options, const std::filesystem::path& run_dir) {
+inline nlohmann::json train(int ranks, const Words& options, const std::filesystem::path& run_dir,
+                            Seconds limit = patience) {
   Program run(trainer_words(ranks, options + Words{"--run-dir", run_dir.string()}));
-  const int code = run.wait_for_end();
+  const int code = run.wait_for_end(limit);
   INFO(run.output());
   REQUIRE(code == 0);
   return nlohmann::json::parse(contents(run_dir / "summary.json"));

@@ -25,6 +25,17 @@ Peak first_greatest(const float* row, std::int64_t columns) {
   return {greatest, at};
 }
 
+/// How many of the row are greater than x[target], and so stand before it; of equal ones the first does.
+std::int64_t place_of(const float* x, std::int64_t columns, std::int64_t target) {
+  const float hit = x[target];
+  std::int64_t before = 0;
+#pragma omp simd reduction(+ : before)
+  for (std::int64_t k = 0; k < target; ++k) before += x[k] >= hit ? 1 : 0;
+#pragma omp simd reduction(+ : before)
+  for (std::int64_t k = target + 1; k < columns; ++k) before += x[k] > hit ? 1 : 0;
+  return before;
+}
+
 RowLoss row_loss(const float* x, std::int64_t columns, std::int64_t target, float smoothing, float scale,
                  float* gradient) {
   const Peak peak = first_greatest(x, columns);
@@ -53,7 +64,9 @@ RowLoss row_loss(const float* x, std::int64_t columns, std::int64_t target, floa
     }
     gradient[target] -= scale * (1 - smoothing);
   }
-  return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F, 1};
+  const bool in_top5 = broken == 0 && place_of(x, columns, target) < 5;
+  return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F,
+          in_top5 ? 1.0F : 0.0F, 1};
 }
 
 }  // namespace
@@ -70,7 +83,7 @@ void run(const SoftmaxCrossEntropy& op, const LossRows& rows, const float* logit
       continue;
     }
     if (out != nullptr) clear(out, rows.columns);
-    losses[row] = counts ? RowLoss{__builtin_nanf(""), 0, 1} : RowLoss{0, 0, 0};
+    losses[row] = counts ? RowLoss{__builtin_nanf(""), 0, 0, 1} : RowLoss{0, 0, 0, 0};
   }
 }
 
@@ -82,7 +95,7 @@ void run(const MeanSquaredError&, const LossRows& rows, const float* y, const fl
     const std::int64_t at = row * rows.columns;
     if (row >= rows.valid) {
       if (gradient != nullptr) clear(gradient + at, rows.columns);
-      losses[row] = {0, 0, 0};
+      losses[row] = {0, 0, 0, 0};
       continue;
     }
     float sum = 0;
@@ -96,7 +109,7 @@ void run(const MeanSquaredError&, const LossRows& rows, const float* y, const fl
       for (std::int64_t k = 0; k < rows.columns; ++k)
         gradient[at + k] = slope * (y[at + k] - targets[at + k]);
     }
-    losses[row] = {sum / columns, 0, 1};
+    losses[row] = {sum / columns, 0, 0, 1};
   }
 }
 

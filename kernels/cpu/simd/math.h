@@ -40,6 +40,9 @@ struct Math {
     return x != x ? x : value;
   }
 
+  /// 2.5 ulp, its smallest values are 0: below -88.73. 1 / (1 + e^-x).
+  [[gnu::always_inline]] static inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }
+
   /// 1.2 ulp. Two minimax polynomials: of the function below 0.93, of log(1 - erf) above (N. Juffa,
   /// "Efficient faithfully-rounded erff", 2019).
   [[gnu::always_inline]] static inline float erf(float x) {
@@ -104,6 +107,12 @@ struct Math {
 struct Bf16 {
   std::uint16_t bits;
 };
+
+/// To [-limit, limit]; a NaN compares with nothing and stays.
+[[gnu::always_inline]] inline float clipped(float x, float limit) {
+  const float below = x > limit ? limit : x;
+  return below < -limit ? -limit : below;
+}
 
 [[gnu::always_inline]] inline float load(const float* from) {
   return *from;

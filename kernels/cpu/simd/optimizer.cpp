@@ -1,10 +1,16 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/simd/math.h"
+#include "kernels/gradient_scaling.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
+
+/// torch.maximum: of a number and a NaN the NaN.
+float greater(float a, float b) {
+  return a > b || a != a ? a : b;
+}
 
 template <bool has_momentum>
 void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
@@ -18,14 +24,45 @@ void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradi
   const float of_buffer = spec.nesterov ? momentum : 1.0F;
   const auto rate = static_cast<float>(-state.learning_rate);
   const float scale = state.gradient_scale;
+  const float limit = GradientScaling::limit(spec, state);
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    float g = scale * gradient[i] + decay * parameter[i];
+    float g = scale * clipped(gradient[i], limit) + decay * parameter[i];
     if constexpr (has_momentum) {
       buffer[i] = keep * buffer[i] + take * g;
       g = of_gradient * g + of_buffer * buffer[i];
     }
     parameter[i] += rate * g;
+  }
+}
+
+template <bool amsgrad>
+void adam_slice(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,
+                float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n) {
+  const double rate = state.learning_rate;
+  const auto lerp = static_cast<float>(1 - spec.beta1);
+  const auto beta2 = static_cast<float>(spec.beta2);
+  const auto square = static_cast<float>(1 - spec.beta2);
+  const auto epsilon = static_cast<float>(spec.epsilon);
+  const auto step = static_cast<float>(-rate / state.bias_correction1);
+  const float scale = state.gradient_scale;
+  const float limit = GradientScaling::limit(spec, state);
+  const auto correction = static_cast<float>(state.bias_correction2_sqrt);
+  const auto shrink = static_cast<float>(spec.decoupled ? 1 - rate * spec.weight_decay : 1.0);
+  const auto decay = static_cast<float>(spec.decoupled ? 0.0 : spec.weight_decay);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float p = parameter[i] * shrink;
+    const float g = scale * clipped(gradient[i], limit) + decay * p;
+    exp_avg[i] += lerp * (g - exp_avg[i]);
+    exp_avg_sq[i] = exp_avg_sq[i] * beta2 + square * g * g;
+    float second_moment = exp_avg_sq[i];
+    if constexpr (amsgrad) {
+      max_exp_avg_sq[i] = greater(second_moment, max_exp_avg_sq[i]);
+      second_moment = max_exp_avg_sq[i];
+    }
+    const float denominator = __builtin_sqrtf(second_moment) / correction + epsilon;
+    parameter[i] = p + step * exp_avg[i] / denominator;
   }
 }
 
@@ -41,25 +78,11 @@ void run(const SgdUpdate& spec, const StepState& state, const float* gradient, f
 }
 
 void run(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,
-         float* exp_avg, float* exp_avg_sq, std::int64_t n) {
-  const double rate = state.learning_rate;
-  const auto lerp = static_cast<float>(1 - spec.beta1);
-  const auto beta2 = static_cast<float>(spec.beta2);
-  const auto square = static_cast<float>(1 - spec.beta2);
-  const auto epsilon = static_cast<float>(spec.epsilon);
-  const auto step = static_cast<float>(-rate / state.bias_correction1);
-  const float scale = state.gradient_scale;
-  const auto correction = static_cast<float>(state.bias_correction2_sqrt);
-  const auto shrink = static_cast<float>(spec.decoupled ? 1 - rate * spec.weight_decay : 1.0);
-  const auto decay = static_cast<float>(spec.decoupled ? 0.0 : spec.weight_decay);
-#pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float p = parameter[i] * shrink;
-    const float g = scale * gradient[i] + decay * p;
-    exp_avg[i] += lerp * (g - exp_avg[i]);
-    exp_avg_sq[i] = exp_avg_sq[i] * beta2 + square * g * g;
-    const float denominator = __builtin_sqrtf(exp_avg_sq[i]) / correction + epsilon;
-    parameter[i] = p + step * exp_avg[i] / denominator;
+         float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n) {
+  if (max_exp_avg_sq != nullptr) {
+    adam_slice<true>(spec, state, gradient, parameter, exp_avg, exp_avg_sq, max_exp_avg_sq, n);
+  } else {
+    adam_slice<false>(spec, state, gradient, parameter, exp_avg, exp_avg_sq, nullptr, n);
   }
 }
 

@@ -65,12 +65,28 @@ void widen(const Element* from, std::int64_t stride, float* to, std::int64_t n) 
   }
 }
 
+/// n elements from number `at` on of an operand that starts again after `period`.
+template <class Element>
+void widen_again(const Element* from, std::int64_t period, std::int64_t at, float* to, std::int64_t n) {
+  std::int64_t skip = at % period;
+  for (std::int64_t done = 0; done < n; skip = 0) {
+    const std::int64_t rest = n - done < period - skip ? n - done : period - skip;
+    widen(from + skip, 1, to + done, rest);
+    done += rest;
+  }
+}
+
 /// The inputs and results of a block as f32 arrays without gaps: where an input is one, in its place.
 template <class Element>
 class Block {
  public:
   Block(const Pointwise& op, const PointwiseRun& run, std::int64_t at, std::int64_t n) : n_(n) {
     for (std::size_t i = 0; i < op.inputs; ++i) {
+      if (run.in_period[i] != 0) {
+        widen_again(static_cast<const Element*>(run.in[i]), run.in_period[i], at, room_[i], n);
+        operands_[i] = room_[i];
+        continue;
+      }
       const auto* from = static_cast<const Element*>(run.in[i]) + at * run.in_stride[i];
       if constexpr (is_float) {
         if (run.in_stride[i] == 1) {
@@ -142,7 +158,9 @@ void run_blocks(const Pointwise& op, const PointwiseRun& run) {
 
 bool is_one_plain_step(const Pointwise& op, const PointwiseRun& run) {
   bool plain = op.step_count == 1 && run.dtype == DType::f32;
-  for (std::size_t i = 0; i < op.inputs; ++i) plain = plain && run.in_stride[i] == 1;
+  for (std::size_t i = 0; i < op.inputs; ++i) {
+    plain = plain && run.in_stride[i] == 1 && run.in_period[i] == 0;
+  }
   return plain;
 }
 

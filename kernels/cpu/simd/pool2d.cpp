@@ -1,25 +1,9 @@
 #include "kernels/pool2d.h"
 
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/simd/lanes.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
-
-/// `width` channels that lie side by side: GCC's vector extension, so that running values stay in registers.
-template <int width>
-struct Lanes {
-  typedef float Floats __attribute__((vector_size(width * sizeof(float))));
-  typedef std::int32_t Ints __attribute__((vector_size(width * sizeof(float))));
-  typedef float Unaligned
-      __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
-
-  static Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
-  static void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
-  static Floats all(float value) { return Floats{} + value; }
-
-  /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
-  static Ints replaces(Floats value, Floats best) { return (value > best) | (value != value); }
-};
 
 /// The part of an output pixel's window that lies inside the input.
 struct Window {
@@ -70,10 +54,11 @@ bool is_quads(const PoolPlane& p) {
          p.padding_w == 0;
 }
 
-void clear_plane(const PoolPlane& p, float* dx) {
+template <class Element>
+void clear_plane(const PoolPlane& p, Element* dx) {
   for (std::int64_t row = 0; row < p.height; ++row) {
     for (std::int64_t column = 0; column < p.width; ++column) {
-      for (std::int64_t lane = 0; lane < p.lanes; ++lane) dx[row * p.x_row + column * p.pixel + lane] = 0;
+      for (std::int64_t lane = 0; lane < p.lanes; ++lane) dx[row * p.x_row + column * p.pixel + lane] = {};
     }
   }
 }
@@ -82,26 +67,31 @@ template <int width>
 struct MaxPool : Lanes<width> {
   using L = Lanes<width>;
   using typename L::Floats;
-  using typename L::Ints;
+  typedef std::int32_t Ints __attribute__((vector_size(width * sizeof(float))));
 
-  static void forward(const PoolPlane& p, const float* x, float* y) {
+  /// PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
+  static Ints replaces(Floats value, Floats best) { return (value > best) | (value != value); }
+
+  template <class Element>
+  static void forward(const PoolPlane& p, const Element* x, Element* y) {
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       Floats best = L::all(-__builtin_inff());
       for_each_pixel(p, w, [&](std::int64_t pixel) {
         const Floats value = L::load(x + pixel);
-        best = L::replaces(value, best) ? value : best;
+        best = replaces(value, best) ? value : best;
       });
       L::store(y + at, best);
     });
   }
 
-  static void forward_quads(const PoolPlane& p, const float* x, float* y) {
+  template <class Element>
+  static void forward_quads(const PoolPlane& p, const Element* x, Element* y) {
     for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
       Floats best = L::load(x + from);
       const std::int64_t others[] = {from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
       for (const std::int64_t pixel : others) {
         const Floats value = L::load(x + pixel);
-        best = L::replaces(value, best) ? value : best;
+        best = replaces(value, best) ? value : best;
       }
       L::store(y + at, best);
     });
@@ -111,14 +101,15 @@ struct MaxPool : Lanes<width> {
     return relu_mask ? (best > 0 ? gradient : Floats{}) : gradient;
   }
 
-  static void backward(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
+  template <class Element>
+  static void backward(const PoolPlane& p, bool relu_mask, const Element* x, const Element* dy, Element* dx) {
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       Floats best = L::all(-__builtin_inff());
       Ints winner{};
       std::int32_t position = 0;
       for_each_pixel(p, w, [&](std::int64_t pixel) {
         const Floats value = L::load(x + pixel);
-        const Ints better = L::replaces(value, best);
+        const Ints better = replaces(value, best);
         best = better ? value : best;
         winner = better ? Ints{} + position : winner;
         ++position;
@@ -133,7 +124,9 @@ struct MaxPool : Lanes<width> {
   }
 
   /// Writes each pixel of dx that lies in a window, once.
-  static void backward_quads(const PoolPlane& p, bool relu_mask, const float* x, const float* dy, float* dx) {
+  template <class Element>
+  static void backward_quads(const PoolPlane& p, bool relu_mask, const Element* x, const Element* dy,
+                             Element* dx) {
     for_each_quad(p, [&](std::int64_t from, std::int64_t at) {
       const std::int64_t pixels[] = {from, from + p.pixel, from + p.x_row, from + p.x_row + p.pixel};
       Floats best = L::load(x + from);
@@ -141,7 +134,7 @@ struct MaxPool : Lanes<width> {
 #pragma GCC unroll 3
       for (std::int32_t i = 1; i < 4; ++i) {
         const Floats value = L::load(x + pixels[i]);
-        const Ints better = L::replaces(value, best);
+        const Ints better = replaces(value, best);
         best = better ? value : best;
         winner = better ? Ints{} + i : winner;
       }
@@ -157,7 +150,8 @@ struct AvgPool : Lanes<width> {
   using L = Lanes<width>;
   using typename L::Floats;
 
-  static void forward(const PoolPlane& p, const float* x, float* y) {
+  template <class Element>
+  static void forward(const PoolPlane& p, const Element* x, Element* y) {
     const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       Floats sum{};
@@ -166,7 +160,8 @@ struct AvgPool : Lanes<width> {
     });
   }
 
-  static void backward(const PoolPlane& p, const float* dy, float* dx) {
+  template <class Element>
+  static void backward(const PoolPlane& p, const Element* dy, Element* dx) {
     const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       const Floats share = L::load(dy + at) / size;
@@ -184,9 +179,18 @@ inline void for_lanes(const PoolPlane& p, Visit visit) {
   for (; lane < p.lanes; ++lane) visit(Pool<1>{}, lane);
 }
 
-}  // namespace
+/// Calls `compute` with null pointers to the plane's element type.
+template <class Compute>
+inline void with_element(const PoolPlane& p, Compute compute) {
+  if (p.dtype == DType::bf16) {
+    compute(static_cast<Bf16*>(nullptr));
+  } else {
+    compute(static_cast<float*>(nullptr));
+  }
+}
 
-void run(const MaxPool2d&, const PoolPlane& plane, const float* x, float* y) {
+template <class Element>
+void max_forward(const PoolPlane& plane, const Element* x, Element* y) {
   const bool quads = is_quads(plane);
   for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
     if (quads) {
@@ -197,25 +201,50 @@ void run(const MaxPool2d&, const PoolPlane& plane, const float* x, float* y) {
   });
 }
 
-void run(const MaxPool2dBackward& op, const PoolPlane& plane, const float* x, const float* dy, float* dx) {
+template <class Element>
+void max_backward(const PoolPlane& plane, bool relu_mask, const Element* x, const Element* dy, Element* dx) {
   const bool quads = is_quads(plane);
   if (!quads || plane.height % 2 != 0 || plane.width % 2 != 0) clear_plane(plane, dx);
   for_lanes<MaxPool>(plane, [&](auto pool, std::int64_t at) {
     if (quads) {
-      pool.backward_quads(plane, op.relu_mask, x + at, dy + at, dx + at);
+      pool.backward_quads(plane, relu_mask, x + at, dy + at, dx + at);
     } else {
-      pool.backward(plane, op.relu_mask, x + at, dy + at, dx + at);
+      pool.backward(plane, relu_mask, x + at, dy + at, dx + at);
     }
   });
 }
 
-void run(const AvgPool2d&, const PoolPlane& plane, const float* x, float* y) {
-  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.forward(plane, x + at, y + at); });
+}  // namespace
+
+void run(const MaxPool2d&, const PoolPlane& plane, const void* x, void* y) {
+  with_element(plane, [&]<class Element>(Element*) {
+    max_forward(plane, static_cast<const Element*>(x), static_cast<Element*>(y));
+  });
 }
 
-void run(const AvgPool2dBackward&, const PoolPlane& plane, const float* dy, float* dx) {
-  clear_plane(plane, dx);
-  for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.backward(plane, dy + at, dx + at); });
+void run(const MaxPool2dBackward& op, const PoolPlane& plane, const void* x, const void* dy, void* dx) {
+  with_element(plane, [&]<class Element>(Element*) {
+    max_backward(plane, op.relu_mask, static_cast<const Element*>(x), static_cast<const Element*>(dy),
+                 static_cast<Element*>(dx));
+  });
+}
+
+void run(const AvgPool2d&, const PoolPlane& plane, const void* x, void* y) {
+  with_element(plane, [&]<class Element>(Element*) {
+    const auto* const from = static_cast<const Element*>(x);
+    auto* const to = static_cast<Element*>(y);
+    for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.forward(plane, from + at, to + at); });
+  });
+}
+
+/// Where windows overlap, bf16 is rounded after each of them, as in PyTorch.
+void run(const AvgPool2dBackward&, const PoolPlane& plane, const void* dy, void* dx) {
+  with_element(plane, [&]<class Element>(Element*) {
+    const auto* const from = static_cast<const Element*>(dy);
+    auto* const to = static_cast<Element*>(dx);
+    clear_plane(plane, to);
+    for_lanes<AvgPool>(plane, [&](auto pool, std::int64_t at) { pool.backward(plane, from + at, to + at); });
+  });
 }
 
 }  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

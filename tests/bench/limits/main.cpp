@@ -1,14 +1,20 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "tests/bench/limits/convolutions.h"
 #include "tests/bench/limits/machine.h"
 #include "tests/bench/limits/step.h"
 
 // What this machine can do, for one thread and for two: usage: limits [--json] [--threads N]
+// The convolutions of models beside the best of oneDNN and ours: limits --convolutions [--json] [--threads N]
+// [MODEL ...]
 namespace lockstep::bench {
 namespace {
 
@@ -89,26 +95,94 @@ void print(const Json& result) {
   }
 }
 
+Json convolution_table(const std::string& model, int threads) {
+  const auto device = kernels::make_cpu_device(threads);
+  Json rows = Json::array();
+  for (const bool bf16 : {false, true}) {
+    for (const ConvolutionRow& row : measure_convolutions(model, bf16, *device)) {
+      rows.push_back({{"layer", row.layer},
+                      {"what", row.what},
+                      {"dtype", row.dtype},
+                      {"count", row.count},
+                      {"ours_ms", row.ours_ms},
+                      {"onednn_ms", row.onednn_ms},
+                      {"share", row.limit_ms() / row.ours_ms}});
+    }
+  }
+  return {{"model", model}, {"threads", threads}, {"convolutions", rows}};
+}
+
+void print_convolutions(const Json& table) {
+  fmt::print("{}, {} thread(s): share of the limit, the faster of oneDNN alone and ours; must be {}\n",
+             table["model"].get<std::string>(), table["threads"].get<int>(), least_share);
+  fmt::print("  {:<5} {:>5} {:>9} {:>9} {:>6}  {}\n", "dtype", "count", "ours ms", "oneDNN ms", "share",
+             "convolution");
+  std::size_t slow = 0;
+  for (const Json& row : table["convolutions"]) {
+    const double share = row["share"].get<double>();
+    slow += share < least_share ? 1 : 0;
+    fmt::print("  {:<5} {:>5} {:>9.3f} {:>9.3f} {:>6.2f}{} {} ({})\n", row["dtype"].get<std::string>(),
+               row["count"].get<int>(), row["ours_ms"].get<double>(), row["onednn_ms"].get<double>(), share,
+               share < least_share ? '!' : ' ', row["what"].get<std::string>(),
+               row["layer"].get<std::string>());
+  }
+  fmt::print("  {} of {} below {}\n", slow, table["convolutions"].size(), least_share);
+}
+
+struct Words {
+  bool json = false;
+  bool convolutions = false;
+  std::vector<int> teams{1, 2};
+  std::vector<std::string> models;
+};
+
+std::optional<Words> parse(std::span<char* const> arguments) {
+  const std::vector<std::string> known = convolution_models();
+  Words words;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string word = arguments[i];
+    if (word == "--json") {
+      words.json = true;
+    } else if (word == "--convolutions") {
+      words.convolutions = true;
+      words.teams = {1};
+    } else if (word == "--threads" && i + 1 < arguments.size()) {
+      words.teams = {std::max(1, std::atoi(arguments[++i]))};
+    } else if (words.convolutions && std::ranges::count(known, word) > 0) {
+      words.models.push_back(word);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (words.models.empty()) words.models = known;
+  return words;
+}
+
+void run(const Words& words) {
+  Json all = Json::array();
+  for (const int threads : words.teams) {
+    if (words.convolutions) {
+      for (const std::string& model : words.models) {
+        all.push_back(convolution_table(model, threads));
+        if (!words.json) print_convolutions(all.back());
+      }
+    } else {
+      all.push_back(measure(threads));
+      if (!words.json) print(all.back());
+    }
+  }
+  if (words.json) fmt::print("{}\n", all.dump(2));
+}
+
 }  // namespace
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  bool json = false;
-  std::vector<int> teams{1, 2};
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0) {
-      json = true;
-    } else if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
-      teams = {std::max(1, std::atoi(argv[++i]))};
-    } else {
-      fmt::print(stderr, "usage: limits [--json] [--threads N]\n");
-      return 2;
-    }
+  const auto words = lockstep::bench::parse({argv, static_cast<std::size_t>(argc)});
+  if (!words) {
+    fmt::print(stderr, "usage: limits [--json] [--threads N] [--convolutions [{}] ...]\n",
+               fmt::join(lockstep::bench::convolution_models(), "|"));
+    return 2;
   }
-  nlohmann::json all = nlohmann::json::array();
-  for (const int threads : teams) {
-    all.push_back(lockstep::bench::measure(threads));
-    if (!json) lockstep::bench::print(all.back());
-  }
-  if (json) fmt::print("{}\n", all.dump(2));
+  lockstep::bench::run(*words);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,22 @@ double share_of_peak(const KernelTime& kernel, const Peaks& peaks) {
   return std::max(kernel.flops / peaks.flops, kernel.bytes / peaks.bytes) / kernel.seconds;
 }
 
+/// The longest first. A kernel's kind is the last word of its name; updates are of one kind.
+std::vector<KernelTime> sums_of_kinds(const std::vector<KernelTime>& kernels) {
+  std::vector<KernelTime> sums;
+  for (const KernelTime& kernel : kernels) {
+    const bool update = kernel.name.starts_with("update ");
+    const std::string kind = update ? "update" : kernel.name.substr(kernel.name.rfind(' ') + 1);
+    auto sum = std::ranges::find(sums, kind, &KernelTime::name);
+    if (sum == sums.end()) sum = sums.insert(sum, {.name = kind});
+    sum->seconds += kernel.seconds;
+    sum->flops += kernel.flops;
+    sum->bytes += kernel.bytes;
+  }
+  std::ranges::sort(sums, std::greater{}, &KernelTime::seconds);
+  return sums;
+}
+
 void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
   double all = 0;
   double at_peak = 0;
@@ -34,17 +51,22 @@ void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
   }
   fmt::print("{:<36} {:>10} {:>7} {:>10} {:>10} {:>8} {:>8} {:>8}\n", "kernel", "us", "step %", "MFLOP", "MB",
              "FLOP %", "byte %", "of peak");
-  std::size_t small = 0;
-  for (const KernelTime& kernel : kernels) {
-    if (kernel.seconds < least_share * all) {
-      ++small;
-      continue;
-    }
+  const auto print_row = [&](const KernelTime& kernel) {
     fmt::print("{:<36} {:10.1f} {:7.1f} {:10.1f} {:10.2f} {:8.1f} {:8.1f} {:7.1f}%\n", kernel.name,
                1e6 * kernel.seconds, 100 * kernel.seconds / all, kernel.flops / 1e6, kernel.bytes / 1e6,
                100 * kernel.flops / kernel.seconds / peaks.flops,
                100 * kernel.bytes / kernel.seconds / peaks.bytes, 100 * share_of_peak(kernel, peaks));
+  };
+  std::size_t small = 0;
+  for (const KernelTime& kernel : kernels) {
+    if (kernel.seconds < least_share * all) {
+      ++small;
+    } else {
+      print_row(kernel);
+    }
   }
+  fmt::print("\nby kind:\n");
+  for (const KernelTime& kind : sums_of_kinds(kernels)) print_row(kind);
   fmt::print(
       "a step's kernels take {:.3f} ms alone, {} of {} under 1 % each; at the peaks they would take {:.0f} % "
       "of it\n",
@@ -56,7 +78,7 @@ void run(const std::vector<std::string>& arguments) {
   const runtime::TrainingTask task = runtime::make_task_without_data(options);
   const comm::World world;
   const auto device = runtime::open_device(options, world);
-  const runtime::PlanRequest request = runtime::training_request(options, options.batch_size, 1, {});
+  const runtime::PlanRequest request = runtime::training_request(options, {.batch = options.batch_size}, 1, {});
   const runtime::Plan plan =
       runtime::make_plan(task.model, task.input, request, *device, runtime::plan_constraints(options));
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");

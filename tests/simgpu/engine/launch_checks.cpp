@@ -71,7 +71,7 @@ void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses
 
 void add_word(std::uintptr_t word, std::vector<Access>& accesses) {
   const auto* pointer = reinterpret_cast<const void*>(word);
-  if (pointer && is_device_address(pointer)) accesses.push_back({pointer, nullptr, true});
+  if (pointer && is_device_address(pointer)) accesses.push_back({pointer, nullptr, true, true});
 }
 
 }  // namespace simgpu

@@ -24,6 +24,7 @@ Use Scheduler::resolve(const Access& access, const Node& node) {
   const auto begin = reinterpret_cast<std::uintptr_t>(access.begin);
   if (begin == 0) return {0, 0, false};
   const Block* block = memory_.find(begin);
+  if (!block && access.guessed && !memory_.was_freed(begin)) return {0, 0, false};
   if (!block) report_missing(memory_, begin, node);
   check_block(*block, node);
   const auto end = access.end ? reinterpret_cast<std::uintptr_t>(access.end) : block->end_of_buffer(begin);

@@ -73,13 +73,15 @@ constexpr std::array named_plans{NamedPlan{"eng0_automatic", ConvAlgorithm::auto
 Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
   const TensorDesc bias{spec.y.dtype, {spec.y.shape[1]}, {}};
+  const TensorDesc wide_bias{DType::f32, bias.shape, {}};
   const dnnl::memory::desc x = strided(spec.x);
   const dnnl::memory::desc weights = strided(spec.w, groups);
   const dnnl::memory::desc y = strided(spec.y);
-  // oneDNN's fast code has layouts of its own; a GPU's it computes by reference loops, 500 times slower.
+  // oneDNN's fast code has layouts of its own; a GPU's it computes by reference loops, 500 times slower. Its
+  // arithmetic is f32, as a tensor core's sums are: half types are widened before and rounded once after.
   const onednn::Operands any{
-      onednn::any_layout(spec.x.shape, spec.x.dtype), onednn::any_layout(spec.w.shape, spec.w.dtype, groups),
-      spec.bias ? strided(bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, spec.y.dtype)};
+      onednn::any_layout(spec.x.shape, DType::f32), onednn::any_layout(spec.w.shape, DType::f32, groups),
+      spec.bias ? strided(wide_bias) : dnnl::memory::desc(), onednn::any_layout(spec.y.shape, DType::f32)};
   dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   switch (spec.pass) {
     case Pass::backward_data:
@@ -106,8 +108,8 @@ Plan plan_of(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
   Plan plan = plan_for_any_layout(spec, algorithm);
   for (Operand& operand : plan.operands) {
     operand.wanted = plan.primitive.query_md(dnnl::query::exec_arg_md, operand.argument);
-    operand.rounded =
-        spec.precision == Precision::tf32 && !operand.written && operand.argument != DNNL_ARG_BIAS;
+    operand.rounded = spec.precision == Precision::tf32 && spec.x.dtype == DType::f32 && !operand.written &&
+                      operand.argument != DNNL_ARG_BIAS;
   }
   return plan;
 }
@@ -192,9 +194,10 @@ class SimulatedConvolution : public DnnCall {
   dnnl::memory::desc scratchpad_;
 };
 
-/// As of a real library, it lacks fused plans for some shapes.
+/// As of a real library, it lacks fused plans, and those that write f32 from half types, for some shapes.
 bool lacks_plans(const ConvolutionSpec& spec) {
-  return (spec.bias || spec.relu) && spec.geometry.groups > 1;
+  const bool mixed = spec.w.dtype != spec.x.dtype;
+  return ((spec.bias || spec.relu) && spec.geometry.groups > 1) || (mixed && spec.w.shape[1] % 4 != 0);
 }
 
 bool offers(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {

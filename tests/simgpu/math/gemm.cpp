@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/error.h"
+#include "kernels/base/half.h"
 #include "kernels/cuda/handles.h"
 #include "tests/simgpu/math/library_call.h"
 #include "tests/simgpu/math/tf32.h"
@@ -18,10 +19,35 @@ namespace {
 
 using Epilogue = GemmSpec::Epilogue;
 
-template <class T>
-auto view(T* device) {
-  using Float = std::conditional_t<std::is_const_v<T>, const float, float>;
-  return reinterpret_cast<Float*>(simgpu::host_view(device));
+template <class Half>
+std::vector<float> widened(const void* device, std::size_t count) {
+  const auto* const halves = static_cast<const Half*>(device);
+  std::vector<float> values(count);
+  std::transform(halves, halves + count, values.begin(), [](Half half) { return widen(half); });
+  return values;
+}
+
+/// As f32, which the arithmetic is in whatever the operands are.
+std::vector<float> read(DType dtype, const void* device, std::int64_t elements) {
+  const auto count = static_cast<std::size_t>(elements);
+  const void* const from = simgpu::host_view(device);
+  if (dtype == DType::bf16) return widened<BFloat16>(from, count);
+  if (dtype == DType::f16) return widened<Float16>(from, count);
+  const auto* const floats = static_cast<const float*>(from);
+  return {floats, floats + count};
+}
+
+template <class Half>
+void narrow_into(const std::vector<float>& values, void* device) {
+  auto* to = static_cast<Half*>(device);
+  for (const float value : values) narrow(value, *to++);
+}
+
+void write(DType dtype, const std::vector<float>& values, void* device) {
+  void* const to = simgpu::host_view(device);
+  if (dtype == DType::bf16) return narrow_into<BFloat16>(values, to);
+  if (dtype == DType::f16) return narrow_into<Float16>(values, to);
+  std::ranges::copy(values, static_cast<float*>(to));
 }
 
 void add_bias(const GemmSpec& s, const float* bias, float* c) {
@@ -48,27 +74,33 @@ void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
     throw DeviceError(fmt::format("oneDNN: sgemm failed with status {}", int{status}));
 }
 
-std::vector<float> factor(const void* device, std::int64_t elements) {
-  return simgpu::rounded_to_tf32(std::span(view(device), static_cast<std::size_t>(elements)));
+std::vector<float> factor(const GemmSpec& s, const void* device, std::int64_t elements) {
+  std::vector<float> values = read(s.dtype, device, elements);
+  return s.precision == Precision::tf32 && s.dtype == DType::f32 ? simgpu::rounded_to_tf32(values) : values;
 }
 
 void compute(const GemmSpec& s, const GemmOperands& o) {
-  if (s.precision == Precision::tf32) {
-    multiply(s, factor(o.a, s.m * s.k).data(), factor(o.b, s.k * s.n).data(), view(o.c));
-  } else {
-    multiply(s, view(o.a), view(o.b), view(o.c));
+  const std::vector<float> a = factor(s, o.a, s.m * s.k);
+  const std::vector<float> b = factor(s, o.b, s.k * s.n);
+  std::vector<float> c =
+      s.accumulate ? read(s.result, o.c, s.m * s.n) : std::vector<float>(static_cast<std::size_t>(s.m * s.n));
+  multiply(s, a.data(), b.data(), c.data());
+  if (s.epilogue == Epilogue::bias || s.epilogue == Epilogue::bias_relu) {
+    add_bias(s, read(s.result, o.vector, s.n).data(), c.data());
   }
-  if (s.epilogue == Epilogue::bias || s.epilogue == Epilogue::bias_relu)
-    add_bias(s, view(o.vector), view(o.c));
-  if (s.epilogue == Epilogue::bias_gradient) sum_rows(s, view(o.a), view(o.vector));
+  if (s.epilogue == Epilogue::bias_gradient) {
+    std::vector<float> sums(static_cast<std::size_t>(s.m));
+    sum_rows(s, a.data(), sums.data());
+    write(s.result, sums, o.vector);
+  }
   if (s.epilogue == Epilogue::relu || s.epilogue == Epilogue::bias_relu) {
-    float* const c = view(o.c);
-    std::transform(c, c + s.m * s.n, c, [](float x) { return x < 0 ? 0 : x; });
+    std::ranges::transform(c, c.begin(), [](float x) { return x < 0 ? 0 : x; });
   }
+  write(s.result, c, o.c);
 }
 
-std::size_t bytes(std::int64_t rows, std::int64_t columns) {
-  return static_cast<std::size_t>(rows * columns) * sizeof(float);
+std::size_t bytes(DType dtype, std::int64_t rows, std::int64_t columns) {
+  return static_cast<std::size_t>(rows * columns) * size_of(dtype);
 }
 
 class SimulatedGemm : public Gemm {
@@ -79,13 +111,13 @@ class SimulatedGemm : public Gemm {
 
   void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const override {
     simgpu::LibraryCall call("gemm", workspace);
-    call.reads(operands.a, bytes(spec_.m, spec_.k));
-    call.reads(operands.b, bytes(spec_.k, spec_.n));
-    call.writes(operands.c, bytes(spec_.m, spec_.n));
+    call.reads(operands.a, bytes(spec_.dtype, spec_.m, spec_.k));
+    call.reads(operands.b, bytes(spec_.dtype, spec_.k, spec_.n));
+    call.writes(operands.c, bytes(spec_.result, spec_.m, spec_.n));
     if (spec_.epilogue == Epilogue::bias_gradient) {
-      call.writes(operands.vector, bytes(spec_.m, 1));
+      call.writes(operands.vector, bytes(spec_.result, spec_.m, 1));
     } else if (spec_.epilogue == Epilogue::bias || spec_.epilogue == Epilogue::bias_relu) {
-      call.reads(operands.vector, bytes(1, spec_.n));
+      call.reads(operands.vector, bytes(spec_.result, 1, spec_.n));
     }
     check(call.enqueue(stream, [spec = spec_, operands] { compute(spec, operands); }),
           "cannot launch a product");
@@ -98,9 +130,6 @@ class SimulatedGemm : public Gemm {
 }  // namespace
 
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
-  if (spec.dtype != DType::f32) {
-    throw UsageError(fmt::format("gemm: operands are {}; the simulator has f32 alone", name_of(spec.dtype)));
-  }
   // As a real library would, it lacks the fused bias gradient for some shapes.
   if (spec.epilogue == Epilogue::bias_gradient && spec.k % 4 != 0) return nullptr;
   return std::make_shared<SimulatedGemm>(spec);

@@ -65,6 +65,7 @@ TEST_CASE("what a kernel touches is taken from its arguments") {
   CHECK((accesses[1].begin == other && accesses[1].writes));
   CHECK((accesses[2].begin == one && accesses[2].writes));
   CHECK((accesses[3].begin == other && accesses[3].writes));
+  CHECK((!accesses[0].guessed && !accesses[1].guessed && accesses[2].guessed && accesses[3].guessed));
 }
 
 TEST_CASE("a launch that no GPU takes is refused, and cudaGetLastError tells") {

@@ -98,6 +98,23 @@ TEST_CASE("a kernel that is given freed memory is told") {
   CHECK(mistake_in([&] { cudaMemset(values, 0, 16); }) == "use after free");
 }
 
+TEST_CASE("numbers of a structure that only look like an address are none, a freed address is one") {
+  const FreshMachine fresh;
+  float* values = make_floats(4);
+  const auto run_with = [](const void* address, bool guessed) {
+    return mistake_in([&] {
+      enqueue(nullptr,
+              {Operation::Kind::kernel, "k", {{address, nullptr, true, guessed}}, [] { return true; }});
+      cudaDeviceSynchronize();
+    });
+  };
+  const void* const nowhere = values + (1 << 20);
+  CHECK(run_with(nowhere, true) == "none");
+  CHECK(run_with(nowhere, false) == "foreign pointer");
+  ok(cudaFree(values));
+  CHECK(run_with(values, true) == "use after free");
+}
+
 TEST_CASE("memory is freed once, by its own function and address") {
   const FreshMachine fresh;
   float* values = make_floats(4);

@@ -34,7 +34,7 @@ void check_sum(Communicator& group, std::size_t offset, std::size_t count) {
   NoStream stream;
   for (int repeat = 0; repeat < 2; ++repeat) {
     for (std::size_t i = 0; i < count; ++i) values[i] = element<T>(world.rank, i);
-    group.all_reduce(range, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    group.all_reduce(range, {.bucket = 0, .what = "fc1.weight"}, stream);
     for (std::size_t i = 0; i < count; ++i) {
       const T expected = reference<T>(0, world.size, i);
       if (std::memcmp(&values[i], &expected, sizeof(T)) != 0) {

@@ -14,8 +14,8 @@ TEST_CASE("all_reduce allocates nothing", "[comm]") {
     NoStream stream;
     const tests::AllocationCount count;
     for (int step = 0; step < 20; ++step) {
-      group.all_reduce({arena.get(), 0, 100}, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
-      group.all_reduce(both, {.bucket = 1, .first_parameter = "fc2.weight"}, stream);
+      group.all_reduce({arena.get(), 0, 100}, {.bucket = 0, .what = "fc1.weight"}, stream);
+      group.all_reduce(both, {.bucket = 1, .what = "fc2.weight"}, stream);
     }
     if (count.value() != 0) throw std::runtime_error(std::to_string(count.value()) + " allocations");
   });

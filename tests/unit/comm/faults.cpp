@@ -17,7 +17,7 @@ using tests::contains;
 namespace {
 
 constexpr std::size_t large = 1 << 20;
-constexpr ExchangeLabel fc1{.bucket = 0, .first_parameter = "fc1.weight"};
+constexpr ExchangeLabel fc1{.bucket = 0, .what = "fc1.weight"};
 
 CommOptions timeout(double seconds) {
   return {.timeout = Seconds(seconds)};

@@ -15,7 +15,7 @@
 namespace lockstep::comm::testing {
 
 inline constexpr std::size_t elements = 5000;
-inline constexpr ExchangeLabel fc1{.bucket = 3, .first_parameter = "fc1.weight"};
+inline constexpr ExchangeLabel fc1{.bucket = 3, .what = "fc1.weight"};
 
 inline void require(bool condition, const std::string& text) {
   if (!condition) throw std::runtime_error(text);

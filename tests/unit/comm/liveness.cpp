@@ -80,7 +80,7 @@ class Ranks {
     NoStream stream;
     try {
       for (double ends[] = {0.0}; ends[0] == 0;) {
-        group.all_reduce({arena.get(), 0, 1000}, {.bucket = 0, .first_parameter = "w"}, stream);
+        group.all_reduce({arena.get(), 0, 1000}, {.bucket = 0, .what = "w"}, stream);
         ends[0] = progress_.ends && group.world().rank == 0 ? 1 : 0;
         group.all_reduce_sum(ends);
         ++progress_.rounds[static_cast<std::size_t>(group.world().rank)];

@@ -68,7 +68,7 @@ TEST_CASE("an error that NCCL reports later ends every rank with its words", "[n
     setenv("SIMGPU_NCCL_FAIL_AT", "2@1", 1);
     GpuRank own(rank, 2, run_id, options(60));
     own.allocate();
-    own.sum({.bucket = 0, .first_parameter = "fc2.weight"});
+    own.sum({.bucket = 0, .what = "fc2.weight"});
     own.sum();
     own.wait();
   });

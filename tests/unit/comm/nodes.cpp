@@ -26,7 +26,7 @@ TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
     const auto values = values_of<float>(*arena);
     for (std::size_t i = 0; i < 10000; ++i) values[i] = element<float>(rank, i);
     NoStream stream;
-    group.all_reduce({arena.get(), 0, 10000}, {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+    group.all_reduce({arena.get(), 0, 10000}, {.bucket = 0, .what = "fc1.weight"}, stream);
     for (std::size_t i = 0; i < 10000; ++i) {
       const auto expected = reference<float>(0, size, i);
       if (std::memcmp(&values[i], &expected, sizeof(float)) != 0) throw std::runtime_error("sum");
@@ -82,7 +82,7 @@ TEST_CASE("a rank of another node that stops or dies is named by all, in time", 
       try {
         group->barrier();  // a rank may still be in it when the last one dies
         if (index == 3) raise(dies ? SIGKILL : SIGSTOP);
-        group->all_reduce(all_of(*arena), {.bucket = 0, .first_parameter = "fc1.weight"}, stream);
+        group->all_reduce(all_of(*arena), {.bucket = 0, .what = "fc1.weight"}, stream);
       } catch (const CommError&) {
         throw std::runtime_error(group->failure_report()->text());
       }

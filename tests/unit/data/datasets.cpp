@@ -1,10 +1,12 @@
 #include "data/datasets.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -73,21 +75,26 @@ TEST_CASE("an unknown data set names its nearest") {
 }
 
 TEST_CASE("data sets are listed, and their samples known before a file is opened") {
-  CHECK(datasets().size() == 4);
+  CHECK(datasets().size() == 7);
   CHECK(dataset_spec({.name = "fashion-mnist", .data_dir = "/nowhere"}).input_shape == Shape{1, 28, 28});
   CHECK(dataset_spec(synthetic({3, 8, 8}, 5)).num_classes == 5);
 }
 
 TEST_CASE("data sets that need files say so") {
-  CHECK(message_of<UsageError>([] { open_dataset({.name = "mnist"}, Split::train); }) ==
-        "mnist: give the folder of its four IDX files by --data-dir");
+  ChildProcess without_downloads([] {
+    ::setenv("XDG_CACHE_HOME", "/nowhere", 1);
+    const std::string said = message_of<UsageError>([] { open_dataset({.name = "mnist"}, Split::train); });
+    return said == "mnist: give the folder of its four IDX files by --data-dir, or fetch them by --download"
+               ? 0
+               : 1;
+  });
+  CHECK(without_downloads.wait() == 0);
   CHECK(message_of<UsageError>([] { dataset_spec({.name = "tensors"}); }) ==
         "tensors: give the file by --data-dir FILE.safetensors");
   CHECK(message_of<DataError>(
             [] { open_dataset({.name = "fashion-mnist", .data_dir = "/nowhere"}, Split::test); }) ==
         "/nowhere/t10k-images-idx3-ubyte: neither this file nor its .gz is there; apt install "
-        "dataset-fashion-mnist, "
-        "or give its folder by --data-dir");
+        "dataset-fashion-mnist, give its folder by --data-dir, or fetch it by --download");
 }
 
 TEST_CASE("Fashion-MNIST is as published") {
@@ -206,7 +213,7 @@ TEST_CASE("tensors of a file are samples") {
   const DatasetOptions options{.name = "tensors", .data_dir = folder / "file"};
   const DatasetPtr set = open_dataset(options, Split::test);
   REQUIRE(set->size() == 3);
-  CHECK(set->spec().num_classes == 7);
+  CHECK(set->spec().num_classes == 10);  // not the greatest label's
   CHECK(dataset_spec(options).input_shape == Shape{2});
   CHECK(sample_of(*set, 1).input == std::vector<float>{3, 4});
   CHECK(sample_of(*set, 1).label == 6);
@@ -239,10 +246,14 @@ TEST_CASE("tensors that are no data set are refused") {
   const SafetensorsFile::Tensor inputs{"inputs", DType::f32, {4}, of(values)};
   CHECK(tensors_complaint({inputs}) == "there is no tensor 'targets'");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
-        "'targets' holds the negative class -2");
+        "targets[1] is -2, no class below num_classes 10");
   labels[1] = std::numeric_limits<std::int64_t>::max();
-  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
-        "'targets' holds the class 9223372036854775807, the highest may be 16777215");
+  CHECK(
+      tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
+      "targets[1] is 9223372036854775807, no class below num_classes 10; --model-args num_classes=N says how "
+      "many there are");
+  labels[1] = 9;
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) == "");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {2}, of(labels).first(16)}}) ==
         "4 inputs, but 2 targets");
   CHECK(tensors_complaint({inputs, {"targets", DType::i32, {8}, of(labels)}}) ==

@@ -1,5 +1,6 @@
 #include "data/idx.h"
 
+#include "data/picture_dataset.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -35,7 +36,7 @@ std::string images_complaint(const std::string& images, const std::string& label
   write_file(folder / "train-images-idx3-ubyte", images);
   write_file(folder / "train-labels-idx1-ubyte", labels);
   const std::string message = message_of<DataError>(
-      [&] { open_idx_images(folder.path(), Split::train, "hint", UnpackCache(folder.path())); });
+      [&] { open_idx_pictures(folder.path(), Split::train, "hint", UnpackCache(folder.path())); });
   const std::string prefix = folder.path().string() + "/";
   CHECK(message.rfind(prefix, 0) == 0);
   return message.substr(prefix.size());
@@ -123,7 +124,8 @@ TEST_CASE("images and labels become samples") {
   const TemporaryFolder folder;
   write_file(folder / "t10k-images-idx3-ubyte", idx_images(12));
   write_gzip(folder / "t10k-labels-idx1-ubyte.gz", idx_labels(12));
-  const DatasetPtr set = open_idx_images(folder.path(), Split::test, "hint", UnpackCache(folder / "cache"));
+  const DatasetPtr set = with_transform(
+      open_idx_pictures(folder.path(), Split::test, "hint", UnpackCache(folder / "cache")), {}, Split::test);
   REQUIRE(set->size() == 12);
   CHECK(set->spec().input_shape == Shape{1, 28, 28});
   CHECK(set->spec().num_classes == 10);
@@ -152,7 +154,7 @@ TEST_CASE("files that do not belong together are refused") {
 
 TEST_CASE("a missing file is named, with the hint") {
   const TemporaryFolder folder;
-  CHECK(message_of<DataError>([&] { open_idx_images(folder.path(), Split::train, "apt install it"); }) ==
+  CHECK(message_of<DataError>([&] { open_idx_pictures(folder.path(), Split::train, "apt install it"); }) ==
         (folder / "train-images-idx3-ubyte").string() +
             ": neither this file nor its .gz is there; apt install it");
 }

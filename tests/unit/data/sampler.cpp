@@ -61,3 +61,26 @@ TEST_CASE("the exact sampler gives every sample once, whatever the world size") 
     }
   }
 }
+
+TEST_CASE("the rest of an epoch, dealt to any number of ranks, has each of its samples once") {
+  for (const std::int64_t done : {24, 96, 99}) {
+    for (const int replicas : {1, 2, 3, 8}) {
+      const auto rank_of = [&](int rank) { return DistributedSampler{100, replicas, rank, true, 5}; };
+      const Indices whole = DistributedSampler{100, 1, 0, true, 5}.indices(2);
+      Indices dealt(static_cast<std::size_t>(rank_of(0).rest_size(done) * replicas), -1);
+      for (int rank = 0; rank < replicas; ++rank) {
+        const EpochSamples mine = rank_of(rank).rest(2, done);
+        REQUIRE(std::ssize(mine.indices) == rank_of(rank).rest_size(done));
+        for (std::int64_t i = 0; i < std::ssize(mine.indices) - mine.padding; ++i) {
+          dealt[static_cast<std::size_t>(i * replicas + rank)] = mine.indices[static_cast<std::size_t>(i)];
+        }
+      }
+      // In turns, in the epoch's order; padding is at the end alone.
+      std::erase(dealt, -1);
+      CHECK(dealt == Indices(whole.begin() + done, whole.end()));
+    }
+  }
+  DistributedSampler dropping{100, 3, 2, true, 5, true};
+  CHECK(dropping.rest(0, 92).indices.size() == 2);
+  CHECK(dropping.rest(0, 92).padding == 0);
+}

@@ -65,6 +65,38 @@ TEST_CASE("steps count the updates that were applied: one that was skipped does 
   CHECK(begin(training, {}, evaluation).state.step == 2);
 }
 
+TEST_CASE("a later micro-batch leaves its step's state and sums, but for what is its own") {
+  const StepInput input{.state = {.learning_rate = 1, .loss_scale = 1, .valid_samples = 3, .seed = 12},
+                        .control = {.next_targets = 48, .stop_requests = 1}};
+  const StepState before{
+      .step = 7, .learning_rate = 0.5, .loss_scale = 0.25F, .valid_samples = 8, .seed = 11};
+  const auto [state, control] =
+      begin({.continues = true}, input, before, {.loss = 2.5F, .correct = 3, .targets = 8, .not_finite = 1});
+  CHECK(state.step == 7);
+  CHECK(state.learning_rate == 0.5);
+  CHECK(state.loss_scale == 0.25F);
+  CHECK(state.seed == 11);
+  CHECK(state.valid_samples == 3);
+  CHECK(control.loss == 2.5F);
+  CHECK(control.correct == 3);
+  CHECK(control.targets == 8);
+  CHECK(control.not_finite == 1);
+  CHECK(control.next_targets == 48);
+  CHECK(control.stop_requests == 1);
+}
+
+TEST_CASE("GradScaler's scale begins as the step says, and then stays as the device left it") {
+  const BeginStep scaled{.initial_scale = 65536};
+  const StepState first = begin(scaled, {}, {.scaler_scale = 0}).state;
+  CHECK(first.scaler_scale == 65536);
+  CHECK(first.carried_scale == 65536);
+  CHECK(begin({}, {}, {.scaler_scale = 0}).state.scaler_scale == 1);
+  const StepState later = begin(scaled, {}, {.scaler_scale = 512, .growth_tracker = 7}).state;
+  CHECK(later.scaler_scale == 512);
+  CHECK(later.carried_scale == 512);
+  CHECK(later.growth_tracker == 7);
+}
+
 TEST_CASE("bias corrections are PyTorch's, made in double of the count of updates") {
   const BeginStep spec{.beta1 = 0.9, .beta2 = 0.999};
   for (const std::int64_t step : {1, 2, 10, 1000, 100000}) {

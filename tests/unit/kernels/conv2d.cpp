@@ -44,6 +44,19 @@ Problem make_problem(const Case& c) {
   return p;
 }
 
+/// `dim` in blocks, which lie innermost.
+Layout blocked(const Shape& shape, int dim, std::int64_t block) {
+  Layout layout{.padded = shape, .strides = shape, .blocks = {{dim, block}}};
+  std::int64_t& extent = layout.padded[static_cast<std::size_t>(dim)];
+  extent = (extent + block - 1) / block * block;
+  std::int64_t stride = block;
+  for (std::size_t axis = shape.rank(); axis-- > 0;) {
+    layout.strides[axis] = stride;
+    stride *= static_cast<int>(axis) == dim ? extent / block : layout.padded[axis];
+  }
+  return layout;
+}
+
 }  // namespace
 
 TEST_CASE("conv2d forward, with and without bias and relu") {
@@ -88,6 +101,62 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
         run_prepared(kernel_for(device(), Conv2dBackwardData{c.geometry}, backward), backward, {p.dy, p.w});
     require_gradient(dx[0], p.f, {p.x, p.w, p.b}, 0, p.dy,
                      tolerance(static_cast<double>(c.w.elements()), ConvAlgorithm::automatic));
+  }
+}
+
+// Our own kernel on CPUs. Channels that fill vectors and that do not, windows inside and at the edges.
+TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layouts") {
+  const std::vector<Case> depthwise = {
+      {{3, 19, 6, 7}, {19, 1, 3, 2}, {.padding = {1, 1}, .groups = 19}},
+      {{2, 40, 7, 9}, {40, 1, 5, 5}, {.stride = {2, 2}, .padding = {2, 2}, .groups = 40}},
+      {{2, 16, 2, 2}, {16, 1, 5, 5}, {.padding = {2, 2}, .groups = 16}},
+      {{1, 33, 8, 9}, {33, 1, 2, 4}, {.stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 1}, .groups = 33}},
+  };
+  for (const Case& c : depthwise) {
+    const Problem p = make_problem(c);
+    const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
+    for (const std::int64_t block : {0, 8, 16}) {
+      if (block != 0 && device().kind() == DeviceKind::cuda) continue;  // its layouts have strides alone
+      KernelIo io = make_io({p.x, p.dy}, {c.w, {c.w[0]}}, Layouts::chosen);
+      io.inputs[0].layout = block == 0 ? channels_last(c.x) : blocked(c.x, 1, block);
+      io.outputs[0].layout = block == 0 ? channels_last(c.w) : blocked(c.w, 0, block);
+      choose_layouts(device(), Conv2dBackwardWeights{c.geometry}, io);
+      INFO(c.x.str() << " by " << c.w.str() << ", blocks of " << block);
+      CHECK(io.inputs[1].layout == (block == 0 ? channels_last(p.y.shape) : blocked(p.y.shape, 1, block)));
+      const auto got =
+          run_prepared(kernel_for(device(), Conv2dBackwardWeights{c.geometry}, io), io, {p.x, p.dy});
+      require_gradient(got[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, ConvAlgorithm::automatic));
+      require_gradient(got[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, ConvAlgorithm::direct));
+    }
+  }
+}
+
+// oneDNN generates no code for pictures that are smaller than the filter: our own kernel on CPUs.
+TEST_CASE("depthwise conv2d forward in row-major, channels-last and blocked layouts") {
+  const std::vector<Case> depthwise = {
+      {{3, 32, 1, 1}, {32, 1, 5, 5}, {.padding = {2, 2}, .groups = 32}},
+      {{2, 40, 2, 2}, {40, 1, 5, 5}, {.stride = {2, 2}, .padding = {2, 2}, .groups = 40}},
+      {{2, 19, 3, 2}, {19, 1, 4, 7}, {.stride = {2, 1}, .padding = {3, 4}, .dilation = {2, 1}, .groups = 19}},
+  };
+  for (const Case& c : depthwise) {
+    const Problem p = make_problem(c);
+    const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
+    for (const std::int64_t block : {0, 1, 8, 16}) {
+      if (block > 1 && device().kind() == DeviceKind::cuda) continue;  // its layouts have strides alone
+      KernelIo io = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
+      io.inputs[0].layout = block == 0   ? channels_last(c.x)
+                            : block == 1 ? Layout::row_major(c.x)
+                                         : blocked(c.x, 1, block);
+      if (block > 1) io.inputs[1].layout = blocked(c.w, 0, block);
+      INFO(c.x.str() << " by " << c.w.str() << ", blocks of " << block);
+      for (const Activation activation : {Activation::none, Activation::relu}) {
+        KernelIo chosen = io;
+        choose_layouts(device(), Conv2d{c.geometry, activation}, chosen);
+        const auto got = run_prepared(kernel_for(device(), Conv2d{c.geometry, activation}, chosen), chosen,
+                                      {p.x, p.w, p.b});
+        require_close(got[0], activation == Activation::relu ? relu(p.y) : p.y, bound);
+      }
+    }
   }
 }
 

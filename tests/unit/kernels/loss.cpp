@@ -30,7 +30,7 @@ Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<
   const auto workspace = device().allocate(kernel->workspace_bytes());
   const auto read = upload(std::vector{state});
   const auto goals = upload(targets);
-  const auto control = upload(std::vector{ControlBlock{}});
+  const auto control = upload(std::vector{ControlBlock{.rank = 3}});
   std::vector<void*> addresses{x->data(), goals->data(), read->data()};
   addresses.push_back(control->data());
   if (gradient) addresses.push_back(dx->data());
@@ -104,6 +104,31 @@ TEST_CASE("softmax cross-entropy counts the rows whose greatest logit is the tar
   const Values logits{{3, 3}, {1, 2, 0, 3, 1, 3, 0, 0, 1}};
   CHECK(cross_entropy(logits, {1, 0, 0}, state_of(3)).control.correct ==
         2);  // of two equal ones the first counts
+}
+
+TEST_CASE("softmax cross-entropy counts the rows whose target is among the five greatest logits") {
+  const std::int64_t classes = GENERATE(8, 1500);
+  // The first row has the greatest logits at the end, in the second all are equal: the first five are the
+  // greatest.
+  Values logits{{2, classes}, {}};
+  for (std::int64_t k = 0; k < classes; ++k) logits.data.push_back(static_cast<double>(k) / 64);
+  logits.data.resize(static_cast<std::size_t>(2 * classes), 1);
+  const auto top5 = [&](std::int64_t first, std::int64_t second) {
+    return cross_entropy(logits, {first, second}, state_of(2)).control.top5;
+  };
+  CHECK(top5(classes - 1, 0) == 2);
+  CHECK(top5(classes - 5, 4) == 2);
+  CHECK(top5(classes - 6, 4) == 1);
+  CHECK(top5(classes - 6, 5) == 0);
+  CHECK(cross_entropy(logits, {classes - 1, -100}, state_of(2)).control.top5 == 1);
+  logits.data[0] = std::nan("");
+  CHECK(top5(classes - 1, 4) == 1);
+}
+
+TEST_CASE("a loss that is not finite is told with its rank") {
+  const Values logits{{1, 2}, {std::nan(""), 0}};
+  CHECK(cross_entropy(logits, {0}, state_of(1)).control.not_finite_ranks == 3);
+  CHECK(cross_entropy({{1, 2}, {1, 0}}, {0}, state_of(1)).control.not_finite_ranks == 0);
 }
 
 TEST_CASE("a target out of range makes the loss not finite, and no padding row counts") {

@@ -1,5 +1,7 @@
 #include "kernels/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/unit/kernels/harness.h"
@@ -52,8 +54,9 @@ Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0, f
   const auto parameter = upload(gradients_at(77));
   const auto first = device().allocate(count * sizeof(float));
   const auto second = device().allocate(count * sizeof(float));
-  std::vector<void*> addresses{gradient->data(), state->data(), parameter->data(), first->data(),
-                               second->data()};
+  const auto greatest = device().allocate(count * sizeof(float));
+  std::vector<void*> addresses{gradient->data(), state->data(),  parameter->data(),
+                               first->data(),    second->data(), greatest->data()};
   addresses.resize(3 + states);
   const auto bound = kernel->bind(addresses, nullptr);
   const auto stream = device().make_stream();
@@ -91,6 +94,7 @@ double adam_reference(const AdamUpdate& spec, std::size_t i) {
   double p = static_cast<double>(gradient_at(i, 77));
   double m = 0;
   double v = 0;
+  double greatest = 0;
   for (int step = 1; step <= steps; ++step) {
     double g = static_cast<double>(gradient_at(i, step));
     if (spec.decoupled) {
@@ -100,7 +104,8 @@ double adam_reference(const AdamUpdate& spec, std::size_t i) {
     }
     m = spec.beta1 * m + (1 - spec.beta1) * g;
     v = spec.beta2 * v + (1 - spec.beta2) * g * g;
-    const double corrected = std::sqrt(v) / std::sqrt(1 - std::pow(spec.beta2, step));
+    greatest = spec.amsgrad ? std::max(greatest, v) : v;
+    const double corrected = std::sqrt(greatest) / std::sqrt(1 - std::pow(0.999, step));  // StepState's
     p -= static_cast<double>(rate) / (1 - std::pow(spec.beta1, step)) * m / (corrected + spec.epsilon);
   }
   return p;
@@ -126,8 +131,8 @@ TEST_CASE("sgd follows PyTorch's formula over 20 steps") {
 TEST_CASE("adam and adamw follow PyTorch's formula over 20 steps") {
   for (const AdamUpdate& spec :
        {AdamUpdate{}, AdamUpdate{.weight_decay = 0.1}, AdamUpdate{.weight_decay = 0.1, .decoupled = true},
-        AdamUpdate{.epsilon = 1e-3}}) {
-    const Slices got = run_steps(spec, 2);
+        AdamUpdate{.epsilon = 1e-3}, AdamUpdate{.beta2 = 0.5, .epsilon = 1e-2, .amsgrad = true}}) {
+    const Slices got = run_steps(spec, spec.amsgrad ? 3 : 2);
     for (std::size_t i = 0; i < got.parameter.size(); i += 41) {
       REQUIRE(static_cast<double>(got.parameter[i]) == Approx(adam_reference(spec, i)).margin(tolerance));
     }
@@ -144,6 +149,46 @@ TEST_CASE("gradients are multiplied by StepState's scale before anything else") 
   const Slices plain = run_steps(adam, 2);
   CHECK(scaled.parameter == plain.parameter);
   CHECK(scaled.second == plain.second);
+}
+
+TEST_CASE("gradients are clipped to their greatest value before they are scaled, and a NaN stays") {
+  const auto one_step = [](const SgdUpdate& spec, float scale) {
+    const std::vector<float> values{-2, -0.5F, 0, 0.25F, 0.5F, std::nanf("")};
+    const auto gradient = upload(values);
+    StepState in_force = state_at(1);
+    in_force.gradient_scale = scale;
+    const auto state = upload(std::vector<StepState>{in_force});
+    const auto parameter = upload(std::vector<float>(values.size()));
+    const TensorDesc slice{DType::f32, {static_cast<std::int64_t>(values.size())}, {}};
+    const std::array<void*, 3> addresses{gradient->data(), state->data(), parameter->data()};
+    const auto stream = device().make_stream();
+    kernel_for(device(), spec, {{slice, {DType::u8, {sizeof(StepState)}, {}}}, {slice}})
+        ->bind(addresses, nullptr)
+        ->launch(*stream);
+    stream->synchronize();
+    return download<float>(*parameter);
+  };
+  const std::vector<float> got = one_step({.clip_value = 0.25}, 0.5F);
+  const std::vector<float> wanted{0.25F, 0.25F, 0, -0.25F, -0.25F};  // times -rate / 2, a power of two
+  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(got[i] == wanted[i] * rate / 2);
+  CHECK(std::isnan(got[5]));
+}
+
+TEST_CASE("weight decay ends where it is told, the rest is as without") {
+  const auto check = [](auto spec, std::size_t states) {
+    const std::vector<float> everywhere = run_steps(spec, states).parameter;
+    spec.decayed = 4 * (many_elements() / 8);
+    const std::vector<float> half = run_steps(spec, states).parameter;
+    spec.weight_decay = 0;
+    const std::vector<float> nowhere = run_steps(spec, states).parameter;
+    const auto border = static_cast<std::ptrdiff_t>(spec.decayed);
+    CHECK(std::equal(half.begin(), half.begin() + border, everywhere.begin()));
+    CHECK(std::equal(half.begin() + border, half.end(), nowhere.begin() + border));
+    CHECK(everywhere != nowhere);
+  };
+  check(SgdUpdate{.momentum = 0.9, .weight_decay = 0.125}, 1);
+  check(AdamUpdate{.weight_decay = 0.125}, 2);
+  check(AdamUpdate{.weight_decay = 0.125, .decoupled = true}, 2);
 }
 
 TEST_CASE("a skipped update changes nothing") {

@@ -21,6 +21,14 @@ std::vector<Values> inputs_for(const std::vector<Shape>& shapes) {
   return inputs;
 }
 
+Layout blocked(const Shape& shape, std::int64_t block) {
+  const std::int64_t padded = (shape[1] + block - 1) / block * block;
+  const std::int64_t row = block * shape[3];
+  const std::int64_t plane = row * shape[2];
+  return {
+      {shape[0], padded, shape[2], shape[3]}, {plane * (padded / block), plane, row, block}, {{1, block}}};
+}
+
 Layout ordered(const Shape& shape, const std::vector<std::size_t>& order) {
   Layout layout = Layout::row_major(shape);
   std::int64_t stride = 1;
@@ -38,7 +46,7 @@ TEST_CASE("pointwise: a gradient is the slope of its function") {
     const Pointwise::Step value{.function = step.function};
     const bool of_b = step.part == PointwisePart::gradient_b;
     const bool unary = op.inputs == 2;
-    for (const double a : {-2.5, -0.75, -0.125, 0.125, 0.5, 3.0}) {
+    for (const double a : {-4.0, -2.5, -0.75, -0.125, 0.125, 0.5, 2.5, 4.0}) {
       for (const double b : {-1.5, 0.25, 2.0}) {
         const auto at = [&](double shift) {
           return of_b ? pointwise_step(value, a, b + shift, 0) : pointwise_step(value, a + shift, b, 0);
@@ -116,7 +124,7 @@ TEST_CASE("pointwise: a blocked layout stays, and its padding stays zero") {
 TEST_CASE("pointwise: channels that lie innermost stay there, broadcast over or not") {
   const Shape shape{2, 3, 5, 7};
   const Layout channels_last = ordered(shape, {0, 2, 3, 1});
-  for (const Shape& other : {Shape{3, 1, 1}, Shape{7}, Shape{2, 1, 5, 1}, shape}) {
+  for (const Shape& other : {Shape{3, 1, 1}, Shape{2, 3, 1, 1}, Shape{7}, Shape{2, 1, 5, 1}, shape}) {
     const std::vector<Values> inputs = inputs_for({shape, other});
     KernelIo io = pointwise_io(add_op, inputs, DType::f32);
     io.inputs[0].layout = channels_last;
@@ -128,12 +136,34 @@ TEST_CASE("pointwise: channels that lie innermost stay there, broadcast over or 
   }
 }
 
-TEST_CASE("pointwise: a blocked layout gives way where something is broadcast") {
-  const std::vector<Values> inputs = inputs_for({{2, 17, 3, 5}, {17, 1, 1}});
-  KernelIo io = pointwise_io(add_op, inputs, DType::f32);
-  io.inputs[0].layout = Layout{{2, 32, 3, 5}, {480, 240, 80, 16}, {{1, 16}}};
-  choose_layouts(device(), add_op, io);
-  CHECK(io.inputs[0].layout->is_row_major(inputs[0].shape));
-  require_rounded(run_prepared(kernel_for(device(), add_op, io), io, inputs)[0], pointwise(add_op, inputs)[0],
-                  DType::f32);
+TEST_CASE("pointwise: a blocked layout stays where something is broadcast, if padding stays zero") {
+  struct Case {
+    Shape full, other;
+    bool stays;
+  };
+  const DType dtype = GENERATE(from_range(pointwise_dtypes()));
+  const Case cases[] = {{{2, 17, 3, 5}, {17, 1, 1}, true},
+                        {{2, 17, 3, 5}, {2, 17, 1, 1}, true},
+                        {{2, 17, 3, 5}, {}, false},
+                        {{2, 17, 3, 5}, {2, 1, 3, 5}, false},
+                        {{2, 32, 3, 5}, {2, 1, 3, 5}, true},
+                        {{2, 32, 3, 5}, {5}, true},
+                        {{2, 32, 3, 5}, {2, 32, 1, 1}, true},
+                        {{1, 32, 40, 41}, {1, 32, 1, 1}, true},
+                        {{3, 600, 3, 5}, {3, 600, 1, 1}, true}};
+  for (const auto& [full, other, stays] : cases) {
+    for (const Pointwise& op : all_single_steps()) {
+      if (op.inputs < 2) continue;
+      std::vector<Shape> shapes(op.inputs, full);
+      shapes[1] = other;
+      const std::vector<Values> inputs = inputs_for(shapes);
+      KernelIo io = pointwise_io(op, inputs, dtype);
+      io.inputs[0].layout = blocked(full, 16);
+      choose_layouts(device(), op, io);
+      INFO(op.title() << " of " << full.str() << " and " << other.str());
+      CHECK(*io.outputs[0].layout == (stays ? blocked(full, 16) : Layout::row_major(full)));
+      const auto got = run_prepared(kernel_for(device(), op, io), io, inputs);
+      require_rounded(got[0], pointwise(op, inputs)[0], dtype);
+    }
+  }
 }

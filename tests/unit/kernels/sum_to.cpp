@@ -1,5 +1,6 @@
 #include "kernels/sum_to.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <thread>
@@ -83,6 +84,50 @@ TEST_CASE("sum_to: sums over what was broadcast") {
     for (std::size_t i = 0; i < y.data.size(); ++i) {
       // f32: partial sums of multiples of 1/64 below 2^18 are exact, so is their sum.
       if (wanted.magnitudes[i] < 0x1p18) REQUIRE(y.data[i] == wanted.sums[i]);
+    }
+  }
+}
+
+TEST_CASE("sum_to: pictures keep their layout, and their sum has the matching one") {
+  struct Form {
+    const char* name;
+    Layout layout;
+  };
+  for (const Shape& from : {Shape{2, 17, 3, 5}, Shape{3, 70, 2, 3}, Shape{2, 32, 1, 5}}) {
+    const std::int64_t padded = (from[1] + 15) / 16 * 16;
+    const Form forms[] = {{"channels-last", channels_last(from)},
+                          {"blocked",
+                           {{from[0], padded, from[2], from[3]},
+                            {padded * from[2] * from[3], 16 * from[2] * from[3], 16 * from[3], 16},
+                            {{1, 16}}}}};
+    // The sum of pictures that were not broadcast is themselves.
+    for (const Shape& to : {from, Shape{from[0], from[1], 1, 1}, Shape{from[1], 1, 1}, Shape{from[3]},
+                            Shape{from[0], 1, from[2], 1}, Shape{1}}) {
+      for (const Form& form : forms) {
+        const Values x = random_values(from, 9);
+        KernelIo io = make_io({x}, {to}, Layouts::chosen);
+        io.inputs[0].layout = form.layout;
+        choose_layouts(device(), SumTo{}, io);
+        INFO(from.str() << " to " << to.str() << ", " << form.name);
+        CHECK(*io.inputs[0].layout == form.layout);
+        const Values y = run_prepared(kernel_for(device(), SumTo{}, io), io, {x})[0];
+        CHECK(y.data == sums_of(x, to).sums);  // multiples of 1/64, exact in f32
+      }
+    }
+  }
+}
+
+TEST_CASE("sum_to: bf16 is summed in f32 and rounded once") {
+  for (const auto& [from, to] : {Case{{7, 17}, {17}}, Case{{7, 1700}, {7, 1}},
+                                 Case{{2, 19, 5, 7}, {2, 19, 1, 1}}, Case{{64, 32, 37, 3}, {32, 1, 1}}}) {
+    const Values x = random_values(from, 9);
+    KernelIo io{{{DType::bf16, from, {}}}, {{DType::bf16, to, {}}}};
+    choose_layouts(device(), SumTo{}, io);
+    const Values y = run_prepared(kernel_for(device(), SumTo{}, io), io, {x})[0];
+    const Sums wanted = sums_of(x, to);
+    INFO(from.str() << " to " << to.str());
+    for (std::size_t i = 0; i < y.data.size(); ++i) {
+      REQUIRE(std::abs(y.data[i] - wanted.sums[i]) <= 0x1p-8 * std::abs(wanted.sums[i]));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "model/zoo/zoo.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "kernels/base/error.h"
@@ -40,6 +42,54 @@ TEST_CASE("parameters have PyTorch's names and shapes") {
         std::map<std::string, std::string>{{"weight", "1x10"}, {"bias", "1"}});
 }
 
+TEST_CASE("torchvision's models have as many parameters as its own, on the data set's channels and classes") {
+  const auto parameters = [](const std::string& name, const InputSpec& input) {
+    return build_graph(find_model(name, {}).make({}, input), input, 2, true).parameter_elements();
+  };
+  for (const auto& [name, wanted] : std::map<std::string, std::int64_t>{{"resnet18", 11'689'512},
+                                                                        {"resnet34", 21'797'672},
+                                                                        {"resnet50", 25'557'032},
+                                                                        {"mobilenet_v3_small", 2'542'856}}) {
+    INFO(name);
+    CHECK(parameters(name, find_model(name, {}).wants({})) == wanted);
+  }
+  const InputSpec digits{.shape = {1, 28, 28}, .num_classes = 10};
+  CHECK(parameters("resnet18", digits) == 11'689'512 - 2 * 64 * 49 - 990 * 513);
+  const InputSpec cifar{.shape = {3, 32, 32}, .num_classes = 10};
+  CHECK(parameters("mobilenet_v3_small", cifar) == 2'542'856 - 990 * 1025);
+}
+
+TEST_CASE("torchvision's models start as its own do") {
+  const auto initializer = [](const std::string& model, const std::string& parameter) {
+    const ZooEntry& entry = find_model(model, {});
+    const Graph graph = build_forward(entry.make({}, entry.wants({})), entry.wants({}), 1);
+    const auto found = std::ranges::find_if(graph.parameters(), [&](const Parameter& candidate) {
+      return graph.value(candidate.value).name == parameter;
+    });
+    REQUIRE(found != graph.parameters().end());
+    return found->initializer;
+  };
+  CHECK(initializer("resnet50", "layer2.0.conv2.weight").deviation == Approx(std::sqrt(2.0 / (128 * 9))));
+  CHECK(initializer("resnet50", "layer2.0.bn2.weight").start == 1);
+  CHECK(initializer("resnet50", "fc.bias").bound == Approx(1 / std::sqrt(2048.0)));
+  CHECK(initializer("mobilenet_v3_small", "features.2.block.1.0.weight").deviation ==
+        Approx(std::sqrt(2.0 / (72 * 9))));
+  CHECK(initializer("mobilenet_v3_small", "classifier.3.weight").deviation == 0.01F);
+  for (const char* zeros : {"classifier.3.bias", "features.1.block.1.fc1.bias"}) {
+    const Initializer bias = initializer("mobilenet_v3_small", zeros);
+    CHECK((bias.bound == 0 && bias.start == 0 && bias.deviation == 0));
+  }
+}
+
+TEST_CASE("arguments are described with kind, range and default") {
+  CHECK(describe(class_count(1000)) == "num_classes=1000 (a whole number, 1 to 16777216)");
+  CHECK(describe(RealArgument{.key = "dropout", .otherwise = 0.2, .range = {0, 1}}) ==
+        "dropout=0.2 (a number, 0 to 1)");
+  CHECK(describe(ChoiceArgument{.key = "norm", .choices = {"batch", "layer"}}) ==
+        "norm=batch (batch, layer)");
+  CHECK(describe(SwitchArgument{.key = "bias", .otherwise = true}) == "bias=true (true, false)");
+}
+
 TEST_CASE("unknown models and arguments meet the nearest name") {
   CHECK(message_of<UsageError>([] { find_model("convnt", {}); }) ==
         "unknown model 'convnt', did you mean 'convnet'? `trainer models` lists them");
@@ -48,7 +98,10 @@ TEST_CASE("unknown models and arguments meet the nearest name") {
         }) == "unknown argument of model 'mlp' 'hiden', did you mean 'hidden'?");
   CHECK(message_of<UsageError>([] {
           find_model("convnet", {{"width", "3"}});
-        }) == "model 'convnet' takes no arguments, not 'width'");
+        }) == "unknown argument of model 'convnet' 'width'; there are: num_classes");
+  CHECK(message_of<UsageError>([] {
+          check_arguments("bare", {}, {{"width", "3"}});
+        }) == "model 'bare' takes no arguments, not 'width'");
 }
 
 TEST_CASE("arguments are of the kind and in the range that the model declares") {

@@ -26,6 +26,11 @@ Plan plan_with(const SelectedAlgorithms& selected, const kernels::Device& device
                    {.parameter_layouts = {}, .algorithms = selected});
 }
 
+SelectedAlgorithms selected_in(const Plan& plan, kernels::Device& device) {
+  KnownAlgorithms known;
+  return benchmark_algorithms(plan.graph, device, known).selected;
+}
+
 const std::vector<std::string> timed{"conv1 conv2d", "conv1 conv2d_backward_weights", "conv2 conv2d",
                                      "conv2 conv2d_backward_data", "conv2 conv2d_backward_weights"};
 
@@ -47,7 +52,7 @@ TEST_CASE("benchmark: selections survive the way to the other ranks") {
 
 TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan uses it") {
   const auto device = tests::make_device_under_test(1);
-  const SelectedAlgorithms selected = benchmark_algorithms(plan_with({}, *device).graph, *device);
+  const SelectedAlgorithms selected = selected_in(plan_with({}, *device), *device);
   REQUIRE(selected.size() == timed.size());
   const Plan plan = plan_with(selected, *device);
   CHECK(plan.unavailable_algorithms.empty());
@@ -55,6 +60,28 @@ TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan
     INFO(key);
     CHECK(algorithm_in(plan, key) == selected.at(node_of(plan, key).key()));
   }
+}
+
+TEST_CASE("benchmark: what is known is not timed, unless the device does not offer it") {
+  const auto device = tests::make_device_under_test(1);
+  const Plan plan = plan_with({}, *device);
+  KnownAlgorithms known;
+  const Benchmark first = benchmark_algorithms(plan.graph, *device, known);
+  CHECK(first.timed == timed.size());
+  CHECK(known.size() == timed.size());
+  for (auto& [op, algorithm] : known) {
+    INFO(op);
+    CHECK(op.starts_with("conv2d"));
+    algorithm = "automatic";
+  }
+  const Benchmark second = benchmark_algorithms(plan.graph, *device, known);
+  CHECK(second.timed == 0);
+  for (const auto& [op, algorithm] : second.selected) CHECK(algorithm == "automatic");
+  known.begin()->second = "eng99_gone";
+  CHECK(benchmark_algorithms(plan.graph, *device, known).timed == 1);
+  CHECK(known.begin()->second != "eng99_gone");
+  const Plan larger = make_plan(two_convolutions(), images, {.key = {.batch = 8}}, *device, {});
+  CHECK(benchmark_algorithms(larger.graph, *device, known).timed == timed.size());
 }
 
 TEST_CASE("benchmark: a layer that stands twice in a model has two selections") {
@@ -69,7 +96,7 @@ TEST_CASE("benchmark: a layer that stands twice in a model has two selections") 
   const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.key = {.batch = 4}}, *device, {});
   std::set<std::string> keys;
   for (const model::Node& node : plan.graph.nodes()) CHECK(keys.insert(node.key()).second);
-  CHECK(benchmark_algorithms(plan.graph, *device).size() == 5);
+  CHECK(selected_in(plan, *device).size() == 5);
 }
 
 TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name") {

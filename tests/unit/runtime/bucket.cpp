@@ -42,5 +42,25 @@ TEST_CASE("bucket: a rank's shard of a bucket is a slice, whatever the world") {
   }
 }
 
+TEST_CASE("bucket: what decays comes first where only matrices do, in the same buckets") {
+  const auto device = kernels::make_cpu_device(1);
+  const std::size_t bytes = GENERATE(std::size_t{1}, std::size_t{600}, std::size_t{1} << 20);
+  BucketLimits limits{.first_bytes = bytes, .bytes = bytes, .ranks = 2};
+  const ArenaPlan all = assign_buckets(plan_of(classifier(small_net), *device).graph, limits);
+  limits.decays_matrices_only = true;
+  const Plan plan = plan_of(classifier(small_net), *device, {.buckets = limits});
+  REQUIRE(plan.arena.buckets.size() == all.buckets.size());
+  for (std::size_t i = 0; i < all.buckets.size(); ++i) {
+    const Bucket& bucket = plan.arena.buckets[i];
+    CHECK(bucket.first == all.buckets[i].first);
+    CHECK(bucket.count == all.buckets[i].count);
+    CHECK(all.buckets[i].decayed == all.buckets[i].count);
+    for (const ArenaSlice& slice : plan.arena.slices) {
+      if (slice.first < bucket.first || slice.first >= bucket.first + bucket.count) continue;
+      CHECK((slice.first < bucket.first + bucket.decayed) == slice.name.ends_with("weight"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::runtime

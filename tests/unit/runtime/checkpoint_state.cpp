@@ -116,8 +116,37 @@ TEST_CASE("a run resumes only with the settings that its results depend on; othe
   CHECK(differences(saved, others) ==
         "ranks 2 (now 4), samples of the training set 1000 (now 999), "
         "contents of the training set d0 (now d1)");
+  // On other ranks a batch of each rank is another, too.
+  const auto on_four =
+      settings_of(parse_options({"--model=mlp", "--lr=0.1", "--batch-size=32"}), {.size = 4}, 1000, "d0");
+  CHECK(message_of<UsageError>([&] { require_same_settings("RUN/step", saved, on_four); }).empty());
+  CHECK_THAT(message_of<UsageError>([&] { require_same_settings("RUN/step", saved, others); }),
+             contains("made with samples of the training set 1000 (now 999)"));
   CHECK(differences({{"a", ""}}, {{"a", "1"}}) == "a not given (now 1)");
   CHECK(differences({}, {{"a", "1"}}) == "a not given (now 1)");
+}
+
+TEST_CASE("a checkpoint from before an option had its default") {
+  CHECK(differences({}, {{"--lr-schedule", "constant"}, {"--ema", "0"}, {"--clip-grad-value", ""}}).empty());
+  CHECK(differences({}, {{"--lr-schedule", "step"}}) == "--lr-schedule constant (now step)");
+}
+
+TEST_CASE("a run goes on to another end only where its learning rate does not depend on that") {
+  const auto refusal = [](const std::string& schedule, const std::string& before, const std::string& now) {
+    const auto settings = [&](const std::string& end) {
+      return settings_of(parse_options({"--lr-schedule=" + schedule, end}), {}, 1000, "d0");
+    };
+    return message_of<UsageError>(
+        [&] { require_same_settings("RUN/step", settings(before), settings(now)); });
+  };
+  for (const char* schedule : {"constant", "step"}) {
+    CHECK(refusal(schedule, "--max-steps=9", "--max-steps=99").empty());
+    CHECK(refusal(schedule, "--epochs=1", "--epochs=2").empty());
+  }
+  CHECK_THAT(refusal("cosine", "--max-steps=9", "--max-steps=99"),
+             contains("end of the learning-rate schedule --max-steps 9 (now --max-steps 99)"));
+  CHECK_THAT(refusal("linear", "--epochs=1", "--epochs=2"),
+             contains("end of the learning-rate schedule --epochs 1 (now --epochs 2)"));
 }
 
 TEST_CASE("the table marks the options that results depend on") {

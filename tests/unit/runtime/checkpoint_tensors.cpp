@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "comm/make_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
@@ -19,10 +22,16 @@ class Replica {
  public:
   Replica(const std::string& name, const model::OptimizerOptions& optimizer)
       : Replica(model::find_model(name, {}).make({}, input_of(name)), input_of(name), optimizer) {}
+  Replica(const std::string& name, const model::OptimizerOptions& optimizer, double average_decay)
+      : Replica(model::find_model(name, {}).make({}, input_of(name)), input_of(name), optimizer,
+                average_decay) {}
 
-  Replica(const model::Model& model, const model::InputSpec& input, const model::OptimizerOptions& optimizer)
+  Replica(const model::Model& model, const model::InputSpec& input, const model::OptimizerOptions& optimizer,
+          double average_decay = 0)
       : optimizer_(optimizer) {
-    plans_.push_back(make_plan(model, input, {.key = {.batch = 4}, .optimizer = optimizer}, *device_, {}));
+    plans_.push_back(make_plan(model, input,
+                               {.key = {.batch = 4}, .average_decay = average_decay, .optimizer = optimizer},
+                               *device_, {}));
     memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
     executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
     access().initialise(5);
@@ -77,7 +86,7 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
 
   Replica other(name, optimizer);
   CHECK(other.access().fingerprint() != one.access().fingerprint());
-  other.access().load(folder / "model");
+  other.access().load(WeightsFile(folder / "model"));
   other.access().load_optimizer_state(folder / "optimizer", optimizer);
   CHECK(one.access().applied_updates() == 3);
   CHECK(other.access().applied_updates() == 0);
@@ -107,11 +116,63 @@ TEST_CASE("buffers start with their layer's value, are not learned, and are save
   std::vector<NamedTensor> other = saved();
   other[2].values = {1, 2, 3, 4, 5};
   save_tensors(folder / "model", other);
-  replica.access().load(folder / "model");
+  replica.access().load(WeightsFile(folder / "model"));
   CHECK(saved()[2].values == other[2].values);
   save_tensors(folder / "without", std::span(other).first(2));
-  CHECK_THAT(tests::message_of<DataError>([&] { replica.access().load(folder / "without"); }),
+  CHECK_THAT(tests::message_of<DataError>([&] { replica.access().load(WeightsFile(folder / "without")); }),
              contains("'scale'"));
+}
+
+TEST_CASE("averaged weights: files have the average, the optimizer's state what is trained, to the bit") {
+  const tests::TemporaryFolder folder;
+  const model::OptimizerOptions sgd{.kind = model::OptimizerKind::sgd, .learning_rate = 0.5};
+  constexpr double decay = 0.75;
+  Replica one("convnet", sgd, decay);
+  Replica plain("convnet", sgd);
+  const auto raw = [&] { return one.access().optimizer_state(sgd); };
+  const auto average = [&] { return one.access().parameters(); };
+  CHECK(raw().front().name == average().front().name + ".raw");
+  CHECK(sha256_of(raw()) == sha256_of(average()));  // before the first update
+  std::vector<NamedTensor> wanted;
+  for (int step = 1; step <= 4; ++step) {
+    one.train(1);
+    plain.train(1);
+    const std::vector<NamedTensor> trained = plain.access().parameters();
+    CHECK(sha256_of(raw()) == sha256_of(trained));
+    if (step == 1) wanted = trained;
+    double largest = 0;
+    const std::vector<NamedTensor> got = average();
+    for (std::size_t t = 0; t < wanted.size(); ++t) {
+      for (std::size_t i = 0; i < wanted[t].values.size(); ++i) {
+        float& w = wanted[t].values[i];
+        w += static_cast<float>(1 - decay) * (trained[t].values[i] - w);
+        largest = std::max(largest, static_cast<double>(std::abs(w - got[t].values[i])));
+      }
+    }
+    CHECK(largest == 0);  // the formula in the same order, without fused multiply-adds
+  }
+  CHECK(sha256_of(raw()) != sha256_of(average()));
+  save_tensors(folder / "model", average());
+  save_tensors(folder / "optimizer", raw());
+  const std::size_t bytes = [&] {
+    std::size_t sum = 0;
+    for (const char* file : {"model", "optimizer"}) {
+      const SafetensorsFile tensors(folder / file);
+      for (const auto& tensor : tensors.tensors()) sum += tensor.bytes.size();
+    }
+    return sum;
+  }();
+  CHECK(bytes == staged_bytes(one.plan(), sgd));
+
+  Replica other("convnet", sgd, decay);
+  other.access().load(WeightsFile(folder / "model"));
+  CHECK(sha256_of(other.access().optimizer_state(sgd)) == sha256_of(other.access().parameters()));
+  other.access().load_optimizer_state(folder / "optimizer", sgd);
+  other.access().set_applied_updates(4);
+  CHECK(other.access().fingerprint() == one.access().fingerprint());
+  one.train(2);
+  other.train(2);
+  CHECK(other.access().fingerprint() == one.access().fingerprint());
 }
 
 TEST_CASE("without its optimizer's state a replica continues differently") {
@@ -121,7 +182,7 @@ TEST_CASE("without its optimizer's state a replica continues differently") {
   one.train(3);
   save_tensors(folder / "model", one.access().parameters());
   Replica other("mlp", optimizer);
-  other.access().load(folder / "model");
+  other.access().load(WeightsFile(folder / "model"));
   one.train(1);
   other.train(1);
   CHECK(other.access().fingerprint() != one.access().fingerprint());
@@ -143,29 +204,40 @@ TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is r
              contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));
 }
 
-TEST_CASE("a parameter starts within its initializer's bounds") {
+TEST_CASE("a parameter starts as its initializer says") {
   const model::Model net{.name = "scaled", .forward = [](model::Tensor x) {
                            model::Graph& graph = x.graph();
                            const model::Tensor gain(graph, graph.add_parameter("gain", {3}, {.start = 1}));
                            const model::Tensor shift(
                                graph, graph.add_parameter("shift", {3}, {.bound = 0.25F, .start = 4}));
-                           return add(mul(x, gain), shift);
+                           const model::Initializer normal{.start = 1, .deviation = 0.5F};
+                           return linear(add(mul(x, gain), shift), "head", 1000, {.initializer = normal});
                          }};
   const auto device = kernels::make_cpu_device(1);
   const auto communicator = comm::make_communicator({}, {});
   std::vector<Plan> plans;
-  plans.push_back(make_plan(net, {.shape = {3}, .num_classes = 3}, {.key = {.batch = 2}}, *device, {}));
+  plans.push_back(make_plan(net, {.shape = {3}, .num_classes = 1000}, {.key = {.batch = 2}}, *device, {}));
   ReplicaMemory memory(*device, *communicator, plans);
   ParameterIO access(*device, plans[0], memory);
   access.initialise(7);
   const std::vector<NamedTensor> parameters = access.parameters();
-  REQUIRE(parameters.size() == 2);
+  REQUIRE(parameters.size() == 4);
   CHECK(parameters[0].values == std::vector<float>{1, 1, 1});
   for (const float value : parameters[1].values) {
     CHECK(value >= 3.75F);
     CHECK(value <= 4.25F);
     CHECK(value != 4);
   }
+  CHECK(parameters[3].values == std::vector<float>(1000, 0));
+  double sum = 0;
+  double squares = 0;
+  for (const float value : parameters[2].values) {
+    sum += value - 1;
+    squares += (value - 1) * (value - 1);
+  }
+  // Four standard deviations of the mean, and of the mean square, of 3000 normals.
+  CHECK(sum / 3000 == Approx(0).margin(4 * 0.5 / std::sqrt(3000.0)));
+  CHECK(squares / 3000 == Approx(0.25).margin(4 * 0.25 * std::sqrt(2 / 3000.0)));
 }
 
 }  // namespace

@@ -182,8 +182,7 @@ class Interpreter {
     const auto count = static_cast<std::size_t>(type.shape.elements());
     const auto& memory = memories_[id] = device_->allocate(count * size_of(type.dtype));
     if (graph_.value(id).role == Role::step_state) {
-      static_cast<kernels::StepState*>(memory->data())->loss_scale = 0.5F;
-      static_cast<kernels::StepState*>(memory->data())->valid_samples = 2;
+      *static_cast<kernels::StepState*>(memory->data()) = {.loss_scale = 0.5F, .valid_samples = 2};
     } else if (type.dtype == DType::f32 && !graph_.producer(id)) {
       Philox(1, static_cast<std::uint64_t>(id)).normals(0, {static_cast<float*>(memory->data()), count});
     }

@@ -57,8 +57,8 @@ TEST_CASE("unknown options and abbreviations meet the nearest name") {
 }
 
 TEST_CASE("every option refuses a bad value in one line that names it") {
-  const Words texts{"model",          "init-from", "dataset",    "data-dir", "world", "run-dir",
-                    "dump-gradients", "interface", "token-file", "resume",   "plugin"};
+  const Words texts{"model",     "init-from",  "dataset", "data-dir", "world",  "run-dir", "dump-gradients",
+                    "interface", "token-file", "resume",  "plugin",   "output", "freeze"};
   for (const OptionEntry& entry : option_table()) {
     if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
     const std::string message = refusal({"--" + entry.name + "=?"});
@@ -73,6 +73,7 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
   CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is not in the range 0 to 1e+38");
   CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");
+  CHECK(refusal({"--amsgrad", "--optimizer=sgd"}) == "--amsgrad is Adam's: give --optimizer adam or adamw");
 }
 
 /// The option as config.ini shows it after it was given as `text`.
@@ -88,7 +89,7 @@ TEST_CASE("a number is taken as it is from the least to the greatest of its rang
     INFO(entry.name);
     for (const std::string& text : {entry.least, entry.most}) {
       const std::string back = shown(entry, text);
-      CHECK((back == text || (back.empty() && text == "0")));
+      CHECK((back == text || (back.empty() && text == entry.least)));
     }
     const std::string range = " is not in the range " + entry.least + " to " + entry.most;
     for (const char* text : {"-1", "9223372036854775808", "18446744073709551617"}) {
@@ -100,7 +101,7 @@ TEST_CASE("a number is taken as it is from the least to the greatest of its rang
     CHECK_FALSE(refusal({"--" + entry.name + "=inf"}).empty());
     CHECK_FALSE(refusal({"--" + entry.name + "=nan"}).empty());
   }
-  CHECK(numbers == 23);
+  CHECK(numbers == 31);
 }
 
 TEST_CASE("synthetic data is evaluated only when asked for") {
@@ -130,6 +131,44 @@ TEST_CASE("numbers that 32 bits would cut are refused with the range") {
   CHECK(parse_options({"--timeout", "1e10"}).timeout == 1e10);
 }
 
+TEST_CASE("options of the optimizer and its schedule reach it") {
+  const model::OptimizerOptions o =
+      parse_options({"--lr-schedule=cosine", "--warmup-steps=7", "--lr-min=1e-5", "--lr-step-epochs=3",
+                     "--lr-gamma=0.5", "--eps=1e-6", "--amsgrad", "--clip-grad-value=2",
+                     "--weight-decay-for=matrices"})
+          .optimizer;
+  CHECK(o.schedule.kind == kernels::LearningRateSchedule::Kind::cosine);
+  CHECK(o.schedule.warmup_steps == 7);
+  CHECK(o.schedule.least == 1e-5);
+  CHECK(o.schedule.step_epochs == 3);
+  CHECK(o.schedule.gamma == 0.5);
+  CHECK(o.epsilon == 1e-6);
+  CHECK(o.amsgrad);
+  CHECK(o.clip_value == 2);
+  CHECK_FALSE(o.decays_vectors);
+  const model::OptimizerOptions defaults = parse_options({"--clip-grad-value=0"}).optimizer;
+  CHECK(defaults.clip_value == kernels::not_clipped);
+  CHECK(defaults.decays_vectors);
+}
+
+TEST_CASE("a schedule ends with --max-steps, or else with the epochs, and its warm-up must leave a step") {
+  const comm::World world;
+  const auto steps = [&](const Words& words) {
+    return batching_of(parse_options(words), world, 100).schedule_steps;
+  };
+  CHECK(steps({"--batch-size=32", "--epochs=3"}) == 12);
+  CHECK(steps({"--batch-size=32", "--epochs=3", "--max-steps=50"}) == 50);
+  CHECK(batching_of(parse_options({"--batch-size=32", "--epochs=3", "--max-steps=50"}), world, 100)
+            .total_steps == 12);
+  CHECK(steps({"--batch-size=32", "--max-steps=5"}) == 5);
+  const auto refused = [&](const Words& words) {
+    return tests::message_of<UsageError>([&] { steps(words); });
+  };
+  CHECK(refused({"--max-steps=5", "--warmup-steps=5"}) ==
+        "--warmup-steps 5 leaves none of 5 steps with the full rate");
+  CHECK(refused({"--lr=0.1", "--lr-min=0.2"}) == "--lr-min 0.2 is above --lr 0.1");
+}
+
 TEST_CASE("every plan of a run is told what --allow-unused says") {
   CHECK_FALSE(plan_constraints(parse_options({})).allow_unused);
   CHECK(plan_constraints(parse_options({"--allow-unused"})).allow_unused);
@@ -139,10 +178,66 @@ TEST_CASE("what this version lacks is said; a value that asks for nothing passes
   for (const FutureOption& option : future_options()) {
     if (!option.neutral.empty()) CHECK(refusal({"--" + option.name + "=" + option.neutral}).empty());
   }
-  CHECK(refusal({"--accumulate-steps", "4"}) == "--accumulate-steps 4 is not in this version; what is: 1");
-  CHECK(refusal({"--amp", "bf16"}) == "--amp bf16 is not in this version; what is: off");
-  CHECK(refusal({"--grad-dtype", "f32"}) == "--grad-dtype f32 is not in this version; what is: fp32");
+  CHECK(refusal({"--loss-average", "rank"}) == "--loss-average rank is not in this version; what is: global");
   CHECK(refusal({"--trace", "3"}) == "--trace 3 is not in this version; leave it out");
+}
+
+TEST_CASE(
+    "--amp alone leaves the type to the device; without mixed precision a checkpoint says nothing of it") {
+  CHECK(parse_options({}).amp == "off");
+  CHECK(parse_options({"--amp"}).amp == "auto");
+  CHECK(parse_options({"--amp", "--epochs", "2"}).amp == "auto");
+  CHECK(parse_options({"--amp", "bf16", "--grad-dtype=bf16"}).grad_dtype == "bf16");
+  CHECK(to_ini(parse_options({})).find("amp = ") == std::string::npos);
+  CHECK_THAT(to_ini(parse_options({"--amp=bf16"})), tests::contains("amp = bf16"));
+  CHECK_THAT(refusal({"--amp", "fp8"}), tests::contains("did you mean 'fp16'?"));
+  CHECK_THAT(refusal({"--grad-dtype", "f32"}), tests::contains("did you mean 'fp32'?"));
+}
+
+TEST_CASE("sizes have units, and patterns are collected") {
+  CHECK(parse_options({"--max-shard-size=5GB"}).max_shard_bytes == 5'000'000'000);
+  CHECK(parse_options({"--max-shard-size", "3MiB"}).max_shard_bytes == 3 << 20);
+  CHECK_THROWS_AS(parse_options({"--max-shard-size=5Gb"}), UsageError);
+  CHECK_THROWS_AS(parse_options({"--max-shard-size=0"}), UsageError);
+  CHECK(parse_options({"--freeze=a.*,b", "--freeze", "c"}).freeze == Words{"a.*", "b", "c"});
+}
+
+TEST_CASE("a command on a run takes model and data from its config.ini, and what is typed wins") {
+  const tests::TemporaryFolder folder;
+  tests::write_file(
+      folder / "config.ini",
+      "model = mlp\nmodel-args = hidden=7\ndataset = mnist\ndata-dir = /there\nbatch-size = 9\n"
+      "epochs = 5\ninit-from = /w\nglobal-batch = 64\nrun-dir = /r\neval-samples = 50\nseed = 3\n");
+  const auto parse = [&](const Words& words) {
+    return parse_options_of_run(words,
+                                [&](const std::string&) { return std::optional(folder / "config.ini"); });
+  };
+  const CommandOptions plain = parse({"RUN", "--quiet"});
+  CHECK(plain.operands == Words{"RUN"});
+  CHECK_FALSE(plain.data_given);
+  CHECK(plain.options.model == "mlp");
+  CHECK(plain.options.model_args.at("hidden") == "7");
+  CHECK(plain.options.data_dir == "/there");
+  CHECK(plain.options.batch_size == 9);
+  CHECK(plain.options.eval_samples == 50);
+  CHECK(plain.options.seed == 3);
+  CHECK(plain.options.global_batch == 0);
+  CHECK(plain.options.init_from.empty());
+  CHECK(plain.options.run_dir.empty());
+  const CommandOptions pictures = parse({"RUN", "--quiet", "a.jpg"});
+  CHECK(pictures.operands == Words{"RUN", "a.jpg"});
+  CHECK(pictures.options.dataset == "mnist");
+  CHECK(pictures.options.data_dir.empty());
+  CHECK(pictures.options.eval_samples == 0);
+  const auto no_config = [](const std::string&) { return std::optional<std::filesystem::path>(); };
+  CHECK(parse_options_of_run({"FILE", "a.jpg"}, no_config).options.dataset == "image-folder");
+  CHECK(parse_options_of_run({"FILE", "a.jpg", "--dataset=mnist"}, no_config).options.dataset == "mnist");
+  CHECK(parse_options_of_run({"FILE"}, no_config).options.dataset == "fashion-mnist");
+  const CommandOptions typed = parse({"--batch-size=2", "--dataset=synthetic", "RUN"});
+  CHECK(typed.data_given);
+  CHECK(typed.options.batch_size == 2);
+  CHECK(typed.options.data_dir.empty());
+  CHECK(typed.options.eval_samples == 0);
 }
 
 TEST_CASE("--world's help lists every source") {

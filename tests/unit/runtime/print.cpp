@@ -29,6 +29,18 @@ TEST_CASE("print: every step of a plan is a line, with its stream") {
   }
 }
 
+TEST_CASE("print: a step of several micro-batches is shown by its last one") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto planned = [&](PlanRequest request) {
+    return to_text(testing::plan_of(classifier(testing::small_net), *device, request), {});
+  };
+  const std::string text = planned({.key = {.role = MicroBatchRole::last}, .micro_batches = 3});
+  CHECK_THAT(text, tests::contains("batch 3 x 4 per rank"));
+  CHECK_THAT(text, tests::contains("the step's last micro-batch"));
+  CHECK_THAT(planned({}), tests::contains("batch 4 per rank"));
+  CHECK_THAT(planned({}), !tests::contains("micro-batch"));
+}
+
 TEST_CASE(
     "tensor cores: dimensions that they cannot read in whole words are named with the next better one") {
   const Graph graph =

@@ -77,6 +77,40 @@ TEST_CASE("each rank's next batch follows from the samples that are done, howeve
              tests::contains("96 samples of epoch 3 are done"));
 }
 
+TEST_CASE(
+    "an epoch that other ranks began goes on with its rest, and the run's steps are counted from there") {
+  Options options;
+  options.batch_size = 4;
+  options.epochs = 2;
+  // 2 ranks have done two steps of 8 of 50 samples; 3 ranks get 34, so 12 rows each: 4, 4, 4.
+  TrainingProgress progress{.step = 2, .epoch_samples = 16, .samples = 16};
+  progress.deal_rest();
+  Batching batching = batching_of(options, world_of(3), 50);
+  resume_batching(batching, options, sampler_for(options, world_of(3), 50), progress);
+  CHECK(batching.rest_epoch == 0);
+  CHECK(batching.rest.samples == 12);
+  CHECK(batching.total_steps == 2 + 3 + 5);  // then 17 samples a rank
+  CHECK(progress.next_batch(3 * 4) == 0);
+
+  // The same ranks go on where they were.
+  TrainingProgress same{.step = 2, .epoch_samples = 16, .samples = 16};
+  Batching before = batching_of(options, world_of(2), 50);
+  const std::int64_t total = before.total_steps;
+  resume_batching(before, options, sampler_for(options, world_of(2), 50), same);
+  CHECK(before.total_steps == total);
+  CHECK(before.rest_epoch == -1);
+
+  // --drop-last: two samples are no batch of 4 for each of 3 ranks.
+  options.drop_last = true;
+  TrainingProgress late{.step = 6, .epoch_samples = 48, .samples = 48};
+  late.deal_rest();
+  Batching dropped = batching_of(options, world_of(3), 50);
+  resume_batching(dropped, options, sampler_for(options, world_of(3), 50), late);
+  CHECK(late.next_epoch == 1);
+  CHECK(late.epoch_samples == 0);
+  CHECK(dropped.total_steps == 6 + 4);
+}
+
 TEST_CASE("a run that no memory can hold is refused before it has any") {
   Options options;
   options.optimizer.kind = model::OptimizerKind::sgd;
@@ -174,7 +208,14 @@ TEST_CASE("the bar shows whole fields in any width, the most important longest")
   CHECK(progress_bar(progress, 20) == "step 149/1407");
 }
 
+TEST_CASE("the learning rate stands in the line, with four digits") {
+  CHECK(progress_line({.step = 3, .loss = 0.5, .learning_rate = 0.00012345678, .gradient_norm = {}})
+            .starts_with("epoch 1  step 3  loss 0.5000  lr 0.0001235  0 samples/s"));
+}
+
 TEST_CASE("printed lines: accuracy only of classes, no plural for one rank") {
+  CHECK(evaluation_line(1, {.loss = 0.25, .accuracy = 0.5, .samples = 10, .top5 = 0.75}) ==
+        "epoch 2: test loss 0.2500, accuracy 0.5000, top5 0.7500 (10 samples)");
   CHECK(evaluation_line(1, {.loss = 0.25, .accuracy = 0.5, .samples = 10}) ==
         "epoch 2: test loss 0.2500, accuracy 0.5000 (10 samples)");
   CHECK(evaluation_line(0, {.loss = 0.25, .accuracy = 0, .samples = 10, .classes = false}) ==

@@ -9,7 +9,12 @@ namespace lockstep::runtime {
 namespace {
 
 using Kind = Step::Kind;
+using model::Tensor;
+using testing::bucket_for_each;
+using testing::classifier;
+using testing::plan_of;
 using testing::plan_with_many_buckets;
+using testing::small_net;
 
 std::size_t find(const Plan& plan, Kind kind, std::size_t index = 0) {
   const auto found = std::ranges::find_if(
@@ -106,6 +111,39 @@ TEST_CASE("schedule: the queue sums all buckets but the last, and is joined befo
   CHECK(count(serial, Kind::all_reduce) + count(serial, Kind::join) == 0);
 }
 
+Tensor normed_net(Tensor x) {
+  x = relu(batch_norm2d(conv2d(x, "conv", {.out_channels = 4, .kernel = 3}), "bn1"));
+  return linear(batch_norm2d(linear(flatten(x), "fc1", 6), "bn2"), "fc2", 10);
+}
+
+TEST_CASE("schedule: statistics are summed between who writes and who reads them, with no bucket under way") {
+  const auto device = kernels::make_cpu_device(1);
+  const ScheduleOptions schedule = GENERATE(from_range(std::begin(all_schedules), std::end(all_schedules)));
+  const auto role = GENERATE(MicroBatchRole::only, MicroBatchRole::first);
+  CAPTURE(schedule.overlap, schedule.stream_ordered, role);
+  const Plan plan =
+      make_plan(classifier(normed_net), testing::images,
+                {.key = {.role = role, .batch = 4}, .buckets = bucket_for_each, .schedule = schedule},
+                *device, {.sync_batch_norm = true});
+  REQUIRE(plan.graph.statistics().size() == 4);
+  for (std::size_t index = 0; index < 4; ++index) {
+    const model::ValueId id = plan.graph.statistics()[index];
+    const std::size_t sum = find(plan, Kind::sum_statistics, index);
+    CHECK(must_wait(plan, sum, find(plan, Kind::launch, plan.graph.producer(id).value())));
+    for (std::size_t node = 0; node < plan.graph.nodes().size(); ++node) {
+      if (std::ranges::count(plan.graph.nodes()[node].inputs, id) == 0) continue;
+      CHECK(must_wait(plan, find(plan, Kind::launch, node), sum));
+    }
+    bool is_queue_empty = true;
+    for (std::size_t at = 0; at < sum; ++at) {
+      const Step& step = plan.steps[at];
+      if (step.kind == Kind::all_reduce && !step.queued) CHECK(must_wait(plan, sum, at));
+      is_queue_empty = step.kind == Kind::join || (is_queue_empty && !step.queued);
+    }
+    CHECK(is_queue_empty);
+  }
+}
+
 TEST_CASE("schedule: on streams updates overlap backward, unless gradients are clipped") {
   const auto device = kernels::make_cpu_device(1);
   const double clip_grad_norm = GENERATE(0.0, 2.0);
@@ -121,6 +159,21 @@ TEST_CASE("schedule: a rank alone exchanges nothing and waits for nothing") {
   const Plan plan = plan_with_many_buckets(*device, {.exchange = false});
   CHECK(std::ranges::all_of(plan.steps, [](const Step& s) { return s.stream == StreamName::compute; }));
   CHECK(plan.events.empty());
+}
+
+TEST_CASE("schedule: each update is followed by the average of its bucket's weights") {
+  const auto device = kernels::make_cpu_device(1);
+  const ScheduleOptions schedule = GENERATE(ScheduleOptions{.exchange = false}, ScheduleOptions{},
+                                            ScheduleOptions{.stream_ordered = true});
+  const Plan plan = plan_of(classifier(small_net), *device,
+                            {.buckets = bucket_for_each, .schedule = schedule, .average_decay = 0.9});
+  CHECK(count(plan, Kind::average) == plan.arena.buckets.size());
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    if (plan.steps[at].kind != Kind::update) continue;
+    CHECK(plan.steps[at + 1] ==
+          Step{.kind = Kind::average, .stream = plan.steps[at].stream, .index = plan.steps[at].index});
+  }
+  CHECK(memory_need(std::span(&plan, 1)).averages == plan.arena.bytes());
 }
 
 }  // namespace

@@ -47,9 +47,24 @@ TEST_CASE("a word of the same meaning does the same") {
            {{"--print-freq", "5"}, {"--log-every", "5"}},
            {{"--random-seed", "5"}, {"--seed", "5"}},
            {{"--resume-from-checkpoint", "d"}, {"--resume", "d"}},
-           {{"--accum-steps", "1"}, {"--accumulate-steps", "1"}},
-           {{"--lr_scheduler", "constant"}, {"--lr-schedule", "constant"}},
-           {{"--mixed-precision", "off"}, {"--amp", "off"}},
+           {{"--accum-steps", "4"}, {"--accumulate-steps", "4"}},
+           {{"--gradient_accumulation_steps", "4"}, {"--accumulate-steps", "4"}},
+           {{"--accumulate_grad_batches", "4"}, {"--accumulate-steps", "4"}},
+           {{"--gradient-checkpointing"}, {"--recompute"}},
+           {{"--lr_scheduler", "cosine"}, {"--lr-schedule", "cosine"}},
+           {{"--mixed-precision", "bf16"}, {"--amp", "bf16"}},
+           {{"--amp"}, {"--amp", "auto"}},
+           {{"--scheduler", "StepLR"}, {"--lr-schedule", "step"}},
+           {{"--lr-schedule=cosine_annealing_lr"}, {"--lr-schedule", "cosine"}},
+           {{"--num_warmup_steps", "5"}, {"--warmup-steps", "5"}},
+           {{"--min-lr", "1e-5"}, {"--lr-min", "1e-5"}},
+           {{"--lr-step-size", "2", "--gamma", "0.5"}, {"--lr-step-epochs", "2", "--lr-gamma", "0.5"}},
+           {{"--gradient-clipping", "1"}, {"--clip-grad-norm", "1"}},
+           {{"--clip_value", "1"}, {"--clip-grad-value", "1"}},
+           {{"--adam_epsilon", "1e-6"}, {"--eps", "1e-6"}},
+           {{"--label_smoothing", "0.1"}, {"--label-smoothing", "0.1"}},
+           {{"--ema_decay", "0.99"}, {"--ema", "0.99"}},
+           {{"--detect_anomaly"}, {"--detect-anomaly"}},
            {{"--resume"}, {"--resume", "auto"}},
            {{"--resume", "--epochs", "2"}, {"--resume=auto", "--epochs", "2"}},
            {{"--betas", "0.9", "0.98"}, {"--betas", "0.9,0.98"}},
@@ -69,6 +84,8 @@ TEST_CASE("a word of the same meaning does the same") {
            {{"--model=linear", "--model-args", "in_features=20,out_features=2"},
             {"--model=linear", "--model-args", "in=20,out=2"}},
            {{"--model=mlp", "--model-args", "hidden_size=20"}, {"--model=mlp", "--model-args", "hidden=20"}},
+           {{"--model=ResNet-50", "--model-args", "classes=20"},
+            {"--model=resnet50", "--model-args", "num_classes=20"}},
        }) {
     INFO(typed.front() << ' ' << typed.back() << " as " << ours.front());
     std::string understood;
@@ -85,8 +102,7 @@ struct Answer {
 TEST_CASE("a word of another meaning is answered with what to type") {
   const std::string ranks = ": ranks are started by `launch --nproc_per_node=N trainer ...`";
   const std::string own_rank = ": a rank learns who it is from its launcher's environment; leave it out";
-  const std::string low_precision =
-      ": it will be --amp fp16 or --amp bf16; this version computes in fp32, leave it out";
+  const std::string low_precision = ": --amp bf16 does it, or --amp fp16 on a GPU";
   for (const auto& [typed, answer] : std::vector<Answer>{
            {{"--world-size", "2"}, "--world-size" + ranks},
            {{"--world_size=2"}, "--world_size" + ranks},
@@ -96,20 +112,21 @@ TEST_CASE("a word of another meaning is answered with what to type") {
            {{"--local_rank=0"}, "--local_rank" + own_rank},
            {{"--pin-memory"}, "--pin-memory: always done; leave it out"},
            {{"--fp16"}, "--fp16" + low_precision},
-           {{"--amp", "fp16"}, "--amp fp16 is not in this version; what is: off"},
-           {{"--amp"}, "--amp needs a value: off"},
-           {{"--accum-steps", "4"}, "--accumulate-steps 4 is not in this version; what is: 1"},
-           {{"--lr-scheduler", "cosine"}, "--lr-schedule cosine is not in this version; what is: constant"},
+           {{"--lr-schedule", "OneCycleLR"},
+            "--lr-schedule: OneCycleLR is PyTorch's; there are constant, step, cosine and linear"},
+           {{"--lr_decay", "0.1"},
+            "--lr_decay: it is a schedule: --lr-schedule step --lr-gamma X, or cosine, or linear"},
+           {{"--warmup-epochs", "5"}, "--warmup-epochs: --warmup-steps N counts steps"},
+           {{"--adam-beta1", "0.9"}, "--adam-beta1: give both: --betas B1,B2"},
+           {{"--model-ema"}, "--model-ema: give its decay: --ema 0.999"},
+           {{"--shuffle"}, "--shuffle: done unless you say --no-shuffle; leave it out"},
            {{"--in_features", "20"}, "--in_features: it is an argument of the model: --model-args in=N"},
            {{"--list-models"}, "--list-models: type `trainer models`"},
            {{"--backend", "gloo"}, "--backend: gloo is PyTorch's; on CPUs ranks exchange by --backend host"},
            {{"--dist-backend", "gloo"},
             "--backend: gloo is PyTorch's; on CPUs ranks exchange by --backend host"},
-           {{"--dataset", "CIFAR10"},
-            "--dataset: CIFAR10 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
-           {{"--model=mlp", "--model-args", "num_classes=5"},
-            "--model-args num_classes: the data set tells how many classes there are; of synthetic data: "
-            "--num-classes N"},
+           {{"--dataset", "CIFAR100"},
+            "--dataset: CIFAR100 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
            {{"--lr"}, "--lr needs a value: X"},
            {{"--lr", "--epochs", "2"}, "--lr needs a value: X"},
            {{"--betas", "0.9"}, "--betas: '0.9' is not two numbers, such as 0.9,0.999"},
@@ -121,8 +138,8 @@ TEST_CASE("a word of another meaning is answered with what to type") {
 
 TEST_CASE("with a plugin a hint's word may be the name of its model or data set") {
   const Options options =
-      parse_options({"--plugin", "p.so", "--dataset", "CIFAR10", "--model", "simple_cnn"});
-  CHECK(options.dataset == "CIFAR10");
+      parse_options({"--plugin", "p.so", "--dataset", "CIFAR100", "--model", "simple_cnn"});
+  CHECK(options.dataset == "CIFAR100");
   CHECK(options.model == "simplecnn");
 }
 
@@ -145,7 +162,7 @@ TEST_CASE("an unknown model or data set names near ones and where the list is") 
   const auto unknown_model = [](const char* name) {
     return tests::message_of<UsageError>([&] { model::find_model(name, {}); });
   };
-  CHECK(unknown_model("resnet50") == "unknown model 'resnet50'; `trainer models` lists them");
+  CHECK(unknown_model("alexnet") == "unknown model 'alexnet'; `trainer models` lists them");
   CHECK(unknown_model("SimpelCNN") ==
         "unknown model 'SimpelCNN', did you mean 'simplecnn'? `trainer models` lists them");
   CHECK(model::find_model("Simple_CNN", {}).name == "simplecnn");

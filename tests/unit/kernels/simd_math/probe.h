@@ -13,6 +13,7 @@ struct MathLoops {
   MathLoop* exp_negative;
   MathLoop* exp;
   MathLoop* tanh;
+  MathLoop* sigmoid;
   MathLoop* erf;
   MathLoop* rsqrt;
   MathLoop* copy;  ///< no function: what moving the numbers takes

@@ -31,6 +31,7 @@ const Function functions[] = {
     {"exp_negative", &MathLoops::exp_negative, std::exp, -87, 0, 1},
     {"exp", &MathLoops::exp, std::exp, -87, 88.72283F, 1},
     {"tanh", &MathLoops::tanh, std::tanh, -infinite, infinite, 1.3},
+    {"sigmoid", &MathLoops::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, infinite, 2.5},
     {"erf", &MathLoops::erf, std::erf, -infinite, infinite, 1.2},
     {"rsqrt", &MathLoops::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 0x1p-149F, infinite, 1.5},
 };
@@ -134,10 +135,12 @@ TEST_CASE("simd math: special values") {
     CHECK(values(loops.tanh, small) == small);
     CHECK(values(loops.tanh, {-infinite, -greatest, greatest, infinite}) == std::vector<float>{-1, -1, 1, 1});
     CHECK(values(loops.erf, {-infinite, -greatest, greatest, infinite}) == std::vector<float>{-1, -1, 1, 1});
+    CHECK(values(loops.sigmoid, {-infinite, -greatest, -89, 0, greatest, infinite}) ==
+          std::vector<float>{0, 0, 0, 0.5F, 1, 1});
     CHECK(values(loops.rsqrt, {0, 4, infinite}) == std::vector<float>{infinite, 0.5F, 0});
     CHECK(std::isnan(values(loops.rsqrt, {-1})[0]));
     for (MathLoop* odd : {loops.tanh, loops.erf}) CHECK(std::signbit(values(odd, {-0.0F})[0]));
-    for (MathLoop* loop : {loops.exp, loops.tanh, loops.erf, loops.rsqrt}) {
+    for (MathLoop* loop : {loops.exp, loops.tanh, loops.sigmoid, loops.erf, loops.rsqrt}) {
       CHECK(std::isnan(values(loop, {std::nanf("")})[0]));
     }
   }

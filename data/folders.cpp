@@ -1,0 +1,63 @@
+#include "data/folders.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+void add_folders(const fs::path& folder, int depth, std::vector<std::string>& folders) {
+  constexpr int deepest = 32;
+  if (depth > deepest) {
+    throw DataError(fmt::format("{}: folders nest too deep: does a link lead back?", folder.string()));
+  }
+  folders.push_back(folder.string());
+  for (const std::string& name : folders_in(folder)) add_folders(folder / name, depth + 1, folders);
+}
+
+std::vector<std::string> names_in(const fs::path& folder, bool folders) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    std::error_code ignored;  // a link to nowhere is no folder
+    if (!name.starts_with('.') && at->is_directory(ignored) == folders) names.push_back(std::move(name));
+  }
+  if (error) throw DataError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> folders_in(const fs::path& folder) {
+  return names_in(folder, true);
+}
+std::vector<std::string> files_in(const fs::path& folder) {
+  return names_in(folder, false);
+}
+
+std::vector<std::string> folders_below(const fs::path& folder) {
+  std::vector<std::string> folders;
+  add_folders(folder, 0, folders);
+  std::ranges::sort(folders);
+  return folders;
+}
+
+fs::path split_folder(const fs::path& root, Split split) {
+  if (!fs::is_directory(root / "train")) return root;
+  if (split == Split::train) return root / "train";
+  for (const char* name : {"val", "validation", "test"}) {
+    if (fs::is_directory(root / name)) return root / name;
+  }
+  throw DataError(fmt::format(
+      "{}: beside train there is no val, validation or test: give --eval-every 0 to train without",
+      root.string()));
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,116 @@
+#include "data/picture_dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+
+namespace lockstep::data {
+namespace {
+
+Transform transform_of(const DatasetOptions& options, Split split) {
+  const bool trains = split == Split::train;
+  try {
+    return Transform(trains ? options.transform : options.eval_transform);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--{}: {}", trains ? "transform" : "eval-transform", error.what()));
+  }
+}
+
+/// Pictures that could not be read, each named once in a process.
+class SkippedPictures {
+ public:
+  void add(std::int64_t index, const char* reason) {
+    const std::lock_guard lock(mutex_);
+    if (!indices_.insert(index).second) return;
+    log::warn("sample {} is skipped, the next good one taken in its place ({} so far): {}", index,
+              indices_.size(), reason);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::int64_t> indices_;
+};
+
+class PictureDataset final : public Dataset {
+ public:
+  PictureDataset(PictureSetPtr pictures, Transform transform, const DatasetOptions& options)
+      : pictures_(std::move(pictures)),
+        transform_(std::move(transform)),
+        seed_(options.seed),
+        skips_corrupt_(options.skip_corrupt),
+        spec_(picture_spec(transform_, pictures_->picture_size(), pictures_->channels(),
+                           pictures_->num_classes())),
+        picture_size_{.width = static_cast<int>(spec_.input_shape[2]),
+                      .height = static_cast<int>(spec_.input_shape[1])} {}
+
+  std::int64_t size() const override { return pictures_->size(); }
+  const SampleSpec& spec() const override { return spec_; }
+
+  void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
+           std::span<std::byte> target) const override {
+    const SampleRandom random(seed_, epoch, index);
+    const std::int64_t taken = skips_corrupt_ ? read_next_good(index, random, input) : index;
+    if (!skips_corrupt_) read(index, random, input);
+    const std::int64_t label = pictures_->label(taken);
+    std::memcpy(target.data(), &label, sizeof label);
+  }
+
+ private:
+  void read(std::int64_t index, const SampleRandom& random, std::span<std::byte> input) const {
+    const std::span<float> out(reinterpret_cast<float*>(input.data()), input.size() / sizeof(float));
+    transform_.apply(*pictures_->open(index), random, picture_size_, out);
+  }
+
+  std::int64_t read_next_good(std::int64_t index, const SampleRandom& random,
+                              std::span<std::byte> input) const {
+    constexpr std::int64_t most_in_a_row = 100;  // more are no accident
+    for (std::int64_t ahead = 0;; ++ahead) {
+      const std::int64_t candidate = (index + ahead) % size();
+      try {
+        read(candidate, random, input);
+        return candidate;
+      } catch (const DataError& error) {
+        if (ahead + 1 >= std::min(most_in_a_row, size())) throw;
+        skipped_.add(candidate, error.what());
+      }
+    }
+  }
+
+  const PictureSetPtr pictures_;
+  const Transform transform_;
+  const std::uint64_t seed_;
+  const bool skips_corrupt_;
+  const SampleSpec spec_;
+  const PictureSize picture_size_;
+  mutable SkippedPictures skipped_;
+};
+
+}  // namespace
+
+SampleSpec picture_spec(const Transform& transform, std::optional<PictureSize> picture_size, int channels,
+                        std::int64_t num_classes) {
+  transform.require_channels(channels);
+  const auto size = transform.output_size(picture_size);
+  if (!size) {
+    throw UsageError(
+        "--transform and --eval-transform: pictures of any size must all come out in one: add crop=N or "
+        "random-resized-crop=N");
+  }
+  return {.input_dtype = DType::f32,
+          .input_shape = {channels, size->height, size->width},
+          .target_dtype = DType::i64,
+          .target_shape = {},
+          .num_classes = num_classes};
+}
+
+DatasetPtr with_transform(PictureSetPtr pictures, const DatasetOptions& options, Split split) {
+  return std::make_shared<PictureDataset>(std::move(pictures), transform_of(options, split), options);
+}
+
+}  // namespace lockstep::data

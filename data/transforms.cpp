@@ -1,0 +1,173 @@
+#include "data/transforms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "data/resample.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+/// Python's round(): halves go to the even neighbour, as here in the rounding mode that nobody changes.
+int rounded(double value) {
+  return static_cast<int>(std::nearbyint(value));
+}
+
+/// Where torchvision's CenterCrop cuts: a picture that is too small is padded on both sides first.
+int middle(int whole, int part) {
+  return part > whole ? -((part - whole) / 2) : rounded((whole - part) / 2.0);
+}
+
+/// `part` of `view`, with 0 for what lies beyond.
+Picture cut_beyond(const PictureView& view, const Rectangle& part) {
+  Picture result(part.size(), view.channels);
+  const int left = std::clamp(part.left, 0, view.size.width);
+  const int right = std::clamp(part.left + part.width, left, view.size.width);
+  const auto bytes = static_cast<std::size_t>(right - left) * static_cast<std::size_t>(view.channels);
+  for (int y = 0; y < part.height; ++y) {
+    std::memset(result.row(y), 0, static_cast<std::size_t>(result.row_bytes()));
+    const int from = part.top + y;
+    if (from < 0 || from >= view.size.height || bytes == 0) continue;
+    std::memcpy(result.row(y) + (left - part.left) * view.channels, view.row(from) + left * view.channels,
+                bytes);
+  }
+  return result;
+}
+
+/// A picture under way through a list of transforms. It is read as late as can be, for then it is known which
+/// part is needed, and how large. Left and right are swapped last of all: where a part is cut meanwhile is
+/// counted from the other side.
+class Canvas {
+ public:
+  explicit Canvas(PictureReader& reader)
+      : reader_(reader), region_{.width = reader.size().width, .height = reader.size().height} {}
+
+  PictureSize size() const { return region_.size(); }
+  bool is_mirrored() const { return mirrored_; }
+  void mirror() { mirrored_ = !mirrored_; }
+
+  void crop(Rectangle part) {
+    if (mirrored_) part.left = region_.width - part.left - part.width;
+    const bool within = part.left >= 0 && part.top >= 0 && part.left + part.width <= region_.width &&
+                        part.top + part.height <= region_.height;
+    if (!within) {
+      take(cut_beyond(pixels(), part));
+    } else if (is_read_) {
+      part_.view = part_.view.part(part);
+      region_ = {.width = part.width, .height = part.height};
+    } else {
+      region_ = {region_.left + part.left, region_.top + part.top, part.width, part.height};
+    }
+  }
+
+  void resize(PictureSize size) {
+    if (size == region_.size()) return;
+    constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
+    if (std::int64_t{size.width} * size.height > most_pixels)
+      throw DataError(fmt::format("{}: {}x{} pixels would become {}x{}", reader_.name(), region_.width,
+                                  region_.height, size.width, size.height));
+    if (is_read_) {
+      part_.width = region_.width;
+      part_.height = region_.height;
+    } else {
+      part_ = reader_.read(region_, size);
+    }
+    take(data::resize(part_, size));
+  }
+
+  const PictureView& pixels() {
+    if (!is_read_) part_ = reader_.read(region_, region_.size());
+    is_read_ = true;
+    return part_.view;
+  }
+
+ private:
+  void take(Picture picture) {
+    part_ = {.owned = std::move(picture)};
+    part_.view = part_.owned.view();
+    region_ = {.width = part_.view.size.width, .height = part_.view.size.height};
+    is_read_ = true;
+  }
+
+  PictureReader& reader_;
+  Rectangle region_;  ///< of what the reader has, or of part_ once that is read
+  bool is_read_ = false;
+  bool mirrored_ = false;
+  PicturePart part_;
+};
+
+struct Apply {
+  Canvas& canvas;
+  SampleRandom& random;
+
+  void operator()(const Resize& step) { canvas.resize(resized_size(step, canvas.size())); }
+  void operator()(const CenterCrop& step) {
+    const PictureSize whole = canvas.size();
+    canvas.crop({middle(whole.width, step.size.width), middle(whole.height, step.size.height),
+                 step.size.width, step.size.height});
+  }
+  void operator()(const PadCrop& step) {
+    const PictureSize whole = canvas.size();
+    const int top = random.below(2 * step.padding + 1) - step.padding;
+    const int left = random.below(2 * step.padding + 1) - step.padding;
+    canvas.crop({left, top, whole.width, whole.height});
+  }
+  void operator()(const RandomResizedCrop& step) {
+    canvas.crop(random_part(canvas.size(), random));
+    canvas.resize(step.size);
+  }
+  void operator()(const Flip&) {
+    if (random.below(2) == 1) canvas.mirror();
+  }
+  void operator()(const Normalise&) {}  // by the tables, where pixels become floats
+};
+
+}  // namespace
+
+PictureSize resized_size(const Resize& step, PictureSize picture) {
+  if (step.shorter == 0) return step.size;
+  const auto longer = [&](int length, int shorter) {
+    return static_cast<int>(std::min<std::int64_t>(std::int64_t{step.shorter} * length / shorter, 1 << 30));
+  };
+  if (picture.width <= picture.height) return {step.shorter, longer(picture.height, picture.width)};
+  return {longer(picture.width, picture.height), step.shorter};
+}
+
+Rectangle random_part(PictureSize picture, SampleRandom& random) {
+  constexpr double least_ratio = 3.0 / 4.0;
+  constexpr double most_ratio = 4.0 / 3.0;
+  const double area = static_cast<double>(picture.width) * picture.height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double wanted = area * random.uniform(0.08, 1.0);
+    const double ratio = std::exp(random.uniform(std::log(least_ratio), std::log(most_ratio)));
+    const int width = rounded(std::sqrt(wanted * ratio));
+    const int height = rounded(std::sqrt(wanted / ratio));
+    if (width < 1 || height < 1 || width > picture.width || height > picture.height) continue;
+    const int top = random.below(picture.height - height + 1);
+    const int left = random.below(picture.width - width + 1);
+    return {left, top, width, height};
+  }
+  PictureSize part = picture;
+  const double ratio = static_cast<double>(picture.width) / picture.height;
+  if (ratio < least_ratio) part.height = rounded(picture.width / least_ratio);
+  if (ratio > most_ratio) part.width = rounded(picture.height * most_ratio);
+  return {(picture.width - part.width) / 2, (picture.height - part.height) / 2, part.width, part.height};
+}
+
+void Transform::apply(PictureReader& picture, SampleRandom random, PictureSize size,
+                      std::span<float> out) const {
+  Canvas canvas(picture);
+  for (const TransformStep& step : steps_) std::visit(Apply{canvas, random}, step);
+  if (canvas.size() != size) {
+    throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N",
+                                picture.name(), canvas.size().width, canvas.size().height, size.width,
+                                size.height));
+  }
+  to_floats(canvas.pixels(), canvas.is_mirrored(), tables_, out);
+}
+
+}  // namespace lockstep::data

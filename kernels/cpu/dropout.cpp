@@ -1,0 +1,34 @@
+#include "kernels/dropout.h"
+
+#include "kernels/base/error.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
+
+namespace lockstep::kernels {
+
+KernelPtr prepare(Cpu, const Dropout& op, const KernelIo& io) {
+  const TensorDesc& x = io.inputs[Dropout::x];
+  if (x.dtype == DType::f16) throw UsageError("dropout: f16 is computed on GPUs; use bf16");
+  const std::int64_t total = x.shape.elements();
+  const std::int64_t in_sample = x.shape.elements(1);
+  return simd_kernel(io, [=, dtype = x.dtype, kernel = simd::best<Dropout>()](const Addresses& a) {
+    const StepState& state = *a.in<StepState>(Dropout::state);
+    const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+    parallel_ranges(total, total, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end;) {
+        const std::int64_t row = at / in_sample;
+        const std::int64_t n = std::min((row + 1) * in_sample, end) - at;
+        const DropoutRun run{.random = op.random(state),
+                             .sample = state.first_sample + row * state.sample_stride,
+                             .first = at - row * in_sample,
+                             .n = n,
+                             .dtype = dtype};
+        kernel(op, run, a.in<char>(Dropout::x) + at * bytes, a.out<char>(Dropout::y) + at * bytes);
+        at += n;
+      }
+    });
+  });
+}
+
+}  // namespace lockstep::kernels

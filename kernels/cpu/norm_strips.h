@@ -1,0 +1,126 @@
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+#include "kernels/batch_norm.h"
+#include "kernels/cpu/parallel.h"
+
+namespace lockstep::kernels {
+
+/// A strip, and where it begins in x and in what belongs to channels.
+struct PlacedStrip {
+  NormStrip strip;
+  std::int64_t offset;   ///< in bytes
+  std::int64_t channel;  ///< its first
+  std::int64_t first;    ///< which element of its channels it begins with
+
+  /// The part of it that lies among the first `elements` of its channels.
+  NormStrip among_first(std::int64_t elements) const {
+    NormStrip part = strip;
+    part.pixels = std::clamp<std::int64_t>(elements - first, 0, strip.pixels);
+    return part;
+  }
+};
+
+/// A tensor cut in strips by its shape and layout alone, group by group, so that sums are the same for any
+/// team.
+class Strips {
+ public:
+  explicit Strips(const TensorDesc& x) : view_(channel_view(x)), dtype_(x.dtype) {
+    if (dtype_ == DType::f16) throw UsageError("batch norm: f16 is computed on GPUs; use bf16");
+    pixels_ = std::max(least_pixels, strip_elements / std::max<std::int64_t>(view_.lanes, 1));
+    segments_ = std::max<std::int64_t>(1, (view_.pixels + pixels_ - 1) / pixels_);
+  }
+
+  const ChannelView& view() const { return view_; }
+  std::int64_t of_group() const { return view_.images * segments_; }
+  std::int64_t segments() const { return segments_; }
+  std::int64_t pixels(std::int64_t segment) const {
+    return std::min(pixels_, view_.pixels - segment * pixels_);
+  }
+  std::int64_t count() const { return view_.groups * of_group(); }
+
+  PlacedStrip operator[](std::int64_t index) const {
+    const std::int64_t segment = index % segments_;
+    const std::int64_t image = index / segments_ % view_.images;
+    const std::int64_t group = index / of_group();
+    const std::int64_t first = segment * pixels_;
+    const std::int64_t channel = group * view_.lanes;
+    const std::int64_t offset = image * view_.image_stride + group * view_.group_stride + first * view_.lanes;
+    return {.strip = {.pixels = pixels(segment),
+                      .lanes = view_.lanes,
+                      .channels = std::min(view_.lanes, view_.channels - channel),
+                      .dtype = dtype_},
+            .offset = offset * static_cast<std::int64_t>(size_of(dtype_)),
+            .channel = channel,
+            .first = image * view_.pixels + first};
+  }
+
+  /// `body(strip, index)` for all, in their order.
+  template <class Body>
+  void for_each(const Body& body) const {
+    parallel_ranges(count(), view_.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) body((*this)[i], i);
+    });
+  }
+  /// From the last to the first: what the pass before read last is still in the cache.
+  template <class Body>
+  void for_each_backwards(const Body& body) const {
+    parallel_ranges(count(), view_.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = end; i-- > begin;) body((*this)[i]);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t strip_elements = 1 << 15;  // in the second cache, for all tiles of its lanes
+  static constexpr std::int64_t least_pixels = 16;
+
+  ChannelView view_;
+  DType dtype_;
+  std::int64_t pixels_ = 0;    ///< of a strip
+  std::int64_t segments_ = 0;  ///< strips of an image
+};
+
+/// Two numbers for each lane of each strip, in the workspace.
+class Partials {
+ public:
+  explicit Partials(const Strips& strips) : strips_(strips), lanes_(strips.view().lanes) {}
+
+  std::size_t bytes() const { return static_cast<std::size_t>(2 * lanes_ * strips_.count()) * sizeof(float); }
+  float* first(float* workspace, std::int64_t strip) const { return workspace + 2 * lanes_ * strip; }
+  float* second(float* workspace, std::int64_t strip) const { return first(workspace, strip) + lanes_; }
+
+  /// `body(channel, visit)`, where visit(f) calls f(first, second, pixels) for the channel's strips in order,
+  /// as far as they lie among its first `elements`.
+  template <class Body>
+  void for_channels(float* workspace, std::int64_t elements, const Body& body) const {
+    const std::int64_t channels = strips_.view().channels;
+    parallel_ranges(channels, channels * strips_.of_group(), cache_line_floats,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t channel = begin; channel < end; ++channel) {
+                        body(channel, [&](const auto& take) { visit(workspace, channel, elements, take); });
+                      }
+                    });
+  }
+
+ private:
+  template <class Take>
+  void visit(float* workspace, std::int64_t channel, std::int64_t elements, const Take& take) const {
+    const std::int64_t begin = channel / lanes_ * strips_.of_group();
+    const std::int64_t lane = channel % lanes_;
+    for (std::int64_t image = 0, i = begin; image < strips_.view().images; ++image) {
+      for (std::int64_t segment = 0; segment < strips_.segments() && elements > 0; ++segment, ++i) {
+        const std::int64_t pixels = std::min(elements, strips_.pixels(segment));
+        take(static_cast<double>(first(workspace, i)[lane]), static_cast<double>(second(workspace, i)[lane]),
+             static_cast<double>(pixels));
+        elements -= pixels;
+      }
+    }
+  }
+
+  Strips strips_;
+  std::int64_t lanes_;
+};
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <limits>
+
+#include "kernels/base/error.h"
+#include "kernels/batch_norm.h"
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/portability.h"
+#include "kernels/kernel.h"
+#include "kernels/step_state.h"
+
+/// What the passes of batch normalisation share: where the elements of a channel lie, and what is computed of
+/// each.
+namespace lockstep::kernels {
+
+/// ChannelView of a tensor without padding or gaps, in numbers of one width.
+template <class Index>
+struct Images {
+  Index channels, lanes, groups, pixels, count;  ///< count: elements of a channel
+
+  __device__ Index at(Index channel, Index i) const {
+    const Index image = i / pixels;
+    return ((image * groups + channel / lanes) * pixels + i - image * pixels) * lanes + channel % lanes;
+  }
+  /// Of the element at that offset.
+  __device__ Index channel_at(Index offset) const {
+    return offset / lanes / pixels % groups * lanes + offset % lanes;
+  }
+};
+
+/// Of the elements of a tensor that has the rows of `samples`, one behind the other, those of the samples
+/// before StepState::valid_samples. Without a state all.
+__device__ inline std::int64_t valid_elements(std::int64_t elements, const StepState* state,
+                                              std::int64_t samples) {
+  return state == nullptr ? elements : elements * state->valid_samples / samples;
+}
+
+/// What follows in the pass, by number; `none` without.
+using Following = int;
+constexpr Following none = -1;
+
+__device__ inline float value_of(Following function, float z) {
+  if (function == none) return z;
+  switch (static_cast<PointwiseFunction>(function)) {
+#define LOCKSTEP_UNARY(Function, name) \
+  case PointwiseFunction::name:        \
+    return pointwise::Function::value<CudaMath>(z);
+#define LOCKSTEP_BINARY(Function, name) \
+  case PointwiseFunction::name:         \
+    break;
+#include "kernels/pointwise.def"
+  }
+  return z;
+}
+
+__device__ inline float gradient_of(Following function, float z, float dy) {
+  if (function == none) return dy;
+  switch (static_cast<PointwiseFunction>(function)) {
+#define LOCKSTEP_UNARY(Function, name)              \
+  case PointwiseFunction::name:                     \
+    return pointwise::Function::gradient<CudaMath>( \
+        pointwise::Function::gradient_from_output ? value_of(function, z) : z, dy);
+#define LOCKSTEP_BINARY(Function, name) \
+  case PointwiseFunction::name:         \
+    break;
+#include "kernels/pointwise.def"
+  }
+  return dy;
+}
+
+/// The numbers of one channel.
+struct Affine {
+  float mean, rstd, scale, bias;
+
+  __device__ Affine(float of_mean, float variance, float weight, float of_bias, float eps)
+      : mean(of_mean), rstd(CudaMath::rsqrt(variance + eps)), scale(rstd * weight), bias(of_bias) {}
+  __device__ float operator()(float x) const { return (x - mean) * scale + bias; }
+};
+
+inline Following number_of(const FollowingFunction& then) {
+  return then.is_there ? static_cast<Following>(then.function) : none;
+}
+
+/// `make.operator()<Element, Index>(images)` for the elements of x, with the narrowest index.
+template <class Make>
+KernelPtr with_images(const TensorDesc& x, Make make) {
+  const ChannelView view = channel_view(x);
+  if (view.groups * view.lanes != view.channels)
+    throw UsageError("x is padded: a GPU takes no blocked layout");
+  const auto with_index = [&]<class Element, class Index>() {
+    const auto narrow = [](std::int64_t value) { return static_cast<Index>(value); };
+    return make.template operator()<Element>(Images<Index>{narrow(view.channels), narrow(view.lanes),
+                                                           narrow(view.groups), narrow(view.pixels),
+                                                           narrow(view.elements_of_channel())});
+  };
+  return with_element(x.dtype, [&]<class Element>(Element*) {
+    const bool is_short = view.elements() < std::numeric_limits<std::int32_t>::max() - 4096;
+    return is_short ? with_index.template operator()<Element, std::int32_t>()
+                    : with_index.template operator()<Element, std::int64_t>();
+  });
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,48 @@
+#include "kernels/dropout.h"
+
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/grid.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// A block of random words for each item: up to four elements of one sample.
+template <class Element>
+__global__ void dropout(Dropout op, std::int64_t in_sample, std::int64_t fours, std::int64_t items,
+                        const Element* x, const StepState* state, Element* y) {
+  const Philox random = op.random(*state);
+  const std::uint32_t threshold = op.threshold();
+  const float scale = op.scale();
+  for (std::int64_t item = first_item(); item < items; item += item_stride()) {
+    const std::int64_t row = item / fours;
+    const std::int64_t four = item % fours;
+    const std::int64_t sample = state->first_sample + row * state->sample_stride;
+    const PhiloxCounter words = random.block(dropout_block(sample, four));
+    const std::int64_t first = row * in_sample + 4 * four;
+    const std::int64_t left = in_sample - 4 * four;
+    for (int i = 0; i < 4 && i < left; ++i) {
+      const float kept = widen(x[first + i]) * scale;
+      y[first + i] = narrow<Element>(words[static_cast<std::size_t>(i)] < threshold ? 0.0F : kept);
+    }
+  }
+}
+
+}  // namespace
+
+KernelPtr prepare(Cuda, const Dropout& op, const KernelIo& io) {
+  const TensorDesc& x = io.inputs[Dropout::x];
+  const std::int64_t in_sample = x.shape.elements(1);
+  const std::int64_t fours = (in_sample + 3) / 4;
+  const std::int64_t items = x.shape[0] * fours;
+  return with_element(x.dtype, [&]<class Element>(Element*) {
+    return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
+      launch(dropout<Element>, s.blocks, s.threads, 0, stream, op, in_sample, fours, items,
+             a.in<Element>(Dropout::x), a.in<StepState>(Dropout::state), a.out<Element>(Dropout::y));
+    });
+  });
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,71 @@
+#include "runtime/checkpoint/saved_weights.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/run_directory.h"
+#include "runtime/step/weights_file.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<fs::path> config_in(const std::optional<fs::path>& run) {
+  if (!run || !fs::exists(*run / "config.ini")) return std::nullopt;
+  return *run / "config.ini";
+}
+
+SavedWeights of_checkpoint(const fs::path& checkpoint) {
+  if (const std::string damage = damage_of(checkpoint); !damage.empty()) throw DataError(damage);
+  return {.weights = checkpoint / "model.safetensors", .config = config_in(run_of(fs::absolute(checkpoint)))};
+}
+
+std::optional<fs::path> newest_whole_checkpoint(const fs::path& run) {
+  const CheckpointDirectory directory(run / "checkpoints");
+  for (const std::int64_t step : directory.steps()) {
+    const std::string damage = damage_of(directory.path_of(step));
+    if (damage.empty()) return directory.path_of(step);
+    log::warn("a damaged checkpoint is passed over: {}", damage);
+  }
+  return std::nullopt;
+}
+
+bool holds_weights(const fs::path& folder) {
+  return fs::exists(folder / "model.safetensors") || fs::exists(folder / shard_index_file);
+}
+
+/// Final weights are those of summary.json: while a run goes on, it has no such file.
+SavedWeights of_folder(const fs::path& folder) {
+  const std::optional<fs::path> config = config_in(folder);
+  const bool final = fs::exists(folder / "summary.json") && holds_weights(folder);
+  if (!final) {
+    if (const auto checkpoint = newest_whole_checkpoint(folder))
+      return {*checkpoint / "model.safetensors", config};
+  }
+  if (holds_weights(folder)) return {folder, config};
+  throw DataError(fmt::format(
+      "{}: holds no weights: neither a whole checkpoint, nor model.safetensors, nor {}; name a run, a "
+      "checkpoint or a file",
+      folder.string(), shard_index_file));
+}
+
+}  // namespace
+
+SavedWeights find_saved_weights(const fs::path& named) {
+  fs::path path = named.has_filename() ? named : named.parent_path();
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw DataError(fmt::format("{}: no such file or folder; name a run, a checkpoint or a file of weights",
+                                path.string()));
+  }
+  if (!fs::is_directory(path)) return {.weights = path, .config = std::nullopt};
+  if (path.filename() == "latest") path = fs::weakly_canonical(path);
+  if (fs::exists(path / "state.json")) return of_checkpoint(path);
+  if (path.filename() == "checkpoints") return of_folder(fs::absolute(path).parent_path());
+  return of_folder(path);
+}
+
+}  // namespace lockstep::runtime

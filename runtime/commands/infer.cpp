@@ -1,0 +1,119 @@
+// `trainer eval` and `trainer predict`: what weights give on samples.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/json.h"
+#include "runtime/checkpoint/saved_weights.h"
+#include "runtime/commands/commands.h"
+#include "runtime/commands/prediction_input.h"
+#include "runtime/commands/with_peers.h"
+#include "runtime/output/console.h"
+#include "runtime/output/run_files.h"
+#include "runtime/run/inference.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// What both commands were told.
+struct Request {
+  SavedWeights saved;
+  CommandOptions told;
+  std::vector<std::string> inputs;  ///< operands behind the weights
+
+  const Options& options() const { return told.options; }
+};
+
+Request read_request(const std::vector<std::string>& arguments, std::string_view command) {
+  Request request;
+  bool found = false;
+  request.told = parse_options_of_run(arguments, [&](const std::string& operand) {
+    request.saved = find_saved_weights(operand);
+    found = true;
+    return request.saved.config;
+  });
+  if (!found) {
+    throw UsageError(
+        fmt::format("trainer {} WEIGHTS [options]: name a run, a checkpoint, or a file of weights", command));
+  }
+  Options& options = request.told.options;
+  if (options.model.empty()) {
+    throw UsageError(fmt::format("{}: no config.ini tells the model of these weights; give --model NAME",
+                                 request.saved.weights.string()));
+  }
+  const bool tensors = request.told.data_given && options.data_dir.extension() == ".safetensors";
+  if (tensors && command == "eval") options.dataset = "tensors";
+  request.inputs.assign(request.told.operands.begin() + 1, request.told.operands.end());
+  return request;
+}
+
+/// Runs `body` on all ranks with the model of the request on `open`'s samples; 75 when it was stopped.
+template <class Open, class Body>
+int infer(const Request& request, Open&& open, Body&& body) {
+  StopRequest stop_request;
+  Session session = open_session(request.options());
+  return with_peers(session, request.options().timeout, [&](const SetRun&) {
+    stop_request.accept();
+    const WeightsFile weights(request.saved.weights);
+    const data::DatasetPtr samples = open(session, weights);
+    TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
+    require_fitting(task, request.options());
+    Inference inference(request.options(), session, std::move(task), weights);
+    const bool done = body(session, inference, stop_request);
+    session.communicator->barrier();
+    return done ? ExitCode::done : ExitCode::stopped;
+  });
+}
+
+void require_finite(const Evaluation& evaluation, const Request& request) {
+  if (std::isfinite(evaluation.loss)) return;
+  throw NonFiniteError(
+      fmt::format("the loss of {} on {} is not finite: weights are not, or targets are no "
+                  "classes of this model",
+                  request.saved.weights.string(), source_of(request.options())));
+}
+
+}  // namespace
+
+int eval_command(const std::vector<std::string>& arguments) {
+  const Request request = read_request(arguments, "eval");
+  if (!request.inputs.empty()) {
+    throw UsageError(
+        fmt::format("'{}': trainer eval takes one file or folder of weights; data are named by "
+                    "--dataset and --data-dir",
+                    request.inputs.front()));
+  }
+  const auto open = [&](Session& session, const WeightsFile&) {
+    return open_test_set(request.options(), session.activity.get());
+  };
+  return infer(request, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
+    const auto evaluation = inference.run(stop);
+    if (!evaluation) return false;
+    require_finite(*evaluation, request);
+    if (session.is_rank0()) Console(Console::Style::plain, 0).print(to_json(*evaluation).dump());
+    return true;
+  });
+}
+
+int predict_command(const std::vector<std::string>& arguments) {
+  const Request request = read_request(arguments, "predict");
+  PredictionInput input;
+  const auto open = [&](Session& session, const WeightsFile& weights) {
+    input = open_prediction_input(request.told, request.inputs, weights, session);
+    return input.samples;
+  };
+  return infer(request, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
+    PredictionOutput output(std::move(input.names), input.samples->spec().num_classes > 0,
+                            request.options().output);
+    const auto take = [&](std::span<const float> rows, std::int64_t columns) {
+      const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
+      if (session.is_rank0()) output.take(rows, columns, unreadable);
+    };
+    if (!inference.run(stop, take)) return false;
+    if (session.is_rank0()) output.finish();
+    return true;
+  });
+}
+
+}  // namespace lockstep::runtime

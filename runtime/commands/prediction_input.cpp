@@ -1,0 +1,68 @@
+#include "runtime/commands/prediction_input.h"
+
+#include <fmt/format.h>
+
+#include "data/built_in.h"
+#include "kernels/base/json.h"
+#include "runtime/plan/signature.h"
+#include "runtime/run/task.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// Of samples that have none.
+data::SampleSpec targets_for(const Options& options) {
+  const model::InputSpec wanted = wanted_input(options);
+  if (wanted.num_classes == 0) return {.target_dtype = DType::f32, .target_shape = wanted.target_shape};
+  return {.target_dtype = DType::i64,
+          .num_classes = options.num_classes >= 0 ? options.num_classes : wanted.num_classes};
+}
+
+/// The weights tell the names of their classes, or the data set does.
+std::vector<std::string> class_names_for(const Options& options, const WeightsFile& weights) {
+  std::vector<std::string> names = weights.class_names();
+  return names.empty() ? class_names_of(options) : names;
+}
+
+PredictionInput picture_input(const Options& options, std::span<const std::string> operands,
+                              Session& session) {
+  std::vector<std::string> files;
+  {
+    const Activity::Work searching(session.activity.get(), "looking for pictures");
+    files = data::find_pictures(operands);
+  }
+  require_equal(*session.communicator, "the pictures", fmt::format("{}\n", fmt::join(files, "\n")));
+  const auto pictures = open_pictures(options, files, targets_for(options));
+  return {.samples = pictures, .pictures = pictures, .names = {{}, std::move(files)}};
+}
+
+PredictionInput input_of(const CommandOptions& told, std::span<const std::string> operands,
+                         Session& session) {
+  const Options& options = told.options;
+  if (!operands.empty()) return picture_input(options, operands, session);
+  const bool is_file = told.data_given && options.data_dir.extension() == ".safetensors";
+  if (is_file) return {.samples = data::open_inputs(options.data_dir, targets_for(options))};
+  return {.samples = open_test_set(options, session.activity.get())};
+}
+
+}  // namespace
+
+PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
+                                      const WeightsFile& weights, Session& session) {
+  PredictionInput input = input_of(told, operands, session);
+  input.names.classes = class_names_for(told.options, weights);
+  return input;
+}
+
+std::vector<std::int64_t> unreadable_pictures(const PredictionInput& input, Session& session) {
+  if (input.pictures == nullptr) return {};
+  std::vector<std::int64_t> all;
+  const Json mine = input.pictures->unreadable();
+  for (const std::string& text : session.communicator->all_gather(mine.dump())) {
+    const auto of_rank = Json::parse(text).get<std::vector<std::int64_t>>();
+    all.insert(all.end(), of_rank.begin(), of_rank.end());
+  }
+  return all;
+}
+
+}  // namespace lockstep::runtime

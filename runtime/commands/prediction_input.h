@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/picture_files.h"
+#include "runtime/machine/session.h"
+#include "runtime/options/options.h"
+#include "runtime/output/predictions.h"
+#include "runtime/step/weights_file.h"
+
+namespace lockstep::runtime {
+
+/// What `trainer predict` looks at.
+struct PredictionInput {
+  data::DatasetPtr samples;
+  std::shared_ptr<const data::PictureFiles> pictures;  ///< the same, if these are picture files
+  PredictionNames names;
+};
+
+/// The pictures that `operands` name, else the file of tensors that --data-dir names, else the test set of
+/// the run. Collective: all ranks must find the same pictures.
+PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
+                                      const WeightsFile& weights, Session& session);
+
+/// Collective: the pictures that a rank could not read so far, by index.
+std::vector<std::int64_t> unreadable_pictures(const PredictionInput& input, Session& session);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,187 @@
+#include "runtime/commands/scaling.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "comm/communicator.h"
+#include "comm/make_communicator.h"
+#include "comm/world/environment.h"
+#include "kernels/base/error.h"
+#include "kernels/base/host.h"
+#include "kernels/base/number.h"
+#include "kernels/base/typed_words.h"
+#include "runtime/machine/local_ranks.h"
+#include "runtime/machine/open_device.h"
+#include "runtime/plan/scaling.h"
+#include "runtime/run/measure_step.h"
+#include "runtime/run/measure_tcp.h"
+#include "runtime/run/run_plans.h"
+#include "runtime/run/task.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr Range<std::int64_t> rank_counts{1, 4096};
+constexpr Range<double> link_rates{0.001, 10000};
+
+/// What is left of an Ethernet frame of 1538 bytes on the wire, preamble and gap included, for TCP's payload.
+constexpr double payload_share = 1448.0 / 1538.0;
+
+/// Takes the option out of `arguments`, as "--name value" or "--name=value"; empty text: it is not there.
+std::string take_value(std::vector<std::string>& arguments, std::string_view name) {
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    const std::size_t equals = word->find('=');
+    if (!word->starts_with("--") || with_dashes(word->substr(0, equals)) != name) continue;
+    if (equals != std::string::npos) {
+      const std::string value = word->substr(equals + 1);
+      arguments.erase(word);
+      return value;
+    }
+    if (word + 1 == arguments.end()) throw UsageError(fmt::format("{} needs a value", name));
+    const std::string value = *(word + 1);
+    arguments.erase(word, word + 2);
+    return value;
+  }
+  return {};
+}
+
+template <class Number>
+Number take_number(std::vector<std::string>& arguments, std::string_view name, Range<Number> range) {
+  const std::string text = take_value(arguments, name);
+  if (text.empty()) return 0;
+  try {
+    return number_in(text, range);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+/// Powers of two below `ranks`, and it.
+std::vector<int> rank_counts_up_to(int ranks) {
+  std::vector<int> counts;
+  for (int count = 1; count < ranks; count *= 2) counts.push_back(count);
+  counts.push_back(ranks);
+  return counts;
+}
+
+/// On one rank of a node: step, compute and exchange of each cluster.
+std::vector<double> predict_from_here(const comm::World& world, const Options& given,
+                                      const TrainingTask& task, const std::vector<Cluster>& clusters,
+                                      const TcpTimes& tcp) {
+  const auto device = open_device(given, world);
+  if (device->is_async()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
+  Options options = given;
+  options.amp = amp_on(*device, given.amp);
+  const auto node = comm::make_communicator(world, {.timeout = Seconds(options.timeout)});
+  MeasuredStep measured = measure_step(options, task, *device, *node);
+  measured.times.spare_core = device->threads() < static_cast<int>(affinity_mask().size());
+  std::vector<double> numbers;
+  for (const Cluster& cluster : clusters) {
+    const Timeline timeline = predict(measured.plan, cluster, measured.times, tcp);
+    numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange});
+  }
+  return numbers;
+}
+
+/// Cores of this process for each rank of a full node.
+int threads_of(const Options& options, int ranks_per_node) {
+  if (options.threads > 0) return options.threads;
+  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
+  if (const int threads = omp ? std::atoi(omp->c_str()) : 0; threads > 0) return threads;
+  return std::max(1, static_cast<int>(affinity_mask().size()) / ranks_per_node);
+}
+
+void require_cores(int ranks_per_node, int threads) {
+  const auto cores = static_cast<int>(affinity_mask().size());
+  if (ranks_per_node * threads <= cores) return;
+  throw UsageError(fmt::format(
+      "{} ranks a node x {} threads are measured at the same time, and this process has {} CPUs: fewer "
+      "--nproc-per-node or --threads",
+      ranks_per_node, threads, cores));
+}
+
+/// Measures each number of ranks that a node has in one of them.
+std::vector<Timeline> measure_and_predict(const Options& options, const TrainingTask& task,
+                                          const std::vector<Cluster>& clusters) {
+  const int parts = clusters.back().ranks_per_node;
+  const TcpTimes tcp = clusters.back().nodes() > 1 ? measure_tcp(options) : TcpTimes{};
+  std::vector<Timeline> timelines;
+  while (timelines.size() < clusters.size()) {
+    const int busy = clusters[timelines.size()].most_on_a_node();
+    std::vector<Cluster> alike;
+    std::ranges::copy_if(clusters, std::back_inserter(alike),
+                         [busy](const Cluster& cluster) { return cluster.most_on_a_node() == busy; });
+    const std::vector<double> numbers = run_local_ranks(busy, parts, [&](const comm::World& world) {
+      return predict_from_here(world, options, task, alike, tcp);
+    });
+    for (std::size_t at = 0; at < numbers.size(); at += 3) {
+      timelines.push_back({.step = numbers[at], .compute = numbers[at + 1], .exchange = numbers[at + 2]});
+    }
+  }
+  return timelines;
+}
+
+void print_table(const std::vector<Cluster>& clusters, const std::vector<Timeline>& timelines,
+                 double samples) {
+  fmt::print("{:>6} {:>6} {:>10} {:>11} {:>12} {:>11} {:>12} {:>11}\n", "ranks", "nodes", "step ms",
+             "compute ms", "exchange ms", "exposed ms", "samples/s", "efficiency");
+  for (std::size_t row = 0; row < clusters.size(); ++row) {
+    const Timeline& timeline = timelines[row];
+    const int ranks = clusters[row].ranks;
+    fmt::print("{:>6} {:>6} {:>10.3f} {:>11.3f} {:>12.3f} {:>11.3f} {:>12.1f} {:>10.1f}%\n", ranks,
+               clusters[row].nodes(), 1e3 * timeline.step, 1e3 * timeline.compute, 1e3 * timeline.exchange,
+               1e3 * timeline.exposed(), ranks * samples / timeline.step,
+               100 * timelines.front().step / timeline.step);
+  }
+}
+
+}  // namespace
+
+ScalingRequest take_scaling_request(std::vector<std::string>& arguments) {
+  ScalingRequest request;
+  request.ranks = static_cast<int>(take_number(arguments, "--ranks", rank_counts));
+  request.ranks_per_node = static_cast<int>(take_number(arguments, "--nproc-per-node", rank_counts));
+  request.link_gigabits = take_number(arguments, "--link", link_rates);
+  if (request.ranks == 0 && (request.ranks_per_node > 0 || request.link_gigabits > 0)) {
+    throw UsageError("--nproc-per-node and --link go with --ranks N, which predicts N ranks");
+  }
+  if (request.ranks_per_node == 0) request.ranks_per_node = request.link_gigabits > 0 ? 1 : request.ranks;
+  if (request.ranks > request.ranks_per_node && request.link_gigabits == 0) {
+    throw UsageError(fmt::format("--ranks {} are {} on each node: --link GBIT says how fast nodes are joined",
+                                 request.ranks, request.ranks_per_node));
+  }
+  return request;
+}
+
+std::string scaling_help() {
+  return "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a "
+         "time "
+         "as a node has:\n"
+         "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"
+         "  --link GBIT           Gbit/s between nodes, in each direction (none: all ranks are on one node)\n"
+         "  --nproc-per-node N    ranks of a node, which share its link (1 with --link)\n";
+}
+
+void print_scaling(const Options& given, const ScalingRequest& request) {
+  Options options = given;
+  options.batch_size = batch_size_per_rank(given, request.ranks);
+  options.global_batch = 0;
+  options.threads = threads_of(given, request.ranks_per_node);
+  require_cores(std::min(request.ranks, request.ranks_per_node), options.threads);
+  const TrainingTask task = make_task_without_data(options);
+  std::vector<Cluster> clusters;
+  for (const int ranks : rank_counts_up_to(request.ranks)) {
+    clusters.push_back({.ranks = ranks,
+                        .ranks_per_node = request.ranks_per_node,
+                        .link_bytes_per_s = request.link_gigabits * 1e9 / 8 * payload_share});
+  }
+  const std::vector<Timeline> timelines = measure_and_predict(options, task, clusters);
+  fmt::print("{}: {} x batch {} per rank, {} thread{}\n", task.model.name, options.accumulate_steps,
+             options.batch_size, options.threads, options.threads == 1 ? "" : "s");
+  print_table(clusters, timelines, static_cast<double>(options.batch_size * options.accumulate_steps));
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,81 @@
+#include "runtime/commands/with_peers.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "kernels/base/activity.h"
+#include "runtime/commands/commands.h"
+#include "runtime/output/failure.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// Every rank waits for the others' last words, so that the one report has them all; one rank shows it.
+[[noreturn]] void end_with_report(Session& session, const std::filesystem::path& run,
+                                  const CommError& error) {
+  const auto report = session.communicator->failure_report();
+  if (!report) throw error;
+  if (report->claim()) report_failure(*report, run);
+  throw CommError(report->cause);
+}
+
+/// Ends this rank when its own work hangs, such as a read from a disk: nothing can interrupt that or wait for
+/// its end.
+class HungRank {
+ public:
+  HungRank(Session& session, double timeout)
+      : session_(session),
+        limit_(limit_within(timeout)),
+        watch_(*session.activity, limit_, [this](const std::string& what) { leave(what); }) {}
+
+  /// Known by now: RUN/, for the report.
+  void set_run(const std::filesystem::path& run) {
+    const std::lock_guard lock(mutex_);
+    run_ = run;
+  }
+
+ private:
+  /// Sooner than the peers give up on this rank, so that all know the cause.
+  static Seconds limit_within(double timeout) { return Seconds(timeout - std::min(timeout / 4, 1.0)); }
+
+  [[noreturn]] void leave(const std::string& what) {
+    const std::string message =
+        fmt::format("{}: no progress for {:.3g} s; is a disk stuck?", what, limit_.count());
+    session_.communicator->abort(message);
+    const auto report = session_.communicator->failure_report();
+    const std::lock_guard lock(mutex_);
+    if (report && report->claim()) report_failure(*report, run_);
+    std::_Exit(report_error(message, ExitCode::device));
+  }
+
+  Session& session_;
+  const Seconds limit_;
+  std::mutex mutex_;
+  std::filesystem::path run_;
+  StallWatch watch_;
+};
+
+}  // namespace
+
+int with_peers(Session& session, double timeout, const std::function<ExitCode(const SetRun&)>& body) {
+  HungRank hung_rank(session, timeout);
+  std::filesystem::path run;
+  try {
+    return static_cast<int>(body([&](const std::filesystem::path& folder) {
+      run = folder;
+      hung_rank.set_run(folder);
+    }));
+  } catch (const CommError& error) {
+    end_with_report(session, run, error);
+  } catch (const UsageError&) {
+    throw;  // all ranks found the same
+  } catch (const std::exception& error) {
+    session.communicator->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace lockstep::runtime

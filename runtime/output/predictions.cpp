@@ -1,0 +1,96 @@
+#include "runtime/output/predictions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/base/json.h"
+#include "kernels/base/safetensors.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::size_t most_shown = 5;
+
+/// In double, and from the largest on, so that nothing overflows.
+std::vector<double> softmax(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> shares;
+  for (const float logit : logits) shares.push_back(std::exp(logit - largest));
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+/// Of equals the lower number first.
+std::vector<std::size_t> likeliest(const std::vector<double>& shares) {
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(most_shown, order.size()));
+  std::partial_sort(order.begin(), order.begin() + shown, order.end(), [&](std::size_t a, std::size_t b) {
+    return shares[a] > shares[b] || (shares[a] == shares[b] && a < b);
+  });
+  order.resize(static_cast<std::size_t>(shown));
+  return order;
+}
+
+void add_class(Json& json, std::size_t number, double share, const std::vector<std::string>& names) {
+  json["class"] = number;
+  if (number < names.size() && !names[number].empty()) json["name"] = names[number];
+  json["probability"] = share;
+}
+
+}  // namespace
+
+std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
+                            const PredictionNames& names) {
+  Json json{{"index", index}};
+  if (!names.files.empty()) json["file"] = names.files[static_cast<std::size_t>(index)];
+  if (!classes) {
+    json["values"] = std::vector<double>(output.begin(), output.end());
+    return json.dump();
+  }
+  const std::vector<double> shares = softmax(output);
+  const std::vector<std::size_t> best = likeliest(shares);
+  const std::vector<std::string> no_names;
+  const auto& class_names = names.classes.size() == output.size() ? names.classes : no_names;
+  add_class(json, best.front(), shares[best.front()], class_names);
+  Json top = Json::array();
+  for (const std::size_t number : best) {
+    Json entry = Json::object();
+    add_class(entry, number, shares[number], class_names);
+    top.push_back(entry);
+  }
+  json["top5"] = top;
+  return json.dump();
+}
+
+void PredictionOutput::take(std::span<const float> rows, std::int64_t columns,
+                            std::span<const std::int64_t> unreadable) {
+  columns_ = columns;
+  const auto width = static_cast<std::size_t>(columns);
+  for (std::size_t at = 0; at < rows.size(); at += width, ++next_) {
+    const bool was_read = std::ranges::find(unreadable, next_) == unreadable.end();
+    const auto row = rows.subspan(at, width);
+    if (file_.empty()) {
+      if (was_read) console_.print(prediction_line(next_, row, classes_, names_));
+    } else if (was_read) {
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    } else {
+      logits_.insert(logits_.end(), width, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+void PredictionOutput::finish() const {
+  if (file_.empty()) return;
+  const auto rows = std::ssize(logits_) / columns_;
+  const SafetensorsFile::Tensor tensor{.name = "logits",
+                                       .dtype = DType::f32,
+                                       .shape = {rows, columns_},
+                                       .bytes = std::as_bytes(std::span(logits_))};
+  write_safetensors(file_, std::span(&tensor, 1));
+}
+
+}  // namespace lockstep::runtime

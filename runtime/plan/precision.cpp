@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "kernels/cast.h"
+#include "kernels/conv2d.h"
+#include "kernels/external_op.h"
+#include "kernels/layer_norm.h"
+#include "kernels/linear.h"
+#include "kernels/loss.h"
+#include "kernels/pointwise.h"
+#include "kernels/split.h"
+#include "model/layers.h"
+#include "model/spec_op.h"
+#include "runtime/plan/passes.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using model::Graph;
+using model::Node;
+using model::ValueId;
+
+template <class... Specs>
+bool is_any(const Node& node) {
+  return ((node.op->as<Specs>() != nullptr) || ...);
+}
+
+/// PyTorch's lists: what gains from narrow factors, what needs the range and exactness of f32, and what
+/// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
+/// for which it was written.
+bool computes_narrow(const Node& node) {
+  return is_any<kernels::Conv2d, kernels::Linear>(node);
+}
+bool computes_in_f32(const Node& node) {
+  return is_any<kernels::LayerNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
+                kernels::ExternalOp>(node);
+}
+bool takes_the_widest(const Node& node) {
+  return is_any<kernels::Pointwise, kernels::Concat>(node);
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || is_half(dtype);
+}
+
+class Autocast {
+ public:
+  Autocast(Graph& graph, DType narrow) : graph_(graph), narrow_(narrow) {}
+
+  void run() {
+    for (Node& node : std::exchange(graph_.nodes(), {})) {
+      if (const auto wanted = type_for(node)) {
+        for (ValueId& input : node.inputs) input = as(*wanted, input, node.segment);
+      }
+      if (!graph_.is_update(node)) infer_outputs(node);
+      graph_.nodes().push_back(std::move(node));
+    }
+    graph_.output = as(DType::f32, graph_.output, model::no_segment);
+  }
+
+ private:
+  DType dtype_of(ValueId id) const { return graph_.value(id).type.dtype; }
+
+  /// Of all inputs that are floating-point numbers; none: they stay as they are.
+  std::optional<DType> type_for(const Node& node) const {
+    if (computes_narrow(node)) return narrow_;
+    if (computes_in_f32(node)) return DType::f32;
+    if (!takes_the_widest(node)) return std::nullopt;
+    const bool wide =
+        std::ranges::any_of(node.inputs, [this](ValueId id) { return dtype_of(id) == DType::f32; });
+    return wide ? DType::f32 : narrow_;
+  }
+
+  /// One copy of a value for all of its readers, in the segment of the first.
+  ValueId as(DType dtype, ValueId id, int segment) {
+    if (id == model::no_value || !is_float(dtype_of(id)) || dtype_of(id) == dtype) return id;
+    const auto [copy, is_new] = copies_.try_emplace({id, dtype}, model::no_value);
+    if (is_new) {
+      copy->second = cast(model::Tensor(graph_, id), dtype).id();
+      graph_.nodes().back().segment = segment;
+    }
+    return copy->second;
+  }
+
+  void infer_outputs(const Node& node) {
+    const model::Types types = node.op->infer(graph_.types(node.inputs));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) graph_.value(node.outputs[i]).type = types[i];
+  }
+
+  Graph& graph_;
+  const DType narrow_;
+  std::map<std::pair<ValueId, DType>, ValueId> copies_;
+};
+
+/// Whether it can round its sums to the type of its factors itself.
+bool writes_any_type(const Graph& graph, const Node& writer, DType dtype) {
+  return is_any<kernels::Conv2dBackwardWeights, kernels::LinearBackwardWeights>(writer) &&
+         graph.value(writer.inputs[0]).type.dtype == dtype;
+}
+
+/// The gradient becomes a copy in `dtype`, right behind it.
+void cast_gradient(Graph& graph, model::Parameter& parameter, std::size_t writer, DType dtype) {
+  model::Value& gradient = graph.value(parameter.gradient);
+  gradient.role = model::Role::activation;
+  const ValueId copy = graph.add_value(gradient.name, {dtype, gradient.type.shape}, model::Role::gradient);
+  const Node& before = graph.nodes()[writer];
+  Node node{.id = graph.new_node_id(),
+            .op = model::make_op(kernels::Cast{dtype}),
+            .inputs = {parameter.gradient},
+            .outputs = {copy},
+            .layer = before.layer,
+            .phase = before.phase};
+  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(node));
+  parameter.gradient = copy;
+}
+
+}  // namespace
+
+void autocast(Graph& graph, DType narrow) {
+  if (narrow != DType::f32) Autocast(graph, narrow).run();
+}
+
+void set_gradient_dtype(Graph& graph, DType dtype) {
+  if (dtype == DType::f32) return;
+  for (model::Parameter& parameter : graph.parameters()) {
+    if (parameter.gradient == model::no_value) continue;
+    const std::size_t writer = graph.producer(parameter.gradient).value();
+    if (writes_any_type(graph, graph.nodes()[writer], dtype)) {
+      graph.value(parameter.gradient).type.dtype = dtype;
+    } else {
+      cast_gradient(graph, parameter, writer, dtype);
+    }
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/base/dtype.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/timeline.h"
+
+namespace lockstep::runtime {
+
+/// Ranks in blocks on equal nodes, the last of which may have fewer.
+struct Cluster {
+  int ranks = 1;
+  int ranks_per_node = 1;
+  double link_bytes_per_s = 0;  ///< of each node, in each direction at once, without the headers of packets
+
+  int nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
+  int most_on_a_node() const { return ranks < ranks_per_node ? ranks : ranks_per_node; }
+};
+
+/// What was measured of the ranks of one node, as many as compute at the same time.
+struct NodeTimes {
+  WorkTimes work;                         ///< of the step's last micro-batch, update included
+  double micro_batches_before = 0;        ///< seconds of those before it
+  std::vector<double> memory_all_reduce;  ///< by bucket: seconds between the ranks of a node alone
+  bool spare_core = false;                ///< a rank has a core on which its exchange disturbs no compute
+};
+
+/// What was measured of a TCP exchange between two ranks of which nothing limits the link.
+struct TcpTimes {
+  double latency = 0;                ///< seconds of an exchange of next to nothing
+  double core_seconds_per_byte = 0;  ///< that a rank sends, and receives at the same time
+};
+
+/// The time of one bucket's exchange on `cluster`: through memory on one node; else all nodes send and
+/// receive at once, each further node costs a latency, and the slower of link and core sets the pace.
+ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
+                           std::size_t bucket, std::size_t bytes, DType gradient_dtype);
+
+/// The timeline of a whole step on `cluster`, whose nodes are as `node` was measured: of `plan`, the only or
+/// last micro-batch's for any number of ranks.
+Timeline predict(const Plan& plan, const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp);
+
+}  // namespace lockstep::runtime

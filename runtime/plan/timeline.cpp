@@ -1,0 +1,103 @@
+#include "runtime/plan/timeline.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lockstep::runtime {
+namespace {
+
+/// While the queue exchanges, which takes this share of the core.
+struct Interval {
+  double begin;
+  double end;
+  double core_share;
+};
+
+/// The two threads of a rank, each with the time at which its work so far ends.
+class Threads {
+ public:
+  void compute(double seconds) {
+    if (seconds == 0) return;
+    for (const Interval& taken : exchanging_) {
+      if (taken.end <= walking_) continue;
+      const double before = std::max(0.0, taken.begin - walking_);
+      if (seconds <= before) break;
+      seconds -= before;
+      walking_ += before;
+      const double left = 1 - taken.core_share;
+      const double possible = (taken.end - walking_) * left;
+      if (seconds < possible) {
+        walking_ += seconds / left;
+        return;
+      }
+      seconds -= possible;
+      walking_ = taken.end;
+    }
+    walking_ += seconds;
+  }
+
+  void exchange_here(const ExchangeTime& time) { walking_ += time.seconds; }
+
+  void exchange_queued(const ExchangeTime& time) {
+    const double begin = queue_;
+    queue_ += time.seconds;
+    if (time.seconds > 0) exchanging_.push_back({begin, queue_, time.core_seconds / time.seconds});
+  }
+
+  void record(std::size_t event, bool queued) {
+    if (event >= events_.size()) events_.resize(event + 1);
+    events_[event] = queued ? queue_ : walking_;
+  }
+  void wait(std::size_t event, bool queued) {
+    double& thread = queued ? queue_ : walking_;
+    thread = std::max(thread, events_[event]);
+  }
+  void join() { walking_ = std::max(walking_, queue_); }
+
+  double end() const { return walking_; }
+
+ private:
+  double walking_ = 0;
+  double queue_ = 0;
+  std::vector<double> events_;
+  std::vector<Interval> exchanging_;
+};
+
+}  // namespace
+
+Timeline simulate(std::span<const Step> steps, const WorkTimes& work,
+                  std::span<const ExchangeTime> exchanges) {
+  using enum Step::Kind;
+  Threads threads;
+  Timeline timeline;
+  for (const Step& step : steps) {
+    switch (step.kind) {
+      case record:
+        threads.record(step.index, step.queued);
+        break;
+      case wait:
+        threads.wait(step.index, step.queued);
+        break;
+      case join:
+        threads.join();
+        break;
+      case all_reduce:
+      case all_reduce_inline: {
+        const ExchangeTime& time = exchanges[step.index];
+        timeline.exchange += time.seconds;
+        step.queued ? threads.exchange_queued(time) : threads.exchange_here(time);
+        break;
+      }
+      default: {
+        const auto known = work.find({step.kind, step.index});
+        const double seconds = known == work.end() ? 0 : known->second;
+        timeline.compute += seconds;
+        threads.compute(seconds);
+      }
+    }
+  }
+  timeline.step = threads.end();
+  return timeline;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "runtime/plan/schedule.h"
+
+namespace lockstep::runtime {
+
+/// Seconds of a step's work on one rank, by kind and index; what is missing takes none.
+using WorkTimes = std::map<std::pair<Step::Kind, std::size_t>, double>;
+
+/// What the exchange of one bucket takes.
+struct ExchangeTime {
+  double seconds = 0;       ///< from its begin until the sum is in place
+  double core_seconds = 0;  ///< of them on a core that also computes, which then stands still
+};
+
+/// Where the time of a step goes, in seconds.
+struct Timeline {
+  double step = 0;
+  double compute = 0;   ///< all work but the exchanges
+  double exchange = 0;  ///< of all buckets, hidden or not
+
+  /// What the exchange adds to the step.
+  double exposed() const { return step - compute; }
+};
+
+/// The timeline of a schedule that `schedule_training` made for exchanges on the host: one thread walks it,
+/// and the exchange queue runs what is queued, in order. An exchange has its share of the core first; compute
+/// behind it goes on with the rest. `exchanges`: by bucket.
+Timeline simulate(std::span<const Step> steps, const WorkTimes& work,
+                  std::span<const ExchangeTime> exchanges);
+
+}  // namespace lockstep::runtime

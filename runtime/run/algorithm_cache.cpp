@@ -1,0 +1,107 @@
+#include "runtime/run/algorithm_cache.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "data/unpack_cache.h"
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/json.h"
+#include "kernels/base/log.h"
+#include "kernels/base/version.h"
+#include "kernels/machine.h"
+#include "runtime/checkpoint/run_access.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int format = 1;
+constexpr std::size_t most_machines = 64;  // builds and settings that nobody uses any more fall off the end
+
+/// By machine, the one measured last first.
+using Sections = std::vector<std::pair<std::string, KnownAlgorithms>>;
+
+/// The person's own folder may be a link.
+std::string reason_to_refuse(const fs::path& file) {
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(file.parent_path(), error);
+  if (error) return fmt::format("{}: {}", file.string(), error.message());
+  const std::string reason = reason_to_distrust(folder);
+  return reason.empty() ? reason_to_distrust(file) : reason;
+}
+
+/// JsonError when the file is none of ours.
+Sections read_sections(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return {};
+  const Json json = Json::parse(read_text(file));
+  if (json.at("format") != format) throw JsonError(fmt::format("its format is {}", json["format"].dump()));
+  Sections sections;
+  for (const Json& section : json.at("machines").elements()) {
+    sections.emplace_back(section.at("machine").get<std::string>(),
+                          section.at("algorithms").get<KnownAlgorithms>());
+  }
+  return sections;
+}
+
+std::string to_json(const Sections& sections) {
+  Json machines = Json::array();
+  for (const auto& [machine, known] : sections) {
+    machines.push_back(Json{{"machine", machine}, {"algorithms", known}});
+  }
+  return Json{{"format", format}, {"machines", machines}}.dump(1) + "\n";
+}
+
+}  // namespace
+
+KnownAlgorithms AlgorithmCache::load() const {
+  if (file_.empty()) return {};
+  if (const std::string reason = reason_to_refuse(file_); !reason.empty()) {
+    log::warn("measurements of --benchmark are neither read nor kept: {}", reason);
+    return {};
+  }
+  try {
+    for (auto& [machine, known] : read_sections(file_)) {
+      if (machine == machine_) return std::move(known);
+    }
+  } catch (const JsonError& error) {
+    log::warn("{}: no measurements of --benchmark: {}; it is replaced", file_.string(), error.what());
+  }
+  return {};
+}
+
+void AlgorithmCache::store(const KnownAlgorithms& known) const {
+  if (file_.empty() || !reason_to_refuse(file_).empty()) return;
+  Sections sections;
+  try {
+    sections = read_sections(file_);
+  } catch (const JsonError&) {
+    // `load` has named it.
+  }
+  KnownAlgorithms all = known;
+  for (const auto& [machine, earlier] : sections) {
+    if (machine == machine_) all.insert(earlier.begin(), earlier.end());  // those that another run added
+  }
+  std::erase_if(sections, [&](const auto& section) { return section.first == machine_; });
+  sections.emplace(sections.begin(), machine_, std::move(all));
+  if (sections.size() > most_machines) sections.resize(most_machines);
+  try {
+    make_folders(file_.parent_path());
+    write_file_atomically(file_, to_json(sections), 0644);
+  } catch (const DeviceError& error) {
+    log::warn("measurements of --benchmark are not kept: {}", error.what());
+  }
+}
+
+AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision precision) {
+  const fs::path folder = data::default_cache_folder();
+  return {folder.empty() ? fs::path() : folder / "algorithms",
+          fmt::format("{}, matmul precision {}, Lockstep {} {}", kernels::machine_line(device),
+                      name_of(precision), version(), commit())};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,132 @@
+#include "runtime/run/inference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "data/sampler.h"
+#include "kernels/base/error.h"
+#include "kernels/loss.h"
+#include "runtime/plan/signature.h"
+#include "runtime/run/run_plans.h"
+#include "runtime/step/parameter_io.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::size_t slot = 0;
+
+/// The first dimension of the classifier's tensors in the file; none when it has no such tensor.
+std::optional<std::int64_t> classes_in(const WeightsFile& weights, const TrainingTask& task) {
+  for (const std::string& name : head_parameters(build_forward(task.model, task.input, 1))) {
+    const WeightsTensor* tensor = weights.find(name);
+    if (tensor != nullptr && tensor->shape.rank() > 0) return tensor->shape[0];
+  }
+  return std::nullopt;
+}
+
+/// What the loss reads is what the network gives, after all passes.
+const Launch& loss_launch(const Plan& plan) {
+  const auto& nodes = plan.graph.nodes();
+  const auto is_loss = [&](const model::Node& node) {
+    return !node.outputs.empty() && plan.graph.value(node.outputs.front()).role == model::Role::control;
+  };
+  const auto found = std::ranges::find_if(nodes, is_loss);
+  if (found == nodes.end()) throw std::logic_error("a plan without a loss");
+  return plan.launches.nodes[static_cast<std::size_t>(found - nodes.begin())];
+}
+
+std::int64_t rows_in_batch(const data::UnpaddedSampler& sampler, std::int64_t batch,
+                           std::int64_t batch_size) {
+  return std::clamp<std::int64_t>(sampler.size() - batch * batch_size, 0, batch_size);
+}
+
+}  // namespace
+
+TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
+                              data::DatasetPtr samples) {
+  TrainingTask task = make_task_for(options, spec);
+  const auto classes = spec.num_classes > 0 ? classes_in(weights, task) : std::nullopt;
+  if (classes && *classes != spec.num_classes) {
+    spec.num_classes = *classes;
+    task = make_task_for(options, spec);
+  }
+  task.test_set = std::move(samples);
+  return task;
+}
+
+Inference::Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights)
+    : options_(options),
+      session_(session),
+      task_(std::move(task)),
+      batch_size_(batch_size_per_rank(options, session.world.size)),
+      samples_(options.eval_samples > 0 ? options.eval_samples : task_.test_set->size()) {
+  Options of_plan = options;
+  of_plan.amp = amp_on(*session.device, options.amp);
+  of_plan.freeze.clear();
+  plans_.push_back(make_plan(task_.model, task_.input,
+                             {.key = {.mode = Mode::evaluate, .batch = batch_size_}}, *session.device,
+                             plan_constraints(of_plan)));
+  require_equal(*session.communicator, "the model",
+                exchange_signature(plans_.front(), *session.device, {}) +
+                    fmt::format("samples {} in batches of {}\n", samples_, batch_size_));
+  memory_ = std::make_unique<ReplicaMemory>(*session.device, *session.communicator, plans_);
+  executor_ = std::make_unique<Executor>(*session.device, *session.communicator, *memory_);
+  ParameterIO replica(*session.device, plans_.front(), *memory_);
+  const Activity::Work reading(session.activity.get(), "reading " + weights.path().string());
+  replica.load(weights);
+  require_equal(*session.communicator, "the weights", replica.fingerprint());
+}
+
+std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const TakeOutputs& take) {
+  std::int64_t batch = 0;
+  EvaluationOptions evaluating{
+      .batch_size = batch_size_,
+      .num_workers = options_.num_workers < 0 ? session_.cores : options_.num_workers,
+      .prefetch_factor = options_.prefetch_factor,
+      .timeout = Seconds(options_.timeout),
+      .samples = samples_,
+      .source = source_of(options_),
+      .activity = session_.activity.get()};
+  if (take) {
+    evaluating.batch_done = [&](std::int64_t rows) { gather_outputs(batch++, rows, take); };
+  }
+  return evaluate(*session_.device, *session_.communicator, *memory_, *executor_, plans_.front(), slot,
+                  task_.test_set, evaluating, stop_request);
+}
+
+/// Rank r has samples r, r + R, ... of a batch of all ranks.
+void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take) {
+  const Launch& loss = loss_launch(plans_.front());
+  constexpr std::size_t predictions = kernels::SoftmaxCrossEntropy::predictions;
+  const std::int64_t columns = loss.io.inputs[predictions].shape[1];
+  const int ranks = session_.world.size;
+  std::vector<float> all;
+  std::vector<float> part(static_cast<std::size_t>(batch_size_ * columns));
+  const auto row_at = [columns](std::vector<float>& values, std::int64_t row) {
+    return values.begin() + static_cast<std::ptrdiff_t>(row * columns);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    const data::UnpaddedSampler sampler{.samples = samples_, .replicas = ranks, .rank = rank};
+    const std::int64_t count = rows_in_batch(sampler, batch, batch_size_);
+    const std::span<float> values(part.data(), static_cast<std::size_t>(count * columns));
+    if (rank == session_.world.rank && rows > 0) {
+      kernels::Stream& stream = executor_->stream();
+      session_.device->copy_to_host(values.data(), memory_->address(loss.operands[predictions], slot),
+                                    values.size_bytes(), stream);
+      stream.synchronize();
+    }
+    if (ranks > 1 && count > 0) session_.communicator->broadcast(std::as_writable_bytes(values), rank);
+    if (!session_.is_rank0()) continue;
+    const std::int64_t needed = count > 0 ? (count - 1) * ranks + rank + 1 : 0;
+    all.resize(std::max(all.size(), static_cast<std::size_t>(needed * columns)));
+    for (std::int64_t row = 0; row < count; ++row) {
+      std::copy_n(row_at(part, row), columns, row_at(all, row * ranks + rank));
+    }
+  }
+  take(all, columns);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/machine/session.h"
+#include "runtime/run/evaluator.h"
+#include "runtime/run/task.h"
+#include "runtime/step/executor.h"
+#include "runtime/step/weights_file.h"
+
+namespace lockstep::runtime {
+
+/// The model of the options for samples like `spec`, with as many classes as the weights know, and `samples`
+/// as its test set.
+TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
+                              data::DatasetPtr samples);
+
+/// A model with given weights on every rank, without anything that training needs: what `trainer eval` and
+/// `trainer predict` run.
+class Inference {
+ public:
+  /// Called on every rank, after each batch of all ranks. `rows` of the network's output, row-major, in the
+  /// order of the samples, `columns` each: all of them on rank 0, none elsewhere.
+  using TakeOutputs = std::function<void(std::span<const float> rows, std::int64_t columns)>;
+
+  /// Collective. DataError when the weights are not the model's.
+  Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights);
+
+  /// Collective: each sample of the test set once. Nothing when a rank was asked to stop.
+  std::optional<Evaluation> run(const StopRequest& stop_request, const TakeOutputs& take = {});
+
+ private:
+  void gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take);
+
+  const Options options_;
+  Session& session_;
+  const TrainingTask task_;
+  const std::int64_t batch_size_;
+  const std::int64_t samples_;
+  std::vector<Plan> plans_;  ///< one
+  std::unique_ptr<ReplicaMemory> memory_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace lockstep::runtime

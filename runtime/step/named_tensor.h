@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/base/dtype.h"
+#include "kernels/base/shape.h"
+
+namespace lockstep::runtime {
+
+/// Tensors as files have them: PyTorch's names, shapes and row-major layout.
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;  ///< of an i64 its two words
+  DType dtype = DType::f32;
+};
+
+/// FOLDER/model.safetensors, or shards of it (`write_weights`).
+void save_weights(const std::filesystem::path& folder, std::span<const NamedTensor> tensors,
+                  std::size_t max_shard_bytes, const std::vector<std::string>& class_names = {});
+void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
+                  const std::vector<std::string>& class_names = {});
+
+/// The name of the first tensor with an infinity or a NaN; empty if there is none.
+std::string first_not_finite(std::span<const NamedTensor> tensors);
+
+/// SHA-256 of the tensors' bytes in order: equal on all ranks, or a replica has diverged.
+std::string sha256_of(const std::vector<NamedTensor>& tensors);
+
+}  // namespace lockstep::runtime

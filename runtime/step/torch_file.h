@@ -1,0 +1,28 @@
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <vector>
+
+#include "data/zip.h"
+#include "runtime/step/weights_file.h"
+
+namespace lockstep::runtime {
+
+/// The tensors of a state dict that torch.save has written (FILE.pt, FILE.pth; PyTorch 1.6 or later): of the
+/// file's own, or of the one under its key 'state_dict' or 'model'. A prefix 'module.', which
+/// DistributedDataParallel makes, is dropped. Nothing in the file is executed. DataError names the file, the
+/// place in it, and what is wrong.
+class TorchFile {
+ public:
+  explicit TorchFile(const std::filesystem::path& path);
+
+  const std::vector<WeightsTensor>& tensors() const { return tensors_; }
+
+ private:
+  data::ZipFile zip_;
+  std::deque<std::vector<std::byte>> copies_;  ///< of tensors that do not lie contiguous in the file
+  std::vector<WeightsTensor> tensors_;
+};
+
+}  // namespace lockstep::runtime

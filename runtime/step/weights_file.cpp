@@ -1,0 +1,228 @@
+#include "runtime/step/weights_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/half.h"
+#include "kernels/base/json.h"
+#include "kernels/base/typed_words.h"
+#include "runtime/step/torch_file.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* single_file = "model.safetensors";
+constexpr const char* class_names_key = "class_names";
+
+fs::path file_in(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  for (const char* name : {shard_index_file, single_file}) {
+    if (fs::exists(path / name)) return path / name;
+  }
+  throw DataError(fmt::format("{}: holds neither {} nor {}", path.string(), single_file, shard_index_file));
+}
+
+/// The file of each tensor, by name. A shard is a file beside the index: a name with a folder is refused.
+std::map<std::string, std::string> read_index(const fs::path& index) {
+  try {
+    const auto shards =
+        Json::parse(read_text(index)).at("weight_map").get<std::map<std::string, std::string>>();
+    for (const auto& [tensor, file] : shards) {
+      if (fs::path(file).filename() == file) continue;
+      throw DataError(fmt::format("{}: tensor '{}' is in '{}', which is no file beside the index",
+                                  index.string(), tensor, file));
+    }
+    return shards;
+  } catch (const JsonError& error) {
+    throw DataError(fmt::format("{}: is no index of shards: {}", index.string(), error.what()));
+  }
+}
+
+template <class Element, class Convert>
+std::vector<float> convert(std::span<const std::byte> bytes, Convert&& to_float) {
+  std::vector<float> values(bytes.size() / sizeof(Element));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Element element;
+    std::memcpy(&element, bytes.data() + i * sizeof(Element), sizeof(Element));
+    values[i] = to_float(element);
+  }
+  return values;
+}
+
+using Tensors = std::span<const SafetensorsFile::Tensor>;
+
+/// Greedy, in order: a shard is closed by the tensor that would bring it over the limit.
+std::vector<Tensors> split_into_shards(Tensors tensors, std::size_t max_bytes) {
+  std::vector<Tensors> shards;
+  std::size_t first = 0;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t size = tensors[i].bytes.size();
+    if (i > first && bytes + size > max_bytes) {
+      shards.push_back(tensors.subspan(first, i - first));
+      first = i;
+      bytes = 0;
+    }
+    bytes += size;
+  }
+  shards.push_back(tensors.subspan(first));
+  return shards;
+}
+
+std::size_t bytes_of(Tensors tensors) {
+  std::size_t bytes = 0;
+  for (const auto& tensor : tensors) bytes += tensor.bytes.size();
+  return bytes;
+}
+
+void write_index(const fs::path& folder, Tensors tensors, const std::map<std::string, std::string>& file_of) {
+  Json json{{"metadata", {{"total_size", bytes_of(tensors)}}}};
+  json["weight_map"] = file_of;
+  write_file_atomically(folder / shard_index_file, json.dump(2) + "\n");
+}
+
+bool is_shard(const std::string& name) {
+  return name.starts_with("model-") && name.ends_with(".safetensors") &&
+         name.find("-of-") != std::string::npos;
+}
+
+/// Removes weights of an earlier call that `written` do not replace.
+void remove_others(const fs::path& folder, const std::vector<std::string>& written) {
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool weights = name == single_file || name == shard_index_file || is_shard(name);
+    if (weights && std::ranges::find(written, name) == written.end()) others.push_back(entry.path());
+  }
+  for (const fs::path& other : others) fs::remove(other);
+}
+
+}  // namespace
+
+WeightsFile::WeightsFile(const fs::path& path) : path_(path) {
+  const fs::path file = file_in(path);
+  if (file.extension() == ".json") {
+    add_shards(file);
+  } else if (file.extension() == ".pt" || file.extension() == ".pth") {
+    torch_ = std::make_shared<const TorchFile>(file);
+    tensors_ = torch_->tensors();
+  } else {
+    add_file(file);
+  }
+}
+
+void WeightsFile::add_file(const fs::path& file) {
+  files_.emplace_back(file);
+  for (const auto& tensor : files_.back().tensors()) {
+    tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes, file});
+  }
+}
+
+void WeightsFile::add_shards(const fs::path& index) {
+  const std::map<std::string, std::string> file_of = read_index(index);
+  std::vector<std::string> files;
+  for (const auto& [tensor, file] : file_of) {
+    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+  }
+  std::ranges::sort(files);
+  for (const std::string& file : files) add_file(index.parent_path() / file);
+  for (const auto& [tensor, file] : file_of) {
+    if (const auto* found = find(tensor); found != nullptr && found->file.filename() == file) continue;
+    throw DataError(fmt::format("{}: tensor '{}' is not in {}", index.string(), tensor, file));
+  }
+  if (tensors_.size() == file_of.size()) return;
+  throw DataError(fmt::format("{}: lists {} tensors, its shards hold {}", index.string(), file_of.size(),
+                              tensors_.size()));
+}
+
+const WeightsTensor* WeightsFile::find(const std::string& name) const {
+  const auto found = std::ranges::find(tensors_, name, &WeightsTensor::name);
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> WeightsFile::names() const {
+  std::vector<std::string> names;
+  for (const WeightsTensor& tensor : tensors_) names.push_back(tensor.name);
+  return names;
+}
+
+std::vector<std::string> WeightsFile::class_names() const {
+  for (const SafetensorsFile& file : files_) {
+    const auto found = file.metadata().find(class_names_key);
+    if (found == file.metadata().end()) continue;
+    return Json::parse_or_null(found->second).get_or(std::vector<std::string>());
+  }
+  return {};
+}
+
+std::map<std::string, std::string> weights_metadata(const std::vector<std::string>& class_names) {
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  if (!class_names.empty()) metadata[class_names_key] = Json(class_names).dump();
+  return metadata;
+}
+
+std::vector<float> to_floats(const WeightsTensor& tensor) {
+  switch (tensor.dtype) {
+    case DType::f32:
+      return convert<float>(tensor.bytes, [](float value) { return value; });
+    case DType::f64:
+      return convert<double>(tensor.bytes, [](double value) { return static_cast<float>(value); });
+    case DType::bf16:
+      return convert<BFloat16>(tensor.bytes, [](BFloat16 value) { return widen(value); });
+    case DType::f16:
+      return convert<Float16>(tensor.bytes, [](Float16 value) { return widen(value); });
+    default:
+      throw DataError(fmt::format("{}: tensor '{}' is {}, the model needs f32", tensor.file.string(),
+                                  tensor.name, name_of(tensor.dtype)));
+  }
+}
+
+const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
+                                     const Shape& shape) {
+  const WeightsTensor* tensor = file.find(name);
+  if (tensor == nullptr) {
+    throw DataError(fmt::format("{}: has no tensor '{}', which the model needs{}", file.path().string(), name,
+                                did_you_mean(name, file.names())));
+  }
+  if (tensor->shape != shape || (tensor->dtype != dtype && dtype != DType::f32)) {
+    throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs {} {}", tensor->file.string(),
+                                name, name_of(tensor->dtype), tensor->shape.str(), name_of(dtype),
+                                shape.str()));
+  }
+  return *tensor;
+}
+
+std::vector<float> to_words(const WeightsTensor& tensor, DType dtype) {
+  if (dtype == DType::f32) return to_floats(tensor);
+  std::vector<float> words(tensor.bytes.size() / sizeof(float));
+  std::memcpy(words.data(), tensor.bytes.data(), tensor.bytes.size());
+  return words;
+}
+
+void write_weights(const fs::path& folder, Tensors tensors, std::size_t max_shard_bytes,
+                   const std::vector<std::string>& class_names) {
+  const auto metadata = weights_metadata(class_names);
+  if (max_shard_bytes == 0 || bytes_of(tensors) <= max_shard_bytes) {
+    write_safetensors(folder / single_file, tensors, metadata);
+    return remove_others(folder, {single_file});
+  }
+  const std::vector<Tensors> shards = split_into_shards(tensors, max_shard_bytes);
+  std::vector<std::string> files;
+  std::map<std::string, std::string> file_of;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    files.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size()));
+    write_safetensors(folder / files.back(), shards[i], metadata);
+    for (const auto& tensor : shards[i]) file_of[tensor.name] = files.back();
+  }
+  write_index(folder, tensors, file_of);
+  files.emplace_back(shard_index_file);
+  remove_others(folder, files);
+}
+
+}  // namespace lockstep::runtime

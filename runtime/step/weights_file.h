@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/base/dtype.h"
+#include "kernels/base/safetensors.h"
+#include "kernels/base/shape.h"
+
+namespace lockstep::runtime {
+
+/// Hugging Face's name for the list of a model's shards, which stands beside them.
+inline constexpr const char* shard_index_file = "model.safetensors.index.json";
+
+/// A tensor in one of the files of a model; its bytes live as long as the WeightsFile.
+struct WeightsTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::span<const std::byte> bytes;
+  std::filesystem::path file;  ///< that holds it, for messages
+};
+
+class TorchFile;
+
+/// The weights of a model by name, however they are stored: FILE.safetensors; FILE.pt or FILE.pth of
+/// torch.save; a folder with model.safetensors; or a folder with model.safetensors.index.json and the shards
+/// that it lists, or that index itself, as Hugging Face writes them. DataError names the file and what is
+/// wrong.
+class WeightsFile {
+ public:
+  explicit WeightsFile(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::vector<WeightsTensor>& tensors() const { return tensors_; }
+  const WeightsTensor* find(const std::string& name) const;
+  std::vector<std::string> names() const;
+  /// What the classifier's classes are called, by number; empty if the files do not tell.
+  std::vector<std::string> class_names() const;
+
+ private:
+  void add_file(const std::filesystem::path& file);
+  void add_shards(const std::filesystem::path& index);
+
+  std::filesystem::path path_;
+  std::vector<SafetensorsFile> files_;
+  std::shared_ptr<const TorchFile> torch_;
+  std::vector<WeightsTensor> tensors_;
+};
+
+/// DataError, with the nearest name, unless the file has the tensor that a model needs. Floating-point types
+/// are converted to f32.
+const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
+                                     const Shape& shape);
+
+/// The elements as f32; f64 is rounded. DataError for integers.
+std::vector<float> to_floats(const WeightsTensor& tensor);
+/// The same if `dtype` is f32; else the bytes as they lie in the file, which has that type.
+std::vector<float> to_words(const WeightsTensor& tensor, DType dtype);
+
+/// Writes `tensors` (their bytes valid until this returns) as FOLDER/model.safetensors, or, when they are
+/// more than `max_shard_bytes`, as shards model-00001-of-00003.safetensors of at most so many bytes (a single
+/// larger tensor has a shard of its own) with their index; then removes what an earlier call has left
+/// otherwise. 0: never shards. Names and index are those of Hugging Face's save_pretrained.
+void write_weights(const std::filesystem::path& folder, std::span<const SafetensorsFile::Tensor> tensors,
+                   std::size_t max_shard_bytes, const std::vector<std::string>& class_names = {});
+
+/// Metadata of a file of weights: "format", which PyTorch's readers want, and the classes' names as JSON.
+std::map<std::string, std::string> weights_metadata(const std::vector<std::string>& class_names);
+
+}  // namespace lockstep::runtime

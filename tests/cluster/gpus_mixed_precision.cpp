@@ -1,0 +1,66 @@
+#include "kernels/base/safetensors.h"
+#include "tests/cluster/gpus.h"
+
+namespace lockstep::tests {
+namespace {
+
+/// Four samples whose targets are so far away that d loss / d y, 500, times a scale above 128 has no fp16.
+void write_far_targets(const std::filesystem::path& file) {
+  const std::vector<float> inputs(40, 0.25F);
+  const std::vector<float> targets(4, 1000.0F);
+  const std::vector<SafetensorsFile::Tensor> tensors{
+      {.name = "inputs", .dtype = DType::f32, .shape = {4, 10}, .bytes = std::as_bytes(std::span(inputs))},
+      {.name = "targets", .dtype = DType::f32, .shape = {4, 1}, .bytes = std::as_bytes(std::span(targets))}};
+  write_safetensors(file, tensors);
+}
+
+nlohmann::json state_of(const std::filesystem::path& run) {
+  return nlohmann::json::parse(contents(run / "checkpoints" / "latest" / "state.json"));
+}
+
+TEST_CASE("fp16: a step whose gradients overflow is skipped, and the scale halves until none does") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  write_far_targets(folder.path() / "far.safetensors");
+  const Words options{
+      "--model=linear", "--dataset=tensors",   "--data-dir=" + (folder.path() / "far.safetensors").string(),
+      "--batch-size=4", "--device=cuda",       "--eval-every=0",
+      "--log-every=1",  "--checkpoint-every=1"};
+  const Words fp16{"--amp=fp16"};
+  const auto untouched =
+      train(1, options + Words{"--max-steps=1", "--optimizer=sgd", "--lr=0"}, folder.path() / "0");
+  const auto skipped = train(1, options + fp16 + Words{"--max-steps=1"}, folder.path() / "skipped");
+  CHECK(skipped["weights_sha256"] == untouched["weights_sha256"]);
+  CHECK(skipped["final_loss"].get<double>() == Approx(1e6).epsilon(0.01));  // told unscaled
+  CHECK(state_of(folder.path() / "skipped")["applied_updates"] == 0);
+  CHECK(state_of(folder.path() / "skipped")["grad_scaler"]["scale"] == 32768);
+
+  const auto whole = train(1, options + fp16 + Words{"--max-steps=12"}, folder.path() / "whole");
+  const auto state = state_of(folder.path() / "whole");
+  CHECK(state["applied_updates"] == 3);  // nine halvings from 65536 to 128
+  CHECK(state["grad_scaler"]["scale"] == 128);
+  CHECK(state["grad_scaler"]["_growth_tracker"] == 3);
+  train(1, options + fp16 + Words{"--max-steps=10"}, folder.path() / "parts");
+  const auto parts =
+      train(1, options + fp16 + Words{"--max-steps=12", "--resume=auto"}, folder.path() / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
+}
+
+TEST_CASE("bf16 and fp16 on GPUs: near fp32, the same bits on every run, in graphs and walked") {
+  give_gpus(2);
+  const std::string amp = GENERATE("bf16", "fp16");
+  const Words options =
+      small_images + sgd + Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--max-steps=8"};
+  const Words mixed{"--amp=" + amp};
+  const TemporaryFolder folder;
+  train(2, options, folder.path() / "fp32");
+  const auto first = train(2, options + mixed + Words{"--cuda-graph=off"}, folder.path() / "walked");
+  const auto again = train(2, options + mixed + Words{"--cuda-graph=on"}, folder.path() / "graphs");
+  CHECK(first["amp"] == amp);
+  CHECK(first["weights_sha256"] == again["weights_sha256"]);
+  // A step's rounding of 2^-9 a factor, grown over 8 steps.
+  check_same_losses(folder.path() / "walked", folder.path() / "fp32", 2e-2);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

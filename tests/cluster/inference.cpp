@@ -1,0 +1,109 @@
+// trainer eval and trainer predict: what weights give, on any number of ranks.
+#include <cstring>
+
+#include "kernels/base/safetensors.h"
+#include "tests/support/json_lines.h"
+
+namespace lockstep::tests {
+namespace {
+
+/// 130 samples on 3 ranks in batches of 16: the last batch has 34 = 12 + 11 + 11.
+const Words training{"--model=simplecnn", "--dataset=synthetic", "--samples=130",  "--image-shape=3x12x12",
+                     "--threads=1",       "--batch-size=16",     "--eval-every=1", "--epochs=2",
+                     "--seed=3",          "--checkpoint-every=4"};
+
+struct Refusal {
+  int code;
+  std::string said;
+};
+
+Refusal refusal(const Words& words) {
+  Program program(Words{TRAINER_PROGRAM} + words);
+  const int code = program.wait_for_end();
+  return {code, program.output()};
+}
+
+TEST_CASE("eval gives the run's scores on any number of ranks, from RUN, a checkpoint and a file") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  const auto trained = train(2, training, run)["eval"];
+  const std::string latest = (run / "checkpoints/latest").string();
+  for (const int ranks : {1, 2, 3}) {
+    const auto scores = lines_of(output_of(ranks, {"eval", run.string(), "--threads=1"}));
+    REQUIRE(scores.size() == 1);
+    CHECK(scores[0]["samples"] == 130);
+    CHECK(scores[0]["accuracy"] == trained["accuracy"]);
+    // The same numbers summed in another order.
+    CHECK(scores[0]["loss"].get<double>() == Approx(trained["loss"].get<double>()).epsilon(1e-6));
+  }
+  const auto of_checkpoint = lines_of(output_of(1, {"eval", latest, "--batch-size=7"}));
+  CHECK(of_checkpoint.at(0)["accuracy"] == trained["accuracy"]);
+  const auto of_file = lines_of(
+      output_of(1, Words{"eval", (run / "model.safetensors").string(), "--model=simplecnn",
+                         "--dataset=synthetic", "--samples=130", "--image-shape=3x12x12", "--seed=3"}));
+  CHECK(of_file.at(0)["accuracy"] == trained["accuracy"]);
+}
+
+TEST_CASE("predict gives one line a sample in order, and the same logits in a file") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  train(1, training, run);
+  const std::string file = (folder / "logits.safetensors").string();
+  const auto one = lines_of(output_of(1, {"predict", run.string(), "--threads=1"}));
+  const auto three = lines_of(output_of(3, {"predict", run.string(), "--threads=1"}));
+  output_of(3, {"predict", run.string(), "--threads=1", "--output", file});
+  REQUIRE(one.size() == 130);
+  REQUIRE(three.size() == 130);
+  const SafetensorsFile logits(file);
+  const auto* tensor = logits.find("logits");
+  REQUIRE(tensor != nullptr);
+  REQUIRE(tensor->shape == Shape{130, 10});
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CHECK(one[i]["index"] == i);
+    CHECK(one[i] == three[i]);
+    std::array<float, 10> row{};
+    std::memcpy(row.data(), tensor->bytes.data() + i * sizeof(row), sizeof(row));
+    CHECK(one[i]["class"] == std::ranges::max_element(row) - row.begin());
+    CHECK(one[i]["top5"].size() == 5);
+    CHECK(one[i]["top5"][0]["probability"] == one[i]["probability"]);
+  }
+}
+
+TEST_CASE("predict reads inputs without targets, and takes the classes from the weights") {
+  const TemporaryFolder folder;
+  const std::vector<float> inputs(4 * 6, 0.5F);
+  const std::vector<std::int64_t> targets{0, 1, 2, 0};
+  const SafetensorsFile::Tensor x{"inputs", DType::f32, {4, 6}, std::as_bytes(std::span(inputs))};
+  const SafetensorsFile::Tensor y{"targets", DType::i64, {4}, std::as_bytes(std::span(targets))};
+  write_safetensors(folder / "train.safetensors", std::vector{x, y});
+  write_safetensors(folder / "seen.safetensors", std::vector{x});
+  train(1, {"--model=mlp", "--dataset=tensors", "--data-dir", (folder / "train.safetensors").string()},
+        folder / "run");
+  const auto lines = lines_of(output_of(
+      2, {"predict", (folder / "run").string(), "--data-dir", (folder / "seen.safetensors").string()}));
+  REQUIRE(lines.size() == 4);
+  const SafetensorsFile weights(folder / "run/model.safetensors");
+  const std::int64_t classes = weights.find("3.bias")->shape[0];
+  CHECK(lines[0]["top5"].size() == static_cast<std::size_t>(std::min<std::int64_t>(5, classes)));
+}
+
+TEST_CASE("what cannot be scored is said in one line, with the contract's exit code") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  train(1, training + Words{"--max-steps=2"}, run);
+  const auto expect = [](const Refusal& refused, int code, const std::string& said) {
+    INFO(refused.said);
+    CHECK(refused.code == code);
+    CHECK_THAT(refused.said, contains(said));
+  };
+  expect(refusal({"eval"}), 2, "name a run, a checkpoint, or a file");
+  expect(refusal({"eval", (run / "model.safetensors").string()}), 2, "give --model NAME");
+  expect(refusal({"eval", (folder / "none").string()}), 3, "no such file or folder");
+  expect(refusal({"eval", run.string(), "more"}), 2, "'more': trainer eval takes one");
+  expect(refusal({"eval", run.string(), "--model=mlp"}), 3, "is none of the model's");
+  write_file(run / "checkpoints/latest/model.safetensors", "cut");
+  expect(refusal({"eval", (run / "checkpoints/latest").string()}), 3, "model.safetensors");
+}
+
+}  // namespace
+}  // namespace lockstep::tests

@@ -1,0 +1,57 @@
+// A run that goes on in mid-epoch on another number of ranks: which samples it sees, told by its weights.
+#include "tests/fault/unit_vectors.h"
+
+namespace lockstep::tests {
+namespace {
+
+TEST_CASE("an epoch begun on 2 ranks goes on with exactly its other samples, on 3 ranks and on 1") {
+  const TemporaryFolder folder;
+  write_unit_vectors(folder.path());
+  const Words options = unit_vector_options(folder.path());
+  const auto begun = [&](const std::string& name) {
+    const auto run = folder / name;
+    const auto summary = train(2, options + Words{"--batch-size=4", "--max-steps=2"}, run);
+    CHECK(summary["samples"] == 16);
+    return run;
+  };
+  const auto resume = [&](int ranks, const std::filesystem::path& run, const Words& more) {
+    return train(ranks, options + Words{"--resume", "--epochs=1"} + more, run);
+  };
+
+  // 34 samples are left: two steps of 12 and one of 10, whose last two rows are padding.
+  const auto on_three = begun("three");
+  CHECK(resume(3, on_three, {"--batch-size=4"})["samples"] == unit_vector_count);
+  CHECK(samples_by_step_size(on_three) == std::map<int, int>{{8, 16}, {12, 24}, {10, 10}});
+
+  // One rank: three steps of 10 and one of 4.
+  const auto on_one = begun("one");
+  CHECK(resume(1, on_one, {"--batch-size=10"})["samples"] == unit_vector_count);
+  CHECK(samples_by_step_size(on_one) == std::map<int, int>{{8, 16}, {10, 30}, {4, 4}});
+
+  // Stopped once more on 3 ranks, then on 2 again.
+  const auto often = begun("often");
+  resume(3, often, {"--batch-size=4", "--max-steps=3"});
+  const auto state = nlohmann::json::parse(contents(often / "checkpoints/latest/state.json"));
+  CHECK(state["epoch_samples"] == 28);
+  CHECK(state["dealt_from"] == 16);
+  CHECK(resume(2, often, {"--batch-size=4"})["samples"] == unit_vector_count);
+  CHECK(samples_by_step_size(often) == std::map<int, int>{{8, 32}, {12, 12}, {6, 6}});
+}
+
+TEST_CASE("a rest that was dealt anew goes on to the bit on the same ranks") {
+  const TemporaryFolder folder;
+  write_unit_vectors(folder.path());
+  const Words options =
+      unit_vector_options(folder.path()) + Words{"--batch-size=4", "--momentum=0.9", "--keep=0"};
+  for (const char* name : {"whole", "parts"}) {
+    train(2, options + Words{"--max-steps=2"}, folder / name);
+  }
+  const auto whole = train(3, options + Words{"--resume", "--epochs=2"}, folder / "whole");
+  train(3, options + Words{"--resume", "--max-steps=4"}, folder / "parts");
+  const auto parts = train(3, options + Words{"--resume", "--epochs=2"}, folder / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(parts["steps"] == whole["steps"]);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

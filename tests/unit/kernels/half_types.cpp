@@ -1,0 +1,130 @@
+#include <cmath>
+#include <cstdlib>
+#include <type_traits>
+
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
+#include "kernels/optimizer.h"
+#include "kernels/pool2d.h"
+#include "tests/unit/kernels/harness.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+// Ops of mixed precision in bf16, and on GPUs in f16, against themselves in f32 on the same numbers: all
+// inputs are exact in each type, sums are f32, so what differs is the order of a sum and the rounding of the
+// result.
+
+namespace {
+
+std::vector<DType> half_types() {
+  if (device().kind() == DeviceKind::cpu) return {DType::bf16};
+  return {DType::bf16, DType::f16};
+}
+
+double unit_of(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+}
+
+/// `outputs`: their shapes; `results`: their types.
+template <class Spec>
+std::vector<Values> run_as(const Spec& spec, const std::vector<Values>& inputs,
+                           const std::vector<Shape>& outputs, DType in, const std::vector<DType>& results) {
+  KernelIo io = make_io(inputs, outputs, Layouts::chosen);
+  for (TensorDesc& desc : io.inputs) desc.dtype = in;
+  for (std::size_t i = 0; i < results.size(); ++i) io.outputs[i].dtype = results[i];
+  choose_layouts(device(), spec, io);
+  return run_prepared(kernel_for(device(), spec, io), io, inputs);
+}
+
+void require_rounded(const std::vector<Values>& got, const std::vector<Values>& exact,
+                     const std::vector<DType>& types) {
+  for (std::size_t output = 0; output < exact.size(); ++output) {
+    for (std::size_t i = 0; i < exact[output].data.size(); ++i) {
+      const double wanted = exact[output].data[i];
+      const double value = got[output].data[i];
+      INFO("output " << output << ", element " << i << ": " << value << ", in f32 " << wanted);
+      // Half a unit of rounding, and as much again where another order of the sum crosses a tie.
+      REQUIRE(std::abs(value - wanted) <= unit_of(types[output]) * std::abs(wanted) + 1e-4);
+    }
+  }
+}
+
+template <class Spec>
+void check(const Spec& spec, const std::vector<Values>& inputs, const std::vector<Shape>& outputs) {
+  const std::vector<DType> wide(outputs.size(), DType::f32);
+  const auto exact = run_as(spec, inputs, outputs, DType::f32, wide);
+  for (const DType dtype : half_types()) {
+    INFO(op_name(spec) << " in " << name_of(dtype));
+    const std::vector<DType> narrow(outputs.size(), dtype);
+    require_rounded(run_as(spec, inputs, outputs, dtype, narrow), exact, narrow);
+    if constexpr (MatmulBackwardWeights<Spec>) {
+      // A GPU's library may lack a plan that writes a convolution's f32, which then comes from a rounded one.
+      const bool by_way_of_half =
+          std::is_same_v<Spec, Conv2dBackwardWeights> && device().kind() == DeviceKind::cuda;
+      require_rounded(run_as(spec, inputs, outputs, dtype, wide), exact, by_way_of_half ? narrow : wide);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("convolutions in half types") {
+  const std::int64_t channels = GENERATE(1, 3, 16);
+  const Conv2dGeometry geometry{.stride = {2, 1}, .padding = {1, 1}};
+  const Values x = random_values({5, channels, 9, 8}, 1);
+  const Values w = random_values({7, channels, 3, 3}, 2);
+  const Values b = random_values({7}, 3);
+  const Values dy = random_values({5, 7, 5, 8}, 4);
+  check(Conv2d{.geometry = geometry, .activation = Activation::relu}, {x, w, b}, {dy.shape});
+  check(Conv2dBackwardData{.geometry = geometry}, {dy, w}, {x.shape});
+  check(Conv2dBackwardWeights{.geometry = geometry}, {x, dy}, {w.shape, b.shape});
+}
+
+TEST_CASE("linear maps in half types, small ones too, and of whole images") {
+  const auto [x_shape, w_shape] =
+      GENERATE(std::pair<Shape, Shape>{{3, 5}, {2, 5}}, std::pair<Shape, Shape>{{37, 129}, {65, 129}},
+               std::pair<Shape, Shape>{{9, 4, 6, 5}, {11, 4, 6, 5}});
+  const Values x = random_values(x_shape, 1);
+  const Values w = random_values(w_shape, 2);
+  const Values b = random_values({w_shape[0]}, 3);
+  const Values dy = random_values({x_shape[0], w_shape[0]}, 4);
+  check(Linear{.activation = Activation::relu}, {x, w, b}, {dy.shape});
+  check(LinearBackwardData{}, {dy, w}, {x.shape});
+  check(LinearBackwardWeights{}, {x, dy}, {w.shape, b.shape});
+}
+
+TEST_CASE("pools in half types") {
+  const Pool2dGeometry geometry =
+      GENERATE(Pool2dGeometry{{2, 2}, {2, 2}, {0, 0}}, Pool2dGeometry{{2, 3}, {2, 3}, {0, 0}});
+  const Values x = random_values({3, 18, 8, 6}, 1);
+  const Values dy = random_values({3, 18, 4, 6 / geometry.kernel[1]}, 2);
+  check(MaxPool2d{geometry}, {x}, {dy.shape});
+  check(MaxPool2dBackward{.geometry = geometry, .relu_mask = true}, {x, dy}, {x.shape});
+  check(AvgPool2d{geometry}, {x}, {dy.shape});
+  check(AvgPool2dBackward{geometry}, {dy}, {x.shape});
+}
+
+TEST_CASE("updates take gradients in bf16 as the numbers that they are") {
+  const std::int64_t n = many_elements();
+  const Values gradient = random_values({n}, 1);  // exact in bf16
+  const auto update = [&](DType dtype) {
+    const TensorDesc wide{DType::f32, {n}, Layout::row_major({n})};
+    const TensorDesc narrow{dtype, {n}, Layout::row_major({n})};
+    const KernelIo io{{narrow, {DType::u8, {sizeof(StepState)}, {}}}, {wide, wide, wide}};
+    const auto g = pack(gradient, Layout::row_major({n}), dtype);
+    const auto state =
+        upload(std::vector<StepState>{{.step = 1, .learning_rate = 0.125, .bias_correction1 = 0.5}});
+    const std::vector<float> zeros(static_cast<std::size_t>(n));
+    const auto p = upload(zeros);
+    const auto first = upload(zeros);
+    const auto second = upload(zeros);
+    void* const addresses[] = {g->data(), state->data(), p->data(), first->data(), second->data()};
+    const auto stream = device().make_stream();
+    kernel_for(device(), AdamUpdate{}, io)->bind(addresses, nullptr)->launch(*stream);
+    stream->synchronize();
+    return download<float>(*p);
+  };
+  CHECK(update(DType::bf16) == update(DType::f32));
+}

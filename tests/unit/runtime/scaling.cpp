@@ -1,0 +1,102 @@
+#include "runtime/plan/scaling.h"
+
+#include "kernels/base/error.h"
+#include "runtime/commands/scaling.h"
+#include "runtime/machine/local_ranks.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/unit/runtime/small_plans.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::size_t bytes = 1200;
+
+ExchangeTime time_of(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp = {},
+                     DType dtype = DType::f32) {
+  return exchange_time(cluster, node, tcp, 0, bytes, dtype);
+}
+
+TEST_CASE("scaling: on one node an exchange takes what it takes in memory, on the rank's core") {
+  const NodeTimes node{.memory_all_reduce = {0.5}};
+  const Cluster cluster{.ranks = 2, .ranks_per_node = 2};
+  CHECK(time_of(cluster, node).seconds == 0.5);
+  CHECK(time_of(cluster, node).core_seconds == 0.5);
+  const NodeTimes spare{.memory_all_reduce = {0.5}, .spare_core = true};
+  CHECK(time_of(cluster, spare).seconds == 0.5);
+  CHECK(time_of(cluster, spare).core_seconds == 0);
+}
+
+TEST_CASE("scaling: between nodes the slower of link and core sets the pace, after the latency") {
+  const TcpTimes tcp{.latency = 0.25, .core_seconds_per_byte = 0.001};
+  const Cluster slow{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 100};
+  CHECK(time_of(slow, {}, tcp).seconds == 0.25 + 12);
+  CHECK(time_of(slow, {}, tcp).core_seconds == Approx(1.2));
+  const Cluster fast{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 1e9};
+  CHECK(time_of(fast, {}, tcp).seconds == Approx(0.25 + 1.2));
+}
+
+TEST_CASE("scaling: a node sends as a ring does, 2 (N-1)/N of a bucket") {
+  for (const int ranks : {2, 3, 4, 8}) {
+    const Cluster cluster{.ranks = ranks, .ranks_per_node = 1, .link_bytes_per_s = bytes};
+    CHECK(time_of(cluster, {}).seconds == Approx(2.0 * (ranks - 1) / ranks));
+  }
+}
+
+TEST_CASE("scaling: ranks of a node share its link, and sums of several bf16 ranks travel in f32") {
+  const NodeTimes node{.memory_all_reduce = {0}};
+  const Cluster cluster{.ranks = 4, .ranks_per_node = 2, .link_bytes_per_s = bytes};
+  CHECK(time_of(cluster, node).seconds == Approx(1.0));
+  CHECK(time_of(cluster, node, {}, DType::bf16).seconds == Approx(1.5));
+  const Cluster uneven{.ranks = 6, .ranks_per_node = 3, .link_bytes_per_s = bytes};  // two subtrees a node
+  CHECK(time_of(uneven, node).seconds == Approx((3.0 * 2 + 3) / 6));
+}
+
+TEST_CASE("scaling: a predicted step has the schedule of its ranks") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = testing::plan_with_many_buckets(*device, {.exchange = false});
+  NodeTimes node{.micro_batches_before = 10,
+                 .memory_all_reduce = std::vector(plan.arena.buckets.size(), 2.0)};
+  for (const Step& step : plan.steps) node.work[{step.kind, step.index}] = 1;
+  const auto one = predict(plan, {.ranks = 1, .ranks_per_node = 2}, node, {});
+  CHECK(one.step == 10 + static_cast<double>(plan.steps.size()));
+  CHECK(one.exposed() == 0);
+  const auto two = predict(plan, {.ranks = 2, .ranks_per_node = 2}, node, {});
+  CHECK(two.exchange == 2.0 * static_cast<double>(plan.arena.buckets.size()));
+  CHECK(two.exposed() == Approx(two.exchange));  // each on the core that computes
+  CHECK(two.compute == one.compute);
+}
+
+TEST_CASE("scaling: the options of a prediction, and what contradicts itself") {
+  std::vector<std::string> words{"--model", "mlp", "--ranks=8", "--link", "2.5", "--nproc_per_node", "4"};
+  const ScalingRequest request = take_scaling_request(words);
+  CHECK(words == std::vector<std::string>{"--model", "mlp"});
+  CHECK(request.ranks == 8);
+  CHECK(request.ranks_per_node == 4);
+  CHECK(request.link_gigabits == 2.5);
+  const auto taken = [](std::vector<std::string> given) { return take_scaling_request(given); };
+  CHECK(taken({}).ranks == 0);
+  CHECK(taken({"--ranks", "4"}).ranks_per_node == 4);
+  CHECK(taken({"--ranks", "4", "--link", "1"}).ranks_per_node == 1);
+  const auto refusal = [&](std::vector<std::string> given) {
+    return tests::message_of<UsageError>([&] { taken(given); });
+  };
+  CHECK(refusal({"--link", "1"}).find("--ranks N") != std::string::npos);
+  CHECK(refusal({"--ranks", "0"}).find("--ranks: ") != std::string::npos);
+  CHECK(refusal({"--ranks"}) == "--ranks needs a value");
+  CHECK(refusal({"--ranks", "4", "--nproc-per-node", "2"}).find("--link GBIT") != std::string::npos);
+}
+
+TEST_CASE("scaling: ranks of this machine run in processes of their own, and rank 0 answers") {
+  const auto numbers = run_local_ranks(2, 2, [](const comm::World& world) {
+    return std::vector<double>{static_cast<double>(world.rank), static_cast<double>(world.size), 0.1};
+  });
+  CHECK(numbers == std::vector{0.0, 2.0, 0.1});
+  const auto fail = [] {
+    run_local_ranks(1, 1, [](const comm::World&) -> std::vector<double> { throw UsageError("not so"); });
+  };
+  CHECK(tests::message_of<Error>(fail) == "not so");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
