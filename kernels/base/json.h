@@ -30,7 +30,15 @@ class JsonError : public std::runtime_error {
 /// templates take seconds in each file that includes them, so only json.cpp does.
 class Json {
  public:
-  struct Member;
+  /// A template, since only that is complete as soon as Json is, which clang 14 asks for in the constructors below.
+  template <class Value>
+  struct BasicMember {
+    std::string key;
+    Value value;
+
+    bool operator==(const BasicMember&) const = default;
+  };
+  using Member = BasicMember<Json>;
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
@@ -148,13 +156,6 @@ class Json {
   void read(std::map<std::string, T>& values) const;
 
   Value value_;
-};
-
-struct Json::Member {
-  std::string key;
-  Json value;
-
-  bool operator==(const Member&) const = default;
 };
 
 inline Json::Json(std::initializer_list<Member> members) : value_(Object(members)) {}
