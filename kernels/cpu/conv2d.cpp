@@ -10,6 +10,10 @@ namespace {
 using onednn::Operands;
 using Role = OnednnOp::Role;
 
+bool compute_bound(const TensorDesc& weights) {
+  return weights.shape[1] > 1 && weights.shape[2] * weights.shape[3] > 1;
+}
+
 OnednnOp onednn_op(const Conv2d& op, const KernelIo& io) {
   OnednnOp convolution{"conv2d",
                        {{DNNL_ARG_SRC, &Operands::x, Role::activation},
@@ -17,7 +21,8 @@ OnednnOp onednn_op(const Conv2d& op, const KernelIo& io) {
                        [op](const dnnl::engine& engine, const Operands& operands) {
                          return onednn::conv_forward(engine, operands, op.geometry, op.algorithm,
                                                      op.activation, op.precision);
-                       }};
+                       },
+                       compute_bound(io.inputs[Conv2d::w])};
   if (matmul_operands(op, io).b != nullptr) {
     convolution.operands.push_back({DNNL_ARG_BIAS, &Operands::bias, Role::vector});
   }
@@ -25,14 +30,15 @@ OnednnOp onednn_op(const Conv2d& op, const KernelIo& io) {
   return convolution;
 }
 
-OnednnOp onednn_op(const Conv2dBackwardData& op, const KernelIo&) {
+OnednnOp onednn_op(const Conv2dBackwardData& op, const KernelIo& io) {
   return {"conv2d_backward_data",
           {{DNNL_ARG_DIFF_DST, &Operands::y, Role::activation},
            {DNNL_ARG_WEIGHTS, &Operands::weights, Role::weights, op.geometry.groups},
            {DNNL_ARG_DIFF_SRC, &Operands::x, Role::activation}},
           [op](const dnnl::engine& engine, const Operands& operands) {
             return onednn::conv_backward_data(engine, operands, op.geometry, op.algorithm, op.precision);
-          }};
+          },
+          compute_bound(io.inputs[Conv2dBackwardData::w])};
 }
 
 OnednnOp onednn_op(const Conv2dBackwardWeights& op, const KernelIo& io) {
@@ -43,7 +49,8 @@ OnednnOp onednn_op(const Conv2dBackwardWeights& op, const KernelIo& io) {
                     [op](const dnnl::engine& engine, const Operands& operands) {
                       return onednn::conv_backward_weights(engine, operands, op.geometry, op.algorithm,
                                                            op.precision);
-                    }};
+                    },
+                    compute_bound(io.outputs[Conv2dBackwardWeights::dw])};
   if (matmul_operands(op, io).b != nullptr) {
     gradient.operands.push_back({DNNL_ARG_DIFF_BIAS, &Operands::bias, Role::vector});
   }

@@ -153,10 +153,16 @@ std::string instruction_set() {
 #endif
   };
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  if (isa == dnnl_cpu_isa_avx512_core_bf16 && !__builtin_cpu_is("amd")) return "avx512_core_bf16_half_rate";
   for (const auto& [value, name] : names) {
     if (value == isa) return name;
   }
   return "isa-" + std::to_string(static_cast<unsigned>(isa));
+}
+
+bool multiplies_bf16_faster() {
+  const std::string widest = instruction_set();
+  return widest.find("amx") != std::string::npos || widest == "avx512_core_bf16";
 }
 
 memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups) {

@@ -16,8 +16,13 @@ struct Context {
   dnnl::stream stream{engine};
 };
 
-/// The widest instruction set that oneDNN will use here, e.g. "avx512_core_amx".
+/// The widest instruction set that oneDNN will use here, e.g. "avx512_core_amx"; "avx512_core_bf16_half_rate"
+/// where it is AVX512_BF16 on another processor than AMD's: on Intel's, VDPBF16PS does 36e9 products a second
+/// where FMA does 83e9.
 std::string instruction_set();
+
+/// Whether products of bf16 take less time than those of f32.
+bool multiplies_bf16_faster();
 
 /// A tensor whose layout the primitive may choose.
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups = 1);

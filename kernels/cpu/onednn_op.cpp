@@ -28,8 +28,8 @@ struct Freedom {
 /// From nothing to reorder to everything; an earlier one wins among implementations of equal kind.
 constexpr Freedom freedoms[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
-/// `f32`: a processor without arithmetic on bf16 takes the operands as f32, which the kernel's reorders widen
-/// before and round after.
+/// `f32`: a processor without arithmetic on bf16, or with a slower one, takes the operands as f32, which the
+/// kernel's reorders widen before and round after.
 enum class Arithmetic { native, f32 };
 
 const TensorDesc& tensor(const KernelIo& io, std::size_t i) {
@@ -92,9 +92,12 @@ std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& o
 }
 
 std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {
-  std::optional<Implementation> implementation = best(engine, op, io, Arithmetic::native);
-  const bool wide = tensor(io, 0).dtype == DType::f32;
-  return implementation || wide ? std::move(implementation) : best(engine, op, io, Arithmetic::f32);
+  if (tensor(io, 0).dtype == DType::f32) return best(engine, op, io, Arithmetic::native);
+  const bool widened = op.compute_bound && !onednn::multiplies_bf16_faster();
+  const Arithmetic first = widened ? Arithmetic::f32 : Arithmetic::native;
+  std::optional<Implementation> implementation = best(engine, op, io, first);
+  return implementation ? std::move(implementation)
+                        : best(engine, op, io, widened ? Arithmetic::native : Arithmetic::f32);
 }
 
 Implementation best_or_throw(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io) {

@@ -26,6 +26,8 @@ struct OnednnOp {
   std::vector<Operand> operands;  ///< inputs, then outputs
   /// Throws dnnl::error if there is no implementation for these descriptors.
   std::function<dnnl::primitive_desc_base(const dnnl::engine&, const onednn::Operands&)> describe;
+  /// Its time is that of its products, not of its operands' way through memory.
+  bool compute_bound = false;
 };
 
 /// Gives every tensor without a layout the one that the fastest kind of implementation wants. Fixed layouts

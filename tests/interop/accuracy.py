@@ -10,7 +10,7 @@ from programs import HERE, LAUNCH, TORCHRUN, TRAINER, run_well, summary_of
 LEAST = 0.885
 POINT = 0.01
 HOUR_S = 3600
-RESNET18 = {"epochs": 2, "batch-size": 128, "lr": 0.1, "momentum": 0.9, "weight-decay": 5e-4}
+RESNET18 = {"epochs": 2, "batch-size": 128, "lr": 0.02, "momentum": 0.9, "weight-decay": 5e-4}
 
 
 def words(options):
