@@ -173,9 +173,15 @@ const std::vector<DatasetEntry>& datasets() {
   return entries;
 }
 
+static bool is_name(const std::string& text) {
+  return std::ranges::any_of(datasets(), [wanted = folded(text)](const DatasetEntry& entry) {
+    return folded(entry.name) == wanted;
+  });
+}
+
 std::optional<std::string> dataset_at(const std::string& path) {
   const bool is_path = path.find('/') != std::string::npos || path.ends_with(".tar") || path == ".";
-  if (!is_path) return std::nullopt;
+  if (!is_path && (is_name(path) || !fs::is_directory(path))) return std::nullopt;
   if (path.ends_with(".tar") && !fs::is_directory(path)) return "shards";
   const fs::path folder =
       fs::is_directory(fs::path(path) / "train") ? fs::path(path) / "train" : fs::path(path);

@@ -60,7 +60,7 @@ struct DatasetEntry {
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
 /// Which data set a path given in the place of a name is: "shards" for a .tar file and a folder of them, else
-/// "image-folder" for a folder; none for a name.
+/// "image-folder" for a folder; none for a name, also where a folder of that name is.
 std::optional<std::string> dataset_at(const std::string& path);
 LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 

@@ -80,8 +80,9 @@ void require_fitting_optimizer(const model::OptimizerOptions& optimizer) {
   }
 }
 
-/// A path in the place of a data set's name.
+/// A path in the place of a data set's name. A plugin's may be named as a folder here.
 void take_dataset_path(Options& options) {
+  if (!options.plugins.empty() && options.dataset.find('/') == std::string::npos) return;
   const auto name = data::dataset_at(options.dataset);
   if (!name) return;
   if (!options.data_dir.empty())

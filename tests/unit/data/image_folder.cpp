@@ -97,7 +97,12 @@ TEST_CASE("a path in the place of a name is a folder of pictures or of shards") 
   CHECK(dataset_at((folder / "pictures").string()) == "image-folder");
   CHECK(dataset_at((folder / "shards").string()) == "shards");
   CHECK(dataset_at((folder / "shards" / "0.tar").string()) == "shards");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  CHECK(dataset_at("pictures") == "image-folder");
+  fs::create_directory("mnist");
   CHECK_FALSE(dataset_at("mnist"));
+  fs::current_path(before);
 }
 
 TEST_CASE("pictures of all sizes become samples of one, read from their files") {
