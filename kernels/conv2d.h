@@ -12,18 +12,19 @@ namespace lockstep::kernels {
 struct DepthwisePicture;
 struct DepthwiseRow;
 
-/// `automatic` leaves it to the library; the others are what `--benchmark` times. On a GPU those are plans,
-/// by the name that the library gives them: it stays where a place in a list moves with the batch.
+/// `automatic` leaves it to the backend; the others are what `--benchmark` times. On a CPU those are the
+/// library's direct and Winograd ones, and our own Winograd. On a GPU they are plans, by the name that the
+/// library gives them: it stays where a place in a list moves with the batch.
 struct ConvAlgorithm {
-  enum Kind { automatic, direct, winograd, library_plan };
+  enum Kind { automatic, direct, winograd, own_winograd, library_plan };
 
   ConvAlgorithm(Kind k = automatic) : kind(k) {}
   explicit ConvAlgorithm(std::string name) : kind(library_plan), plan(std::move(name)) {}
   bool operator==(const ConvAlgorithm&) const = default;
 
-  /// Without spaces: "automatic", "direct", "winograd" or the plan's.
+  /// Without spaces: "automatic", "direct", "winograd", "own_winograd" or the plan's.
   std::string name() const {
-    constexpr std::string_view names[] = {"automatic", "direct", "winograd"};
+    constexpr std::string_view names[] = {"automatic", "direct", "winograd", "own_winograd"};
     return kind == library_plan ? plan : std::string(names[kind]);
   }
 
@@ -63,8 +64,8 @@ inline double conv2d_flops(const Shape& y, const Shape& w) {
 }
 
 /// 2-d cross-correlation as in PyTorch. A GPU whose library has no plan with bias and activation in it, as of
-/// groups, rounds y once more before they are applied, as PyTorch does: half a unit of the last place. x: (N, C, H, W); w: (O, C / groups, KH, KW); b: (O), may be left out;
-/// y: (N, O, H', W').
+/// groups, rounds y once more before they are applied, as PyTorch does: half a unit of the last place. x: (N,
+/// C, H, W); w: (O, C / groups, KH, KW); b: (O), may be left out; y: (N, O, H', W').
 struct Conv2d {
   static constexpr std::string_view name = "conv2d";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

@@ -54,6 +54,7 @@ dnnl::algorithm algorithm_of(const ConvAlgorithm& algorithm) {
     case ConvAlgorithm::winograd:
       return dnnl::algorithm::convolution_winograd;
     case ConvAlgorithm::automatic:
+    case ConvAlgorithm::own_winograd:
     case ConvAlgorithm::library_plan:
       break;
   }

@@ -55,7 +55,7 @@ void check_convolution(std::string_view kernel, const MatmulOperands& t, const C
         "{}: x has layout {}, w {}, y {}: all must be channels-last, or all row-major", kernel,
         t.x.layout_or_row_major().str(), t.w.layout_or_row_major().str(), t.y.layout_or_row_major().str()));
   }
-  if (algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::winograd) {
+  if (algorithm != ConvAlgorithm::automatic && algorithm.kind != ConvAlgorithm::library_plan) {
     throw UsageError(fmt::format("{}: on a GPU an algorithm is one of the library's plans", kernel));
   }
 }

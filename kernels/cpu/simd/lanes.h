@@ -4,6 +4,15 @@
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 
+/// Floats of a register.
+#if defined(__AVX512F__)
+constexpr int native_width = 16;
+#elif defined(__AVX2__)
+constexpr int native_width = 8;
+#else
+constexpr int native_width = 4;
+#endif
+
 /// `width` numbers that lie side by side: GCC's vector extension, so that running values stay in registers.
 template <int width>
 struct Lanes {

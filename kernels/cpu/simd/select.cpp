@@ -1,20 +1,25 @@
 #include "kernels/cpu/simd/simd.h"
 
 #include "kernels/spec.h"
+#include "kernels/winograd_conv2d.h"
 
 namespace lockstep::kernels::simd {
 
-#define LOCKSTEP_SIMD_OP(Op, header) \
-  namespace baseline {               \
-  Op::Simd run;                      \
-  }                                  \
-  namespace avx2 {                   \
-  Op::Simd run;                      \
-  }                                  \
-  namespace avx512 {                 \
-  Op::Simd run;                      \
+#define LOCKSTEP_SIMD_RUN(Op) \
+  namespace baseline {        \
+  Op::Simd run;               \
+  }                           \
+  namespace avx2 {            \
+  Op::Simd run;               \
+  }                           \
+  namespace avx512 {          \
+  Op::Simd run;               \
   }
+#define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
 #include "kernels/ops.def"
+#define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
+#include "kernels/cpu/simd/parts.def"
+#undef LOCKSTEP_SIMD_RUN
 
 namespace {
 
@@ -55,5 +60,7 @@ typename Op::Simd* kernel(std::size_t index) {
 
 #define LOCKSTEP_SIMD_OP(Op, header) template Op::Simd* kernel<Op>(std::size_t);
 #include "kernels/ops.def"
+#define LOCKSTEP_SIMD_OP(Op, header) template Op::Simd* kernel<Op>(std::size_t);
+#include "kernels/cpu/simd/parts.def"
 
 }  // namespace lockstep::kernels::simd

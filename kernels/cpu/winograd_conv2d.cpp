@@ -1,0 +1,59 @@
+#include "kernels/cpu/winograd_conv2d.h"
+
+#include "kernels/matmul.h"
+#include "kernels/winograd_conv2d.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// In multiply-adds of a product: what a transform's element costs to compute, and to write and read once
+/// more.
+bool saves_time(const MatmulOperands& t) {
+  constexpr double per_picture_element = 20;
+  constexpr double per_filter_element = 32;
+  const double pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
+  const double tiles =
+      static_cast<double>(t.y.shape[0] * ((t.y.shape[2] + 3) / 4) * ((t.y.shape[3] + 3) / 4));
+  const auto in = static_cast<double>(t.x.shape[1]);
+  const auto out = static_cast<double>(t.y.shape[1]);
+  const double products =
+      in * out * tiles + per_picture_element * tiles * (in + out) + per_filter_element * in * out;
+  return products * static_cast<double>(WinogradTiles::positions) < 9 * pixels * in * out;
+}
+
+}  // namespace
+
+std::optional<Planes> winograd_planes(const TensorDesc& pictures) {
+  const auto planes = pool_planes(pictures.layout_or_row_major());
+  const bool fills = planes && planes->lanes % 8 == 0 && planes->lanes * planes->groups == pictures.shape[1];
+  return fills ? planes : std::nullopt;
+}
+
+template <class Op>
+bool has_winograd(const Op& op, const KernelIo& io) {
+  const Conv2dGeometry& g = op.geometry;
+  const MatmulOperands t = matmul_operands(op, io);
+  constexpr std::array<std::int64_t, 2> ones{1, 1};
+  const bool bias_gradient = MatmulBackwardWeights<Op> && t.b != nullptr;
+  const bool fits = g.stride == ones && g.dilation == ones && g.groups == 1 && t.w.shape[2] == 3 &&
+                    t.w.shape[3] == 3 && g.padding[0] <= 2 && g.padding[1] <= 2 && t.x.dtype != DType::f16 &&
+                    !bias_gradient;
+  return fits && t.x.shape[1] % WinogradTiles::panel == 0 && t.y.shape[1] % WinogradTiles::panel == 0 &&
+         winograd_planes(t.x) && winograd_planes(t.y);
+}
+
+template <class Op>
+bool takes_winograd(const Op& op, const KernelIo& io) {
+  if (op.algorithm != ConvAlgorithm::automatic && op.algorithm != ConvAlgorithm::own_winograd) return false;
+  if (!has_winograd(op, io)) return false;
+  return op.algorithm == ConvAlgorithm::own_winograd || saves_time(matmul_operands(op, io));
+}
+
+template bool has_winograd(const Conv2d&, const KernelIo&);
+template bool has_winograd(const Conv2dBackwardData&, const KernelIo&);
+template bool has_winograd(const Conv2dBackwardWeights&, const KernelIo&);
+template bool takes_winograd(const Conv2d&, const KernelIo&);
+template bool takes_winograd(const Conv2dBackwardData&, const KernelIo&);
+template bool takes_winograd(const Conv2dBackwardWeights&, const KernelIo&);
+
+}  // namespace lockstep::kernels
