@@ -70,18 +70,13 @@ std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& 
   return found;
 }
 
-/// Whether our own Winograd kernel computes it. That computes with f32: where the library multiplies bf16 as
-/// such, and may, that is faster.
+/// Whether our own Winograd kernel computes it. That multiplies f32: where factors may be bf16 and the library
+/// multiplies those faster, it is the library's.
 template <class Op>
-bool goes_to_winograd(Cpu cpu, const Op& op, const KernelIo& io) {
+bool goes_to_winograd(const Op& op, const KernelIo& io) {
   if (!takes_winograd(op, io)) return false;
   const bool rounds = io.inputs[0].dtype == DType::bf16 || op.precision == MatmulPrecision::medium;
-  if (op.algorithm == ConvAlgorithm::own_winograd || !rounds) return true;
-  KernelIo bf16 = io;
-  for (auto* tensors : {&bf16.inputs, &bf16.outputs}) {
-    for (TensorDesc& tensor : *tensors) tensor.dtype = DType::bf16;
-  }
-  return !generates(cpu.onednn, onednn_op(op, bf16), bf16);
+  return op.algorithm == ConvAlgorithm::own_winograd || !rounds || !onednn::multiplies_bf16_faster();
 }
 
 }  // namespace
@@ -99,16 +94,16 @@ void choose_layouts(Cpu cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
-  if (goes_to_winograd(cpu, op, io)) return winograd_kernel(op, io);
+  if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io) && !generates(cpu.onednn, onednn_op(op, io), io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
-  if (goes_to_winograd(cpu, op, io)) return winograd_kernel(op, io);
+  if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  if (goes_to_winograd(cpu, op, io)) return winograd_kernel(op, io);
+  if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
