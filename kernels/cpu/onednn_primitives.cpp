@@ -10,7 +10,8 @@ using dnnl::prop_kind;
 dnnl::primitive_attr attributes(Activation activation, MatmulPrecision precision) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (precision == MatmulPrecision::medium && multiplies_bf16_faster()) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+  const bool rounds = precision == MatmulPrecision::medium && multiplies_bf16_faster();
+  if (rounds) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   if (activation == Activation::relu) {
     dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
