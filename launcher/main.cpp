@@ -19,6 +19,7 @@
 #include "launcher/cores.h"
 #include "launcher/environment.h"
 #include "launcher/exit_status.h"
+#include "launcher/log_folder.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/process_tree.h"
