@@ -34,5 +34,8 @@ int run_reporting_errors(const std::function<int()>& command);
 /// them.
 LOCKSTEP_API int train_main(int argc, const char* const* argv,
                             const std::function<TrainingTask(const Options&)>& make_task);
+/// --help or -h is among the words: `parse_options` knows neither, as each program has a help of its own.
+LOCKSTEP_API bool asks_for_help(const std::vector<std::string>& words);
+
 
 }  // namespace lockstep::runtime
