@@ -108,4 +108,9 @@ std::string error_message(const fs::path& error_file) {
   return (message.is_string() ? message : message["message"]).get_or<std::string>({});
 }
 
+int error_code(const fs::path& error_file) {
+  const Json json = Json::parse_or_null(read_text(error_file));
+  return json["message"]["extraInfo"]["exit_code"].get_or<int>(0);
+}
+
 }  // namespace lockstep::launcher

@@ -36,5 +36,7 @@ class LogFolder {
 /// The message in a worker's error file, as torchrun's workers and our trainer write it: {"message": "..."}
 /// or {"message": {"message": "...", ...}}. Empty when there is none that can be read.
 std::string error_message(const std::filesystem::path& error_file);
+/// The exit code in it, which our trainer adds: {"message": {"extraInfo": {"exit_code": 6}}}; 0 without.
+int error_code(const std::filesystem::path& error_file);
 
 }  // namespace lockstep::launcher
