@@ -212,5 +212,30 @@ TEST_CASE("an epoch in micro-batches: the rest is a smaller step, and each sampl
   CHECK_THROWS_AS(batching_of(options, world_of(2), 2 * 11), UsageError);
 }
 
+TEST_CASE("a schedule in epochs is as long on any number of ranks with the same global batch") {
+  constexpr std::int64_t global = 24;
+  constexpr std::int64_t epochs = 3;
+  Options options;
+  options.global_batch = global;
+  options.epochs = epochs;
+  options.drop_last = GENERATE(false, true);
+  options.accumulate_steps = GENERATE(1, 2);
+  for (std::int64_t samples = global; samples < 4 * global; ++samples) {
+    const std::int64_t steps = options.drop_last ? samples / global : (samples + global - 1) / global;
+    for (const int ranks : {1, 2, 3, 4, 6, 12}) {
+      CAPTURE(options.drop_last, options.accumulate_steps, samples, ranks);
+      Batching batching = batching_of(options, world_of(ranks), samples);
+      CHECK(batching.schedule_steps == epochs * steps);
+      // Other ranks go on behind the first step of the second epoch, with what it has left.
+      TrainingProgress progress{.step = steps + 1, .next_epoch = 1, .epoch_samples = global};
+      if (progress.epoch_samples >= steps * global) continue;
+      progress.deal_rest();
+      resume_batching(batching, options, sampler_for(options, world_of(ranks), samples), progress);
+      CHECK(batching.schedule_steps == epochs * steps);
+      CHECK(batching.total_steps == epochs * steps);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::runtime
