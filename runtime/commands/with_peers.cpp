@@ -28,6 +28,8 @@ void tell_peers(Session& session, const std::filesystem::path& run, const std::e
   session.communicator->abort(error.what());
   // First, as launch may kill this rank when its peers have left while it still writes a checkpoint.
   write_error_file(error.what(), code);
+  // Without a run yet all ranks mostly find the same, and launch's SIGTERM still ends a rank that waits.
+  if (run.empty()) return;
   const auto report = session.communicator->failure_report();
   if (report && report->claim()) report_failure(*report, run);
 }
