@@ -16,10 +16,11 @@ namespace {
 
 /// Lower is nearer to the first cause.
 int distance_from_cause(const ExitStatus& status) {
-  if (status.killed_by_us) return 4;
-  if (status.after_failure) return 3;
-  if (status.stopped()) return 2;
-  return status.lost_peer() ? 1 : 0;
+  if (status.has_own_cause()) return status.after_failure || status.killed_by_us ? 1 : 0;
+  if (status.killed_by_us) return 5;
+  if (status.after_failure) return 4;
+  if (status.stopped()) return 3;
+  return status.lost_peer() ? 2 : 0;
 }
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {

@@ -16,14 +16,24 @@ struct ExitStatus {
   Clock::time_point when;
   bool after_failure = false;  ///< launch was already stopping the ranks because of another's failure
   bool killed_by_us = false;   ///< launch had sent SIGKILL
+  int told_code = 0;           ///< what its error file tells that it leaves with; 0 without
 
   bool good() const { return code == 0 && signal == 0; }
   bool stopped() const { return code == 75; }   ///< saved and left as asked
   bool lost_peer() const { return code == 5; }  ///< left because another rank went away
   /// A failure that stops the other ranks.
   bool failed() const { return !good() && !stopped(); }
+  /// A code that `trainer` leaves with for a reason of its own, never because of another rank: wrong use, bad
+  /// data, device, a value that is not finite. Its error file counts, too: it may not live until its end.
+  bool has_own_cause() const {
+    const int own = signal == 0 ? code : told_code;
+    return own == 2 || own == 3 || own == 4 || own == 6;
+  }
   /// As a shell tells it: 128 + n for signal n.
-  int exit_code() const { return signal != 0 ? 128 + signal : code; }
+  int exit_code() const {
+    if (killed_by_us && has_own_cause()) return told_code;
+    return signal != 0 ? 128 + signal : code;
+  }
 };
 
 /// Of two processes of a rank that was told to end, a wrapper script and what it had started, the status that
@@ -32,7 +42,7 @@ ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later);
 
 /// The status that decides the run, of all in the order seen; none when every rank left with 0. The first
 /// failure counts, never a secondary one: a rank that left with 5, or after launch began to stop the ranks,
-/// yields to one that did not.
+/// yields to one that did not; a rank that left with 5 also to one that ended later for a reason of its own.
 std::optional<ExitStatus> root_cause(const std::vector<ExitStatus>& statuses);
 
 /// "was killed by SIGKILL", "left with exit code 3"; of several ranks "were killed ...".

@@ -19,6 +19,7 @@
 #include "launcher/cores.h"
 #include "launcher/environment.h"
 #include "launcher/exit_status.h"
+#include "launcher/log_folder.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/process_tree.h"
@@ -132,7 +133,8 @@ int launch(const Options& options, std::int64_t start_ns) {
   const std::set<pid_t> foreign = ProcessTree::own_descendants();
   std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
   Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
-  const std::vector<ExitStatus> statuses = supervisor.run();
+  std::vector<ExitStatus> statuses = supervisor.run();
+  for (ExitStatus& status : statuses) status.told_code = error_code(logs.error_file(status.rank));
   const std::optional<ExitStatus> cause = root_cause(statuses);
   supervisor.finish_output(cause ? failure_report(*cause, statuses, collect_facts(workers, logs, job),
                                                   host_name(), supervisor.passed_on())

@@ -1,7 +1,6 @@
 #include "launcher/output.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,32 +11,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/file.h"
-#include "kernels/base/json.h"
 
 namespace lockstep::launcher {
 namespace {
-
-namespace fs = std::filesystem;
-
-fs::path make_unique_folder(const fs::path& prefix) {
-  std::string name = prefix.string() + "_XXXXXX";
-  if (!mkdtemp(name.data()))
-    throw DeviceError(fmt::format("cannot create '{}': {}", name, errno_message(errno)));
-  return name;
-}
-
-fs::path temporary_root() {
-  const char* folder = getenv("TMPDIR");
-  return fs::path(folder && *folder ? folder : "/tmp") / "lockstep_launch";
-}
-
-void create_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw UsageError(fmt::format("--log-dir: cannot create '{}': {}", folder.string(), error.message()));
-}
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
@@ -66,24 +42,6 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 }
 
 }  // namespace
-
-LogFolder::LogFolder(const Options& options, const std::string& run_id, int ranks)
-    : temporary_(options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
-  if (!options.log_dir.empty()) create_folder(options.log_dir);
-  root_ = make_unique_folder(options.log_dir.empty() ? temporary_root() : fs::path(options.log_dir) / run_id);
-  for (int rank = 0; rank < ranks; ++rank) create_folder(of(rank));
-}
-
-LogFolder::~LogFolder() {
-  std::error_code ignored;
-  if (temporary_) fs::remove_all(root_, ignored);
-}
-
-std::string error_message(const fs::path& error_file) {
-  const Json json = Json::parse_or_null(read_text(error_file));
-  const Json& message = json["message"];
-  return (message.is_string() ? message : message["message"]).get_or<std::string>({});
-}
 
 Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)
     : options_(options),

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,37 +9,11 @@
 
 #include "kernels/base/unique_fd.h"
 #include "launcher/console.h"
+#include "launcher/log_folder.h"
 #include "launcher/options.h"
 #include "launcher/worker.h"
 
 namespace lockstep::launcher {
-
-/// The folder of a run's logs and error files, laid out as torchrun does:
-/// <log_dir>/<run id>_<random>/attempt_0/<local rank>/{stdout.log,stderr.log,error.json}. Without --log-dir a
-/// temporary one, which goes away with this object unless streams are redirected into it.
-class LogFolder {
- public:
-  LogFolder(const Options& options, const std::string& run_id, int ranks);
-  LogFolder(const LogFolder&) = delete;
-  ~LogFolder();
-
-  std::filesystem::path error_file(int rank) const { return of(rank) / "error.json"; }
-  /// `stream` is 1 (stdout) or 2 (stderr).
-  std::filesystem::path stream_file(int rank, int stream) const {
-    return of(rank) / (stream == 1 ? "stdout.log" : "stderr.log");
-  }
-  const std::filesystem::path& root() const { return root_; }
-
- private:
-  std::filesystem::path of(int rank) const { return root_ / "attempt_0" / std::to_string(rank); }
-
-  std::filesystem::path root_;
-  bool temporary_;
-};
-
-/// The message in a worker's error file, as torchrun's workers and our trainer write it: {"message": "..."}
-/// or {"message": {"message": "...", ...}}. Empty when there is none that can be read.
-std::string error_message(const std::filesystem::path& error_file);
 
 /// Where every worker's stdout and stderr go: console, log file or both.
 class Output {

@@ -16,8 +16,20 @@ using ValueId = int;
 inline constexpr ValueId no_value = -1;
 
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
-/// summed over all ranks behind the node that writes it, before another node reads it.
-enum class Role { input, target, step_state, control, parameter, buffer, gradient, statistics, activation };
+/// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
+/// from micro-batch to micro-batch of a step.
+enum class Role {
+  input,
+  target,
+  step_state,
+  control,
+  parameter,
+  buffer,
+  gradient,
+  gradient_sum,
+  statistics,
+  activation
+};
 
 struct Value {
   std::string name;
@@ -57,6 +69,8 @@ void draw(const Initializer& initializer, const Philox& random, std::span<float>
 struct Parameter {
   ValueId value = no_value;
   ValueId gradient = no_value;  ///< set by the differentiate pass
+  /// In f32, of the step's micro-batches so far: where the gradient itself is narrower.
+  ValueId gradient_sum = no_value;
   Shape file_shape;             ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
   bool frozen = false;  ///< keeps its value: no gradient, no optimizer state

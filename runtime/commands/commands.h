@@ -24,11 +24,18 @@ int datasets_command(const std::vector<std::string>& arguments);
 /// The program `trainer`.
 LOCKSTEP_API int trainer_main(int argc, const char* const* argv);
 
+/// Writes an error to TORCHELASTIC_ERROR_FILE, as torchrun's workers do, so that the agent's report has the
+/// cause.
+void write_error_file(const std::string& message, ExitCode code);
+
 /// Prints an error's line and writes it to TORCHELASTIC_ERROR_FILE; the exit code.
 int report_error(const std::string& message, ExitCode code);
 
 /// Runs `command`; turns an error into its line on standard error, TORCHELASTIC_ERROR_FILE and the exit code.
 int run_reporting_errors(const std::function<int()>& command);
+
+/// --help or -h is among the words: `parse_options` knows neither, as each program has a help of its own.
+LOCKSTEP_API bool asks_for_help(const std::vector<std::string>& words);
 
 /// The whole of a person's own trainer: options from the command line, `make_task` gives model and data for
 /// them.

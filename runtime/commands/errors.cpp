@@ -14,28 +14,26 @@
 #include "runtime/commands/commands.h"
 
 namespace lockstep::runtime {
-namespace {
 
-/// As torchrun's workers do, so that the agent's report has the cause.
-void write_error_file(const std::string& message, int code) {
+void write_error_file(const std::string& message, ExitCode code) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  const Json json{{"message",
-                   {{"message", message},
-                    {"extraInfo", {{"timestamp", std::to_string(seconds.count())}, {"exit_code", code}}}}}};
+  const Json json{
+      {"message",
+       {{"message", message},
+        {"extraInfo",
+         {{"timestamp", std::to_string(seconds.count())}, {"exit_code", static_cast<int>(code)}}}}}};
   // A FIFO that nobody reads must not hold this rank.
   const UniqueFd file(::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
   const std::string text = json.dump();
   [[maybe_unused]] const ssize_t written = ::write(file.get(), text.data(), text.size());
 }
 
-}  // namespace
-
 int report_error(const std::string& message, ExitCode code) {
   log::error(message);
-  write_error_file(message, static_cast<int>(code));
+  write_error_file(message, code);
   return static_cast<int>(code);
 }
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
@@ -39,11 +43,20 @@ int train_command(const std::vector<std::string>& arguments) {
   return train(arguments, prepare_task);
 }
 
+bool asks_for_help(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
 int train_main(int argc, const char* const* argv, const std::function<TrainingTask(const Options&)>& make) {
   const auto prepare = [&make](const Options& options) {
     return [&make, options](Activity*) { return make(options); };
   };
-  return run_reporting_errors([&] { return train({argv + 1, argv + argc}, prepare); });
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (asks_for_help(words)) {
+    fmt::print("usage: {} [options]\n{}", argv[0], options_help());
+    return 0;
+  }
+  return run_reporting_errors([&] { return train(words, prepare); });
 }
 
 }  // namespace lockstep::runtime

@@ -33,8 +33,8 @@ void print_help() {
 }
 
 int run(std::vector<std::string> words) {
+  if (asks_for_help(words)) return print_help(), 0;
   for (const std::string& word : words) {
-    if (word == "--help" || word == "-h") return print_help(), 0;
     if (word == "--version") return fmt::print("lockstep {} ({})\n", version(), commit()), 0;
   }
   std::string name = "train";

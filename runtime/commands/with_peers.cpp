@@ -22,6 +22,18 @@ namespace {
   throw CommError(report->cause);
 }
 
+/// This rank has failed by itself: its peers end, and if it is the one that prints, all wait for its report.
+void tell_peers(Session& session, const std::filesystem::path& run, const std::exception& error,
+                ExitCode code) {
+  session.communicator->abort(error.what());
+  // First, as launch may kill this rank when its peers have left while it still writes a checkpoint.
+  write_error_file(error.what(), code);
+  // Without a run yet all ranks mostly find the same, and launch's SIGTERM still ends a rank that waits.
+  if (run.empty()) return;
+  const auto report = session.communicator->failure_report();
+  if (report && report->claim()) report_failure(*report, run);
+}
+
 /// Ends this rank when its own work hangs, such as a read from a disk: nothing can interrupt that or wait for
 /// its end.
 class HungRank {
@@ -72,8 +84,11 @@ int with_peers(Session& session, double timeout, const std::function<ExitCode(co
     end_with_report(session, run, error);
   } catch (const UsageError&) {
     throw;  // all ranks found the same
+  } catch (const Error& error) {
+    tell_peers(session, run, error, error.code());
+    throw;
   } catch (const std::exception& error) {
-    session.communicator->abort(error.what());
+    tell_peers(session, run, error, ExitCode::device);
     throw;
   }
 }

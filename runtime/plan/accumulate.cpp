@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "kernels/cast.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
 #include "runtime/plan/passes.h"
@@ -34,12 +35,36 @@ void add_to_sum(Graph& graph, ValueId gradient) {
   graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(sum));
 }
 
+/// The node that rounds comes right behind the one that completes the sum.
+void add_rounding(Graph& graph, const model::Parameter& parameter, DType dtype) {
+  const std::size_t writer = *graph.producer(parameter.gradient_sum);
+  Node node{.id = graph.new_node_id(),
+            .op = model::make_op(kernels::Cast{dtype}),
+            .inputs = {parameter.gradient_sum},
+            .outputs = {parameter.gradient},
+            .layer = graph.nodes()[writer].layer,
+            .phase = model::Phase::backward};
+  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(node));
+}
+
 }  // namespace
 
 void accumulate_gradients(Graph& graph) {
   // From the last on: the sums behind a node with several gradients then lie in the order of the parameters.
   for (const model::Parameter& parameter : std::views::reverse(graph.parameters())) {
     if (parameter.gradient != model::no_value) add_to_sum(graph, parameter.gradient);
+  }
+}
+
+void sum_gradients_apart(Graph& graph, DType dtype, bool ends_step) {
+  for (model::Parameter& parameter : graph.parameters()) {
+    if (parameter.gradient == model::no_value) continue;
+    parameter.gradient_sum = parameter.gradient;
+    graph.value(parameter.gradient_sum).role = model::Role::gradient_sum;
+    const model::Value sum = graph.value(parameter.gradient_sum);
+    parameter.gradient = graph.add_value(sum.name, {dtype, sum.type.shape}, model::Role::gradient);
+    graph.value(parameter.gradient).layout = sum.layout;
+    if (ends_step) add_rounding(graph, parameter, dtype);
   }
 }
 

@@ -9,7 +9,9 @@ namespace {
 std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
   std::vector<std::size_t> ready;
   for (const model::Parameter& parameter : graph.parameters()) {
-    ready.push_back(graph.producer(parameter.gradient).value_or(graph.nodes().size()));
+    // A micro-batch before the last only adds to the sum.
+    const auto sum = graph.producer(parameter.gradient_sum);
+    ready.push_back(graph.producer(parameter.gradient).value_or(sum.value_or(graph.nodes().size())));
   }
   return ready;
 }

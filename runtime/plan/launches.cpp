@@ -29,7 +29,9 @@ class OperandNames {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
       first_[index(parameter.value)] = slice.first;
-      if (parameter.gradient != model::no_value) first_[index(parameter.gradient)] = slice.first;
+      for (const model::ValueId id : {parameter.gradient, parameter.gradient_sum}) {
+        if (id != model::no_value) first_[index(id)] = slice.first;
+      }
     }
     for (const ArenaSlice& slice : arena.frozen) {
       first_[index(graph.parameters()[slice.parameter].value)] = slice.first;
@@ -57,6 +59,8 @@ class OperandNames {
         return {.region = Region::buffers, .first = first_[index(root)]};
       case model::Role::gradient:
         return {.region = Region::gradients, .first = first_[index(root)]};
+      case model::Role::gradient_sum:
+        return {.region = Region::gradient_sums, .first = first_[index(root)]};
       case model::Role::statistics:
         return {.region = Region::statistics, .first = first_[index(root)]};
       case model::Role::activation:

@@ -22,6 +22,7 @@ enum class Region : std::uint8_t {
   averages,  ///< of parameters
   buffers,
   gradients,
+  gradient_sums,  ///< of micro-batches, in f32
   statistics,  ///< of training: each value summed over all ranks
   optimizer_state,
   step_input,

@@ -30,7 +30,8 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
-/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16. For
+/// steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
@@ -70,6 +71,11 @@ void assign_layouts(model::Graph& graph, const kernels::Device& device, const Pa
 /// the gradient arena holds. Comes behind all choices of layouts and algorithms, so that every micro-batch
 /// computes its own gradients alike; the sum goes from the first micro-batch to the last.
 void accumulate_gradients(model::Graph& graph);
+
+/// Behind `accumulate_gradients`, for the micro-batches of a step whose gradients are exchanged as `dtype`,
+/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum is
+/// rounded once, to the gradient.
+void sum_gradients_apart(model::Graph& graph, DType dtype, bool ends_step);
 
 /// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward
 /// read are not kept; its nodes run again in front of the first node of backward that reads one. Comes behind

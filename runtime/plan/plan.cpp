@@ -38,6 +38,15 @@ std::size_t bytes_of(const model::Graph& graph, model::Role role) {
 
 }  // namespace
 
+std::size_t Plan::gradient_sum_bytes() const {
+  const auto sums_apart = [](const model::Parameter& parameter) {
+    return parameter.gradient_sum != model::no_value;
+  };
+  return std::ranges::any_of(graph.parameters(), sums_apart)
+             ? static_cast<std::size_t>(arena.elements) * sizeof(float)
+             : 0;
+}
+
 std::size_t Plan::input_bytes() const {
   return bytes_of(graph, model::Role::input);
 }
@@ -67,6 +76,8 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                const kernels::Device& device, const PlanConstraints& constraints) {
   const bool training = request.key.mode == Mode::train;
   const MicroBatchRole role = request.key.role;
+  const bool sums_apart =
+      training && role != MicroBatchRole::only && constraints.gradient_dtype != DType::f32;
   Plan plan;
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
@@ -78,11 +89,12 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (training) differentiate(plan.graph, constraints.allow_unused);
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
-  if (training) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
+  if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
+  if (sums_apart) sum_gradients_apart(plan.graph, constraints.gradient_dtype, ends_step(role));
   if (training && constraints.recompute) recompute(plan.graph);
   plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
@@ -120,12 +132,15 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
                   .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
                                 2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+  std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
+    gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
     need.batch_slots = std::max(need.batch_slots, batch_slot_count * (whole_lines(plan.input_bytes()) +
                                                                       whole_lines(plan.target_bytes())));
   }
+  need.gradients += gradient_sums;
   return need;
 }
 

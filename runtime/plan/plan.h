@@ -86,6 +86,8 @@ struct Plan {
   const PlanKey& key() const { return request.key; }
   /// The kernel launch of a step; null for the other kinds of steps.
   const Launch* launch_of(const Step& step) const;
+  /// Of the arena in which micro-batches add up their gradients before these are rounded; 0 without.
+  std::size_t gradient_sum_bytes() const;
   std::size_t input_bytes() const;
   std::size_t target_bytes() const;
 };
@@ -104,7 +106,7 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 /// the staged copy (`staged_bytes`, set by the caller).
 struct MemoryNeed {
   std::size_t parameters = 0;
-  std::size_t gradients = 0;
+  std::size_t gradients = 0;  ///< with the sums of micro-batches, where these are apart
   std::size_t optimizer_state = 0;
   std::size_t averages = 0;  ///< of parameters
   std::size_t activations = 0;

@@ -170,9 +170,9 @@ MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans) 
 
 std::size_t gpu_bytes(const MemoryNeed& need) {
   constexpr std::size_t page = std::size_t{2} << 20;
-  // Parts of which there are several (states, batch slots) end in as many pages; step state and control have
-  // one.
-  std::size_t pages = 8;
+  // Parts of which there are several (states, batch slots, gradients and their sums) end in as many pages;
+  // step state and control have one.
+  std::size_t pages = 9;
   for (const std::size_t part : {need.parameters, need.gradients, need.optimizer_state, need.averages,
                                  need.activations, need.workspace, need.batch_slots, need.step_state}) {
     pages += (part + page - 1) / page;

@@ -10,6 +10,12 @@ constexpr std::size_t at_least_a_line(std::size_t bytes) {
   return std::max<std::size_t>(bytes, 64);
 }
 
+std::size_t gradient_sum_bytes(std::span<const Plan> plans) {
+  std::size_t bytes = 0;
+  for (const Plan& plan : plans) bytes = std::max(bytes, plan.gradient_sum_bytes());
+  return bytes;
+}
+
 bool trains(const Plan& plan) {
   return plan.key().mode == Mode::train;
 }
@@ -23,6 +29,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
       gradients_(trains(plans.front()) ? communicator.allocate_arena(plans.front().arena.gradient_dtype,
                                                                      plans.front().arena.elements)
                                        : nullptr),
+      gradient_sums_(gradient_sum_bytes(plans) > 0 ? device.allocate(gradient_sum_bytes(plans)) : nullptr),
       control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
       statistics_(plans.front().arena.statistics.empty()
                       ? nullptr
@@ -69,6 +76,7 @@ std::size_t ReplicaMemory::bytes() const {
     bytes += (*memory)->bytes();
   }
   if (statistics_ != nullptr) bytes += statistics_->bytes();
+  if (gradient_sums_ != nullptr) bytes += gradient_sums_->bytes();
   if (averages_ != nullptr) bytes += averages_->bytes();
   if (buffers_ != nullptr) bytes += buffers_->bytes();
   for (const auto& state : optimizer_states_) bytes += state->bytes();
@@ -100,6 +108,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*buffers_, first * sizeof(float));
     case Region::gradients:
       return gradients_->data() + first * size_of(gradients_->dtype());
+    case Region::gradient_sums:
+      return at(*gradient_sums_, first * sizeof(float));
     case Region::statistics:
       return statistics_->data() + first * sizeof(double);
     case Region::optimizer_state:

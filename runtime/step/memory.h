@@ -88,6 +88,7 @@ class ReplicaMemory {
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
   std::unique_ptr<comm::Arena> gradients_;  ///< null: nothing trains
+  std::unique_ptr<kernels::Memory> gradient_sums_;  ///< null: gradients add up where they are exchanged
   std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
   std::unique_ptr<kernels::Memory> parameters_;

@@ -1,5 +1,5 @@
 lockstep_test(fault_training LABEL fault TIMEOUT 120
-  SOURCES training.cpp wrong_numbers.cpp
+  SOURCES anomalies.cpp training.cpp wrong_numbers.cpp
   LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)
 target_compile_definitions(test_fault_training PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
@@ -29,3 +29,11 @@ lockstep_test(fault_start LABEL fault TIMEOUT 300
 target_compile_definitions(test_fault_start PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
 add_dependencies(test_fault_start launch trainer)
+add_library(gated_plugin MODULE gated_plugin.cpp)
+target_link_libraries(gated_plugin PRIVATE lockstep::plugin lockstep_policy)
+lockstep_test(fault_statistics LABEL fault TIMEOUT 120
+  SOURCES statistics_kills.cpp
+  LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)
+target_compile_definitions(test_fault_statistics PRIVATE GATED_PLUGIN="$<TARGET_FILE:gated_plugin>"
+  LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+add_dependencies(test_fault_statistics launch trainer gated_plugin)

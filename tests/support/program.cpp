@@ -147,6 +147,10 @@ bool wait_until_stopped(pid_t pid) {
   return wait_until([&] { return state_of(pid) == 'T'; }, patience);
 }
 
+bool wait_until_asleep(pid_t pid) {
+  return wait_until([&] { return state_of(pid) == 'S'; }, patience);
+}
+
 pid_t parent_of(pid_t pid) {
   const std::string stat = stat_of(pid);
   REQUIRE(!stat.empty());

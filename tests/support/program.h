@@ -50,6 +50,8 @@ bool wait_until_gone(pid_t pid, Seconds limit = Seconds(10));
 /// Sends SIGSTOP and waits until the process is in state T.
 void stop(pid_t pid);
 bool wait_until_stopped(pid_t pid);
+/// Waits until the process's first thread waits for something.
+bool wait_until_asleep(pid_t pid);
 pid_t parent_of(pid_t pid);
 
 }  // namespace lockstep::tests

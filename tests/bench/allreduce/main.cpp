@@ -125,7 +125,8 @@ std::vector<Row> run_ranks(int ranks, int nodes, const Plan& plan) {
   }
   const auto run = [&](int rank) {
     world.rank = world.local_rank = rank;
-    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), plan, start);
+    return run_rank(world, nodes > 1 ? fmt::format("node {}", rank * nodes / ranks) : std::string(), plan,
+                    start);
   };
   std::vector<pid_t> children;
   for (int rank = 1; rank < ranks; ++rank) {
@@ -182,8 +183,12 @@ int main(int argc, char** argv) {
       if (argument == "--ranks") rank_counts.push_back(*number);
       if (argument == "--bytes") plan.sizes.push_back(static_cast<std::size_t>(*number));
     } else {
-      fmt::print(stderr, "usage: bench_allreduce [--json] [--data-security tls|none] [--nodes N] [--ranks R]... [--bytes B]...\n");
-      return 2;
+      const bool asks_for_help = argument == "--help" || argument == "-h";
+      fmt::print(
+          asks_for_help ? stdout : stderr,
+          "usage: bench_allreduce [--json] [--data-security tls|none] [--nodes N] [--ranks R]... [--bytes "
+          "B]...\n");
+      return asks_for_help ? 0 : 2;
     }
   }
   if (plan.sizes.empty()) plan.sizes = usual_sizes;

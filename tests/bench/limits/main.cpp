@@ -130,6 +130,7 @@ void print_convolutions(const Json& table) {
 }
 
 struct Words {
+  bool help = false;
   bool json = false;
   bool convolutions = false;
   std::vector<int> teams{1, 2};
@@ -141,7 +142,9 @@ std::optional<Words> parse(std::span<char* const> arguments) {
   Words words;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::string word = arguments[i];
-    if (word == "--json") {
+    if (word == "--help" || word == "-h") {
+      words.help = true;
+    } else if (word == "--json") {
       words.json = true;
     } else if (word == "--convolutions") {
       words.convolutions = true;
@@ -179,10 +182,10 @@ void run(const Words& words) {
 
 int main(int argc, char** argv) {
   const auto words = lockstep::bench::parse({argv, static_cast<std::size_t>(argc)});
-  if (!words) {
-    fmt::print(stderr, "usage: limits [--json] [--threads N] [--convolutions [{}] ...]\n",
+  if (!words || words->help) {
+    fmt::print(words ? stdout : stderr, "usage: limits [--json] [--threads N] [--convolutions [{}] ...]\n",
                fmt::join(lockstep::bench::convolution_models(), "|"));
-    return 2;
+    return words ? 0 : 2;
   }
   lockstep::bench::run(*words);
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -120,9 +121,11 @@ nlohmann::json turn(const data::DatasetPtr& samples, const std::vector<MappedFil
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  if (argc < 2) {
-    fmt::print(stderr, "usage: bench_loader FOLDER [TURNS]\n");
-    return 2;
+  const bool asks_for_help =
+      argc == 2 && (argv[1] == std::string_view("--help") || argv[1] == std::string_view("-h"));
+  if (argc < 2 || asks_for_help) {
+    fmt::print(asks_for_help ? stdout : stderr, "usage: bench_loader FOLDER [TURNS]\n");
+    return asks_for_help ? 0 : 2;
   }
   const int turns = argc > 2 ? std::atoi(argv[2]) : 1;
   const auto transforms = data::find_dataset(data::datasets(), "image-folder").transforms.value();

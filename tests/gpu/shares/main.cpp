@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "runtime/commands/commands.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task.h"
@@ -74,11 +75,17 @@ void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
 }
 
 void run(const std::vector<std::string>& arguments) {
+  if (runtime::asks_for_help(arguments)) {
+    fmt::print("usage: kernel_shares --model NAME [options], those of `trainer plan`\n{}",
+               runtime::options_help());
+    return;
+  }
   const runtime::Options options = runtime::parse_options(arguments);
   const runtime::TrainingTask task = runtime::make_task_without_data(options);
   const comm::World world;
   const auto device = runtime::open_device(options, world);
-  const runtime::PlanRequest request = runtime::training_request(options, {.batch = options.batch_size}, 1, {});
+  const runtime::PlanRequest request =
+      runtime::training_request(options, {.batch = options.batch_size}, 1, {});
   const runtime::Plan plan =
       runtime::make_plan(task.model, task.input, request, *device, runtime::plan_constraints(options));
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");

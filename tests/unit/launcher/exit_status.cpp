@@ -37,6 +37,22 @@ TEST_CASE("the first failure decides, never a secondary one") {
   CHECK(root_cause({left(0, 3), killed(1, SIGSEGV)})->rank == 0);
 }
 
+ExitStatus telling(ExitStatus status, int code) {
+  status.told_code = code;
+  return status;
+}
+
+TEST_CASE("ranks that lost a peer yield to the one that ended for a reason of its own, however late") {
+  const int own = GENERATE(2, 3, 4, 6);
+  CHECK(root_cause({left(0, 5), left(2, 5), secondary(left(1, own))})->exit_code() == own);
+  CHECK(root_cause({left(0, 5), telling(by_us(secondary(killed(1, SIGKILL))), own)})->rank == 1);
+  CHECK(root_cause({left(0, 5), telling(by_us(secondary(killed(1, SIGKILL))), own)})->exit_code() == own);
+  CHECK(root_cause({left(0, 5), killed(2, SIGKILL), secondary(left(1, own))})->rank == 2);
+  CHECK(root_cause({left(0, 3), secondary(left(1, own))})->rank == 0);
+  CHECK(root_cause({left(0, 5), telling(secondary(left(1, 5)), 5)})->rank == 0);
+  CHECK(root_cause({left(0, 5), secondary(left(1, 1))})->rank == 0);
+}
+
 TEST_CASE("a stop after saving gives 75 unless a rank failed") {
   CHECK(root_cause({left(0, 75), left(1, 75)})->exit_code() == 75);
   CHECK(root_cause({left(0, 75), left(1, 3)})->exit_code() == 3);
@@ -104,6 +120,9 @@ TEST_CASE("error files as torchrun's workers and ours write them") {
   CHECK(error_message(folder.write("c", R"({"message": 7})")).empty());
   CHECK(error_message(folder.write("d", "{half")).empty());
   CHECK(error_message(folder.path() / "missing").empty());
+  CHECK(error_code(folder.write("e", R"({"message": {"message": "", "extraInfo": {"exit_code": 6}}})")) == 6);
+  CHECK(error_code(folder.write("f", R"({"message": {"message": "", "extraInfo": {}}})")) == 0);
+  CHECK(error_code(folder.write("g", R"({"message": "plain"})")) == 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/base/half.h"
 #include "kernels/pointwise.h"
 #include "runtime/run/run_plans.h"
 #include "tests/support/catch.h"
@@ -55,6 +56,33 @@ TEST_CASE("the first micro-batch overwrites the gradients of the step before") {
   CHECK(sha256_of(replica.replica().gradients()) == once);
 }
 
+const PlanConstraints exchanged_as_bf16{.gradient_dtype = DType::bf16};
+
+TEST_CASE("gradients that are exchanged as bf16 add up in fp32 and are rounded once") {
+  const model::OptimizerOptions sgd{.kind = model::OptimizerKind::sgd, .learning_rate = 0.1};
+  OneReplica exact(classifier(small_net), {first, middle, last}, {}, sgd);
+  OneReplica rounded(classifier(small_net), {first, middle, last}, exchanged_as_bf16, sgd);
+  OneReplica large(classifier(small_net), {whole}, exchanged_as_bf16, sgd);
+  step_of_three(exact);
+  step_of_three(rounded);
+  large.run(whole, 0, 10);
+  const std::vector<NamedTensor> wanted = exact.replica().gradients();
+  const std::vector<NamedTensor> got = rounded.replica().gradients();
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t tensor = 0; tensor < got.size(); ++tensor) {
+    INFO(wanted[tensor].name);
+    std::vector<float> once;
+    for (const float value : wanted[tensor].values) {
+      BFloat16 half;
+      narrow(value, half);
+      once.push_back(widen(half));
+    }
+    CHECK(got[tensor].values == once);
+  }
+  // The large batch's sums differ in the last bits of fp32, which seldom decides how they are rounded.
+  CHECK(relative_distance(got, large.replica().gradients()) < 1e-4);
+}
+
 std::size_t count(const Plan& plan, Kind kind) {
   return static_cast<std::size_t>(std::ranges::count(plan.steps, kind, &Step::kind));
 }
@@ -82,6 +110,31 @@ TEST_CASE("only the last micro-batch exchanges and updates; all but the first ad
   CHECK(count(plan, Kind::clip) == (is_last ? 1 : 0));
   CHECK(count(plan, Kind::begin_step) == 1);
   CHECK(sums_in(plan) == (role == MicroBatchRole::first ? 0 : plan.graph.parameters().size()));
+}
+
+TEST_CASE("exchanged as bf16: sums have memory of their own, and only the last micro-batch rounds") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto planned = [&](MicroBatchRole role) {
+    return make_plan(classifier(small_net), testing::images,
+                     {.key = {.role = role}, .buckets = bucket_for_each}, *device, exchanged_as_bf16);
+  };
+  CHECK(planned(MicroBatchRole::only).gradient_sum_bytes() == 0);
+  const Plan laid_out = planned(MicroBatchRole::first);
+  for (const auto role : {MicroBatchRole::first, MicroBatchRole::middle, MicroBatchRole::last}) {
+    const Plan plan = planned(role);
+    const std::size_t parameters = plan.graph.parameters().size();
+    const auto rounds = [](const model::Node& node) { return node.op->name() == "cast"; };
+    CHECK(std::ranges::count_if(plan.graph.nodes(), rounds) ==
+          static_cast<std::ptrdiff_t>(role == MicroBatchRole::last ? parameters : 0));
+    CHECK(sums_in(plan) == (role == MicroBatchRole::first ? 0 : parameters));
+    CHECK(plan.gradient_sum_bytes() == plan.arena.bytes());
+    CHECK(plan.arena.gradient_dtype == DType::bf16);
+    REQUIRE(plan.arena.slices.size() == laid_out.arena.slices.size());
+    for (std::size_t i = 0; i < plan.arena.slices.size(); ++i) {
+      CHECK(plan.arena.slices[i].name == laid_out.arena.slices[i].name);
+      CHECK(plan.arena.slices[i].first == laid_out.arena.slices[i].first);
+    }
+  }
 }
 
 TEST_CASE("a bucket is exchanged behind the sum of its last gradient, while backward goes on") {
@@ -157,6 +210,31 @@ TEST_CASE("an epoch in micro-batches: the rest is a smaller step, and each sampl
   CHECK(batching_of(options, world_of(2), 2 * 23).epoch_samples == 12);
   CHECK(batching_of(options, world_of(2), 2 * 23).total_steps == 2);
   CHECK_THROWS_AS(batching_of(options, world_of(2), 2 * 11), UsageError);
+}
+
+TEST_CASE("a schedule in epochs is as long on any number of ranks with the same global batch") {
+  constexpr std::int64_t global = 24;
+  constexpr std::int64_t epochs = 3;
+  Options options;
+  options.global_batch = global;
+  options.epochs = epochs;
+  options.drop_last = GENERATE(false, true);
+  options.accumulate_steps = GENERATE(1, 2);
+  for (std::int64_t samples = global; samples < 4 * global; ++samples) {
+    const std::int64_t steps = options.drop_last ? samples / global : (samples + global - 1) / global;
+    for (const int ranks : {1, 2, 3, 4, 6, 12}) {
+      CAPTURE(options.drop_last, options.accumulate_steps, samples, ranks);
+      Batching batching = batching_of(options, world_of(ranks), samples);
+      CHECK(batching.schedule_steps == epochs * steps);
+      // Other ranks go on behind the first step of the second epoch, with what it has left.
+      TrainingProgress progress{.step = steps + 1, .next_epoch = 1, .epoch_samples = global};
+      if (progress.epoch_samples >= steps * global) continue;
+      progress.deal_rest();
+      resume_batching(batching, options, sampler_for(options, world_of(ranks), samples), progress);
+      CHECK(batching.schedule_steps == epochs * steps);
+      CHECK(batching.total_steps == epochs * steps);
+    }
+  }
 }
 
 }  // namespace

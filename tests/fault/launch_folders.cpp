@@ -1,0 +1,91 @@
+// launch's temporary folders: one whose launch was killed goes with the user's next launch, no other does.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::files_in;
+using tests::Program;
+using tests::TemporaryFolder;
+using tests::wait_until_gone;
+
+std::vector<std::string> launch_in(const fs::path& folder, const std::vector<std::string>& words) {
+  std::vector<std::string> command{"/usr/bin/env", "TMPDIR=" + folder.string(), LAUNCH_PROGRAM,
+                                   "--nproc_per_node=1"};
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+/// Tells the folder of its error file, and waits.
+const std::vector<std::string> waiting{
+    "sh", "-c", "echo pid=$$ folder=${TORCHELASTIC_ERROR_FILE%/attempt_0/*}.; exec sleep 1000"};
+
+fs::path folder_of(Program& launch) {
+  launch.wait_for(".\n");
+  const auto at = launch.output().find("folder=") + 7;
+  return launch.output().substr(at, launch.output().find(".\n", at) - at);
+}
+
+void kill_whole(Program& launch) {
+  kill(launch.pid(), SIGKILL);
+  REQUIRE(launch.wait_for_end() == 128 + SIGKILL);
+  REQUIRE(wait_until_gone(launch.number_after("pid")));
+}
+
+void launch_once(const fs::path& folder) {
+  Program launch(launch_in(folder, {"true"}));
+  CHECK(launch.wait_for_end() == 0);
+}
+
+TEST_CASE("the folder of a launch that was killed goes with the next one, that of a living one stays") {
+  const TemporaryFolder temporary;
+  Program living(launch_in(temporary.path(), waiting));
+  Program killed(launch_in(temporary.path(), waiting));
+  const fs::path stays = folder_of(living);
+  const fs::path goes = folder_of(killed);
+  kill_whole(killed);
+  REQUIRE(fs::exists(goes));
+  launch_once(temporary.path());
+  CHECK_FALSE(fs::exists(goes));
+  CHECK(fs::exists(stays / "attempt_0/0"));
+  kill(living.pid(), SIGTERM);
+  CHECK(living.wait_for_end() == 128 + SIGTERM);
+  CHECK(files_in(temporary.path()) == 0);
+}
+
+TEST_CASE("of a launch that was killed logs stay, and what a link leads to, and what is another user's") {
+  const TemporaryFolder temporary;
+  const TemporaryFolder elsewhere;
+  const auto left_in = [](const fs::path& folder, std::vector<std::string> words) {
+    words.insert(words.end(), waiting.begin(), waiting.end());
+    Program launch(launch_in(folder, words));
+    const fs::path left = folder_of(launch);
+    kill_whole(launch);
+    return left;
+  };
+  const fs::path logs = left_in(temporary.path(), {"--tee=3"});
+  const fs::path linked = left_in(elsewhere.path(), {});
+  fs::create_symlink(linked, temporary / "lockstep_launch_linked");
+  launch_once(temporary.path());
+  CHECK(fs::exists(logs / "attempt_0/0/stdout.log"));
+  CHECK(fs::exists(linked / "attempt_0/0"));
+  if (geteuid() != 0) return;  // who else could give a folder away?
+  const fs::path others = left_in(temporary.path(), {});
+  REQUIRE(chown(others.c_str(), 65534, 65534) == 0);
+  launch_once(temporary.path());
+  CHECK(fs::exists(others / "attempt_0/0"));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
