@@ -60,7 +60,9 @@ void gradients(const WinogradWeightGradients& op, const WinogradFilters& filters
         const float* const at = from + output / panel * op.matrices.panel + input * panel + part;
         Element* const to = dw + filters.inputs[input];
         both_axes<window, taps, Floats>(
-            [](const Floats(&in)[window], Floats(&out)[taps]) { Points<Floats>::taps_of(in, out); },
+            [](const Floats(&in)[window], Floats(&out)[taps]) {
+              Points<Floats>::template output<taps>(in, out);
+            },
             [&](int row, int column) {
               return Lanes<filter_width>::load(at + (row * window + column) * op.matrices.position);
             },

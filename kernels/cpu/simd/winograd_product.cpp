@@ -10,7 +10,7 @@ using Floats = L::Floats;
 
 constexpr std::int64_t panel = WinogradTiles::panel;
 constexpr int most_rows = native_width == 16 ? 12 : 6;  ///< whose sums stay in registers, two vectors of each
-constexpr std::int64_t most_depth = 256;                ///< rows of a panel of b that stay in the first cache
+constexpr std::int64_t most_depth = 32;                 ///< terms of a partial sum: short ones round less
 
 /// What a call of `block` works on: rows of a and c from the first on, and two vectors of columns.
 struct Place {
@@ -23,12 +23,7 @@ struct Place {
 template <int rows, bool transposes>
 [[gnu::always_inline]] inline void block(const WinogradProduct& p, const Place& at, std::int64_t depth,
                                          bool accumulates) {
-  Floats sums[rows][2];
-#pragma GCC unroll 16
-  for (int row = 0; row < rows; ++row) {
-    sums[row][0] = accumulates ? L::load(at.c[0] + row * panel) : Floats{};
-    sums[row][1] = accumulates ? L::load(at.c[1] + row * panel) : Floats{};
-  }
+  Floats sums[rows][2] = {};
   const float* a = at.a;
   const float* left = at.b[0];
   const float* right = at.b[1];
@@ -53,8 +48,10 @@ template <int rows, bool transposes>
   }
 #pragma GCC unroll 16
   for (int row = 0; row < rows; ++row) {
-    L::store(at.c[0] + row * panel, sums[row][0]);
-    L::store(at.c[1] + row * panel, sums[row][1]);
+    for (int i = 0; i < 2; ++i) {
+      float* const c = at.c[i] + row * panel;
+      L::store(c, accumulates ? L::load(c) + sums[row][i] : sums[row][i]);
+    }
   }
 }
 

@@ -99,7 +99,9 @@ void transform_output(const WinogradOutput& op, const WinogradRange& range, cons
     Element* const to = pictures + place.image * planes.image + channel_offset(planes, channel) +
                         place.row * planes.row + place.column * planes.pixel;
     both_axes<window, extent, Floats>(
-        [](const Floats(&in)[window], Floats(&out)[extent]) { Points<Floats>::output(in, out); },
+        [](const Floats(&in)[window], Floats(&out)[extent]) {
+          Points<Floats>::template output<extent>(in, out);
+        },
         [&](int row, int column) {
           return L::load(from + offset + (row * window + column) * range.matrices.position);
         },
