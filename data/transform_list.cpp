@@ -128,7 +128,7 @@ std::vector<PixelTable> tables_of(const Normalise& step) {
 
 }  // namespace
 
-Transform::Transform(std::string_view list) {
+Transform::Transform(std::string_view list, Decoding decoding) : decoding_(decoding) {
   if (list.empty() || list == "none") return;
   for (const std::string_view text : split(list, ',')) {
     if (!tables_.empty())

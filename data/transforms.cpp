@@ -43,8 +43,10 @@ Picture cut_beyond(const PictureView& view, const Rectangle& part) {
 /// counted from the other side.
 class Canvas {
  public:
-  explicit Canvas(PictureReader& reader)
-      : reader_(reader), region_{.width = reader.size().width, .height = reader.size().height} {}
+  Canvas(PictureReader& reader, Decoding decoding)
+      : reader_(reader),
+        decoding_(decoding),
+        region_{.width = reader.size().width, .height = reader.size().height} {}
 
   PictureSize size() const { return region_.size(); }
   bool is_mirrored() const { return mirrored_; }
@@ -74,7 +76,7 @@ class Canvas {
       part_.width = region_.width;
       part_.height = region_.height;
     } else {
-      part_ = reader_.read(region_, size);
+      part_ = reader_.read(region_, decoding_ == Decoding::full ? region_.size() : size);
     }
     take(data::resize(part_, size));
   }
@@ -94,6 +96,7 @@ class Canvas {
   }
 
   PictureReader& reader_;
+  const Decoding decoding_;
   Rectangle region_;  ///< of what the reader has, or of part_ once that is read
   bool is_read_ = false;
   bool mirrored_ = false;
@@ -160,7 +163,7 @@ Rectangle random_part(PictureSize picture, SampleRandom& random) {
 
 void Transform::apply(PictureReader& picture, SampleRandom random, PictureSize size,
                       std::span<float> out) const {
-  Canvas canvas(picture);
+  Canvas canvas(picture, decoding_);
   for (const TransformStep& step : steps_) std::visit(Apply{canvas, random}, step);
   if (canvas.size() != size) {
     throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N",
