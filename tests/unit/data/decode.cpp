@@ -147,8 +147,22 @@ TEST_CASE("PNG pictures of every kind become three channels of 8 bits") {
         std::vector<int>{1, 2, 3, 4, 5, 6});
   CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE, 8, "\x07\x09") == std::vector<int>{7, 7, 7, 9, 9, 9});
   CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, 8, "\x07\x10\x09\x20") == std::vector<int>{7, 7, 7, 9, 9, 9});
-  // In the machine's order of bytes, as spng takes them: 0x0a01 and 0x1402.
-  CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE, 16, "\x01\x0a\x02\x14") == std::vector<int>{10, 10, 10, 20, 20, 20});
+}
+
+TEST_CASE("of PNG pictures with 16 bits the upper 8 are taken, but grey ones are clipped, as by Pillow") {
+  const auto pixels = [](spng_color_type type, const std::vector<std::uint16_t>& samples, int count) {
+    const std::string bytes(reinterpret_cast<const char*>(samples.data()), 2 * samples.size());
+    const auto reader = open(png_of({count, 1}, type, 16, bytes));
+    const PicturePart part = whole(*reader);
+    return std::vector<int>(part.view.pixels, part.view.pixels + 3 * count);
+  };
+  // What Pillow 13.0.0's Image.open(...).convert("RGB") gave for the same samples.
+  CHECK(pixels(SPNG_COLOR_TYPE_GRAYSCALE, {1, 255, 256, 0x80ff, 0xffff}, 5) ==
+        std::vector<int>{1, 1, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255});
+  CHECK(pixels(SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, {255, 9, 0x80ff, 9}, 2) ==
+        std::vector<int>{0, 0, 0, 128, 128, 128});
+  CHECK(pixels(SPNG_COLOR_TYPE_TRUECOLOR, {1, 256, 0x80ff}, 1) == std::vector<int>{0, 1, 128});
+  CHECK(pixels(SPNG_COLOR_TYPE_TRUECOLOR_ALPHA, {1, 256, 0x80ff, 0}, 1) == std::vector<int>{0, 1, 128});
 }
 
 TEST_CASE("a part of a PNG is cut from it") {
