@@ -90,7 +90,7 @@ class Transform {
  private:
   std::vector<TransformStep> steps_;
   Decoding decoding_ = Decoding::full;
-  std::vector<PixelTable> tables_;  ///< by channel; one serves all channels
+  std::vector<PixelScale> scales_;  ///< by channel; one serves all channels
 };
 
 /// What the step makes of a picture of this size.

@@ -94,6 +94,38 @@ TEST_CASE("a part of a JPEG has the pixels that the whole has there") {
   }
 }
 
+TEST_CASE("a part of a JPEG has the whole's pixels wherever it begins and ends, reduced too") {
+  const Picture picture = formula_picture({157, 143}, 3);
+  const Philox random(5, 0);
+  std::uint64_t draw = 0;
+  const auto below = [&](int bound) {
+    return static_cast<int>(random.below(static_cast<std::uint32_t>(bound), draw++));
+  };
+  for (int round = 0; round < 200; ++round) {
+    const int reduction = 1 << below(4);
+    const std::string bytes =
+        jpeg_of(picture.view(), {.subsampling = 1 + below(2), .progressive = below(2) == 1});
+    const auto all = open(bytes);
+    const PicturePart full = all->read({.width = 157, .height = 143}, {157 / reduction, 143 / reduction});
+    const int width = reduction * (1 + below(157 / reduction));
+    const int height = reduction * (1 + below(143 / reduction));
+    const Rectangle part{below(157 - width + 1), below(143 - height + 1), width, height};
+    const PictureSize least{width / reduction, height / reduction};
+    const PicturePart cut = open(bytes)->read(part, least);
+    INFO(reduction << " " << part.left << " " << part.top << " " << width << " " << height);
+    CHECK(largest_difference(cut.view, full.view.part({part.left / reduction, part.top / reduction,
+                                                       cut.view.size.width, cut.view.size.height})) == 0);
+    const auto reader = open(bytes);
+    const PicturePart begun = reader->begin_read(part, least);
+    REQUIRE(begun.view.size == cut.view.size);
+    std::vector<std::uint8_t> row(static_cast<std::size_t>(3 * begun.view.size.width));
+    for (int y = 0; y < begun.view.size.height; ++y) {
+      begun.rows->next_row(row.data());
+      CHECK(std::memcmp(row.data(), cut.view.row(y), row.size()) == 0);
+    }
+  }
+}
+
 TEST_CASE("a JPEG is decoded as small as is enough, and tells where the part lies") {
   const Picture picture = smooth_picture({400, 320}, 3);
   const std::string bytes = jpeg_of(picture.view(), {.quality = 97});
