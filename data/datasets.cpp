@@ -80,7 +80,7 @@ DatasetPtr open_cifar10_of(const DatasetOptions& options, Split split) {
 }
 
 std::vector<std::string> cifar10_class_names_of(const DatasetOptions& options) {
-  const fs::path& place = options.data_dir;
+  const fs::path place = options.data_dir.empty() ? download_folder("cifar10") : options.data_dir;
   if (place.empty() || !holds_cifar10(place)) return {};
   return cifar10_class_names(place, cache_of(options));
 }
