@@ -80,7 +80,7 @@ DatasetPtr open_cifar10_of(const DatasetOptions& options, Split split) {
 }
 
 std::vector<std::string> cifar10_class_names_of(const DatasetOptions& options) {
-  const fs::path& place = options.data_dir;
+  const fs::path place = options.data_dir.empty() ? download_folder("cifar10") : options.data_dir;
   if (place.empty() || !holds_cifar10(place)) return {};
   return cifar10_class_names(place, cache_of(options));
 }
@@ -109,12 +109,15 @@ std::vector<std::string> image_folder_class_names(const DatasetOptions& options)
 }
 
 DatasetPtr open_shards_of(const DatasetOptions& options, Split split) {
-  return with_transform(open_shards(given_folder(options), split, options.num_classes), options, split);
+  return with_transform(open_shards(given_folder(options), split, options.num_classes, default_cache_folder(),
+                                    options.shard_indexes.get()),
+                        options, split);
 }
 
 std::vector<std::string> shard_class_names_of(const DatasetOptions& options) {
   return options.data_dir.empty() ? std::vector<std::string>()
-                                  : shard_class_names(options.data_dir, options.num_classes);
+                                  : shard_class_names(options.data_dir, options.num_classes,
+                                                      default_cache_folder(), options.shard_indexes.get());
 }
 
 SampleSpec shards_spec(const DatasetOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@ class Activity;
 }
 
 namespace lockstep::data {
+
+class ShardIndexes;
 
 enum class Split { train, test };
 
@@ -32,6 +35,7 @@ struct DatasetOptions {
   bool skip_corrupt = false;         ///< pictures: the next good one in the place of one that cannot be read
   bool download = false;             ///< published sets: fetch the files that are missing
   Activity* activity = nullptr;      ///< is told what opening takes long
+  std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
 };
 
 /// Lists of transforms for training and evaluation (transforms.h).

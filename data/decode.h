@@ -29,9 +29,10 @@ class EncodedBytes {
 bool is_picture_name(std::string_view name);
 
 /// A JPEG or PNG picture, by its first bytes, with three channels (RGB): grey is spread over them, CMYK is
-/// converted as Pillow does, transparency is left out, of 16 bits the upper 8 are taken, and what EXIF says
-/// of rotation is not heeded, as torchvision's ImageFolder does not. Only the part that is read is decoded,
-/// of a JPEG at 1/2, 1/4 or 1/8 where that is still enough. Damaged data is a DataError: "<name>: <reason>".
+/// converted as Pillow does, transparency is left out, of 16 bits the upper 8 are taken, but of grey
+/// alone what is above 255 becomes 255, and what EXIF says of rotation is not heeded: all as by torchvision's
+/// ImageFolder. Only the part that is read is decoded, of a JPEG at 1/2, 1/4 or 1/8 where `least` allows it.
+/// Damaged data is a DataError: "<name>: <reason>".
 std::unique_ptr<PictureReader> open_encoded(std::string name, EncodedBytes bytes);
 
 /// The same of a file, which is read whole.

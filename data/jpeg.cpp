@@ -47,7 +47,7 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, int count, std::uint8_t* rgb) {
   }
 }
 
-class JpegReader final : public PictureReader {
+class JpegReader final : public PictureReader, public RowSource {
  public:
   JpegReader(std::string name, EncodedBytes bytes) : name_(std::move(name)), bytes_(std::move(bytes)) {
     info_.err = jpeg_std_error(&errors_.base);
@@ -77,19 +77,37 @@ class JpegReader final : public PictureReader {
 
   /// Once.
   PicturePart read(const Rectangle& part, PictureSize least) override {
+    PicturePart result = begin_read(part, least);
+    result.owned = Picture(result.view.size, 3);
+    for (int y = 0; y < result.view.size.height; ++y) next_row(result.owned.row(y));
+    result.view = result.owned.view();
+    result.rows = nullptr;
+    return result;
+  }
+
+  PicturePart begin_read(const Rectangle& part, PictureSize least) override {
     const int reduction = reduction_for(part, least);
     start(reduction);
     const Rectangle area = area_of(part, reduction);
-    Picture picture(area.size(), 3);
-    read_rows(area, picture);
+    begin_rows(area);
     const double scale = 1.0 / reduction;
-    PicturePart result{.owned = std::move(picture),
-                       .left = part.left * scale - area.left,
-                       .top = part.top * scale - area.top,
-                       .width = part.width * scale,
-                       .height = part.height * scale};
-    result.view = result.owned.view();
-    return result;
+    return {.view = {.size = area.size(), .channels = 3},
+            .rows = this,
+            .left = part.left * scale - area.left,
+            .top = part.top * scale - area.top,
+            .width = part.width * scale,
+            .height = part.height * scale};
+  }
+
+  void next_row(std::uint8_t* to) override {
+    std::uint8_t* pixels = row_.data();
+    guarded([&] { jpeg_read_scanlines(&info_, &pixels, 1); });
+    const std::uint8_t* from = pixels + first_in_row_;
+    if (info_.output_components == 4) {
+      cmyk_to_rgb(from, width_, to);
+    } else {
+      std::memcpy(to, from, static_cast<std::size_t>(width_) * 3);
+    }
   }
 
  private:
@@ -127,38 +145,30 @@ class JpegReader final : public PictureReader {
     return {left, top, right - left, bottom - top};
   }
 
-  /// Columns are decoded in whole blocks and with one more on each side, from which colours are interpolated.
-  void read_rows(const Rectangle& area, Picture& picture) {
-    constexpr int block = 16;
-    const int first = std::max(area.left - block, 0);
-    const int end = std::min(area.left + area.width + block, static_cast<int>(info_.output_width));
+  /// Columns are decoded in whole blocks, and with those next to the area, from which its colours are
+  /// interpolated.
+  void begin_rows(const Rectangle& area) {
+    constexpr int margin = 2;  // columns that share a sample of colour
+    const int first = std::max(area.left - margin, 0);
+    const int end = std::min(area.left + area.width + margin, static_cast<int>(info_.output_width));
     auto begin = static_cast<JDIMENSION>(first);
     auto width = static_cast<JDIMENSION>(end - first);
-    std::vector<std::uint8_t> row(std::size_t{info_.output_width} * 4);
-    std::uint8_t* pixels = row.data();
+    row_.resize(std::size_t{info_.output_width} * 4);
     guarded([&] {
       if (width < info_.output_width) jpeg_crop_scanline(&info_, &begin, &width);
       if (area.top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(area.top));
-      for (int y = 0; y < area.height; ++y) {
-        jpeg_read_scanlines(&info_, &pixels, 1);
-        take_row(pixels + (area.left - static_cast<int>(begin)) * info_.output_components, area.width,
-                 picture.row(y));
-      }
     });
-  }
-
-  void take_row(const std::uint8_t* from, int width, std::uint8_t* to) const {
-    if (info_.output_components == 4) {
-      cmyk_to_rgb(from, width, to);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(width) * 3);
-    }
+    first_in_row_ = (area.left - static_cast<int>(begin)) * info_.output_components;
+    width_ = area.width;
   }
 
   const std::string name_;
   const EncodedBytes bytes_;
   ErrorManager errors_;
   jpeg_decompress_struct info_{};
+  std::vector<std::uint8_t> row_;  ///< as libjpeg gives it: with the area's, and some on both sides
+  std::ptrdiff_t first_in_row_ = 0;
+  int width_ = 0;  ///< of the area
 };
 
 }  // namespace

@@ -61,11 +61,19 @@ class Picture {
   std::unique_ptr<std::uint8_t[]> pixels_;
 };
 
+/// Gives rows of pixels in order, as they are decoded.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual void next_row(std::uint8_t* to) = 0;
+};
+
 /// A part of a picture as it was read: reduced where that sufficed.
 struct PicturePart {
-  Picture owned{};     ///< what `view` shows, unless that is the data set's own
-  PictureView view{};  ///< holds the part, and maybe more
-  double left = 0;     ///< of the part in `view`, in its pixels
+  Picture owned{};            ///< what `view` shows, unless that is the data set's own
+  PictureView view{};         ///< holds the part, and maybe more
+  RowSource* rows = nullptr;  ///< gives the view's rows, once, where it has no pixels yet
+  double left = 0;            ///< of the part in `view`, in its pixels
   double top = 0;
   double width = 0;
   double height = 0;
@@ -80,6 +88,8 @@ class PictureReader {
   /// `part`, which lies within the picture: as it is, with nothing around it, or where `least` is smaller
   /// reduced, but not below `least`. DataError names the file.
   virtual PicturePart read(const Rectangle& part, PictureSize least) = 0;
+  /// The same, but its rows may be yet to come from the reader, so that they are used while caches hold them.
+  virtual PicturePart begin_read(const Rectangle& part, PictureSize least) { return read(part, least); }
 };
 
 /// A picture that lies in memory as it is.

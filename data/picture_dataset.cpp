@@ -16,7 +16,7 @@ namespace {
 Transform transform_of(const DatasetOptions& options, Split split) {
   const bool trains = split == Split::train;
   try {
-    return Transform(trains ? options.transform : options.eval_transform);
+    return trains ? Transform(options.transform, Decoding::reduced) : Transform(options.eval_transform);
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("--{}: {}", trains ? "transform" : "eval-transform", error.what()));
   }

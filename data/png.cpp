@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <spng.h>
 
 #include <fmt/format.h>
@@ -31,9 +33,12 @@ class PngReader final : public PictureReader {
 
   PicturePart read(const Rectangle& part, PictureSize) override {
     Picture picture(size(), 3);
-    std::size_t length = 0;
-    check(spng_decoded_image_size(context_.get(), SPNG_FMT_RGB8, &length));
-    check(spng_decode_image(context_.get(), picture.row(0), length, SPNG_FMT_RGB8, 0));
+    const bool is_clipped = header_.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header_.bit_depth == 16;
+    if (is_clipped) {
+      decode_clipped(picture);
+    } else {
+      decode(SPNG_FMT_RGB8, picture.row(0));
+    }
     PicturePart result{.owned = std::move(picture),
                        .width = static_cast<double>(part.width),
                        .height = static_cast<double>(part.height)};
@@ -42,6 +47,22 @@ class PngReader final : public PictureReader {
   }
 
  private:
+  void decode(spng_format format, void* pixels) {
+    std::size_t length = 0;
+    check(spng_decoded_image_size(context_.get(), format, &length));
+    check(spng_decode_image(context_.get(), pixels, length, format, 0));
+  }
+
+  /// Pillow opens grey of 16 bits as mode I;16, whose convert("RGB") takes 255 for all that is above.
+  void decode_clipped(Picture& picture) {
+    const std::size_t count = std::size_t{header_.width} * header_.height;
+    const auto grey = std::make_unique_for_overwrite<std::uint16_t[]>(count);
+    decode(SPNG_FMT_PNG, grey.get());
+    std::uint8_t* to = picture.row(0);
+    for (std::size_t i = 0; i < count; ++i)
+      to = std::fill_n(to, 3, static_cast<std::uint8_t>(std::min<std::uint16_t>(grey[i], 255)));
+  }
+
   void check(int code) const {
     if (code != 0) throw DataError(fmt::format("{}: damaged PNG picture: {}", name_, spng_strerror(code)));
   }

@@ -24,53 +24,6 @@ void resize_row(const std::uint8_t* from, const Weights& weights, std::size_t x,
   }
 }
 
-/// The weights of RGB pixels by pairs of neighbours, each weight as high * 2^low_bits + low: the products of
-/// 16 bits that this needs are exact, so the sums are those of resize_row.
-class PairedWeights {
- public:
-  static constexpr int low_bits = 11;
-  static constexpr int bytes_loaded = 8;  ///< for a pair, which has 6
-
-  struct Pair {
-    std::int16_t high[2];
-    std::int16_t low[2];
-  };
-
-  PairedWeights(const Weights& weights, int width) {
-    for (const Weights::Range& range : weights.ranges) pairs_ = std::max(pairs_, (range.count + 1) / 2);
-    const auto bytes_of_pixel = [&](const Weights::Range& range) {
-      return 3 * range.first + 6 * (pairs_ - 1) + bytes_loaded;
-    };
-    // A pixel is stored with a byte that is not its own, so the last one is left out too.
-    while (count_ + 1 < weights.ranges.size() && bytes_of_pixel(weights.ranges[count_]) <= 3 * width)
-      ++count_;
-    for (std::size_t x = 0; x < count_; ++x) {
-      offsets_.push_back(3 * weights.ranges[x].first);
-      for (int i = 0; i < 2 * pairs_; i += 2) {
-        const std::int32_t left = weights.of(x)[i];
-        const std::int32_t right = i + 1 < weights.most ? weights.of(x)[i + 1] : 0;
-        values_.push_back({{high_of(left), high_of(right)}, {low_of(left), low_of(right)}});
-      }
-    }
-  }
-
-  std::size_t count() const { return count_; }  ///< pixels, from the first on, whose loads stay in the row
-  int pairs() const { return pairs_; }
-  const int* offsets() const { return offsets_.data(); }
-  const Pair* values() const { return values_.data(); }
-
- private:
-  static std::int16_t high_of(std::int32_t weight) { return static_cast<std::int16_t>(weight >> low_bits); }
-  static std::int16_t low_of(std::int32_t weight) {
-    return static_cast<std::int16_t>(weight & ((1 << low_bits) - 1));
-  }
-
-  int pairs_ = 1;
-  std::size_t count_ = 0;
-  std::vector<int> offsets_;  ///< of the first byte in the row
-  std::vector<Pair> values_;
-};
-
 [[gnu::target("avx2")]] inline __m256i load_pairs(const std::uint8_t* upper, const std::uint8_t* lower) {
   // Two pixels r g b r g b to r r g g b b, in 16 bits each.
   const __m256i spread =
@@ -110,29 +63,52 @@ class PairedWeights {
   }
 }
 
-void resize_rgb_rows_avx2(const PictureView& view, const Weights& weights, Picture& result) {
-  const PairedWeights paired(weights, view.size.width);
-  for (int y = 0; y < view.size.height; y += 2) {
-    const int next = std::min(y + 1, view.size.height - 1);
-    resize_two_rows(view.row(y), view.row(next), paired, result.row(y), result.row(next));
-    for (const int row : {y, next}) resize_row<3>(view.row(row), weights, paired.count(), result.row(row));
-  }
+std::int16_t high_of(std::int32_t weight) {
+  return static_cast<std::int16_t>(weight >> PairedWeights::low_bits);
+}
+
+std::int16_t low_of(std::int32_t weight) {
+  return static_cast<std::int16_t>(weight & ((1 << PairedWeights::low_bits) - 1));
 }
 
 }  // namespace
 
-Picture resize_rows(const PictureView& view, const Weights& weights, int width) {
+PairedWeights::PairedWeights(const Weights& weights, int width) {
+  for (const Weights::Range& range : weights.ranges) pairs_ = std::max(pairs_, (range.count + 1) / 2);
+  const auto bytes_end = [&](const Weights::Range& range) {
+    return 3 * range.first + 6 * (pairs_ - 1) + bytes_loaded;
+  };
+  // A pixel is stored with a byte that is not its own, so the last one is left out too.
+  std::size_t count = 0;
+  while (count + 1 < weights.ranges.size() && bytes_end(weights.ranges[count]) <= 3 * width) ++count;
+  offsets_.reserve(count);
+  values_.reserve(count * static_cast<std::size_t>(pairs_));
+  for (std::size_t x = 0; x < count; ++x) {
+    offsets_.push_back(3 * weights.ranges[x].first);
+    for (int i = 0; i < 2 * pairs_; i += 2) {
+      const std::int32_t left = i < weights.most ? weights.of(x)[i] : 0;
+      const std::int32_t right = i + 1 < weights.most ? weights.of(x)[i + 1] : 0;
+      values_.push_back({{high_of(left), high_of(right)}, {low_of(left), low_of(right)}});
+    }
+  }
+}
+
+RowResizer::RowResizer(Weights weights, int width, int channels)
+    : weights_(std::move(weights)), channels_(channels) {
   static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  Picture result({width, view.size.height}, view.channels);
-  if (view.channels == 3 && has_avx2) {
-    resize_rgb_rows_avx2(view, weights, result);
-    return result;
+  if (channels == 3 && has_avx2) paired_.emplace(weights_, width);
+}
+
+void RowResizer::resize(const std::uint8_t* upper, const std::uint8_t* lower, std::uint8_t* to_upper,
+                        std::uint8_t* to_lower) const {
+  std::size_t done = 0;
+  if (paired_) {
+    resize_two_rows(upper, lower, *paired_, to_upper, to_lower);
+    done = paired_->count();
   }
-  for (int y = 0; y < view.size.height; ++y) {
-    if (view.channels == 1) resize_row<1>(view.row(y), weights, 0, result.row(y));
-    if (view.channels == 3) resize_row<3>(view.row(y), weights, 0, result.row(y));
-  }
-  return result;
+  const auto rest_of = channels_ == 3 ? resize_row<3> : resize_row<1>;
+  rest_of(upper, weights_, done, to_upper);
+  if (lower != upper) rest_of(lower, weights_, done, to_lower);
 }
 
 }  // namespace lockstep::data

@@ -25,9 +25,6 @@
 #include "kernels/base/number.h"
 
 namespace lockstep::data {
-namespace {
-
-namespace fs = std::filesystem;
 
 /// Of a picture in its archive.
 struct ShardSample {
@@ -43,6 +40,10 @@ struct ShardIndex {
   /// Of each class the folder that all its samples' names have; empty where they have several, or none.
   std::map<std::int64_t, std::string> folders;
 };
+
+namespace {
+
+namespace fs = std::filesystem;
 
 void add_folder(std::int64_t label, const std::string& folder, std::map<std::int64_t, std::string>& folders) {
   const auto [at, is_new] = folders.emplace(label, folder);
@@ -157,28 +158,40 @@ void keep_index(const fs::path& path, const ShardIndex& index) {
   }
 }
 
-ShardIndex index_of(const fs::path& archive, std::span<const std::byte> bytes, const fs::path& folder) {
-  if (folder.empty()) return scan(archive, bytes);
-  const fs::path path = index_path(folder, archive);
-  if (auto kept = read_index(path)) return std::move(*kept);
+ShardIndex kept_or_scanned(const fs::path& archive, std::span<const std::byte> bytes, const fs::path& path) {
+  const bool is_kept = path.has_parent_path();
+  if (is_kept) {
+    if (auto kept = read_index(path)) return std::move(*kept);
+  }
   ShardIndex index = scan(archive, bytes);
-  keep_index(path, index);
+  if (is_kept) keep_index(path, index);
+  return index;
+}
+
+/// `folder`: empty if none keeps it. `known`: null if no other caller wants it.
+std::shared_ptr<const ShardIndex> index_of(const fs::path& archive, std::span<const std::byte> bytes,
+                                           const fs::path& folder, ShardIndexes* known) {
+  const fs::path path = index_path(folder, archive);
+  std::shared_ptr<const ShardIndex> unshared;
+  auto& index = known != nullptr ? known->of(path.string()) : unshared;
+  if (index == nullptr) index = std::make_shared<const ShardIndex>(kept_or_scanned(archive, bytes, path));
   return index;
 }
 
 class Shards final : public PictureSet {
  public:
-  Shards(const std::vector<fs::path>& archives, std::int64_t num_classes, const fs::path& index_folder)
+  Shards(const std::vector<fs::path>& archives, std::int64_t num_classes, const fs::path& index_folder,
+         ShardIndexes* known)
       : num_classes_(num_classes) {
     for (const fs::path& path : archives) {
       Shard& shard = shards_.emplace_back(Shard{path, MappedFile(path), {}, size_});
-      shard.samples = index_of(path, shard.file.bytes(), index_folder).samples;
-      for (const ShardSample& sample : shard.samples) {
+      shard.index = index_of(path, shard.file.bytes(), index_folder, known);
+      for (const ShardSample& sample : shard.index->samples) {
         if (sample.label >= num_classes)
           fail(path, sample.offset,
                fmt::format("its class is {}, no class below num_classes {}", sample.label, num_classes));
       }
-      size_ += std::ssize(shard.samples);
+      size_ += std::ssize(shard.index->samples);
     }
   }
 
@@ -197,14 +210,14 @@ class Shards final : public PictureSet {
   struct Shard {
     fs::path path;
     MappedFile file;
-    std::vector<ShardSample> samples;
+    std::shared_ptr<const ShardIndex> index;
     std::int64_t first;  ///< sample
   };
 
   std::pair<const Shard&, const ShardSample&> find(std::int64_t index) const {
     const auto next = std::ranges::upper_bound(shards_, index, {}, &Shard::first);
     const Shard& shard = *std::prev(next);
-    return {shard, shard.samples[static_cast<std::size_t>(index - shard.first)]};
+    return {shard, shard.index->samples[static_cast<std::size_t>(index - shard.first)]};
   }
 
   std::int64_t num_classes_;
@@ -226,19 +239,18 @@ std::vector<fs::path> archives_in(const fs::path& place, Split split) {
 }  // namespace
 
 PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_classes,
-                          const fs::path& index_folder) {
-  auto shards = std::make_shared<Shards>(archives_in(place, split), num_classes, index_folder);
+                          const fs::path& index_folder, ShardIndexes* known) {
+  auto shards = std::make_shared<Shards>(archives_in(place, split), num_classes, index_folder, known);
   if (shards->size() == 0) throw DataError(fmt::format("{}: no samples in its archives", place.string()));
   return shards;
 }
 
 std::vector<std::string> shard_class_names(const fs::path& place, std::int64_t num_classes,
-                                           const fs::path& index_folder) {
+                                           const fs::path& index_folder, ShardIndexes* known) {
   std::map<std::int64_t, std::string> folders;
   for (const fs::path& path : archives_in(place, Split::train)) {
-    for (const auto& [label, folder] : index_of(path, MappedFile(path).bytes(), index_folder).folders) {
-      add_folder(label, folder, folders);
-    }
+    const auto index = index_of(path, MappedFile(path).bytes(), index_folder, known);
+    for (const auto& [label, folder] : index->folders) add_folder(label, folder, folders);
   }
   std::set<std::string> distinct;
   std::vector<std::string> names(static_cast<std::size_t>(num_classes));

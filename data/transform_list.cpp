@@ -116,25 +116,21 @@ TransformStep parse_step(std::string_view text) {
   }
 }
 
-std::vector<PixelTable> tables_of(const Normalise& step) {
-  std::vector<PixelTable> tables(step.mean.size());
-  for (std::size_t c = 0; c < tables.size(); ++c) {
-    for (std::size_t value = 0; value < 256; ++value) {
-      tables[c][value] = (static_cast<float>(value) / 255.0F - step.mean[c]) / step.deviation[c];
-    }
-  }
-  return tables;
+std::vector<PixelScale> scales_of(const Normalise& step) {
+  std::vector<PixelScale> scales;
+  for (std::size_t c = 0; c < step.mean.size(); ++c) scales.emplace_back(step.mean[c], step.deviation[c]);
+  return scales;
 }
 
 }  // namespace
 
-Transform::Transform(std::string_view list) {
+Transform::Transform(std::string_view list, Decoding decoding) : decoding_(decoding) {
   if (list.empty() || list == "none") return;
   for (const std::string_view text : split(list, ',')) {
-    if (!tables_.empty())
+    if (!scales_.empty())
       throw UsageError(fmt::format("'{}' stands behind normalise, which is the last", text));
     steps_.push_back(parse_step(text));
-    if (const auto* normalise = std::get_if<Normalise>(&steps_.back())) tables_ = tables_of(*normalise);
+    if (const auto* normalise = std::get_if<Normalise>(&steps_.back())) scales_ = scales_of(*normalise);
   }
 }
 
@@ -154,7 +150,7 @@ std::optional<PictureSize> Transform::output_size(std::optional<PictureSize> pic
 }
 
 void Transform::require_channels(int channels) const {
-  const std::size_t given = tables_.size();
+  const std::size_t given = scales_.size();
   if (given <= 1 || given == static_cast<std::size_t>(channels)) return;
   throw UsageError(
       fmt::format("normalise has {} means, the pictures have {} channel{}: give as many, or one for all",

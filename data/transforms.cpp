@@ -38,29 +38,28 @@ Picture cut_beyond(const PictureView& view, const Rectangle& part) {
   return result;
 }
 
-/// A picture under way through a list of transforms. It is read as late as can be, for then it is known which
-/// part is needed, and how large. Left and right are swapped last of all: where a part is cut meanwhile is
-/// counted from the other side.
+/// A picture under way through a list of transforms. It is read and resized as late as can be, for then it is
+/// known which part is needed, and how large. Left and right are swapped last of all: where a part is cut
+/// meanwhile is counted from the other side.
 class Canvas {
  public:
-  explicit Canvas(PictureReader& reader)
-      : reader_(reader), region_{.width = reader.size().width, .height = reader.size().height} {}
+  Canvas(PictureReader& reader, Decoding decoding)
+      : reader_(reader),
+        decoding_(decoding),
+        region_{.width = reader.size().width, .height = reader.size().height} {}
 
   PictureSize size() const { return region_.size(); }
-  bool is_mirrored() const { return mirrored_; }
   void mirror() { mirrored_ = !mirrored_; }
 
   void crop(Rectangle part) {
     if (mirrored_) part.left = region_.width - part.left - part.width;
     const bool within = part.left >= 0 && part.top >= 0 && part.left + part.width <= region_.width &&
                         part.top + part.height <= region_.height;
-    if (!within) {
-      take(cut_beyond(pixels(), part));
-    } else if (is_read_) {
-      part_.view = part_.view.part(part);
-      region_ = {.width = part.width, .height = part.height};
-    } else {
+    if (within) {
       region_ = {region_.left + part.left, region_.top + part.top, part.width, part.height};
+    } else {
+      make_pixels();
+      take(cut_beyond(part_.view.part(region_), part));
     }
   }
 
@@ -71,31 +70,56 @@ class Canvas {
       throw DataError(fmt::format("{}: {}x{} pixels would become {}x{}", reader_.name(), region_.width,
                                   region_.height, size.width, size.height));
     if (is_read_) {
+      make_pixels();
+      part_.view = part_.view.part(region_);
       part_.width = region_.width;
       part_.height = region_.height;
     } else {
-      part_ = reader_.read(region_, size);
+      part_ = reader_.begin_read(region_, decoding_ == Decoding::full ? region_.size() : size);
+      is_read_ = true;
     }
-    take(data::resize(part_, size));
+    resized_ = size;
+    region_ = {.width = size.width, .height = size.height};
   }
 
-  const PictureView& pixels() {
-    if (!is_read_) part_ = reader_.read(region_, region_.size());
-    is_read_ = true;
-    return part_.view;
+  void write(std::span<const PixelScale> scales, std::span<float> out) {
+    if (!resized_) {
+      make_pixels();
+      return to_floats(part_.view.part(region_), mirrored_, scales, out);
+    }
+    Resampler rows(part_, *resized_, region_);
+    const auto [width, height] = region_.size();
+    const std::ptrdiff_t plane = std::ptrdiff_t{width} * height;
+    for (int y = 0; y < height; ++y)
+      row_to_floats(rows.next_row(), width, part_.view.channels, mirrored_, scales,
+                    out.data() + std::ptrdiff_t{y} * width, plane);
   }
 
  private:
+  /// So that the region is one of pixels in memory.
+  void make_pixels() {
+    if (!is_read_) {
+      part_ = reader_.read(region_, region_.size());
+      is_read_ = true;
+      region_ = {.width = region_.width, .height = region_.height};
+    } else if (resized_) {
+      take(data::resize(part_, *resized_, region_));
+    }
+  }
+
   void take(Picture picture) {
     part_ = {.owned = std::move(picture)};
     part_.view = part_.owned.view();
     region_ = {.width = part_.view.size.width, .height = part_.view.size.height};
     is_read_ = true;
+    resized_.reset();
   }
 
   PictureReader& reader_;
-  Rectangle region_;  ///< of what the reader has, or of part_ once that is read
+  const Decoding decoding_;
+  Rectangle region_;  ///< of what the reader has; of what part_ has once that is read, after it is resized
   bool is_read_ = false;
+  std::optional<PictureSize> resized_;  ///< what becomes of part_
   bool mirrored_ = false;
   PicturePart part_;
 };
@@ -123,7 +147,7 @@ struct Apply {
   void operator()(const Flip&) {
     if (random.below(2) == 1) canvas.mirror();
   }
-  void operator()(const Normalise&) {}  // by the tables, where pixels become floats
+  void operator()(const Normalise&) {}  // by scales, where pixels become floats
 };
 
 }  // namespace
@@ -160,14 +184,14 @@ Rectangle random_part(PictureSize picture, SampleRandom& random) {
 
 void Transform::apply(PictureReader& picture, SampleRandom random, PictureSize size,
                       std::span<float> out) const {
-  Canvas canvas(picture);
+  Canvas canvas(picture, decoding_);
   for (const TransformStep& step : steps_) std::visit(Apply{canvas, random}, step);
   if (canvas.size() != size) {
     throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N",
                                 picture.name(), canvas.size().width, canvas.size().height, size.width,
                                 size.height));
   }
-  to_floats(canvas.pixels(), canvas.is_mirrored(), tables_, out);
+  canvas.write(scales_, out);
 }
 
 }  // namespace lockstep::data

@@ -62,6 +62,10 @@ struct Normalise {
   std::vector<float> deviation;
 };
 
+/// Of a picture that is resized to less than half: all its pixels, as torchvision has it, or where a JPEG
+/// gives it in less time 1/2, 1/4 or 1/8 of them.
+enum class Decoding { full, reduced };
+
 using TransformStep = std::variant<Resize, CenterCrop, PadCrop, RandomResizedCrop, Flip, Normalise>;
 
 /// What is done to each picture of a set, as typed: "random-resized-crop=224,flip,normalise=imagenet". Sizes
@@ -71,7 +75,7 @@ class Transform {
  public:
   Transform() = default;
   /// Empty: pixels / 255 as they are. UsageError names the step that is wrong and how it is spelled.
-  explicit Transform(std::string_view list);
+  explicit Transform(std::string_view list, Decoding decoding = Decoding::full);
 
   const std::vector<TransformStep>& steps() const { return steps_; }
   /// Of the result, for pictures of this size, or of any; none when that is not one size.
@@ -85,7 +89,8 @@ class Transform {
 
  private:
   std::vector<TransformStep> steps_;
-  std::vector<PixelTable> tables_;  ///< by channel; one serves all channels
+  Decoding decoding_ = Decoding::full;
+  std::vector<PixelScale> scales_;  ///< by channel; one serves all channels
 };
 
 /// What the step makes of a picture of this size.

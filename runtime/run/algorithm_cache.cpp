@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "data/node_lock.h"
 #include "data/unpack_cache.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
@@ -74,8 +75,27 @@ KnownAlgorithms AlgorithmCache::load() const {
   return {};
 }
 
-void AlgorithmCache::store(const KnownAlgorithms& known) const {
+void AlgorithmCache::store(const KnownAlgorithms& known, Activity* activity) const {
   if (file_.empty() || !reason_to_refuse(file_).empty()) return;
+  try {
+    make_folders(file_.parent_path());
+    const UniqueFd held = lock(activity);
+    write_file_atomically(file_, merged(known), 0644);
+  } catch (const DeviceError& error) {
+    log::warn("measurements of --benchmark are not kept: {}", error.what());
+  }
+}
+
+/// Others hold it as long as a small file takes to be read and written.
+UniqueFd AlgorithmCache::lock(Activity* activity) const {
+  constexpr Seconds limit{10};
+  Activity::Work waiting(activity, "waiting for another run that writes " + file_.string());
+  return data::lock_in_turn(
+      file_.string() + ".lock", limit, [] { return std::uintmax_t{0}; }, waiting);
+}
+
+/// The file's new text.
+std::string AlgorithmCache::merged(const KnownAlgorithms& known) const {
   Sections sections;
   try {
     sections = read_sections(file_);
@@ -89,12 +109,7 @@ void AlgorithmCache::store(const KnownAlgorithms& known) const {
   std::erase_if(sections, [&](const auto& section) { return section.first == machine_; });
   sections.emplace(sections.begin(), machine_, std::move(all));
   if (sections.size() > most_machines) sections.resize(most_machines);
-  try {
-    make_folders(file_.parent_path());
-    write_file_atomically(file_, to_json(sections), 0644);
-  } catch (const DeviceError& error) {
-    log::warn("measurements of --benchmark are not kept: {}", error.what());
-  }
+  return to_json(sections);
 }
 
 AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision precision) {

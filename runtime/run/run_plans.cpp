@@ -68,7 +68,7 @@ SelectedAlgorithms measure(const Session& session, const Plan& plan, std::string
   if (!cache.file().empty()) report += " from " + cache.file().string();
   if (benchmark.timed > 0) {
     const Activity::Work writing(session.activity.get(), "writing " + cache.file().string());
-    cache.store(known);
+    cache.store(known, session.activity.get());
   }
   return std::move(benchmark.selected);
 }

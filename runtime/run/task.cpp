@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "data/picture_files.h"
+#include "data/shards.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
@@ -27,7 +28,8 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .transform = options.transform,
           .eval_transform = options.eval_transform,
           .skip_corrupt = options.corrupt_samples == "skip",
-          .download = options.download};
+          .download = options.download,
+          .shard_indexes = std::make_shared<data::ShardIndexes>()};
 }
 
 /// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's

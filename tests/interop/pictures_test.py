@@ -52,14 +52,6 @@ def write_pictures(folder, count, sides, random):
                    subsampling=int(random.integers(0, 3)))
 
 
-def open_drafted(path):
-    """Resized from what `trainer` reads of a JPEG that becomes less than half as large: 1/2, 1/4 or 1/8 of it."""
-    image = Image.open(path)
-    size = tuple(RESIZE * side // min(image.size) for side in image.size)
-    _, box = image.draft(None, size) or (None, None)
-    return image.convert("RGB").resize(size, Image.Resampling.BILINEAR, box)
-
-
 class Pictures(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="lockstep-pictures-")
@@ -78,12 +70,12 @@ class Pictures(unittest.TestCase):
                   "--epochs", 8, "--eval-every", 0, "--threads", 1, "--quiet", "--run-dir", run])
         return run
 
-    def evaluate_in_torchvision(self, run, folder, **options):
+    def evaluate_in_torchvision(self, run, folder):
         model = models.resnet18(num_classes=len(CLASSES))
         model.load_state_dict(load_file(run / "model.safetensors"), strict=True)
         model.eval()
         steps = [transforms.Resize(RESIZE), transforms.CenterCrop(CROP), transforms.ToTensor(), NORMALISE]
-        samples = datasets.ImageFolder(folder, transforms.Compose(steps), **options)
+        samples = datasets.ImageFolder(folder, transforms.Compose(steps))
         with torch.no_grad():
             logits = [model(inputs) for inputs, _ in torch.utils.data.DataLoader(samples, batch_size=50)]
         return torch.cat(logits), torch.tensor(samples.targets)
@@ -106,8 +98,7 @@ class Pictures(unittest.TestCase):
         self.check_logits(run, logits)
         self.check_scores(run, [], logits, targets)
         large = self.folder / "large"
-        self.check_scores(run, ["--data-dir", large],
-                          *self.evaluate_in_torchvision(run, large, loader=open_drafted))
+        self.check_scores(run, ["--data-dir", large], *self.evaluate_in_torchvision(run, large))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 #include "data/cifar.h"
 
+#include <cstdlib>
+
 #include "data/picture_dataset.h"
 #include "data/tar.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -163,6 +166,23 @@ TEST_CASE("CIFAR-10 names its classes, in folders and archives") {
     CHECK(cifar10_class_names(folder.path(), cache) == names);
     CHECK(cifar10_class_names(archive, cache) == names);
   }
+}
+
+TEST_CASE("CIFAR-10 names its classes where a download put it, and where it is given") {
+  const TemporaryFolder folder;
+  const auto names_of = find_dataset(datasets(), "cifar10").class_names;
+  for (const char* place : {"lockstep/cifar10/cifar-10-batches-bin", "given/cifar-10-batches-bin"}) {
+    write_folder(folder / place, true);
+    write_file(folder / place / "batches.meta.txt", meta_file(true));
+  }
+  CHECK(names_of({.name = "cifar10", .data_dir = folder / "given"}) == names);
+  CHECK(names_of({.name = "cifar10", .data_dir = folder / "elsewhere"}).empty());
+  ChildProcess with_cache([&] {
+    ::setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+    const bool is_opened = open_dataset({.name = "cifar10"}, Split::train)->size() == 10;
+    return is_opened && names_of({.name = "cifar10"}) == names ? 0 : 1;
+  });
+  CHECK(with_cache.wait() == 0);
 }
 
 TEST_CASE("CIFAR-10 is padded, cropped, flipped and normalised unless something else is asked for") {

@@ -94,6 +94,38 @@ TEST_CASE("a part of a JPEG has the pixels that the whole has there") {
   }
 }
 
+TEST_CASE("a part of a JPEG has the whole's pixels wherever it begins and ends, reduced too") {
+  const Picture picture = formula_picture({157, 143}, 3);
+  const Philox random(5, 0);
+  std::uint64_t draw = 0;
+  const auto below = [&](int bound) {
+    return static_cast<int>(random.below(static_cast<std::uint32_t>(bound), draw++));
+  };
+  for (int round = 0; round < 200; ++round) {
+    const int reduction = 1 << below(4);
+    const std::string bytes =
+        jpeg_of(picture.view(), {.subsampling = 1 + below(2), .progressive = below(2) == 1});
+    const auto all = open(bytes);
+    const PicturePart full = all->read({.width = 157, .height = 143}, {157 / reduction, 143 / reduction});
+    const int width = reduction * (1 + below(157 / reduction));
+    const int height = reduction * (1 + below(143 / reduction));
+    const Rectangle part{below(157 - width + 1), below(143 - height + 1), width, height};
+    const PictureSize least{width / reduction, height / reduction};
+    const PicturePart cut = open(bytes)->read(part, least);
+    INFO(reduction << " " << part.left << " " << part.top << " " << width << " " << height);
+    CHECK(largest_difference(cut.view, full.view.part({part.left / reduction, part.top / reduction,
+                                                       cut.view.size.width, cut.view.size.height})) == 0);
+    const auto reader = open(bytes);
+    const PicturePart begun = reader->begin_read(part, least);
+    REQUIRE(begun.view.size == cut.view.size);
+    std::vector<std::uint8_t> row(static_cast<std::size_t>(3 * begun.view.size.width));
+    for (int y = 0; y < begun.view.size.height; ++y) {
+      begun.rows->next_row(row.data());
+      CHECK(std::memcmp(row.data(), cut.view.row(y), row.size()) == 0);
+    }
+  }
+}
+
 TEST_CASE("a JPEG is decoded as small as is enough, and tells where the part lies") {
   const Picture picture = smooth_picture({400, 320}, 3);
   const std::string bytes = jpeg_of(picture.view(), {.quality = 97});
@@ -147,8 +179,22 @@ TEST_CASE("PNG pictures of every kind become three channels of 8 bits") {
         std::vector<int>{1, 2, 3, 4, 5, 6});
   CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE, 8, "\x07\x09") == std::vector<int>{7, 7, 7, 9, 9, 9});
   CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, 8, "\x07\x10\x09\x20") == std::vector<int>{7, 7, 7, 9, 9, 9});
-  // In the machine's order of bytes, as spng takes them: 0x0a01 and 0x1402.
-  CHECK(pixel(SPNG_COLOR_TYPE_GRAYSCALE, 16, "\x01\x0a\x02\x14") == std::vector<int>{10, 10, 10, 20, 20, 20});
+}
+
+TEST_CASE("of PNG pictures with 16 bits the upper 8 are taken, but grey ones are clipped, as by Pillow") {
+  const auto pixels = [](spng_color_type type, const std::vector<std::uint16_t>& samples, int count) {
+    const std::string bytes(reinterpret_cast<const char*>(samples.data()), 2 * samples.size());
+    const auto reader = open(png_of({count, 1}, type, 16, bytes));
+    const PicturePart part = whole(*reader);
+    return std::vector<int>(part.view.pixels, part.view.pixels + 3 * count);
+  };
+  // What Pillow 13.0.0's Image.open(...).convert("RGB") gave for the same samples.
+  CHECK(pixels(SPNG_COLOR_TYPE_GRAYSCALE, {1, 255, 256, 0x80ff, 0xffff}, 5) ==
+        std::vector<int>{1, 1, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255});
+  CHECK(pixels(SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, {255, 9, 0x80ff, 9}, 2) ==
+        std::vector<int>{0, 0, 0, 128, 128, 128});
+  CHECK(pixels(SPNG_COLOR_TYPE_TRUECOLOR, {1, 256, 0x80ff}, 1) == std::vector<int>{0, 1, 128});
+  CHECK(pixels(SPNG_COLOR_TYPE_TRUECOLOR_ALPHA, {1, 256, 0x80ff, 0}, 1) == std::vector<int>{0, 1, 128});
 }
 
 TEST_CASE("a part of a PNG is cut from it") {

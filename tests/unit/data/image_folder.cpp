@@ -149,6 +149,24 @@ TEST_CASE("shards are read in any order, and their index is kept") {
   CHECK(open_shards(folder / "data" / "1.tar", Split::test, 3, cache)->size() == 2);
 }
 
+TEST_CASE("shards are indexed once for all who open them, where no folder keeps their index") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "0.tar";
+  write_file(path, sample("cat/1", 21, "0") + sample("dog/1", 22, "1") + tar_end());
+  ShardIndexes known;
+  const auto train = open_shards(path, Split::train, 2, {}, &known);
+  // Whoever scans the archive again finds no header.
+  const auto time = fs::last_write_time(path);
+  write_file(path, std::string(fs::file_size(path), 'x'));
+  fs::last_write_time(path, time);
+  CHECK_THROWS_AS(open_shards(path, Split::test, 2, {}), DataError);
+  CHECK(open_shards(path, Split::test, 2, {}, &known)->size() == 2);
+  CHECK(shard_class_names(path, 2, {}, &known) == std::vector<std::string>{"cat", "dog"});
+  fs::last_write_time(path, time + std::chrono::seconds(1));
+  CHECK_THROWS_AS(open_shards(path, Split::train, 2, {}, &known), DataError);
+  CHECK(train->label(1) == 1);
+}
+
 TEST_CASE("shards name their classes after folders that each have one class, from the index too") {
   const TemporaryFolder folder;
   const fs::path cache = folder / "cache";

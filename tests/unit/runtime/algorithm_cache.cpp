@@ -3,13 +3,17 @@
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <sstream>
+#include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "kernels/base/json.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
@@ -63,7 +67,29 @@ TEST_CASE("algorithm cache: what another run added is kept, and what is measured
   cache.store({{"a", "direct"}, {"b", "direct"}});
   cache.store({{"b", "winograd"}, {"c", "direct"}});
   CHECK(cache.load() == KnownAlgorithms{{"a", "direct"}, {"b", "winograd"}, {"c", "direct"}});
-  CHECK(tests::files_in(folder.path()) == 1);
+  CHECK(tests::files_in(folder.path()) == 2);  // with its lock
+}
+
+TEST_CASE("algorithm cache: what runs store at the same moment is all kept") {
+  constexpr int runs = 3;
+  constexpr int stores = 40;
+  const TemporaryFolder folder;
+  const fs::path file = folder / "algorithms";
+  {
+    std::vector<std::unique_ptr<tests::ChildProcess>> processes;
+    for (int run = 0; run < runs; ++run) {
+      processes.push_back(std::make_unique<tests::ChildProcess>([&, run] {
+        // Two machines by turns: sections of others must not get lost either.
+        for (int i = 0; i < stores; ++i) {
+          AlgorithmCache(file, std::to_string(i % 2)).store({{fmt::format("{} {}", run, i), "direct"}});
+        }
+        return 0;
+      }));
+    }
+    for (const auto& process : processes) CHECK(process->wait() == 0);
+  }
+  const std::size_t kept = AlgorithmCache(file, "0").load().size() + AlgorithmCache(file, "1").load().size();
+  CHECK(kept == runs * stores);
 }
 
 TEST_CASE("algorithm cache: the machines measured last are kept") {
