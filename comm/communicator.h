@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "comm/arena.h"
 #include "comm/watchdog/failure_report.h"
 #include "comm/world/world.h"
@@ -38,8 +36,9 @@ struct ExchangeLabel {
 
   /// " (bucket 0, fc1.weight)", " (statistics of bn1)", or nothing.
   std::string str() const {
-    if (bucket >= 0) return fmt::format(" (bucket {}, {})", bucket, what);
-    return what.empty() ? std::string() : fmt::format(" ({})", what);
+    // Not by fmt, whose formats nvcc cannot check.
+    if (bucket >= 0) return " (bucket " + std::to_string(bucket) + ", " + std::string(what) + ")";
+    return what.empty() ? std::string() : " (" + std::string(what) + ")";
   }
 };
 
