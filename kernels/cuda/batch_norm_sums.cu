@@ -203,7 +203,7 @@ struct SumGrid {
 /// Moments of each chunk of x, the first operand, into the workspace, then `join(grid, addresses, stream)`.
 template <class Join>
 KernelPtr moments_kernel(const KernelIo& io, Join join, std::int64_t samples = 1) {
-  static_assert(BatchStatistics::x == BatchMoments::x);
+  static_assert(std::size_t{BatchStatistics::x} == std::size_t{BatchMoments::x});
   return with_images(
       io.inputs[BatchMoments::x], [&]<class Element, class Index>(const Images<Index>& images) {
         const SumGrid sums(images);
