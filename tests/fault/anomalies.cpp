@@ -34,10 +34,6 @@ struct Ending {
   std::string script;  ///< "$0" "$@" is the trainer
 };
 
-std::ostream& operator<<(std::ostream& out, const Ending& ending) {
-  return out << ending.what;
-}
-
 const Ending at_once{"at once", "exec \"$0\" \"$@\""};
 // launch sends SIGTERM when a rank that has lost its peer has left.
 const Ending after_the_others{"after the others",
