@@ -129,6 +129,13 @@ DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {
   return open_tensors(options.data_dir, options.num_classes);
 }
 
+/// Null if none is.
+const DatasetEntry* named(std::span<const DatasetEntry> among, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      among, [wanted = folded(name)](const DatasetEntry& entry) { return folded(entry.name) == wanted; });
+  return found == among.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 const std::vector<DatasetEntry>& datasets() {
@@ -176,15 +183,10 @@ const std::vector<DatasetEntry>& datasets() {
   return entries;
 }
 
-static bool is_name(const std::string& text) {
-  return std::ranges::any_of(datasets(), [wanted = folded(text)](const DatasetEntry& entry) {
-    return folded(entry.name) == wanted;
-  });
-}
-
-std::optional<std::string> dataset_at(const std::string& path) {
+std::optional<std::string> dataset_at(const std::string& path, bool bare_folders) {
   const bool is_path = path.find('/') != std::string::npos || path.ends_with(".tar") || path == ".";
-  if (!is_path && (is_name(path) || !fs::is_directory(path))) return std::nullopt;
+  const bool is_folder = bare_folders && named(datasets(), path) == nullptr && fs::is_directory(path);
+  if (!is_path && !is_folder) return std::nullopt;
   if (path.ends_with(".tar") && !fs::is_directory(path)) return "shards";
   const fs::path folder =
       fs::is_directory(fs::path(path) / "train") ? fs::path(path) / "train" : fs::path(path);
@@ -202,9 +204,7 @@ std::vector<std::string> dataset_names(std::span<const DatasetEntry> among) {
 }
 
 const DatasetEntry& find_dataset(std::span<const DatasetEntry> among, const std::string& name) {
-  const auto found = std::ranges::find_if(
-      among, [wanted = folded(name)](const DatasetEntry& entry) { return folded(entry.name) == wanted; });
-  if (found != among.end()) return *found;
+  if (const DatasetEntry* found = named(among, name)) return *found;
   throw UsageError(unknown_name("dataset", name, dataset_names(among), "`trainer datasets` lists them"));
 }
 

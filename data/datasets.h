@@ -64,8 +64,9 @@ struct DatasetEntry {
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
 /// Which data set a path given in the place of a name is: "shards" for a .tar file and a folder of them, else
-/// "image-folder" for a folder; none for a name, also where a folder of that name is.
-std::optional<std::string> dataset_at(const std::string& path);
+/// "image-folder" for a folder; none for a name, also where a folder of that name is. Without `bare_folders` a
+/// folder has a slash in its path, as what looks like one here may be a plugin's name.
+std::optional<std::string> dataset_at(const std::string& path, bool bare_folders = true);
 LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 
 /// By its name, case, '-' and '_' ignored. UsageError with the nearest names.

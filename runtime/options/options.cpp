@@ -80,10 +80,9 @@ void require_fitting_optimizer(const model::OptimizerOptions& optimizer) {
   }
 }
 
-/// A path in the place of a data set's name. A plugin's may be named as a folder here.
+/// A path in the place of a data set's name.
 void take_dataset_path(Options& options) {
-  if (!options.plugins.empty() && options.dataset.find('/') == std::string::npos) return;
-  const auto name = data::dataset_at(options.dataset);
+  const auto name = data::dataset_at(options.dataset, options.plugins.empty());
   if (!name) return;
   if (!options.data_dir.empty())
     throw UsageError(fmt::format("--dataset {} is where the data is; leave --data-dir out", options.dataset));

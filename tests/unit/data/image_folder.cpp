@@ -100,6 +100,9 @@ TEST_CASE("a path in the place of a name is a folder of pictures or of shards") 
   const fs::path before = fs::current_path();
   fs::current_path(folder.path());
   CHECK(dataset_at("pictures") == "image-folder");
+  CHECK_FALSE(dataset_at("pictures", false));
+  CHECK(dataset_at("pictures/", false) == "image-folder");
+  CHECK(dataset_at("0.tar", false) == "shards");
   fs::create_directory("mnist");
   CHECK_FALSE(dataset_at("mnist"));
   fs::current_path(before);
