@@ -12,6 +12,14 @@ namespace lockstep::kernels {
 struct AttentionHead;
 struct AttentionGradients;
 
+/// The random words of a head: probability (query, key) has word key % 4 of block
+/// `dropout_block(query, key / 4)`, whatever the lengths are.
+constexpr Philox attention_random(const Dropout& dropout, const StepState& at, std::int64_t sample,
+                                  std::int64_t head) {
+  const PhiloxCounter words = dropout.random(at).block(dropout_block(sample, head));
+  return {std::uint64_t{words[0]} << 32 | words[1], std::uint64_t{words[2]} << 32 | words[3]};
+}
+
 /// Where q, k or v lies: which input, elements from row to row of it, and its first column.
 struct AttentionPart {
   std::size_t tensor;
@@ -111,13 +119,6 @@ struct Attention {
   }
 
   constexpr Dropout dropout() const { return {.p = p, .stream = stream}; }
-
-  /// The random words of a head: probability (query, key) has word key % 4 of block
-  /// `dropout_block(query, key / 4)`, whatever the lengths are.
-  constexpr Philox random(const StepState& at, std::int64_t sample, std::int64_t head) const {
-    const PhiloxCounter words = dropout().random(at).block(dropout_block(sample, head));
-    return {std::uint64_t{words[0]} << 32 | words[1], std::uint64_t{words[2]} << 32 | words[3]};
-  }
 };
 
 /// The gradients of the one to three tensors, each packed as its tensor. The probabilities are computed

@@ -66,7 +66,8 @@ AttentionHead head_of(const Work& work, const Addresses& a, std::size_t q, std::
   if (work.op.masked) at.tokens = a.in<std::int64_t>(q + work.op.tokens()) + sample * s.keys;
   if (work.op.p > 0) {
     const StepState& state = *a.in<StepState>(q + work.op.state());
-    at.random = work.op.random(state, state.first_sample + sample * state.sample_stride, head);
+    at.random =
+        attention_random(work.op.dropout(), state, state.first_sample + sample * state.sample_stride, head);
   }
   return at;
 }

@@ -39,7 +39,8 @@ struct Case {
     }
     if (op.p > 0) {
       rules.factor = [this](std::int64_t n, std::int64_t h, std::int64_t t, std::int64_t s) {
-        const Philox random = op.random(state, state.first_sample + n * state.sample_stride, h);
+        const Philox random =
+            kernels::attention_random(op.dropout(), state, state.first_sample + n * state.sample_stride, h);
         const PhiloxCounter words = random.block(kernels::dropout_block(t, s / 4));
         const bool dropped = words[static_cast<std::size_t>(s % 4)] < op.dropout().threshold();
         return dropped ? 0.0 : static_cast<double>(op.dropout().scale());
