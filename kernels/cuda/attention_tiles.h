@@ -3,6 +3,7 @@
 #include "kernels/attention.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/kernel.h"
 
 /// What the kernels of attention are made of: a block of threads takes a tile of rows of one head, and walks
 /// over tiles of the other side. Sums over a head's columns go chunk by chunk, so that shared memory does not
