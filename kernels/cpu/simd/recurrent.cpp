@@ -102,22 +102,21 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
     }
 #pragma omp simd
     for (std::int64_t u = 0; u < count; ++u) {
-      const auto sum = [&](std::int64_t gate) {
-        const std::int64_t k = gate * hidden + u;
-        return product[gate * units + u] + load(pre + k) + load(bias + k);
-      };
-      const float i = Math::sigmoid(sum(0));
-      const float forget = Math::sigmoid(sum(1));
-      const float g = Math::tanh(sum(2));
-      const float o = Math::sigmoid(sum(3));
+      const std::int64_t f_at = hidden + u;
+      const std::int64_t g_at = 2 * hidden + u;
+      const std::int64_t o_at = 3 * hidden + u;
+      const float i = Math::sigmoid(product[u] + load(pre + u) + load(bias + u));
+      const float forget = Math::sigmoid(product[units + u] + load(pre + f_at) + load(bias + f_at));
+      const float g = Math::tanh(product[2 * units + u] + load(pre + g_at) + load(bias + g_at));
+      const float o = Math::sigmoid(product[3 * units + u] + load(pre + o_at) + load(bias + o_at));
       c[u] = forget * c[u] + i * g;
       h[u] = o * Math::tanh(c[u]);
       cells[u] = c[u];
       store(y + u, h[u]);
       store(gates + u, i);
-      store(gates + hidden + u, forget);
-      store(gates + 2 * hidden + u, g);
-      store(gates + 3 * hidden + u, o);
+      store(gates + f_at, forget);
+      store(gates + g_at, g);
+      store(gates + o_at, o);
     }
   });
 }
