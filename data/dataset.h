@@ -26,6 +26,10 @@ struct SampleSpec {
   DType target_dtype = DType::i64;
   Shape target_shape{};          ///< rank 0 for a class index
   std::int64_t num_classes = 0;  ///< 0: the targets are no classes
+  /// Of i64 inputs: tokens are 0 .. vocab_size - 1, and -1, which fills the end of a row. 0: they are none.
+  std::int64_t vocab_size = 0;
+  /// So many tokens of a row are the source of a translation, the rest the target's input. 0: one sequence.
+  std::int64_t source_length = 0;
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }

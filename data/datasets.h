@@ -17,6 +17,7 @@ class Activity;
 
 namespace lockstep::data {
 
+class OpenedTexts;
 class ShardIndexes;
 
 enum class Split { train, test };
@@ -36,6 +37,13 @@ struct DatasetOptions {
   bool download = false;             ///< published sets: fetch the files that are missing
   Activity* activity = nullptr;      ///< is told what opening takes long
   std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
+  std::int64_t seq_len = 0;       ///< sequences: tokens of a sample; 0: the model takes no sequences
+  std::int64_t vocab_size = 0;    ///< of tokens, as the model has it
+  bool vocab_size_given = false;  ///< vocab_size was typed: the data's own may be smaller, but not larger
+  bool per_token = false;         ///< a target for each token, else one for a sequence
+  std::string windows{};          ///< text and tokens: how samples are cut (`WindowRule`)
+  std::string token_dtype{};      ///< tokens: of files without a header, "uint16" or "uint32"; empty: uint16
+  std::shared_ptr<OpenedTexts> texts{};  ///< text: shared by calls with copies of these options
 };
 
 /// Lists of transforms for training and evaluation (transforms.h).
@@ -64,8 +72,8 @@ struct DatasetEntry {
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
 /// Which data set a path given in the place of a name is: "shards" for a .tar file and a folder of them, else
-/// "image-folder" for a folder; none for a name, also where a folder of that name is. Without `bare_folders` a
-/// folder has a slash in its path, as what looks like one here may be a plugin's name.
+/// "image-folder" for a folder; none for a name, also where a folder of that name is. Without `bare_folders`
+/// a folder has a slash in its path, as what looks like one here may be a plugin's name.
 std::optional<std::string> dataset_at(const std::string& path, bool bare_folders = true);
 LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 
