@@ -14,8 +14,6 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::uint64_t philox_stream = std::uint64_t{0x7478} << 48;  ///< of text, beside the epoch
-constexpr std::int64_t no_target = -100;
-constexpr std::int64_t padding = -1;
 
 /// Where windows may lie.
 struct Stretch {
@@ -51,16 +49,20 @@ class Windows final : public Dataset {
 
   void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
            std::span<std::byte> target) const override {
-    const TokenSpan window = find(is_random_ ? random_place(index, epoch) : index);
+    const TokenSpan window = find(index, epoch);
     const std::int64_t count = window.size() - 1;  // of targets
     const std::span inputs(reinterpret_cast<std::int64_t*>(input.data()), static_cast<std::size_t>(length_));
     const std::span targets(reinterpret_cast<std::int64_t*>(target.data()), target.size() / 8);
     const auto filled = static_cast<std::size_t>(count);
     window.copy_to(inputs.first(filled));
-    std::ranges::fill(inputs.subspan(filled), padding);
+    std::ranges::fill(inputs.subspan(filled), padding_token);
     if (spec_.target_shape.rank() == 0) return window.part(count, count + 1).copy_to(targets);
     window.part(1, count + 1).copy_to(targets.first(filled));
-    std::ranges::fill(targets.subspan(filled), no_target);
+    std::ranges::fill(targets.subspan(filled), no_class);
+  }
+
+  std::int64_t valid_targets(std::int64_t index, std::int64_t epoch) const override {
+    return spec_.target_shape.rank() == 0 ? 1 : find(index, epoch).size() - 1;
   }
 
  private:
@@ -82,7 +84,8 @@ class Windows final : public Dataset {
   }
 
   /// The inputs of a window and the token that follows them.
-  TokenSpan find(std::int64_t place) const {
+  TokenSpan find(std::int64_t index, std::int64_t epoch) const {
+    const std::int64_t place = is_random_ ? random_place(index, epoch) : index;
     const Stretch& stretch = *std::prev(std::ranges::upper_bound(stretches_, place, {}, &Stretch::first));
     const std::int64_t begin = stretch.begin + (place - stretch.first) * (is_random_ ? 1 : length_);
     return pieces_[stretch.piece].tokens.part(begin, std::min(begin + length_ + 1, stretch.end));
