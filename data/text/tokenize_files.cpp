@@ -4,6 +4,7 @@
 #include "data/text/token_file.h"
 #include "data/text/tokenizer.h"
 #include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 
@@ -42,15 +43,10 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
   return make_character_tokenizer(characters.names());
 }
 
-template <class Word>
-std::vector<Word> narrowed(const std::vector<std::uint32_t>& ids) {
-  return {ids.begin(), ids.end()};
-}
-
 TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const MappedFile file(job.input);
   std::vector<std::uint32_t> ids;
-  tokenizer.encode(checked_utf8(job.input, file.bytes()), ids);
+  encode_from(job.input, tokenizer, checked_utf8(job.input, file.bytes()), ids);
   const std::int64_t count = std::ssize(ids);
   if (count == 0) throw DataError(fmt::format("{}: offset 0: the file is empty", job.input.string()));
   if (count > most_llm_c_tokens) {
@@ -61,7 +57,8 @@ TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const std::size_t width = tokenizer.size() <= 1 << 16 ? 2 : 4;
   out.write(llm_c_header(count, width));
   if (width == 2) {
-    out.write(std::as_bytes(std::span(narrowed<std::uint16_t>(ids))));
+    const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
+    out.write(std::as_bytes(std::span(narrow)));
   } else {
     out.write(std::as_bytes(std::span(ids)));
   }
