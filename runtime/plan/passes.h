@@ -19,10 +19,11 @@ namespace lockstep::runtime {
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
-/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take their inputs
-/// and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as f32, pointwise
-/// functions and concatenations the widest of theirs; any other op computes in the type that it gets. A value
-/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
+/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
+/// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that
+/// it gets. A value is cast once for all of its readers, so parameters stay f32, and so does what the network
+/// gives.
 void autocast(model::Graph& graph, DType narrow);
 
 /// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
@@ -30,9 +31,13 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
-/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16. For
-/// steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+/// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
+
+/// Of a graph that decodes: with `gives_output` the network's output becomes a cache, written by the last
+/// node, so that it lies in memory of its own; without it, nodes that no cache depends on go.
+void prepare_decoding(model::Graph& graph, bool gives_output);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
 /// gradients become ready; a parameter used twice is ready at its last contribution.
@@ -73,8 +78,8 @@ void assign_layouts(model::Graph& graph, const kernels::Device& device, const Pa
 void accumulate_gradients(model::Graph& graph);
 
 /// Behind `accumulate_gradients`, for the micro-batches of a step whose gradients are exchanged as `dtype`,
-/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum is
-/// rounded once, to the gradient.
+/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum
+/// is rounded once, to the gradient.
 void sum_gradients_apart(model::Graph& graph, DType dtype, bool ends_step);
 
 /// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward
@@ -91,15 +96,17 @@ ParameterLayouts parameter_layouts(const model::Graph& graph);
 /// parameters, gradients, step state) or in none.
 struct ActivationPlan {
   static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> offsets;
+  std::vector<std::size_t> offsets;  ///< of caches in their own arena
   std::size_t bytes = 0;
+  std::size_t cache_bytes = 0;
 
   /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
   std::vector<model::ValueId> storage;
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
+/// overwrite their input use its memory. Caches come one behind another, in their order. First fit, largest
+/// first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

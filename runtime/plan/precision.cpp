@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/cached_attention.h"
 #include "kernels/cast.h"
 #include "kernels/conv2d.h"
 #include "kernels/external_op.h"
@@ -34,8 +35,8 @@ bool computes_narrow(const Node& node) {
   return is_any<kernels::Conv2d, kernels::Linear>(node);
 }
 bool computes_in_f32(const Node& node) {
-  return is_any<kernels::LayerNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
-                kernels::ExternalOp>(node);
+  return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::LayerNorm,
+                kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError, kernels::ExternalOp>(node);
 }
 bool takes_the_widest(const Node& node) {
   return is_any<kernels::Pointwise, kernels::Concat>(node);
