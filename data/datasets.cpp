@@ -11,6 +11,8 @@
 #include "data/image_folder.h"
 #include "data/picture_dataset.h"
 #include "data/shards.h"
+#include "data/text/text_corpus.h"
+#include "data/text/token_set.h"
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
 
@@ -177,6 +179,15 @@ const std::vector<DatasetEntry>& datasets() {
        open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs},
       {"synthetic", "random samples of any --image-shape and --num-classes at almost no cost", make_synthetic,
        synthetic_spec},
+      {"text",
+       "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or train*.txt and val*.txt "
+       "of a "
+       "folder",
+       open_text, text_spec, std::nullopt, text_class_names},
+      {"tokens",
+       "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write them, and "
+       "val.bin beside train.bin, or the last tenth, to evaluate",
+       open_tokens, tokens_spec},
       {"tensors", "tensors 'inputs' and 'targets' of --data-dir FILE.safetensors", open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
   };

@@ -6,6 +6,7 @@
 
 #include "data/picture_files.h"
 #include "data/shards.h"
+#include "data/text/text_corpus.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
@@ -29,7 +30,10 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .eval_transform = options.eval_transform,
           .skip_corrupt = options.corrupt_samples == "skip",
           .download = options.download,
-          .shard_indexes = std::make_shared<data::ShardIndexes>()};
+          .shard_indexes = std::make_shared<data::ShardIndexes>(),
+          .windows = options.windows,
+          .token_dtype = options.token_dtype,
+          .texts = std::make_shared<data::OpenedTexts>()};
 }
 
 /// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
