@@ -112,6 +112,22 @@ LOCKSTEP_API Tensor rms_norm(Tensor x, const std::string& name, RmsNormOptions o
 /// and for p = 0, it is x itself. p in [0, 1).
 LOCKSTEP_API Tensor dropout(Tensor x, double p);
 
+struct AttentionOptions {
+  std::int64_t heads = 1;
+  bool causal = false;                 ///< position t sees keys 0 to t
+  std::optional<double> scale{};       ///< of q k^T; 1 / sqrt(columns of a head), if not given
+  std::optional<Tensor> key_tokens{};  ///< (N, S) i64: keys whose token is -1 are not seen
+  double dropout = 0;                  ///< of the probabilities, as nn.Dropout: in [0, 1)
+  std::string layer = "attention";
+};
+/// torch's scaled_dot_product_attention: q (N, T, heads * D), k and v (N, S, heads * D), a head's columns
+/// side by side; gives (N, T, heads * D). A position that sees no key gets zeros. Memory is linear in T and
+/// S.
+LOCKSTEP_API Tensor attention(Tensor q, Tensor k, Tensor v, AttentionOptions options);
+/// The same with k|v (N, S, 2 * heads * D), and with q|k|v (N, T, 3 * heads * D), as projections give them.
+LOCKSTEP_API Tensor attention(Tensor q, Tensor kv, AttentionOptions options);
+LOCKSTEP_API Tensor attention(Tensor qkv, AttentionOptions options);
+
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.
 #define LOCKSTEP_UNARY(Function, name) LOCKSTEP_API Tensor name(Tensor x);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/attention.h"
 #include "kernels/cached_attention.h"
 #include "kernels/cast.h"
 #include "kernels/conv2d.h"
@@ -33,7 +34,7 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::Conv2d, kernels::Linear>(node);
+  return is_any<kernels::Attention, kernels::Conv2d, kernels::Linear>(node);
 }
 bool computes_in_f32(const Node& node) {
   return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::LayerNorm, kernels::RmsNorm,

@@ -33,6 +33,18 @@ def batch_norm_residual(*shape):
     return lambda x, residual, weight, bias: norm(x, weight, bias) + residual, {**residual, **operands}
 
 
+def heads_of(x, heads):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def attention(heads, causal=False, split=lambda *parts: parts, **operands):
+    """scaled_dot_product_attention of heads whose columns lie side by side; `split` makes q, k and v."""
+    def function(*parts):
+        q, k, v = (heads_of(x, heads) for x in split(*parts))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+    return function, {name: floats(*shape) for name, shape in operands.items()}
+
+
 def tokens(*shape, below):
     return {"shape": list(shape), "classes": below}
 
@@ -44,6 +56,10 @@ def rms_norm(*shape, eps=None):
 
 
 CASES = {
+    "attention/cross": attention(2, q=(2, 5, 16), k=(2, 7, 16), v=(2, 7, 16)),
+    "attention_causal/odd": attention(3, True, q=(2, 70, 21), k=(2, 70, 21), v=(2, 70, 21)),
+    "attention_key_value/odd": attention(2, split=lambda q, kv: (q, *kv.chunk(2, -1)), q=(2, 3, 10), kv=(2, 11, 20)),
+    "attention_packed/gpt2": attention(2, True, split=lambda qkv: qkv.chunk(3, -1), qkv=(1, 150, 3 * 128)),
     "batch_norm/odd": batch_norm(3, 5, 7, 9),
     "batch_norm/resnet": batch_norm(2, 64, 28, 28),
     "batch_norm_eps/odd": batch_norm(4, 3, 5, 5, eps=0.5),
