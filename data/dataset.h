@@ -56,6 +56,8 @@ class LOCKSTEP_API Dataset {
 
 /// The same of a sample's targets that have been read.
 std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> target);
+/// Tokens of a row that has been read, up to its padding: where it is a source and a target, of the target.
+std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input);
 
 /// A digest of the samples' description, their number and the contents of some: another one when the data
 /// changed, but for changes that miss all of those.

@@ -154,10 +154,10 @@ LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 
 struct CachedAttentionOptions {
   std::int64_t heads = 1;
-  double scale = 0;  ///< 0: 1 / sqrt(of a head's columns)
+  double scale = 1;
 };
 /// In a graph that decodes: q, k and v (N, T, heads * D) of new tokens. Their keys and values go into caches,
-/// and each query sees those up to its own position.
+/// and each query sees those up to its own position. What `attention` with `causal` is there.
 LOCKSTEP_API Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
                                      CachedAttentionOptions options);
 

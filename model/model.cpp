@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
@@ -105,6 +107,24 @@ std::vector<std::string> head_parameters(const Graph& forward) {
       if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
     }
     writer = node.inputs.empty() ? std::nullopt : forward.producer(node.inputs.front());
+  }
+  return names;
+}
+
+std::vector<std::string> token_parameters(const Graph& forward) {
+  std::vector<ValueId> tokens{forward.find(Role::input)};
+  std::vector<std::string> names;
+  for (const Node& node : forward.nodes()) {
+    const bool reads = std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return std::ranges::find(tokens, id) != tokens.end(); });
+    if (!reads) continue;
+    for (const ValueId id : node.inputs) {
+      if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
+    }
+    if (!names.empty()) return names;
+    for (const ValueId id : node.outputs) {
+      if (forward.value(id).type.dtype == DType::i64) tokens.push_back(id);
+    }
   }
   return names;
 }

@@ -48,6 +48,10 @@ Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t ba
 /// whose first dimension is the classes.
 std::vector<std::string> head_parameters(const Graph& forward);
 
+/// Names of the parameters that the first op with any reads beside tokens (i64 inputs, or parts of them): of
+/// an embedding the one whose first dimension is the vocabulary.
+std::vector<std::string> token_parameters(const Graph& forward);
+
 /// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
 

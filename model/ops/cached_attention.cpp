@@ -1,7 +1,5 @@
 #include "kernels/cached_attention.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
@@ -31,9 +29,7 @@ Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
   if (!graph.decoding) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
   const Tensor keys = cached(k, options.heads, name);
   const Tensor values = cached(v, options.heads, name);
-  const auto columns = static_cast<double>(keys.shape()[3]);
-  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(columns);
-  return apply<CachedAttention>(graph, {.scale = scale}, nullptr,
+  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr,
                                 {q.id(), graph.decoding->positions, keys.id(), values.id()}, name);
 }
 
