@@ -1,8 +1,7 @@
 #include "runtime/options/entries.h"
 
+#include <string>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace lockstep::runtime {
 namespace {
@@ -14,15 +13,21 @@ std::string not_shown(const Options&) {
   return {};
 }
 
-template <class Number>
-OptionEntry number(std::string name, std::string value_name, std::string what, Number Generation::*field,
-                   Range<Number> range) {
-  return {
-      {"generation", std::move(name), std::move(value_name), std::move(what), nothing},
-      [field, range](Options& o, const std::string& given) { o.generation.*field = number_in(given, range); },
-      not_shown,
-      fmt::format("{}", range.least),
-      fmt::format("{}", range.most)};
+OptionEntry count(std::string name, std::string what, std::int64_t Generation::*field,
+                  Range<std::int64_t> range) {
+  return {{"generation", std::move(name), "N", std::move(what), nothing},
+          [=](Options& o, const std::string& given) { o.generation.*field = number_in(given, range); },
+          [=](const Options& o) { return std::to_string(o.generation.*field); },
+          std::to_string(range.least),
+          std::to_string(range.most)};
+}
+
+OptionEntry number(std::string name, std::string what, double Generation::*field, Range<double> range) {
+  return {{"generation", std::move(name), "X", std::move(what), nothing},
+          [=](Options& o, const std::string& given) { o.generation.*field = number_in(given, range); },
+          [=](const Options& o) { return show_real(o.generation.*field); },
+          show_real(range.least),
+          show_real(range.most)};
 }
 
 }  // namespace
@@ -37,14 +42,14 @@ std::vector<OptionEntry> generation_entries() {
       {{"generation", "prompt-file", "FILE", "predict: a prompt on each line that is not empty", nothing},
        [](Options& o, const std::string& given) { o.generation.prompt_file = given; },
        not_shown},
-      number<std::int64_t>("max-new-tokens", "N", "predict: tokens behind each prompt at most (100)",
-                           &Generation::max_new_tokens, token_counts),
-      number<double>("temperature", "X", "predict: divides the logits; 0: the likeliest token (1)",
-                     &Generation::temperature, {0, 1000}),
-      number<std::int64_t>("top-k", "N", "predict: draw from the N likeliest tokens; 0: from all (0)",
-                           &Generation::top_k, kept_tokens),
-      number<double>("top-p", "X", "predict: draw from the likeliest tokens that together have X (1)",
-                     &Generation::top_p, {0, 1}),
+      count("max-new-tokens", "predict: tokens behind each prompt at most", &Generation::max_new_tokens,
+            token_counts),
+      number("temperature", "predict: divides the logits; 0: always the likeliest token",
+             &Generation::temperature, {0, 1000}),
+      count("top-k", "predict: draw from the N likeliest tokens; 0: from all", &Generation::top_k,
+            kept_tokens),
+      number("top-p", "predict: draw from the likeliest tokens that together have X", &Generation::top_p,
+             {0, 1}),
       {{"generation", "stop", "TEXT", "predict: end before this text", nothing},
        [](Options& o, const std::string& given) { o.generation.stop = given; },
        not_shown},

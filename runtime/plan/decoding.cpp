@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/linear_rows.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
 #include "runtime/plan/passes.h"
@@ -39,6 +40,17 @@ void prepare_decoding(Graph& graph, bool gives_output) {
   std::size_t at = 0;
   std::erase_if(graph.nodes(), [&](const Node&) { return !needed[at++]; });
   graph.output = model::no_value;
+}
+
+void use_row_products(Graph& graph) {
+  for (Node& node : graph.nodes()) {
+    const auto* const product = node.op->as<kernels::Linear>();
+    if (product == nullptr) continue;
+    const model::ValueType& weights = graph.value(node.inputs[kernels::Linear::w]).type;
+    if (weights.dtype != DType::f32 || weights.shape.rank() != 2) continue;
+    node.op = model::make_op(
+        kernels::LinearRows{.activation = product->activation, .precision = product->precision});
+  }
 }
 
 }  // namespace lockstep::runtime

@@ -39,6 +39,10 @@ void set_gradient_dtype(model::Graph& graph, DType dtype);
 /// node, so that it lies in memory of its own; without it, nodes that no cache depends on go.
 void prepare_decoding(model::Graph& graph, bool gives_output);
 
+/// The same, behind `fuse`: linear maps become products of single rows, in f32, so that what a sequence gets
+/// does not depend on those beside it.
+void use_row_products(model::Graph& graph);
+
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
 /// gradients become ready; a parameter used twice is ready at its last contribution.
 /// UsageError names every parameter that the loss does not depend on; with `allow_unused` their gradients are

@@ -105,6 +105,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   fuse(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
+  if (plan.graph.decoding) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);

@@ -44,7 +44,10 @@ void Generator::advance() {
     Row& row = rows_[at];
     if (!row.active) continue;
     const auto number = static_cast<std::int64_t>(at);
-    take(row, sampler_.draw(decoder_.logits(number), row.number, row.result.tokens));
+    // A model may have room for more tokens than there are.
+    const auto logits = decoder_.logits(number);
+    const auto known = std::min(logits.size(), static_cast<std::size_t>(tokenizer_.size()));
+    take(row, sampler_.draw(logits.first(known), row.number, row.result.tokens));
     if (row.active) feed(number);
   }
 }
