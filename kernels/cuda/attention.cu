@@ -71,7 +71,7 @@ __global__ void attend(Dropout dropout, CudaHead h, const Element* q, const Elem
       totals[mine] = total;
       shrinks[mine] = shrink;
     }
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for_each_chunk<chunks>([&](auto chunk) {
       __syncthreads();
       load_chunk(v + h.v_at(key), h.v_row, h.keys - key, chunk * Tiles::chunk, h.dim, 1, b);
       __syncthreads();
@@ -79,15 +79,15 @@ __global__ void attend(Dropout dropout, CudaHead h, const Element* q, const Elem
         for (int j = 0; j < 4; ++j) sums.at[chunk][i][j] *= shrinks[SumPart<chunks>::row(i)];
       }
       sums.template add<false>(chunk, scores, b);
-    }
+    });
   }
   __syncthreads();
-  for (int chunk = 0; chunk < chunks; ++chunk) {
+  for_each_chunk<chunks>([&](auto chunk) {
     for (int i = 0; i < 4; ++i) {
       const float total = totals[SumPart<chunks>::row(i)];
       for (int j = 0; j < 4; ++j) sums.at[chunk][i][j] = total == 0 ? 0.0F : sums.at[chunk][i][j] / total;
     }
-  }
+  });
   sums.write(y + h.y_at(query), h.heads * h.dim, h.queries - query, h.dim, 1);
   if (mine < Tiles::rows && query + mine < h.queries) {
     // So that backward finds probabilities of zero.
@@ -159,14 +159,14 @@ __global__ void gradients_of_keys(Dropout dropout, CudaHead h, const Element* q,
   for (std::int64_t query = h.causal != 0 ? key : 0; query < h.queries; query += Tiles::rows) {
     compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, tokens, state, words, query, key, a, b,
                   probabilities, gradients);
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for_each_chunk<chunks>([&](auto chunk) {
       __syncthreads();
       load_chunk(dy + h.y_at(query), h.heads * h.dim, h.queries - query, chunk * Tiles::chunk, h.dim, 1, a);
       load_chunk(q + h.q_at(query), h.q_row, h.queries - query, chunk * Tiles::chunk, h.dim, 1, b);
       __syncthreads();
       of_v.template add<true>(chunk, probabilities, a);
       of_k.template add<true>(chunk, gradients, b);
-    }
+    });
   }
   of_k.write(dk + h.k_at(key), h.k_row, h.keys - key, h.dim, h.scale);
   of_v.write(dv + h.v_at(key), h.v_row, h.keys - key, h.dim, 1);
@@ -188,12 +188,12 @@ __global__ void gradients_of_queries(Dropout dropout, CudaHead h, const Element*
   for (std::int64_t key = 0; key < h.end_of_keys(query); key += Tiles::rows) {
     compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, tokens, state, words, query, key, a, b,
                   probabilities, gradients);
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for_each_chunk<chunks>([&](auto chunk) {
       __syncthreads();
       load_chunk(k + h.k_at(key), h.k_row, h.keys - key, chunk * Tiles::chunk, h.dim, 1, b);
       __syncthreads();
       sums.template add<false>(chunk, gradients, b);
-    }
+    });
   }
   sums.write(dq + h.q_at(query), h.q_row, h.queries - query, h.dim, h.scale);
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/attention.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/kernel.h"
 
 /// What the kernels of attention are made of: a block of threads takes a tile of rows of one head, and walks
 /// over tiles of the other side. Sums over a head's columns go chunk by chunk, so that shared memory does not
@@ -78,7 +81,10 @@ __device__ inline bool is_seen(const CudaHead& h, const std::int64_t* tokens, st
 __device__ inline float drop_factor(const Dropout& dropout, const Philox& words, std::int64_t query,
                                     std::int64_t key) {
   const PhiloxCounter four = words.block(dropout_block(query, key / 4));
-  return four[static_cast<std::size_t>(key % 4)] < dropout.threshold() ? 0.0F : dropout.scale();
+  const std::int64_t word = key % 4;
+  const std::uint32_t low = word % 2 == 0 ? four[0] : four[1];  // an index would need memory
+  const std::uint32_t high = word % 2 == 0 ? four[2] : four[3];
+  return (word < 2 ? low : high) < dropout.threshold() ? 0.0F : dropout.scale();
 }
 
 /// `state` is null without dropout.
@@ -121,6 +127,15 @@ struct PairPart {
   }
 };
 
+/// `visit(chunk)` for chunks 0, 1, ...: constants, so that an array by chunk stays in registers.
+template <int chunks, int chunk = 0, class Visit>
+__device__ void for_each_chunk(Visit visit) {
+  if constexpr (chunk < chunks) {
+    visit(std::integral_constant<int, chunk>());
+    for_each_chunk<chunks, chunk + 1>(visit);
+  }
+}
+
 /// A thread's part of sums for the rows of a tile: 4 rows, and of each chunk 4 columns.
 template <int chunks>
 struct SumPart {
@@ -148,14 +163,14 @@ struct SumPart {
   template <class Element>
   __device__ void write(Element* to, std::int64_t stride, std::int64_t count, std::int64_t dim,
                         float scale) const {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for_each_chunk<chunks>([&](auto chunk) {
       for (int i = 0; i < 4; ++i) {
         for (int j = 0; j < 4; ++j) {
           const int c = chunk * AttentionTiles::chunk + column(j);
           if (row(i) < count && c < dim) to[row(i) * stride + c] = narrow<Element>(at[chunk][i][j] * scale);
         }
       }
-    }
+    });
   }
 };
 

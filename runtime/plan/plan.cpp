@@ -41,7 +41,7 @@ std::size_t bytes_of(const model::Graph& graph, model::Role role) {
 model::Graph graph_for(const model::Model& model, const model::InputSpec& input, const PlanRequest& request) {
   const PlanKey& key = request.key;
   if (key.mode == Mode::train || key.mode == Mode::evaluate) {
-    return model::build_graph(model, input, key.batch, key.mode == Mode::train);
+    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train);
   }
   return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity);
 }

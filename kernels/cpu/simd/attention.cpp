@@ -3,25 +3,20 @@
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
-/// The softmax of a row so far (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax",
-/// arXiv 1805.02867).
-struct RowState {
-  float maximum, sum;
-};
+Floats greater(Floats a, Floats b) {
+  return a > b ? a : b;
+}
 
-/// Scores to probabilities, not yet divided by their sum; gives the factor for what was summed before.
-float take_up(RowState& row, float* scores, std::int64_t count) {
-  float maximum = row.maximum;
-#pragma omp simd reduction(max : maximum)
-  for (std::int64_t c = 0; c < Tile::padded(count); ++c) {
-    const float score = c < count ? scores[c] : -infinity;
-    maximum = score > maximum ? score : maximum;
+/// out[r] = the lanes of rows[r], combined: for as many rows at once as a register has lanes.
+template <class Combine>
+void combine_lanes(const Floats* rows, std::int64_t count, float* out, Combine combine) {
+  for (std::int64_t r = 0; r < count; r += native_width) {
+    Floats square[native_width];
+    for (int i = 0; i < native_width; ++i) square[i] = rows[r + i];
+    transpose<native_width / 2>(square);
+    for (int i = 1; i < native_width; ++i) square[0] = combine(square[0], square[i]);
+    L::store(out + r, square[0]);
   }
-  const bool none = maximum == -infinity;
-  const float shrink = none ? 1.0F : Math::exp(row.maximum - maximum);
-  row.sum = row.sum * shrink + exponentials(scores, count, none ? infinity : maximum);
-  row.maximum = maximum;
-  return shrink;
 }
 
 template <class Element>
@@ -57,7 +52,10 @@ class Forward {
   void tile(std::int64_t first, std::int64_t queries) {
     const auto* const q = static_cast<const Element*>(head_.q) + first * head_.q_row;
     pack_columns<Tile::queries>(q, head_.q_row, queries, head_.dim, static_cast<float>(op_.scale), queries_);
-    for (std::int64_t r = 0; r < queries; ++r) rows_[r] = {-infinity, 0};
+    for (std::int64_t r = 0; r < queries; ++r) {
+      maxima_[r] = -infinity;
+      totals_[r] = 0;
+    }
     for (std::int64_t c = 0; c < queries * dim_; ++c) sums_[c] = 0;
     const std::int64_t end = op_.causal ? least(first + queries, head_.keys) : head_.keys;
     for (std::int64_t at = 0; at < end; at += Tile::keys) {
@@ -78,15 +76,15 @@ class Forward {
                     .depth = head_.dim,
                     .accumulates = false},
                    band);
-    for (std::int64_t r = 0; r < queries; ++r) {
-      float* const scores = scores_ + r * Tile::row;
-      const std::int64_t count = band.keys_of(r + 1, keys);
-      if (head_.tokens != nullptr) mask(scores, count, head_.tokens + at);
-      const float shrink = take_up(rows_[r], scores, count);
-      if (op_.p > 0) drop(scores, count, first + r, at);
-      if (at == 0 || shrink == 1) continue;
+    take_up(queries, at, keys, band);
+    if (op_.p > 0) {
+      for (std::int64_t r = 0; r < queries; ++r)
+        drop(scores_ + r * Tile::row, band.keys_of(r + 1, keys), first + r, at);
+    }
+    for (std::int64_t r = 0; at > 0 && r < queries; ++r) {
       float* const sums = sums_ + r * dim_;
-      for (std::int64_t c = 0; c < dim_; c += native_width) L::store(sums + c, L::load(sums + c) * shrink);
+      for (std::int64_t c = 0; c < dim_; c += native_width)
+        L::store(sums + c, L::load(sums + c) * shrinks_[r]);
     }
     sum_over_keys({.a = scores_,
                    .b = values_ + at * dim_,
@@ -100,6 +98,33 @@ class Forward {
                   band);
   }
 
+  /// Scores to probabilities, not yet divided by their sum: the softmax goes on from tile to tile
+  /// (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
+  void take_up(std::int64_t queries, std::int64_t at, std::int64_t keys, const Band& band) {
+    Floats lanes[Tile::queries] = {};
+    float found[Tile::queries];
+    for (std::int64_t r = 0; r < queries; ++r) {
+      float* const scores = scores_ + r * Tile::row;
+      const std::int64_t count = band.keys_of(r + 1, keys);
+      if (head_.tokens != nullptr) mask(scores, count, head_.tokens + at);
+      end_row(scores, count);
+      lanes[r] = L::all(-infinity);
+      for (std::int64_t c = 0; c < count; c += native_width)
+        lanes[r] = greater(lanes[r], L::load(scores + c));
+    }
+    combine_lanes(lanes, queries, found, greater);
+    for (std::int64_t r = 0; r < queries; ++r) {
+      const float maximum = found[r] > maxima_[r] ? found[r] : maxima_[r];
+      found[r] = maximum == -infinity ? infinity : maximum;
+      shrinks_[r] = at == 0 || maximum == -infinity ? 1.0F : Math::exp(maxima_[r] - maximum);
+      maxima_[r] = maximum;
+    }
+    for (std::int64_t r = 0; r < queries; ++r)
+      lanes[r] = exponentials(scores_ + r * Tile::row, band.keys_of(r + 1, keys), found[r]);
+    combine_lanes(lanes, queries, found, [](Floats a, Floats b) { return a + b; });
+    for (std::int64_t r = 0; r < queries; ++r) totals_[r] = totals_[r] * shrinks_[r] + found[r];
+  }
+
   void drop(float* values, std::int64_t count, std::int64_t query, std::int64_t key) {
     float factors[Tile::keys];
     drop_factors(op_, head_.random, query, key, factors);
@@ -109,13 +134,12 @@ class Forward {
 
   void finish(std::int64_t first, std::int64_t queries) {
     for (std::int64_t r = 0; r < queries; ++r) {
-      const RowState row = rows_[r];
-      const bool none = row.sum == 0;
-      const float factor = none ? 0.0F : 1.0F / row.sum;
+      const bool none = totals_[r] == 0;
+      const float factor = none ? 0.0F : 1.0F / totals_[r];
       float* const sums = sums_ + r * dim_;
       for (std::int64_t c = 0; c < dim_; c += native_width) L::store(sums + c, L::load(sums + c) * factor);
       // So that backward finds probabilities of zero.
-      logsumexp_[first + r] = none ? infinity : row.maximum + __builtin_logf(row.sum);
+      logsumexp_[first + r] = none ? infinity : maxima_[r] + __builtin_logf(totals_[r]);
     }
     store_rows(sums_, dim_, queries, head_.dim, y_ + first * head_.y_row, head_.y_row);
   }
@@ -130,7 +154,9 @@ class Forward {
   float* queries_;  ///< a tile, packed by columns
   float* sums_;
   float* scores_;
-  RowState rows_[Tile::queries];
+  float maxima_[Tile::queries];   ///< of the scores of each query so far
+  float totals_[Tile::queries];   ///< and the sums of its probabilities
+  float shrinks_[Tile::queries];  ///< factors for what was summed before the last tile
 };
 
 }  // namespace

@@ -127,6 +127,7 @@ class BackwardPass {
     float* const values = probabilities_ + row * Tile::row;
     float* const gradients = gradients_ + row * Tile::row;
     if (head_.tokens != nullptr) mask(values, count, head_.tokens + first_key);
+    end_row(values, count);
     exponentials(values, count, at_.logsumexp[query]);
     const std::int64_t end = Tile::padded(count);
     const float row_sum = row_sums_[query];

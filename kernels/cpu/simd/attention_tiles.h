@@ -196,19 +196,23 @@ inline void mask(float* scores, std::int64_t count, const std::int64_t* tokens) 
   for (std::int64_t c = 0; c < count; ++c) scores[c] = tokens[c] == -1 ? -infinity : scores[c];
 }
 
-/// values[c] = e^(scores[c] - maximum) for the first `count`, behind them zeros as far as a product reads.
-/// `maximum` is finite, or plus infinity. Gives their sum.
-inline float exponentials(float* scores, std::int64_t count, float maximum) {
+/// Minus infinity behind the first `count` scores, up to a whole register.
+inline void end_row(float* scores, std::int64_t count) {
+  for (std::int64_t c = count; c < count + 16; c += native_width) L::store(scores + c, L::all(-infinity));
+}
+
+/// Scores to e^(score - maximum), of a row that has an end; behind it zeros as far as a product reads.
+/// `maximum` is finite, or plus infinity. Gives their sum, lane by lane.
+inline Floats exponentials(float* scores, std::int64_t count, float maximum) {
   const std::int64_t end = Tile::padded(count);
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t c = 0; c < end; ++c) {
-    const float value = Math::exp(scores[c] - maximum);
-    const float kept = c < count ? value : 0.0F;
-    scores[c] = kept;
-    sum += kept;
+  Floats sum{};
+  for (std::int64_t c = 0; c < end; c += native_width) {
+    float* const at = scores + c;
+#pragma omp simd
+    for (int i = 0; i < native_width; ++i) at[i] = Math::exp(at[i] - maximum);
+    sum += L::load(at);
   }
-  for (std::int64_t c = end; c < end + 16; ++c) scores[c] = 0;
+  for (std::int64_t c = end; c < end + 16; c += native_width) L::store(scores + c, Floats{});
   return sum;
 }
 
