@@ -38,6 +38,9 @@ TokenFile open_token_file(const std::filesystem::path& path, const std::string& 
 std::int64_t largest_token(const TokenFile& file, const std::filesystem::path& cache_folder,
                            Activity* activity);
 
+/// Its header counts in 32 bits.
+inline constexpr std::int64_t most_llm_c_tokens = 0xFFFFFFFF;
+
 /// The header that llm.c writes for `count` tokens of 2 or 4 bytes.
 std::vector<std::byte> llm_c_header(std::int64_t count, std::size_t width);
 

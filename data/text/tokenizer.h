@@ -42,6 +42,37 @@ using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 /// is what a run keeps as the names of its classes. UsageError when one is no single character.
 TokenizerPtr make_character_tokenizer(std::span<const std::string> names);
 
+/// A vocabulary that was made elsewhere:
+/// - tokenizer.json of Hugging Face's tokenizers: model BPE over bytes, cut by GPT-2's or Llama 3's
+/// expression
+///   (split_words.h), without normaliser; added tokens are found in the text, the post-processor adds
+///   nothing;
+/// - a folder with such a file, or with GPT-2's vocab.json and merges.txt;
+/// - a JSON array of characters (`write_characters`).
+/// DataError names the file and what of it is not supported.
+TokenizerPtr open_tokenizer(const std::filesystem::path& path);
+
+void write_characters(const std::filesystem::path& path, const std::vector<std::string>& names);
+
+/// Text files as files of tokens in llm.c's format (`open_token_file`): tokens are uint16 where the
+/// vocabulary has at most 65,536, else uint32.
+struct TokenizeRequest {
+  std::filesystem::path input;   ///< a file, or a folder with files train*.txt and val*.txt
+  std::filesystem::path output;  ///< a file, or the folder for train*.bin and val*.bin
+  /// Empty: of characters, those of all files, which are kept as `characters.json` in a folder, or beside a
+  /// file "a.bin" as "a.characters.json".
+  std::filesystem::path tokenizer{};
+};
+
+struct TokenizedFile {
+  std::filesystem::path path;
+  std::int64_t tokens = 0;
+  std::int64_t vocab_size = 0;
+};
+
+/// DataError for what cannot be read, DeviceError for what cannot be written.
+std::vector<TokenizedFile> tokenize_files(const TokenizeRequest& request);
+
 /// The distinct characters of texts in valid UTF-8, by code point.
 class CharacterSet {
  public:
