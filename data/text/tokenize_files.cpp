@@ -42,11 +42,6 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
   return make_character_tokenizer(characters.names());
 }
 
-template <class Word>
-std::vector<Word> narrowed(const std::vector<std::uint32_t>& ids) {
-  return {ids.begin(), ids.end()};
-}
-
 TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const MappedFile file(job.input);
   std::vector<std::uint32_t> ids;
@@ -61,7 +56,8 @@ TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const std::size_t width = tokenizer.size() <= 1 << 16 ? 2 : 4;
   out.write(llm_c_header(count, width));
   if (width == 2) {
-    out.write(std::as_bytes(std::span(narrowed<std::uint16_t>(ids))));
+    const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
+    out.write(std::as_bytes(std::span(narrow)));
   } else {
     out.write(std::as_bytes(std::span(ids)));
   }
