@@ -17,10 +17,11 @@ inline constexpr ValueId no_value = -1;
 
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
-/// from micro-batch to micro-batch of a step.
+/// from micro-batch to micro-batch of a step. `positions` and `cache`: of a graph that decodes, see Decoding.
 enum class Role {
   input,
   target,
+  positions,
   step_state,
   control,
   parameter,
@@ -28,6 +29,7 @@ enum class Role {
   gradient,
   gradient_sum,
   statistics,
+  cache,
   activation
 };
 
@@ -85,6 +87,13 @@ struct Buffer {
 /// The bytes of a new one, as words of 4.
 std::vector<float> initial_words(const Buffer& buffer, const ValueType& type);
 
+/// A graph that extends sequences: its inputs are a few new tokens of each row, and what later ones need of
+/// earlier ones stays in caches from run to run, in all plans of that model.
+struct Decoding {
+  std::int64_t capacity = 0;     ///< tokens of a row that the caches hold
+  ValueId positions = no_value;  ///< (N, T) i64, of each new token in its row; -1: padding
+};
+
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
 class LOCKSTEP_API Graph {
  public:
@@ -130,6 +139,11 @@ class LOCKSTEP_API Graph {
   /// Whether this is a training step: dropout drops, batch norm normalises by the batch. Set before layers
   /// are added.
   bool training = false;
+
+  /// Layers between positions of a sequence then work on new tokens and caches. Set before layers are added.
+  std::optional<Decoding> decoding;
+  /// The value keeps its contents from run to run; a node that writes it may leave a part as it was.
+  void keep_as_cache(ValueId id) { value(id).role = Role::cache; }
 
   /// What the network gives: logits or values. Evaluation, prediction and export need no more than it.
   ValueId output = no_value;

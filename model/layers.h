@@ -201,6 +201,15 @@ LOCKSTEP_API std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes
 /// torch.cat: the parts one behind another along `dim`.
 LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 
+struct CachedAttentionOptions {
+  std::int64_t heads = 1;
+  double scale = 1;
+};
+/// In a graph that decodes: q, k and v (N, T, heads * D) of new tokens. Their keys and values go into caches,
+/// and each query sees those up to its own position. What `attention` with `causal` is there.
+LOCKSTEP_API Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
+                                     CachedAttentionOptions options);
+
 /// torch.utils.checkpoint: block(x), whose layers are a segment, such as a residual block. With --recompute
 /// its activations are not kept for backward, which computes them again. A segment in a segment is a part of
 /// it.

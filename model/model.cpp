@@ -83,6 +83,30 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
   return graph;
 }
 
+Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
+                     std::int64_t capacity) {
+  if (input.shape.rank() == 0) {
+    throw UsageError(fmt::format("model '{}' takes no sequences: it cannot extend one", model.name));
+  }
+  std::vector<std::int64_t> extents(input.shape.begin(), input.shape.end());
+  extents.front() = tokens;
+  Graph graph;
+  const ValueId x =
+      graph.add_value("input", {input.dtype, with_batch(batch_size, Shape(std::move(extents)))}, Role::input);
+  const ValueId positions = graph.add_value("positions", {DType::i64, {batch_size, tokens}}, Role::positions);
+  graph.decoding = Decoding{.capacity = capacity, .positions = positions};
+  const Tensor output = model.forward(Tensor(graph, x));
+  const Shape& shape = output.shape();
+  if (shape.rank() != 3 || shape[0] != batch_size || shape[1] != tokens) {
+    throw UsageError(
+        fmt::format("model '{}' gives {}: it has no output for each token, which could be the next",
+                    model.name, shape.str()));
+  }
+  require_addressable(model, graph);
+  graph.output = output.id();
+  return graph;
+}
+
 std::vector<std::string> head_parameters(const Graph& forward) {
   std::vector<std::string> names;
   for (auto writer = forward.producer(forward.output); writer && names.empty();) {

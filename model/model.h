@@ -42,6 +42,11 @@ struct Model {
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size,
                     bool training = false);
 
+/// The network on `tokens` new tokens a row, behind those that its caches have, `capacity` at most. Of a
+/// model whose samples are sequences (T, ...).
+Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
+                     std::int64_t capacity);
+
 /// Names of the parameters of the last layer that has any, on the way to the output: of a classifier those
 /// whose first dimension is the classes.
 std::vector<std::string> head_parameters(const Graph& forward);

@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/layout.h"
+#include "kernels/linear_rows.h"
 #include "kernels/matmul.h"
 
 namespace lockstep::kernels {
@@ -106,6 +107,10 @@ KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
     gemm->launch(operands, a.workspace<void>(), stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
+}
+
+KernelPtr prepare(Cuda cuda, const LinearRows& op, const KernelIo& io) {
+  return prepare(cuda, Linear{.activation = op.activation, .precision = op.precision}, io);
 }
 
 KernelPtr prepare(Cuda, const LinearBackwardData& op, const KernelIo& io) {

@@ -22,6 +22,18 @@ void differentiate(const Attention& op, Backward& backward) {
   backward.add_gradients(AttentionBackward{op}, std::move(operands), parts);
 }
 
+/// q, k and v of `parts`, which has them packed as kernels::Attention says.
+std::vector<Tensor> unpacked(const std::vector<Tensor>& parts) {
+  if (parts.size() == 3) return parts;
+  const std::int64_t packed = parts.size() == 1 ? 3 : 2;
+  const Tensor& last = parts.back();
+  const std::int64_t columns = last.shape()[2] / packed;
+  std::vector<Tensor> all(parts.begin(), parts.end() - 1);
+  const auto cut = split(last, std::vector<std::int64_t>(static_cast<std::size_t>(packed), columns), 2);
+  all.insert(all.end(), cut.begin(), cut.end());
+  return all;
+}
+
 /// `parts`: q, k and v, or packed as kernels::Attention says.
 Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options) {
   Graph& graph = parts.front().graph();
@@ -34,11 +46,17 @@ Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options)
   const auto tensors = static_cast<std::int64_t>(parts.size());
   const std::int64_t columns = q.rank() == 3 ? q[2] / (tensors == 1 ? 3 : 1) : 0;
   const std::int64_t dim = options.heads > 0 ? columns / options.heads : 0;
+  const double scale = options.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
+  if (graph.decoding) {
+    if (!options.causal) throw UsageError("a text whose every token sees all others cannot grow");
+    const std::vector<Tensor> all = unpacked(parts);
+    return cached_attention(all[0], all[1], all[2], options.layer, {options.heads, scale});
+  }
   Attention op{.heads = options.heads,
                .tensors = tensors,
                .causal = options.causal,
                .masked = options.key_tokens.has_value(),
-               .scale = options.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1)};
+               .scale = scale};
   std::vector<ValueId> inputs;
   for (const Tensor& part : parts) inputs.push_back(part.id());
   if (op.masked) inputs.push_back(options.key_tokens->id());

@@ -7,6 +7,7 @@
 #include "kernels/base/json.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/generate.h"
 #include "runtime/commands/prediction_input.h"
 #include "runtime/commands/with_peers.h"
 #include "runtime/output/console.h"
@@ -115,6 +116,7 @@ int eval_command(const std::vector<std::string>& arguments) {
 
 int predict_command(const std::vector<std::string>& arguments) {
   const Request request = read_request(arguments, "predict");
+  if (request.options().generation.asked_for()) return write_on(request.saved, request.options());
   PredictionInput input;
   const auto open = [&](Session& session, const WeightsFile& weights) {
     input = open_prediction_input(request.told, request.inputs, weights, session);

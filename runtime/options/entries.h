@@ -32,6 +32,9 @@ OptionEntry path(OptionInfo info, std::filesystem::path Options::*field);
 /// `choices`: none for any text.
 OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::string> choices = {});
 
+/// What `trainer predict` writes on, and how; prompts stand in no config.ini.
+std::vector<OptionEntry> generation_entries();
+
 // Rows of one option each.
 
 OptionEntry device_name(OptionInfo info);

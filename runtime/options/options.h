@@ -17,6 +17,19 @@ namespace lockstep::runtime {
 /// Samples of a step over all ranks at most: the ranks sum their counts in fp32, which is exact up to here.
 inline constexpr std::int64_t most_global_batch = std::int64_t{1} << 24;
 
+/// How `trainer predict` writes on.
+struct GenerationOptions {
+  std::vector<std::string> prompts;
+  std::filesystem::path prompt_file;  ///< a prompt a line, behind those
+  std::int64_t max_new_tokens = 100;
+  double temperature = 1;
+  std::int64_t top_k = 0;  ///< 0: all
+  double top_p = 1;
+  std::string stop;
+
+  bool asked_for() const { return !prompts.empty() || !prompt_file.empty(); }
+};
+
 /// Everything that `trainer` can be told, with its defaults. Sizes not given are settled by the run.
 struct Options {
   std::vector<std::filesystem::path> plugins;
@@ -96,6 +109,7 @@ struct Options {
   std::string progress = "auto";
   bool quiet = false;
   std::filesystem::path output;  ///< of predict
+  GenerationOptions generation;
   std::filesystem::path dump_gradients;
 };
 

@@ -127,6 +127,11 @@ ActivationPlan allocate_activations(const Graph& graph) {
     plan.bytes = std::max(plan.bytes, life.offset + life.bytes);
     allocated.push_back(life);
   }
+  for (std::size_t id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(static_cast<ValueId>(id)).role != Role::cache) continue;
+    plan.offsets[id] = plan.cache_bytes;
+    plan.cache_bytes += slice_bytes(graph, static_cast<ValueId>(id));
+  }
   for (const Lifetime& life : allocated) plan.offsets[static_cast<std::size_t>(life.value)] = life.offset;
   return plan;
 }

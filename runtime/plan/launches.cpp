@@ -49,6 +49,8 @@ class OperandNames {
         return {.region = Region::input};
       case model::Role::target:
         return {.region = Region::target};
+      case model::Role::positions:
+        return {.region = Region::positions};
       case model::Role::step_state:
         return step_state;
       case model::Role::control:
@@ -63,9 +65,11 @@ class OperandNames {
         return {.region = Region::gradient_sums, .first = first_[index(root)]};
       case model::Role::statistics:
         return {.region = Region::statistics, .first = first_[index(root)]};
+      case model::Role::cache:
       case model::Role::activation:
-        return {.region = Region::activations,
-                .first = static_cast<std::int64_t>(activations_.offsets[index(root)])};
+        return {
+            .region = graph_.value(root).role == model::Role::cache ? Region::caches : Region::activations,
+            .first = static_cast<std::int64_t>(activations_.offsets[index(root)])};
     }
     throw std::logic_error("a value without a role");
   }
@@ -141,6 +145,10 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   Launches launches;
   launches.input = {.region = Region::step_input};
   launches.control = names.control();
+  const model::ValueId output = graph.output;
+  if (output != model::no_value && graph.value(output).role == model::Role::cache) {
+    launches.output = names.of(output);
+  }
   kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
   begin.continues = !options.begins_step;

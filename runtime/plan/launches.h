@@ -17,14 +17,16 @@ namespace lockstep::runtime {
 enum class Region : std::uint8_t {
   input,
   target,
+  positions,  ///< of new tokens
   activations,
   parameters,
   averages,  ///< of parameters
   buffers,
   gradients,
   gradient_sums,  ///< of micro-batches, in f32
-  statistics,  ///< of training: each value summed over all ranks
+  statistics,     ///< of training: each value summed over all ranks
   optimizer_state,
+  caches,  ///< of earlier tokens; in bytes, as `activations`
   step_input,
   step_state,
   control,             ///< of training: summed over all ranks
@@ -34,7 +36,7 @@ enum class Region : std::uint8_t {
 /// A symbolic address; it is resolved once, when the plan is bound to a replica's memory.
 struct Operand {
   Region region = Region::input;
-  std::int64_t first = 0;  ///< elements from the arena's start on; of `activations` bytes
+  std::int64_t first = 0;  ///< elements from the arena's start on; of `activations` and `caches` bytes
   std::size_t state = 0;   ///< which of the optimizer's
   bool operator==(const Operand&) const = default;
 };
@@ -51,6 +53,7 @@ struct Launch {
 struct Launches {
   Operand input;    ///< written by copy_in
   Operand control;  ///< read by copy_back
+  Operand output;   ///< of a plan that decodes: what the network gives
   Launch begin_step;
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled

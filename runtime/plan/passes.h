@@ -40,6 +40,14 @@ void fuse_batch_norm(model::Graph& graph);
 /// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
+/// Of a graph that decodes: with `gives_output` the network's output becomes a cache, written by the last
+/// node, so that it lies in memory of its own; without it, nodes that no cache depends on go.
+void prepare_decoding(model::Graph& graph, bool gives_output);
+
+/// The same, behind `fuse`: linear maps become products of single rows, in f32, so that what a sequence gets
+/// does not depend on those beside it.
+void use_row_products(model::Graph& graph);
+
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
 /// gradients become ready; a parameter used twice is ready at its last contribution.
 /// UsageError names every parameter that the loss does not depend on; with `allow_unused` their gradients are
@@ -97,15 +105,17 @@ ParameterLayouts parameter_layouts(const model::Graph& graph);
 /// parameters, gradients, step state) or in none.
 struct ActivationPlan {
   static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> offsets;
+  std::vector<std::size_t> offsets;  ///< of caches in their own arena
   std::size_t bytes = 0;
+  std::size_t cache_bytes = 0;
 
   /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
   std::vector<model::ValueId> storage;
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
+/// overwrite their input use its memory. Caches come one behind another, in their order. First fit, largest
+/// first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

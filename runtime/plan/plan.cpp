@@ -32,8 +32,18 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
 }
 
 std::size_t bytes_of(const model::Graph& graph, model::Role role) {
-  const model::Value& value = graph.value(graph.find(role));
+  const model::ValueId id = graph.find(role);
+  if (id == model::no_value) return 0;
+  const model::Value& value = graph.value(id);
   return static_cast<std::size_t>(value.type.shape.elements()) * size_of(value.type.dtype);
+}
+
+model::Graph graph_for(const model::Model& model, const model::InputSpec& input, const PlanRequest& request) {
+  const PlanKey& key = request.key;
+  if (key.mode == Mode::train || key.mode == Mode::evaluate) {
+    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train);
+  }
+  return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity);
 }
 
 }  // namespace
@@ -49,6 +59,9 @@ std::size_t Plan::gradient_sum_bytes() const {
 
 std::size_t Plan::input_bytes() const {
   return bytes_of(graph, model::Role::input);
+}
+std::size_t Plan::position_bytes() const {
+  return bytes_of(graph, model::Role::positions);
 }
 std::size_t Plan::target_bytes() const {
   return bytes_of(graph, model::Role::target);
@@ -82,17 +95,18 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
   plan.compute_dtype = constraints.compute_dtype;
-  plan.graph =
-      model::build_graph(model, model::cut_to(input, request.key.length), request.key.batch, training);
+  plan.graph = graph_for(model, input, request);
   freeze_parameters(plan.graph, constraints.freeze);
   fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
+  if (plan.graph.decoding) prepare_decoding(plan.graph, request.key.mode == Mode::decode);
   fuse_batch_norm(plan.graph);
   if (training) differentiate(plan.graph, constraints.allow_unused);
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
+  if (plan.graph.decoding) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
@@ -138,9 +152,11 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   for (const Plan& plan : plans) {
     gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());
     need.activations = std::max(need.activations, plan.activations.bytes);
+    need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
     need.batch_slots = std::max(need.batch_slots, batch_slot_count * (whole_lines(plan.input_bytes()) +
-                                                                      whole_lines(plan.target_bytes())));
+                                                                      whole_lines(plan.target_bytes()) +
+                                                                      whole_lines(plan.position_bytes())));
   }
   need.gradients += gradient_sums;
   return need;

@@ -20,7 +20,9 @@
 
 namespace lockstep::runtime {
 
-enum class Mode : std::uint8_t { train, evaluate };
+/// `fill` and `decode` extend sequences by `PlanKey::length` tokens a row: `fill` for the sake of the caches
+/// alone, `decode` gives what the network does, too.
+enum class Mode : std::uint8_t { train, evaluate, fill, decode };
 
 /// Position of a micro-batch in its step: `first` overwrites the gradients, `middle` adds to them, `last`
 /// adds and is followed by exchange and update; `only` is first and last.
@@ -38,7 +40,7 @@ struct PlanKey {
   Mode mode = Mode::train;
   MicroBatchRole role = MicroBatchRole::only;
   std::int64_t batch = 1;   ///< samples
-  std::int64_t length = 0;  ///< to which rows of tokens are cut; 0: samples are whole
+  std::int64_t length = 0;  ///< to which rows of tokens are cut, or new tokens of each; 0: samples are whole
   bool operator==(const PlanKey&) const = default;
 };
 
@@ -61,8 +63,9 @@ struct PlanRequest {
   std::int64_t micro_batches = 1;  ///< of a full step
   BucketLimits buckets;
   ScheduleOptions schedule;
-  double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
-  double average_decay = 0;   ///< of the moving average of weights, which evaluation takes; 0: none
+  double clip_grad_norm = 0;        ///< the greatest norm of all gradients; 0: not clipped
+  std::int64_t cache_capacity = 0;  ///< tokens of a row, where sequences are extended
+  double average_decay = 0;         ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
 };
 
@@ -89,6 +92,7 @@ struct Plan {
   /// Of the arena in which micro-batches add up their gradients before these are rounded; 0 without.
   std::size_t gradient_sum_bytes() const;
   std::size_t input_bytes() const;
+  std::size_t position_bytes() const;
   std::size_t target_bytes() const;
 };
 
@@ -109,6 +113,7 @@ struct MemoryNeed {
   std::size_t gradients = 0;  ///< with the sums of micro-batches, where these are apart
   std::size_t optimizer_state = 0;
   std::size_t averages = 0;  ///< of parameters
+  std::size_t caches = 0;
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
@@ -116,8 +121,8 @@ struct MemoryNeed {
   std::size_t checkpoint = 0;
 
   std::size_t total() const {
-    return parameters + gradients + optimizer_state + averages + activations + workspace + batch_slots +
-           step_state + checkpoint;
+    return parameters + gradients + optimizer_state + averages + caches + activations + workspace +
+           batch_slots + step_state + checkpoint;
   }
 };
 /// The first plan is the one that laid out the arenas; gradients and optimizer state are of training plans.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/attention.h"
+#include "kernels/cached_attention.h"
 #include "kernels/cast.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
@@ -39,8 +40,8 @@ bool computes_narrow(const Node& node) {
                 kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
-  return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
-                kernels::ExternalOp>(node);
+  return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::LayerNorm, kernels::RmsNorm,
+                kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError, kernels::ExternalOp>(node);
 }
 bool takes_the_widest(const Node& node) {
   return is_any<kernels::Pointwise, kernels::Concat>(node);

@@ -55,15 +55,19 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
   const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
   workspace_ = device.allocate(at_least_a_line(need.workspace));
+  if (need.caches > 0) caches_ = device.allocate(need.caches);
   std::size_t input_bytes = 0;
   std::size_t target_bytes = 0;
+  std::size_t position_bytes = 0;
   for (const Plan& plan : plans) {
     input_bytes = std::max(input_bytes, plan.input_bytes());
     target_bytes = std::max(target_bytes, plan.target_bytes());
+    position_bytes = std::max(position_bytes, plan.position_bytes());
   }
   for (Slot& slot : slots_) {
     slot = {.input = device.allocate(input_bytes),
-            .target = device.allocate(target_bytes),
+            .target = device.allocate(at_least_a_line(target_bytes)),
+            .positions = position_bytes > 0 ? device.allocate(position_bytes) : nullptr,
             .host_input = device.allocate_host(sizeof(kernels::StepInput)),
             .host_control = device.allocate_host(sizeof(kernels::ControlBlock))};
   }
@@ -79,8 +83,12 @@ std::size_t ReplicaMemory::bytes() const {
   if (gradient_sums_ != nullptr) bytes += gradient_sums_->bytes();
   if (averages_ != nullptr) bytes += averages_->bytes();
   if (buffers_ != nullptr) bytes += buffers_->bytes();
+  if (caches_ != nullptr) bytes += caches_->bytes();
   for (const auto& state : optimizer_states_) bytes += state->bytes();
-  for (const Slot& slot : slots_) bytes += slot.input->bytes() + slot.target->bytes();
+  for (const Slot& slot : slots_) {
+    bytes += slot.input->bytes() + slot.target->bytes();
+    if (slot.positions != nullptr) bytes += slot.positions->bytes();
+  }
   return bytes;
 }
 
@@ -98,8 +106,12 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return input(slot);
     case Region::target:
       return target(slot);
+    case Region::positions:
+      return positions(slot);
     case Region::activations:
       return at(*activations_, first);
+    case Region::caches:
+      return at(*caches_, first);
     case Region::parameters:
       return at(*parameters_, first * element_bytes_);
     case Region::averages:

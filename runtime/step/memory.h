@@ -58,6 +58,8 @@ class ReplicaMemory {
 
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
+  /// Of new tokens, (N, T) i64.
+  void* positions(std::size_t slot) const { return slots_[slot].positions->data(); }
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
 
@@ -76,6 +78,7 @@ class ReplicaMemory {
   struct Slot {
     std::unique_ptr<kernels::Memory> input;
     std::unique_ptr<kernels::Memory> target;
+    std::unique_ptr<kernels::Memory> positions;  ///< null: no plan extends sequences
     std::unique_ptr<kernels::Memory> host_input;
     std::unique_ptr<kernels::Memory> host_control;
   };
@@ -87,7 +90,7 @@ class ReplicaMemory {
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::unique_ptr<comm::Arena> gradients_;  ///< null: nothing trains
+  std::unique_ptr<comm::Arena> gradients_;          ///< null: nothing trains
   std::unique_ptr<kernels::Memory> gradient_sums_;  ///< null: gradients add up where they are exchanged
   std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
@@ -96,6 +99,7 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
+  std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences
   std::unique_ptr<kernels::Memory> workspace_;
   std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;

@@ -57,8 +57,9 @@ TEST_CASE("unknown options and abbreviations meet the nearest name") {
 }
 
 TEST_CASE("every option refuses a bad value in one line that names it") {
-  const Words texts{"model",     "init-from",  "dataset", "data-dir", "world",  "run-dir", "dump-gradients",
-                    "interface", "token-file", "resume",  "plugin",   "output", "freeze"};
+  const Words texts{"model",          "init-from", "dataset",     "data-dir", "world",  "run-dir",
+                    "dump-gradients", "interface", "token-file",  "resume",   "plugin", "output",
+                    "freeze",         "prompt",    "prompt-file", "stop"};
   for (const OptionEntry& entry : option_table()) {
     if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
     const std::string message = refusal({"--" + entry.name + "=?"});
@@ -101,7 +102,7 @@ TEST_CASE("a number is taken as it is from the least to the greatest of its rang
     CHECK_FALSE(refusal({"--" + entry.name + "=inf"}).empty());
     CHECK_FALSE(refusal({"--" + entry.name + "=nan"}).empty());
   }
-  CHECK(numbers == 33);
+  CHECK(numbers == 37);
 }
 
 TEST_CASE("synthetic data is evaluated only when asked for") {

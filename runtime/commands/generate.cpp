@@ -1,0 +1,179 @@
+#include "runtime/commands/generate.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "runtime/commands/with_peers.h"
+#include "runtime/machine/open_device.h"
+#include "runtime/output/console.h"
+#include "runtime/plan/signature.h"
+#include "runtime/run/generator.h"
+#include "runtime/run/inference.h"
+#include "runtime/run/prompts.h"
+#include "runtime/run/run_plans.h"
+#include "runtime/step/parameter_io.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// Between two votes of the ranks: whether one still writes, and whether one was asked to stop.
+constexpr int tokens_of_a_turn = 16;
+
+/// The vocabulary is kept with the weights; else the data set has it.
+data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
+  std::vector<std::string> names = weights.class_names();
+  if (names.empty()) names = class_names_of(options);
+  if (!names.empty()) return data::make_character_tokenizer(names);
+  throw UsageError(
+      fmt::format("{}: no vocabulary is kept with these weights; give the text that they were trained on: "
+                  "--dataset text --data-dir FILE.txt",
+                  weights.path().string()));
+}
+
+/// Windows of the model's own length. UsageError when it does not give the next token of each.
+model::InputSpec windows_of(const Options& options) {
+  const model::InputSpec wanted = wanted_input(options);
+  if (wanted.vocab_size > 0 && wanted.shape.rank() == 1 && wanted.target_shape == wanted.shape) return wanted;
+  throw UsageError(
+      fmt::format("--prompt: model {} gives no next token for each of a text's; gpt2 does", options.model));
+}
+
+TrainingTask task_for_prompts(const Options& options, const WeightsFile& weights,
+                              const model::InputSpec& windows, const data::Tokenizer& tokenizer) {
+  const data::SampleSpec spec{.input_dtype = windows.dtype,
+                              .input_shape = windows.shape,
+                              .target_shape = windows.target_shape,
+                              .num_classes = tokenizer.size(),
+                              .vocab_size = tokenizer.size()};
+  return task_for_weights(options, weights, spec, nullptr);
+}
+
+SamplingOptions sampling_of(const Options& options) {
+  const GenerationOptions& generation = options.generation;
+  return {.temperature = generation.temperature,
+          .top_k = generation.top_k,
+          .top_p = generation.top_p,
+          .seed = options.seed};
+}
+
+/// Prompts are dealt out to the ranks in turn, as many at a time as there are rows; rank 0 prints what all
+/// have written in the prompts' order.
+class Dealer {
+ public:
+  Dealer(Session& session, Generator& generator, const std::vector<Prompt>& prompts, std::int64_t rows)
+      : session_(session), generator_(generator), prompts_(prompts), rows_(rows) {}
+
+  /// Collective. False when a rank was asked to stop.
+  bool run(const StopRequest& stop_request) {
+    Activity::Work work(session_.activity.get(), std::string("writing"), Activity::Needs::peers);
+    const std::int64_t of_all = rows_ * session_.world.size;
+    for (std::int64_t first = 0; first < std::ssize(prompts_); first += of_all) {
+      begin(first);
+      do {
+        for (int token = 0; token < tokens_of_a_turn && generator_.is_active(); ++token) {
+          generator_.advance();
+          work.advance();
+        }
+        if (stops(stop_request)) return false;
+      } while (any_active_);
+      print(first);
+    }
+    return true;
+  }
+
+ private:
+  std::int64_t number_of(std::int64_t first, std::int64_t row, std::int64_t rank) const {
+    return first + row * session_.world.size + rank;
+  }
+
+  void begin(std::int64_t first) {
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      const std::int64_t number = number_of(first, row, session_.world.rank);
+      if (number >= std::ssize(prompts_)) return;
+      generator_.begin(row, number, prompts_[static_cast<std::size_t>(number)].tokens);
+    }
+  }
+
+  bool stops(const StopRequest& stop_request) {
+    std::array sums{generator_.is_active() ? 1.0 : 0.0, stop_request.made() ? 1.0 : 0.0};
+    session_.communicator->all_reduce_sum(sums);
+    any_active_ = sums[0] > 0;
+    return sums[1] > 0;
+  }
+
+  void print(std::int64_t first) {
+    std::string mine;
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      const std::int64_t number = number_of(first, row, session_.world.rank);
+      if (number >= std::ssize(prompts_)) break;
+      const Generated& written = generator_.result(row);
+      mine += generated_line(prompts_[static_cast<std::size_t>(number)].text, written.text, written.tokens,
+                             name_of(written.reason)) +
+              "\n";
+    }
+    const std::vector<std::string> by_rank = session_.communicator->all_gather(mine);
+    if (!session_.is_rank0()) return;
+    std::vector<std::istringstream> lines(by_rank.begin(), by_rank.end());
+    std::string line;
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      for (std::istringstream& of_rank : lines) {
+        if (std::getline(of_rank, line)) console_.print(line);
+      }
+    }
+  }
+
+  Session& session_;
+  Generator& generator_;
+  const std::vector<Prompt>& prompts_;
+  const std::int64_t rows_;
+  bool any_active_ = false;
+  Console console_{Console::Style::plain, 0};
+};
+
+/// As many as the prompts need, and --batch-size at most.
+std::int64_t rows_for(const Options& options, const Session& session, std::size_t prompts) {
+  const std::int64_t ranks = session.world.size;
+  const std::int64_t needed = (static_cast<std::int64_t>(prompts) + ranks - 1) / ranks;
+  return std::min(batch_size_per_rank(options, session.world.size), needed);
+}
+
+}  // namespace
+
+int write_on(const SavedWeights& saved, const Options& options) {
+  const std::vector<std::string> texts = read_prompts(options.generation);
+  const model::InputSpec windows = windows_of(options);
+  const std::int64_t capacity = windows.shape[0];
+  StopRequest stop_request;
+  Session session = open_session(options);
+  return with_peers(session, options.timeout, [&](const SetRun&) {
+    stop_request.accept();
+    const WeightsFile weights(saved.weights);
+    const data::TokenizerPtr tokenizer = tokenizer_for(options, weights);
+    const TrainingTask task = task_for_prompts(options, weights, windows, *tokenizer);
+    const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity);
+    require_equal(*session.communicator, "the prompts", fmt::format("{}\n", fmt::join(texts, "\n")));
+    Options of_plan = options;
+    of_plan.amp = "off";  // weights are read once a token, in f32: narrow copies of them would cost more
+    of_plan.freeze.clear();
+    const std::int64_t rows = rows_for(options, session, prompts.size());
+    Decoder decoder(*session.device, *session.communicator, task.model, task.input,
+                    {.rows = rows, .capacity = capacity}, plan_constraints(of_plan));
+    ParameterIO replica(*session.device, decoder.plan(), decoder.memory());
+    replica.load(weights);
+    require_equal(*session.communicator, "the weights", replica.fingerprint());
+    const GenerationOptions& generation = options.generation;
+    Generator generator(decoder, *tokenizer,
+                        {.max_new_tokens = generation.max_new_tokens,
+                         .stop = generation.stop,
+                         .sampling = sampling_of(options)});
+    const bool done = Dealer(session, generator, prompts, rows).run(stop_request);
+    session.communicator->barrier();
+    return done ? ExitCode::done : ExitCode::stopped;
+  });
+}
+
+}  // namespace lockstep::runtime

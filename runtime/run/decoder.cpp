@@ -1,0 +1,103 @@
+#include "runtime/run/decoder.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::size_t slot = 0;
+constexpr std::int64_t padding = -1;
+
+}  // namespace
+
+Decoder::Decoder(kernels::Device& device, comm::Communicator& communicator, const model::Model& model,
+                 const model::InputSpec& input, const DecoderOptions& options, PlanConstraints constraints)
+    : options_(options), device_(device), rows_(static_cast<std::size_t>(options.rows)) {
+  if (input.dtype != DType::i64 || input.shape.rank() != 1) {
+    throw UsageError(fmt::format("model '{}' takes no tokens, so it cannot write; gpt2 does", model.name));
+  }
+  const auto add_plan = [&](Mode mode, std::int64_t tokens) {
+    plans_.push_back(make_plan(model, input,
+                               {.key = {.mode = mode, .batch = options_.rows, .length = tokens},
+                                .cache_capacity = options_.capacity},
+                               device, constraints));
+    constraints.parameter_layouts = parameter_layouts(plans_.front().graph);
+    constraints.arena = plans_.front().arena;
+  };
+  add_plan(Mode::decode, 1);
+  const std::int64_t piece = std::min(options_.piece, options_.capacity);
+  if (piece > 1) add_plan(Mode::fill, piece);
+  memory_ = std::make_unique<ReplicaMemory>(device, communicator, plans_);
+  executor_ = std::make_unique<Executor>(device, communicator, *memory_);
+  const Shape& output = plan().graph.value(plan().graph.output).type.shape;
+  columns_ = output[output.rank() - 1];
+  const auto bytes = static_cast<std::size_t>(options_.rows * piece) * sizeof(std::int64_t);
+  tokens_ = device.allocate_host(bytes);
+  positions_ = device.allocate_host(bytes);
+  logits_ = device.allocate_host(static_cast<std::size_t>(options_.rows * columns_) * sizeof(float));
+  for (Row& row : rows_) row.waiting.reserve(static_cast<std::size_t>(options_.capacity));
+}
+
+void Decoder::clear(std::int64_t row) {
+  Row& cleared = rows_[index(row)];
+  cleared.length = 0;
+  cleared.waiting.clear();
+  cleared.taken = 0;
+}
+
+void Decoder::append(std::int64_t row, std::span<const std::int64_t> tokens) {
+  Row& extended = rows_[index(row)];
+  if (extended.length + extended.left() + std::ssize(tokens) > options_.capacity) {
+    throw std::logic_error("more tokens than a row can hold");
+  }
+  extended.waiting.insert(extended.waiting.end(), tokens.begin(), tokens.end());
+}
+
+/// The last token of each row is left for the plan that gives logits.
+void Decoder::run() {
+  const auto is_behind = [](const Row& row) { return row.left() > 1; };
+  while (std::ranges::any_of(rows_, is_behind)) take_in(plans_.back(), 1);
+  take_in(plans_.front(), 0);
+  for (Row& row : rows_) {
+    row.waiting.clear();
+    row.taken = 0;
+  }
+  kernels::Stream& stream = executor_->stream();
+  device_.copy_to_host(logits_->data(), memory_->address(plan().launches.output, slot), logits_->bytes(),
+                       stream);
+  stream.synchronize();
+}
+
+void Decoder::take_in(const Plan& plan, std::int64_t keep) {
+  const std::int64_t width = plan.key().length;
+  const auto count = static_cast<std::size_t>(options_.rows * width);
+  const std::span tokens(static_cast<std::int64_t*>(tokens_->data()), count);
+  const std::span positions(static_cast<std::int64_t*>(positions_->data()), count);
+  std::ranges::fill(tokens, padding);
+  std::ranges::fill(positions, padding);
+  for (std::size_t at = 0; at < rows_.size(); ++at) {
+    Row& row = rows_[at];
+    const std::int64_t taken = std::clamp<std::int64_t>(row.left() - keep, 0, width);
+    for (std::int64_t i = 0; i < taken; ++i) {
+      const std::size_t place = at * static_cast<std::size_t>(width) + static_cast<std::size_t>(i);
+      tokens[place] = row.waiting[row.taken++];
+      positions[place] = row.length++;
+    }
+  }
+  kernels::Stream& stream = executor_->stream();
+  device_.copy_to_device(memory_->input(slot), tokens.data(), tokens.size_bytes(), stream);
+  device_.copy_to_device(memory_->positions(slot), positions.data(), positions.size_bytes(), stream);
+  executor_->run(plan, slot);
+}
+
+std::span<const float> Decoder::logits(std::int64_t row) const {
+  const auto width = static_cast<std::size_t>(columns_);
+  return {static_cast<const float*>(logits_->data()) + index(row) * width, width};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/text/tokenizer.h"
+#include "runtime/options/options.h"
+
+namespace lockstep::runtime {
+
+/// A text from which a model writes on.
+struct Prompt {
+  std::string text;
+  std::vector<std::int64_t> tokens;
+};
+
+/// Those of --prompt, then the lines of --prompt-file that are not empty. UsageError when that makes none;
+/// DataError for a file that cannot be read.
+std::vector<std::string> read_prompts(const GenerationOptions& options);
+
+/// UsageError names the prompt that has no token, more than `most` tokens, or a character without one.
+std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const data::Tokenizer& tokenizer,
+                                   std::int64_t most);
+
+/// {"prompt": ..., "text": ..., "tokens": 100, "stop_reason": "length"}. Bytes of `text` that are no whole
+/// character (byte-level tokens may end within one) become U+FFFD.
+std::string generated_line(const std::string& prompt, const std::string& text, std::int64_t tokens,
+                           std::string_view stop_reason);
+
+}  // namespace lockstep::runtime

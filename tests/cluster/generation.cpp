@@ -1,0 +1,107 @@
+// trainer predict --prompt: text behind prompts, the same on any number of ranks and threads.
+#include "kernels/base/safetensors.h"
+#include "tests/support/json_lines.h"
+
+namespace lockstep::tests {
+namespace {
+
+/// Enough for the letters, and for a model that has learned a little.
+std::filesystem::path text_in(const TemporaryFolder& folder) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "the cat sat on the mat, and the dog ran after it.\n";
+  write_file(folder / "text.txt", text);
+  return folder / "text.txt";
+}
+
+/// A run of a small gpt2 on that text.
+std::filesystem::path trained(const TemporaryFolder& folder) {
+  train(1,
+        {"--model=gpt2", "--model-args=n_layer=2,n_head=2,n_embd=32,block_size=24,dropout=0",
+         "--dataset=text", "--data-dir=" + text_in(folder).string(), "--max-steps=60", "--batch-size=8",
+         "--lr=3e-3", "--seed=5", "--eval-every=0"},
+        folder / "run");
+  return folder / "run";
+}
+
+struct Refusal {
+  int code;
+  std::string said;
+};
+
+Refusal refusal(const Words& words) {
+  Program program(Words{TRAINER_PROGRAM} + words);
+  const int code = program.wait_for_end();
+  return {code, program.output()};
+}
+
+TEST_CASE("predict writes on from prompts, the same on any number of ranks and threads") {
+  const TemporaryFolder folder;
+  const std::string run = trained(folder).string();
+  write_file(folder / "prompts.txt", "dog ran\n\non the\r\n");
+  const Words asked{"predict",
+                    run,
+                    "--prompt=the cat ",
+                    "--prompt",
+                    "m",
+                    "--prompt-file",
+                    (folder / "prompts.txt").string(),
+                    "--max-new-tokens=70",
+                    "--top-k=8"};
+  const auto one = lines_of(output_of(1, asked + Words{"--threads=1"}));
+  REQUIRE(one.size() == 4);
+  const std::vector<std::string> prompts{"the cat ", "m", "dog ran", "on the"};
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CHECK(one[i]["prompt"] == prompts[i]);
+    CHECK(one[i]["text"].get<std::string>().size() == 70);
+    CHECK(one[i]["tokens"] == 70);
+    CHECK(one[i]["stop_reason"] == "length");
+  }
+  CHECK(lines_of(output_of(1, asked + Words{"--threads=2"})) == one);
+  CHECK(lines_of(output_of(1, asked + Words{"--batch-size=3"})) == one);
+  CHECK(lines_of(output_of(2, asked + Words{"--threads=1"})) == one);
+  CHECK(lines_of(output_of(3, asked + Words{"--threads=1", "--batch-size=1"})) == one);
+  CHECK(lines_of(output_of(1, asked + Words{"--seed=6"})) != one);
+  // A file of weights has the vocabulary with it; the model's own is told.
+  Words of_file{"predict", run + "/model.safetensors", "--model=gpt2",
+                "--model-args=n_layer=2,n_head=2,n_embd=32,block_size=24,dropout=0", "--seed=5"};
+  of_file.insert(of_file.end(), asked.begin() + 2, asked.end());
+  CHECK(lines_of(output_of(1, of_file)) == one);
+}
+
+TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
+  const TemporaryFolder folder;
+  const std::string run = trained(folder).string();
+  const Words asked{"predict", run, "--prompt=the ", "--temperature=0", "--max-new-tokens=40"};
+  const auto greedy = lines_of(output_of(1, asked)).at(0);
+  CHECK(lines_of(output_of(1, asked + Words{"--seed=9"})).at(0) == greedy);
+  CHECK(lines_of(output_of(1, asked + Words{"--temperature=1", "--top-k=1"})).at(0) == greedy);
+  const std::string text = greedy["text"].get<std::string>();
+  const std::string stop = text.substr(9, 2);
+  const auto stopped = lines_of(output_of(1, asked + Words{"--stop=" + stop})).at(0);
+  CHECK(stopped["text"] == text.substr(0, text.find(stop)));
+  CHECK(stopped["stop_reason"] == "stop");
+}
+
+TEST_CASE("what no text can be written for is said in one line, with 2") {
+  const TemporaryFolder folder;
+  const std::string run = trained(folder).string();
+  const auto expect = [&](const Words& options, const std::string& said) {
+    const Refusal refused = refusal(Words{"predict", run} + options);
+    INFO(refused.said);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.said, contains(said));
+  };
+  expect({"--prompt=thé"}, "U+00E9");
+  expect({"--prompt="}, "nothing to write on from");
+  expect({"--prompt=" + std::string(25, 't')}, "has 25 tokens, the model looks at 24");
+  expect({"--prompt=t", "--temperature=-1"}, "--temperature: -1 is not in the range 0 to 1000");
+  expect({"--prompt=t", "--top-p=1.5"}, "--top-p: 1.5 is not in the range 0 to 1");
+  expect({"--prompt=t", "--top-k=-1"}, "--top-k: -1 is not in the range");
+  expect({"--prompt=t", "--max-new-tokens=0"}, "--max-new-tokens: 0 is not in the range");
+  expect({"--prompt=t", "--model=mlp", "--model-args="}, "model mlp gives no next token");
+  write_file(folder / "empty.txt", "\n\n");
+  expect({"--prompt-file=" + (folder / "empty.txt").string()}, "has no line with a prompt");
+}
+
+}  // namespace
+}  // namespace lockstep::tests
