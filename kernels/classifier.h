@@ -19,12 +19,14 @@ struct ClassifierLoss {
 
   float label_smoothing = 0;
   bool has_gradient = true;  ///< false in evaluation: control alone
+  std::int64_t chunk = 0;    ///< rows whose logits exist at a time; 0: as the backend thinks best
   MatmulPrecision precision = MatmulPrecision::highest;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("label_smoothing", label_smoothing);
     visit("has_gradient", has_gradient);
+    visit("chunk", chunk);
     visit("precision", precision);
   }
 
@@ -48,6 +50,13 @@ struct ClassifierLoss {
     return (has_gradient ? 3 : 1) * matmul_size(in[x].shape, in[weight].shape).flops();
   }
 };
+
+/// `whole` in parts of nearly equal size, at most about `most`, in multiples of 32 where there are several.
+constexpr std::int64_t equal_parts(std::int64_t whole, std::int64_t most) {
+  if (whole <= most) return whole > 1 ? whole : 1;
+  const std::int64_t parts = (whole + most - 1) / most;
+  return ((whole + parts - 1) / parts + 31) / 32 * 32;
+}
 
 /// Parts of it on the CPU. Rows' logits are computed and read in blocks of columns.
 

@@ -239,7 +239,7 @@ class ClassifierKernel : public Kernel {
  public:
   ClassifierKernel(Cpu cpu, const Op& op, const KernelIo& io)
       : op_(op),
-        size_(matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape)),
+        size_(matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape), op),
         dtype_(io.inputs[Op::x].dtype),
         rows_of_sample_(io.inputs[Op::x].shape.rank() == 3 ? io.inputs[Op::x].shape[1] : 1),
         inputs_(io.inputs.size()),

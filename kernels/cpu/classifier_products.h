@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/classifier.h"
 #include "kernels/cpu/matmul.h"
-#include "kernels/linear.h"
 
 namespace lockstep::kernels {
 
@@ -18,24 +18,16 @@ struct ClassifierSize {
   std::int64_t rows, inputs, classes;
   std::int64_t chunk, block;
 
-  explicit ClassifierSize(const MatmulSize& size)
+  ClassifierSize(const MatmulSize& size, const ClassifierLoss& op)
       : rows(size.rows), inputs(size.inputs), classes(size.outputs) {
     constexpr std::int64_t chunk_bytes = 64 << 20;
     const std::int64_t most = std::max<std::int64_t>(32, chunk_bytes / (classes * 4));
-    chunk = part_of(rows, most);
-    block = part_of(classes, 1024);
+    chunk = equal_parts(rows, op.chunk > 0 ? op.chunk : most);
+    block = equal_parts(classes, 1024);
   }
 
   std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }
   std::int64_t blocks() const { return (classes + block - 1) / block; }
-
- private:
-  /// Parts of nearly equal size, multiples of 16 where there are several.
-  static std::int64_t part_of(std::int64_t whole, std::int64_t most) {
-    if (whole <= most) return std::max<std::int64_t>(whole, 1);
-    const std::int64_t parts = (whole + most - 1) / most;
-    return ((whole + parts - 1) / parts + 15) / 16 * 16;
-  }
 };
 
 /// The products of each block of each chunk; those of equal shapes are one.

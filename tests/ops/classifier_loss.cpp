@@ -21,6 +21,7 @@ struct Case {
   float smoothing = 0;
   std::int32_t valid = 1000;  ///< samples
   DType dtype = DType::f32;
+  std::int64_t chunk = 0;
 };
 
 struct Problem {
@@ -124,7 +125,7 @@ std::vector<float> floats(const kernels::Memory& memory, DType dtype) {
 }
 
 Outcome run(const Case& c, const Problem& p, const StepState& state, bool has_gradient = true) {
-  const ClassifierLoss op{.label_smoothing = c.smoothing, .has_gradient = has_gradient};
+  const ClassifierLoss op{.label_smoothing = c.smoothing, .has_gradient = has_gradient, .chunk = c.chunk};
   const std::int64_t inputs = c.x[c.x.rank() - 1];
   const Shape rows = c.x.rank() == 3 ? Shape{c.x[0], c.x[1]} : Shape{c.x[0]};
   kernels::KernelIo io;
@@ -194,9 +195,10 @@ void check(const Case& c) {
   const double u = std::ldexp(1.0, -24);
   const auto inputs = static_cast<double>(c.x[c.x.rank() - 1]);
   const auto rows = static_cast<double>(problem.targets.size());
-  const double of_logit = (inputs + 1) * (inputs / 2 + 1) * u;
-  const double of_sums = 4 * std::sqrt(static_cast<double>(c.classes)) * u;
   const double half = c.dtype == DType::f32 ? 0 : std::ldexp(1.0, c.dtype == DType::bf16 ? -8 : -11);
+  const bool on_gpu = device().kind() == kernels::DeviceKind::cuda;
+  const double of_logit = (inputs / 2 + 1) * ((inputs + 1) * u + (on_gpu ? half / 2 : 0));
+  const double of_sums = 4 * std::sqrt(static_cast<double>(c.classes)) * u;
   const double scale = 0.5;  // of the gradient
   const double each = scale * 2 * (2 * of_logit + 2 * of_sums + half);
   check_near("dx", got.dx, wanted.dx, each);
@@ -204,8 +206,10 @@ void check(const Case& c) {
   if (c.bias) check_near("dbias", got.dbias, wanted.dbias, rows * (each + scale * 2 * rows * u));
   for (const Outcome& outcome : {got, run(c, problem, state, false)}) {
     CHECK(outcome.control.loss == Approx(wanted.control.loss).epsilon(2 * (2 * of_logit + of_sums)));
-    CHECK(outcome.control.correct == wanted.control.correct);
-    CHECK(outcome.control.top5 == wanted.control.top5);
+    if (!on_gpu || c.dtype == DType::f32) {
+      CHECK(outcome.control.correct == wanted.control.correct);
+      CHECK(outcome.control.top5 == wanted.control.top5);
+    }
     CHECK(outcome.control.targets == wanted.control.targets);
     CHECK(outcome.control.not_finite == 0);
   }
@@ -224,8 +228,9 @@ TEST_CASE("classifier_loss: loss and gradients of the linear map and the cross e
 }
 
 TEST_CASE("classifier_loss: several chunks of rows add up") {
-  check({.x = {70, 4}, .classes = 300'000, .bias = true});
-  check({.x = {70, 4}, .classes = 300'000, .dtype = DType::bf16});
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    check({.x = {5, 14, 4}, .classes = 1100, .bias = true, .valid = 4, .dtype = dtype, .chunk = 32});
+  }
 }
 
 TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {
