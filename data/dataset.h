@@ -52,10 +52,16 @@ class LOCKSTEP_API Dataset {
   /// the default reads the sample. The loader asks for it where a step has several batches, before it reads
   /// those that follow the first.
   virtual std::int64_t valid_targets(std::int64_t index, std::int64_t epoch) const;
+  /// Of a data set whose rows of tokens end in padding: so many numbers at the beginning of row `index` hold
+  /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
+  /// whole.
+  virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
 };
 
 /// The same of a sample's targets that have been read.
 std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> target);
+/// Tokens of a row that has been read, up to its padding: where it is a source and a target, of the target.
+std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input);
 
 /// A digest of the samples' description, their number and the contents of some: another one when the data
 /// changed, but for changes that miss all of those.

@@ -130,7 +130,7 @@ SampleSpec shards_spec(const DatasetOptions& options) {
 
 DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {
   if (options.data_dir.empty()) throw UsageError("tensors: give the file by --data-dir FILE.safetensors");
-  return open_tensors(options.data_dir, options.num_classes);
+  return open_tensors(options);
 }
 
 /// Null if none is.
@@ -179,26 +179,27 @@ const std::vector<DatasetEntry>& datasets() {
       {"shards",
        "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
        open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs},
-      {"synthetic", "random samples of any --image-shape and --num-classes at almost no cost", make_synthetic,
-       synthetic_spec},
+      {"synthetic",
+       "random samples of any --image-shape and --num-classes, or of --seq-len tokens below --vocab-size, at "
+       "almost no cost",
+       make_synthetic, synthetic_spec},
       {"text",
-       "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or train*.txt and val*.txt "
-       "of a "
-       "folder",
+       "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or of a folder's "
+       "train*.txt and val*.txt",
        open_text, text_spec, std::nullopt, text_class_names},
       {"tokens",
        "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write them, and "
        "val.bin beside train.bin, or the last tenth, to evaluate",
        open_tokens, tokens_spec},
       {"labelled-text",
-       "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or .txt files in a folder "
-       "for each "
-       "class",
+       "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
+       "files for each class",
        open_labelled_text, labelled_text_spec, std::nullopt, labelled_text_class_names},
       {"parallel-text",
        "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
        open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names},
-      {"tensors", "tensors 'inputs' and 'targets' of --data-dir FILE.safetensors", open_tensors_of,
+      {"tensors", "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors",
+       open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
   };
   return entries;

@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
@@ -61,6 +63,14 @@ void require_addressable(const Model& model, const Graph& graph) {
 
 }  // namespace
 
+InputSpec cut_to(InputSpec input, std::int64_t length) {
+  if (length == 0) return input;
+  input.shape = {length};
+  if (input.num_classes > 0 && input.target_shape.rank() == 1)
+    input.target_shape = {length - input.source_length};
+  return input;
+}
+
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
   require_targets(model, input);
   Graph graph;
@@ -81,6 +91,24 @@ std::vector<std::string> head_parameters(const Graph& forward) {
       if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
     }
     writer = node.inputs.empty() ? std::nullopt : forward.producer(node.inputs.front());
+  }
+  return names;
+}
+
+std::vector<std::string> token_parameters(const Graph& forward) {
+  std::vector<ValueId> tokens{forward.find(Role::input)};
+  std::vector<std::string> names;
+  for (const Node& node : forward.nodes()) {
+    const bool reads = std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return std::ranges::find(tokens, id) != tokens.end(); });
+    if (!reads) continue;
+    for (const ValueId id : node.inputs) {
+      if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
+    }
+    if (!names.empty()) return names;
+    for (const ValueId id : node.outputs) {
+      if (forward.value(id).type.dtype == DType::i64) tokens.push_back(id);
+    }
   }
   return names;
 }

@@ -24,6 +24,9 @@ struct InputSpec {
   std::int64_t source_length = 0;
 };
 
+/// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.
+InputSpec cut_to(InputSpec input, std::int64_t length);
+
 /// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes), with
 /// a class for each token (N, T, classes), or values (N, ...). It is called for batches of other sizes and
 /// for shorter sequences than `make` was told: parameters' shapes do not follow the batch.
@@ -42,6 +45,10 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
 /// Names of the parameters of the last layer that has any, on the way to the output: of a classifier those
 /// whose first dimension is the classes.
 std::vector<std::string> head_parameters(const Graph& forward);
+
+/// Names of the parameters that the first op with any reads beside tokens (i64 inputs, or parts of them): of
+/// an embedding the one whose first dimension is the vocabulary.
+std::vector<std::string> token_parameters(const Graph& forward);
 
 /// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
