@@ -181,6 +181,10 @@ class LabelledText final : public Dataset {
     std::memcpy(target.data(), &samples_->classes[static_cast<std::size_t>(index)], sizeof(std::int64_t));
   }
 
+  std::int64_t length(std::int64_t index) const override {
+    return std::min(samples_->sequences.length(index), spec_.input_shape[0]);
+  }
+
  private:
   std::shared_ptr<const LabelledCorpus> corpus_;
   const Samples* samples_;

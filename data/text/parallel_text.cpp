@@ -146,6 +146,10 @@ class ParallelText final : public Dataset {
     return std::min(pairs_->targets.length(index) + 1, spec_.source_length);
   }
 
+  std::int64_t length(std::int64_t index) const override {
+    return spec_.source_length + valid_targets(index, 0);
+  }
+
  private:
   std::shared_ptr<const ParallelCorpus> corpus_;
   const Pairs* pairs_;

@@ -53,6 +53,8 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(train->spec().target_shape == Shape{});
   CHECK(token_sample(*train, 0) == TokenSample{{1, 1, 2, -1}, {1}});
   CHECK(token_sample(*train, 3) == TokenSample{{2, 2, 2, 2}, {0}});
+  CHECK(train->length(0) == 3);
+  CHECK(train->length(3) == 4);
   CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
 }
@@ -135,6 +137,8 @@ TEST_CASE("lines of two files are a row of source and translation, parted by a b
   CHECK(token_sample(*train, 0) == TokenSample{{0, 1, 2, -1, 6, 2, -1, -1}, {2, 6, -100, -100}});
   CHECK(token_sample(*train, 1) == TokenSample{{0, 1, 2, 3, 6, 1, 1, 1}, {1, 1, 1, 1}});
   CHECK(token_sample(*train, 2) == TokenSample{{1, -1, -1, -1, 6, 2, 2, 2}, {2, 2, 2, 6}});
+  CHECK(train->length(0) == 6);
+  CHECK(train->length(2) == 8);
   for (std::int64_t i = 0; i < 3; ++i)
     CHECK(train->valid_targets(i, 0) == train->Dataset::valid_targets(i, 0));
   CHECK(open_dataset(options, Split::test)->size() == 2);
