@@ -34,14 +34,17 @@ class Tensor {
 struct LinearOptions {
   bool bias = true;
   std::optional<Initializer> initializer{};  ///< of the weight, with a bias of zeros
+  std::optional<Initializer> bias_initializer{};
+  bool file_transposed =
+      false;  ///< the weight is (in_features, out_features) in files: Hugging Face's Conv1D
 };
 /// x (..., in_features); gives (..., out_features).
 LOCKSTEP_API Tensor linear(Tensor x, const std::string& name, std::int64_t out_features,
                            LinearOptions options = {});
 
-/// The same with a parameter that exists, weight (out_features, in_features), and no bias: the classifier of
-/// a language model on the weight of its embedding.
-LOCKSTEP_API Tensor shared_linear(Tensor x, Tensor weight);
+/// The same with values that exist, weight (out_features, in_features) and perhaps bias (out_features): the
+/// classifier of a language model on the weight of its embedding.
+LOCKSTEP_API Tensor shared_linear(Tensor x, Tensor weight, std::optional<Tensor> bias = {});
 
 /// A parameter by itself, as nn.Parameter: learned positions, say.
 LOCKSTEP_API Tensor parameter(Graph& graph, const std::string& name, Shape shape,
@@ -127,6 +130,9 @@ LOCKSTEP_API Tensor attention(Tensor q, Tensor k, Tensor v, AttentionOptions opt
 /// The same with k|v (N, S, 2 * heads * D), and with q|k|v (N, T, 3 * heads * D), as projections give them.
 LOCKSTEP_API Tensor attention(Tensor q, Tensor kv, AttentionOptions options);
 LOCKSTEP_API Tensor attention(Tensor qkv, AttentionOptions options);
+
+/// x (..., T, D) plus sines and cosines of the position, as in "Attention is all you need".
+LOCKSTEP_API Tensor position_encoding(Tensor x);
 
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.

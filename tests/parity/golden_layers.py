@@ -45,6 +45,12 @@ def attention(heads, causal=False, split=lambda *parts: parts, **operands):
     return function, {name: floats(*shape) for name, shape in operands.items()}
 
 
+def sines(positions, columns):
+    """"Attention is all you need", 3.5, in the form of PyTorch's tutorials."""
+    angles = torch.arange(positions).double()[:, None] * 10000 ** (-torch.arange(0, columns, 2).double() / columns)
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[:, :columns]
+
+
 def tokens(*shape, below):
     return {"shape": list(shape), "classes": below}
 
@@ -82,6 +88,7 @@ CASES = {
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
     "mul_pixels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(2, 3, 1, 1)}),
+    "position_encoding/odd": (lambda x: x + sines(*x.shape[-2:]).to(x.dtype), {"x": floats(2, 9, 7)}),
     "rms_norm/one_column": rms_norm(5, 1),
     "rms_norm/odd": rms_norm(3, 5, 17),
     "rms_norm/transformer": rms_norm(130, 768),
