@@ -201,6 +201,10 @@ LOCKSTEP_API std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes
 /// torch.cat: the parts one behind another along `dim`.
 LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 
+/// For x (N, T, ...) of tokens the rows of their positions from `table` (positions, D): the first T of them,
+/// (T, D). In a graph that decodes those where the new tokens are, (N, T, D), and zeros for padding.
+LOCKSTEP_API Tensor rows_of_positions(Tensor x, Tensor table);
+
 struct CachedAttentionOptions {
   std::int64_t heads = 1;
   double scale = 1;

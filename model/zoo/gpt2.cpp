@@ -53,9 +53,8 @@ Tensor forward(const Sizes& s, Tensor tokens) {
   }
   const Initializer plain{.deviation = deviation};
   const Tensor wte = embedding_weight(graph, "transformer.wte", s.vocab, s.columns, plain);
-  Tensor wpe = embedding_weight(graph, "transformer.wpe", s.positions, s.columns, plain);
-  if (length < s.positions) wpe = split(wpe, {length, s.positions - length}, 0).front();
-  Tensor x = dropout(add(embedding(tokens, wte), wpe), s.dropped);
+  const Tensor wpe = embedding_weight(graph, "transformer.wpe", s.positions, s.columns, plain);
+  Tensor x = dropout(add(embedding(tokens, wte), rows_of_positions(tokens, wpe)), s.dropped);
   for (std::int64_t i = 0; i < s.layers; ++i) {
     x = segment(x, [&](Tensor in) { return block(s, in, fmt::format("transformer.h.{}", i)); });
   }

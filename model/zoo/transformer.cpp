@@ -114,7 +114,7 @@ Tensor with_positions(const Sizes& s, Tensor x, std::optional<Tensor> pos) {
                     "give --model-args block_size={} or positions=sinusoidal",
                     length, s.positions, length));
   }
-  return add(x, length < s.positions ? split(*pos, {length, s.positions - length}, 0).front() : *pos);
+  return add(x, rows_of_positions(x, *pos));
 }
 
 Tensor forward(const Sizes& s, Tensor tokens) {

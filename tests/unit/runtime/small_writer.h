@@ -22,12 +22,7 @@ inline model::Model writer(std::int64_t block_size) {
     model::Graph& graph = tokens.graph();
     const model::Initializer normal{.deviation = 0.5};
     const model::Tensor rows = embedding_weight(graph, "wpe", block_size, columns, normal);
-    const std::int64_t length = tokens.shape()[1];
-    const auto at_positions = [&] {
-      if (graph.decoding) return embedding(model::Tensor(graph, graph.decoding->positions), rows);
-      return length == block_size ? rows : split(rows, {length, block_size - length}, 0).front();
-    };
-    model::Tensor x = add(embedding(tokens, "wte", vocabulary, columns), at_positions());
+    model::Tensor x = add(embedding(tokens, "wte", vocabulary, columns), rows_of_positions(tokens, rows));
     for (const std::string layer : {"h0", "h1"}) {
       const model::Tensor qkv = linear(layer_norm(x, layer + ".ln_1"), layer + ".qkv", 3 * columns);
       x = add(x, linear(attention(qkv, {.heads = 4, .causal = true}), layer + ".proj", columns));

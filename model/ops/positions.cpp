@@ -1,0 +1,21 @@
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "model/layers.h"
+
+namespace lockstep::model {
+
+Tensor rows_of_positions(Tensor x, Tensor table) {
+  const Graph& graph = x.graph();
+  if (graph.decoding) return embedding(Tensor(x.graph(), graph.decoding->positions), table);
+  const std::int64_t length = x.shape()[1];
+  const std::int64_t positions = table.shape()[0];
+  if (length == positions) return table;
+  if (length > positions) {
+    throw UsageError(fmt::format("{} tokens, but the table '{}' has {} positions", length,
+                                 graph.value(table.id()).name, positions));
+  }
+  return split(table, {length, positions - length}, 0).front();
+}
+
+}  // namespace lockstep::model
