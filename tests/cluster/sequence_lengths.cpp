@@ -27,7 +27,7 @@ TEST_CASE("ranks cut their batches to lengths of their own and learn what one ra
       std::filesystem::remove_all(run("many"));
       std::filesystem::remove_all(run("again"));
     }
-    // Of whole rows.
+    // Whose batches are other ones.
     const auto scores = lines_of(output_of(2, {"eval", run("1").string()}));
     CHECK(scores.at(0)["accuracy"] == one["eval"]["accuracy"]);
     CHECK(scores.at(0)["loss"].get<double>() == Approx(one["eval"]["loss"].get<double>()).epsilon(1e-5));
