@@ -67,6 +67,7 @@ struct PlanRequest {
   std::int64_t cache_capacity = 0;  ///< tokens of a row, where sequences are extended
   double average_decay = 0;         ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
+  bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
