@@ -16,11 +16,13 @@ class BatchFiller {
   void fill(const EpochOrder& order, std::int64_t batch, BatchRing::Slot& slot) const;
 
  private:
+  std::int64_t length_of(const EpochOrder& order, std::int64_t batch) const;
   std::int64_t targets_behind(const EpochOrder& order, std::int64_t batch) const;
 
   const DatasetPtr dataset_;
   const std::int64_t batch_size_;
   const std::int64_t batches_per_step_;
+  const std::vector<std::int64_t> lengths_;
 };
 
 }  // namespace lockstep::data

@@ -52,6 +52,10 @@ class LOCKSTEP_API Dataset {
   /// the default reads the sample. The loader asks for it where a step has several batches, before it reads
   /// those that follow the first.
   virtual std::int64_t valid_targets(std::int64_t index, std::int64_t epoch) const;
+  /// Of a data set whose rows of tokens end in padding: so many numbers at the beginning of row `index` hold
+  /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
+  /// whole.
+  virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
 };
 
 /// The same of a sample's targets that have been read.

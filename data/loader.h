@@ -26,6 +26,7 @@ struct BatchInfo {
       0;  ///< of the other rows: those that count, which are the samples unless tokens have classes
   /// Of a step's first batch: the same of all batches of the step.
   std::int64_t step_targets = 0;
+  std::int64_t length = 0;  ///< to which its rows are cut; 0: they are whole
   bool last_of_epoch = false;
 
   std::int64_t counted() const { return samples - padding; }
@@ -34,7 +35,7 @@ struct BatchInfo {
 /// A batch in a slot of the loader's ring; valid until released.
 struct Batch {
   BatchInfo info;
-  std::span<const std::byte> input;  ///< `info.samples` rows
+  std::span<const std::byte> input;  ///< `info.samples` rows; of cut ones a whole batch, the rest repeated
   std::span<const std::byte> target;
   std::size_t slot = 0;
 };
@@ -42,6 +43,9 @@ struct Batch {
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   std::int64_t batches_per_step = 1;  ///< from the first of an epoch on; its last step may have fewer
+  /// Rows of a batch are cut to the least of these that holds the longest, in a step that is smaller than
+  /// others to the greatest; rising (`batch_lengths`). Empty: rows are whole.
+  std::vector<std::int64_t> lengths{};
   bool drop_last_batch = false;
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper

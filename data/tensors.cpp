@@ -55,12 +55,20 @@ std::string place(const fs::path& path, const Tensor& tensor, std::int64_t at) {
   return fmt::format("{}: {}[{}, {}]", path.string(), tensor.name, at / columns, at % columns);
 }
 
-/// The greatest token. DataError for what is none, below `vocab_size` if that is not 0, for a row without
+/// What is known of rows of tokens.
+struct TokenRows {
+  std::int64_t greatest = 0;
+  std::vector<std::int32_t> lengths;  ///< of each row, without its padding
+  bool padded = false;                ///< some row has padding
+};
+
+/// DataError for what is none, below `vocab_size` if that is not 0, for a row without
 /// any, and for padding that is followed by a token.
-std::int64_t greatest_token(const fs::path& path, const Tensor& tensor, std::int64_t vocab_size) {
+TokenRows read_tokens(const fs::path& path, const Tensor& tensor, std::int64_t vocab_size) {
   const std::int64_t most = vocab_size > 0 ? vocab_size : most_classes;
   const std::int64_t columns = tensor.shape[1];
-  std::int64_t greatest = 0;
+  TokenRows rows;
+  rows.lengths.resize(static_cast<std::size_t>(tensor.shape[0]));
   std::int64_t before = 0;
   for (std::int64_t at = 0; at < tensor.shape.elements(); ++at) {
     const std::int64_t token = integer_at(tensor, at);
@@ -74,10 +82,13 @@ std::int64_t greatest_token(const fs::path& path, const Tensor& tensor, std::int
     if (!begins && before == padding_token && token != padding_token)
       throw DataError(
           fmt::format("{} is a token behind padding: padding comes last", place(path, tensor, at)));
-    greatest = std::max(greatest, token);
+    rows.greatest = std::max(rows.greatest, token);
+    rows.padded |= token == padding_token;
+    if (token != padding_token)
+      rows.lengths[static_cast<std::size_t>(at / columns)] = static_cast<std::int32_t>(at % columns + 1);
     before = token;
   }
-  return greatest;
+  return rows;
 }
 
 /// `inputs`, or `src` and `tgt`, which are a row together.
@@ -101,7 +112,10 @@ class InputTensors {
     spec.vocab_size = 0;
     if (!tokens || spec.input_dtype != DType::i64 || spec.input_shape.rank() != 1) return;
     std::int64_t greatest = 0;
-    for (const Tensor* part : parts_) greatest = std::max(greatest, greatest_token(path, *part, vocab_size));
+    for (const Tensor* part : parts_) {
+      last_ = read_tokens(path, *part, vocab_size);
+      greatest = std::max(greatest, last_.greatest);
+    }
     spec.vocab_size = vocab_size > 0 ? vocab_size : greatest + 1;
   }
 
@@ -109,6 +123,8 @@ class InputTensors {
   /// Of the sequence whose tokens have classes.
   std::int64_t length() const { return parts_.back()->shape[1]; }
   std::int64_t samples() const { return parts_[0]->shape[0]; }
+  /// Of that sequence: where rows end, if some end in padding.
+  const TokenRows& rows() const { return last_; }
 
   void copy(std::int64_t index, std::span<std::byte> out) const {
     if (parts_.size() == 1) return copy_row(*parts_[0], index, out);
@@ -134,6 +150,7 @@ class InputTensors {
   }
 
   std::vector<const Tensor*> parts_;
+  TokenRows last_;
 };
 
 class Tensors final : public Dataset {
@@ -167,6 +184,17 @@ class Tensors final : public Dataset {
   std::int64_t valid_targets(std::int64_t index, std::int64_t) const override {
     const std::size_t bytes = spec_.target_bytes();
     return valid_targets_in(spec_, targets_->bytes.subspan(static_cast<std::size_t>(index) * bytes, bytes));
+  }
+
+  std::int64_t length(std::int64_t index) const override {
+    if (!inputs_.rows().padded) return 0;
+    std::int64_t needed = inputs_.rows().lengths[static_cast<std::size_t>(index)];
+    const std::int64_t classes =
+        spec_.num_classes > 0 && spec_.target_shape.rank() == 1 ? inputs_.length() : 0;
+    for (std::int64_t at = classes; at > needed; --at) {
+      if (integer_at(*targets_, index * classes + at - 1) != no_class) needed = at;
+    }
+    return spec_.source_length + needed;
   }
 
   void get(std::int64_t index, std::int64_t, std::span<std::byte> input,

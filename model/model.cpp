@@ -63,6 +63,14 @@ void require_addressable(const Model& model, const Graph& graph) {
 
 }  // namespace
 
+InputSpec cut_to(InputSpec input, std::int64_t length) {
+  if (length == 0) return input;
+  input.shape = {length};
+  if (input.num_classes > 0 && input.target_shape.rank() == 1)
+    input.target_shape = {length - input.source_length};
+  return input;
+}
+
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
   require_targets(model, input);
   Graph graph;

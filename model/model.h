@@ -24,6 +24,9 @@ struct InputSpec {
   std::int64_t source_length = 0;
 };
 
+/// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.
+InputSpec cut_to(InputSpec input, std::int64_t length);
+
 /// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes), with
 /// a class for each token (N, T, classes), or values (N, ...). It is called for batches of other sizes and
 /// for shorter sequences than `make` was told: parameters' shapes do not follow the batch.

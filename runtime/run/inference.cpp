@@ -109,8 +109,10 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
   if (take) {
     evaluating.batch_done = [&](std::int64_t rows) { gather_outputs(batch++, rows, take); };
   }
-  return evaluate(*session_.device, *session_.communicator, *memory_, *executor_, plans_.front(), slot,
-                  task_.test_set, evaluating, stop_request);
+  return evaluate(
+      *session_.device, *session_.communicator, *memory_, *executor_,
+      [this](std::int64_t) -> const Plan& { return plans_.front(); }, slot, task_.test_set, evaluating,
+      stop_request);
 }
 
 /// Rank r has samples r, r + R, ... of a batch of all ranks.

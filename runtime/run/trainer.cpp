@@ -39,6 +39,7 @@ Summary Trainer::run() {
   const std::int64_t steps_of_epoch = progress_.next_batch(batching_.step_samples() * session_.world.size);
   data::LoaderOptions loading{.batch_size = batching_.batch_size,
                               .batches_per_step = batching_.micro_batches,
+                              .lengths = plans_.lengths.training,
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
@@ -84,7 +85,7 @@ void Trainer::train(data::Loader& loader) {
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
     const bool has_next = (!ends || step < batching_.total_steps) && prefetcher.fetch();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
-    pipeline.start(plans_.at(micro_batch.key()), batch,
+    pipeline.start(plans_.at(micro_batch.key(batch.info.length)), batch,
                    step_input(step, micro_batch, ends && has_next ? targets_of_step() : 0));
     const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     const bool pauses = ends && pauses_after(step, batch.info);
@@ -202,16 +203,19 @@ void Trainer::evaluate_now(std::size_t slot) {
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::evaluating);
   replica().broadcast_buffers(*session_.communicator);
-  evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_,
-                         plans_.for_evaluation(), slot, task_.test_set,
-                         {.batch_size = batching_.batch_size,
-                          .num_workers = options_.num_workers,
-                          .prefetch_factor = options_.prefetch_factor,
-                          .timeout = Seconds(options_.timeout),
-                          .samples = options_.eval_samples,
-                          .source = source_of(options_),
-                          .activity = session_.activity.get()},
-                         stop_request_);
+  evaluation_ = evaluate(
+      *session_.device, *session_.communicator, *memory_, *executor_,
+      [this](std::int64_t length) -> const Plan& { return plans_.for_evaluation(length); }, slot,
+      task_.test_set,
+      {.batch_size = batching_.batch_size,
+       .lengths = plans_.lengths.evaluation,
+       .num_workers = options_.num_workers,
+       .prefetch_factor = options_.prefetch_factor,
+       .timeout = Seconds(options_.timeout),
+       .samples = options_.eval_samples,
+       .source = source_of(options_),
+       .activity = session_.activity.get()},
+      stop_request_);
   progress_.stopped = !evaluation_;
   if (evaluation_) progress_.evaluated_at_step = progress_.step;
   if (files_ && evaluation_ && !again) {

@@ -2,8 +2,12 @@
 #include <algorithm>
 #include <exception>
 
+#include <fmt/format.h>
+
 #include "comm/world/world.h"
+#include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"
@@ -32,6 +36,17 @@ std::string plugin_lines(const TrainingTask& task) {
   return lines;
 }
 
+/// The ranks sum their counts in fp32, which is exact up to here.
+void require_countable(const TrainingTask& task, const Batching& batching, const comm::World& world) {
+  const std::int64_t targets = task.input.num_classes > 0 ? task.input.target_shape.elements() : 1;
+  const std::int64_t samples = batching.step_samples() * world.size;
+  if (targets <= most_global_batch / samples) return;
+  throw UsageError(
+      fmt::format("a step of {} samples with {} targets each: at most {} targets a step; take a "
+                  "smaller --batch-size",
+                  samples, targets, most_global_batch));
+}
+
 /// A CUDA graph contains work on the device's streams only: with several ranks the exchange must be there
 /// too.
 bool can_replay(const Session& session) {
@@ -49,6 +64,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       cuda_graph_policy_(options.cuda_graph, can_replay(session) && !options.detect_anomaly) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
+  require_countable(task_, batching_, session_.world);
   find_checkpoint();
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
@@ -106,7 +122,8 @@ void Trainer::set_up_parameters() {
     weights.initialise(options_.seed);
   } else {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
-    const WeightsFile file(find_saved_weights(options_.init_from).weights);
+    WeightsFile file(find_saved_weights(options_.init_from).weights);
+    use_model_names(file, options_.model);
     const auto head = model::head_parameters(model::build_forward(task_.model, task_.input, 1));
     for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }
