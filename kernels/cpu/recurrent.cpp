@@ -4,6 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/recurrent_blocks.h"
+#include "kernels/cpu/recurrent_onednn.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 
@@ -22,16 +23,6 @@ RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int
   return {{shape[0], shape[1], shape[2]}, states.dtype, units, gates_of_term * shape[2]};
 }
 
-template <class Op>
-constexpr bool has_cells = requires {
-  Op::cells;
-};
-
-template <class Op>
-std::int64_t cells_of(const RecurrentSize& size) {
-  return has_cells<Op> ? size.rows * size.hidden : 0;
-}
-
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   const RecurrentBlocks blocks = blocks_of<Op>(io.outputs[Op::y], columns / Op::gates, 1);
@@ -40,35 +31,27 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
     const RecurrentWorkspace memory(blocks, cells_of<Op>(blocks.size), a.workspace<float>());
     const auto* const h0 = a.in<Element>(op.h0());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
-    RecurrentForward all{};
-    all.pre = a.in<Element>(Op::pre);
-    all.bias = a.in<Element>(Op::bias);
-    all.stride = blocks.stride();
-    all.y = a.out<Element>(Op::y);
-    all.c = memory.cells;
-    if constexpr (has_cells<Op>) {
-      all.gates = a.out<Element>(Op::activations);
-      all.cells = a.out(Op::cells);
-    }
+    const std::int64_t stride = blocks.stride();
+    const RecurrentForward all = forward_operands<Op>(a, memory.cells, stride);
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentForward mine = all;
       float* const products = memory.products + begin * blocks.products();
-      mine.product = products;
+      mine.product = {products, columns, blocks.units};
       for (std::int64_t block = begin; block < end; ++block) {
         pack_rows(blocks, block, Op::gates, a.in<Element>(Op::weight),
                   memory.weights + block * blocks.weights());
         const RecurrentPart part = blocks.part(block, 0, lengths);
-        load_state(part, h0, memory.factors[0], all.stride);
+        load_state(part, h0, memory.factors[0], stride);
         if constexpr (has_cells<Op>) load_state(part, a.in<Element>(op.c0()), all.c, blocks.size.hidden);
       }
       wait_for_all();
       for (std::int64_t step = 0; step < blocks.size.steps; ++step) {
-        mine.h = memory.factors[(step + 1) % 2];
+        mine.h.at = memory.factors[(step + 1) % 2];
         for (std::int64_t block = begin; block < end; ++block) {
           if (step == 0 && h0 == nullptr) {
             std::fill_n(products, blocks.products(), 0.0F);
           } else {
-            multiply({blocks.size.rows, blocks.depth, all.stride}, memory.factors[step % 2],
+            multiply({blocks.size.rows, blocks.depth, stride}, memory.factors[step % 2],
                      memory.weights + block * blocks.weights(), products);
           }
           compute(op, blocks.part(block, step, lengths), mine);
@@ -80,23 +63,6 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   return simd_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
 }
 
-/// previous (N, T, H): h0 or zeros, and the states but the last.
-template <class Element>
-void shift_steps(const RecurrentSize& size, const Element* y, const Element* h0, Element* previous) {
-  const std::int64_t of_row = size.steps * size.hidden;
-  parallel_ranges(size.rows, size.rows * of_row, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      Element* const to = previous + row * of_row;
-      if (h0 == nullptr) {
-        std::fill_n(to, size.hidden, Element{});
-      } else {
-        std::copy_n(h0 + row * size.hidden, size.hidden, to);
-      }
-      std::copy_n(y + row * of_row, of_row - size.hidden, to + size.hidden);
-    }
-  });
-}
-
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
   const RecurrentBlocks blocks = blocks_of<Op>(io.inputs[Op::y], columns, Op::gates);
@@ -105,18 +71,8 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
     const RecurrentSize& size = blocks.size;
     const RecurrentWorkspace memory(blocks, cells_of<Op>(size), a.workspace<float>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
-    RecurrentBackward all{};
-    all.dy = a.in<Element>(Op::dy);
-    all.y = a.in<Element>(Op::y);
-    all.stride = blocks.stride();
-    all.dpre = a.out<Element>(Op::dpre);
-    all.dc = memory.cells;
-    all.before = memory.before;
-    if constexpr (has_cells<Op>) {
-      all.gates = a.in<Element>(Op::activations);
-      all.cells = a.in(Op::cells);
-      all.dcells = a.in(op.dcells());
-    }
+    const std::int64_t stride = blocks.stride();
+    const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, stride);
     shift_steps(size, a.in<Element>(Op::y), a.in<Element>(op.h0()), a.out<Element>(Op::previous));
     auto* const dh0 = op.initial ? a.out<Element>(Op::dh0) : nullptr;
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
@@ -132,15 +88,16 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
         }
       }
       for (std::int64_t step = size.steps; step-- > 0;) {
-        mine.d = memory.factors[step % 2];
+        float* const d = memory.factors[step % 2];
+        mine.d.at = d;
         for (std::int64_t block = begin; block < end; ++block) {
-          mine.product = products(block);
+          mine.product = {products(block), columns, columns};
           compute(op, blocks.part(block, step, lengths), mine);
         }
         wait_for_all();
         if (step == 0 && dh0 == nullptr) return;
         for (std::int64_t block = begin; block < end; ++block) {
-          multiply({size.rows, blocks.depth, all.stride}, mine.d, memory.weights + block * blocks.weights(),
+          multiply({size.rows, blocks.depth, stride}, d, memory.weights + block * blocks.weights(),
                    products(block));
         }
       }
@@ -156,28 +113,33 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
   return simd_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
 }
 
+template <class Op>
+KernelPtr forward(Cpu cpu, const Op& op, const KernelIo& io) {
+  if (io.outputs[Op::y].dtype == DType::f32) return forward_kernel<Op, float>(op, io);
+  return takes_onednn(io.outputs[Op::y]) ? onednn_recurrent_forward(cpu.onednn, op, io)
+                                         : forward_kernel<Op, BFloat16>(op, io);
+}
+
+template <class Op>
+KernelPtr backward(Cpu cpu, const Op& op, const KernelIo& io) {
+  if (io.inputs[Op::y].dtype == DType::f32) return backward_kernel<Op, float>(op, io);
+  return takes_onednn(io.inputs[Op::y]) ? onednn_recurrent_backward(cpu.onednn, op, io)
+                                        : backward_kernel<Op, BFloat16>(op, io);
+}
+
 }  // namespace
 
-KernelPtr prepare(Cpu, const Rnn& op, const KernelIo& io) {
-  const bool narrow = io.outputs[Rnn::y].dtype == DType::bf16;
-  return narrow ? forward_kernel<Rnn, BFloat16>(op, io) : forward_kernel<Rnn, float>(op, io);
+KernelPtr prepare(Cpu cpu, const Rnn& op, const KernelIo& io) {
+  return forward(cpu, op, io);
 }
-
-KernelPtr prepare(Cpu, const RnnBackward& op, const KernelIo& io) {
-  const bool narrow = io.inputs[RnnBackward::y].dtype == DType::bf16;
-  return narrow ? backward_kernel<RnnBackward, BFloat16>(op, io)
-                : backward_kernel<RnnBackward, float>(op, io);
+KernelPtr prepare(Cpu cpu, const RnnBackward& op, const KernelIo& io) {
+  return backward(cpu, op, io);
 }
-
-KernelPtr prepare(Cpu, const Lstm& op, const KernelIo& io) {
-  const bool narrow = io.outputs[Lstm::y].dtype == DType::bf16;
-  return narrow ? forward_kernel<Lstm, BFloat16>(op, io) : forward_kernel<Lstm, float>(op, io);
+KernelPtr prepare(Cpu cpu, const Lstm& op, const KernelIo& io) {
+  return forward(cpu, op, io);
 }
-
-KernelPtr prepare(Cpu, const LstmBackward& op, const KernelIo& io) {
-  const bool narrow = io.inputs[LstmBackward::y].dtype == DType::bf16;
-  return narrow ? backward_kernel<LstmBackward, BFloat16>(op, io)
-                : backward_kernel<LstmBackward, float>(op, io);
+KernelPtr prepare(Cpu cpu, const LstmBackward& op, const KernelIo& io) {
+  return backward(cpu, op, io);
 }
 
 }  // namespace lockstep::kernels

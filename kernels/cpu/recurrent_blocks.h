@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/base/half.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/recurrent.h"
+#include "kernels/cpu/recurrent_operands.h"
 
 /// How the CPU's team shares the steps of a recurrent layer, and the memory that it does so in.
 namespace lockstep::kernels {
@@ -32,7 +31,7 @@ struct RecurrentBlocks {
 
   RecurrentPart part(std::int64_t block, std::int64_t step, const std::int64_t* lengths) const {
     const std::int64_t first = block * units;
-    return {size, dtype, step, first, std::min(units, size.hidden - first), lengths};
+    return {size, dtype, DType::f32, step, first, std::min(units, size.hidden - first), lengths};
   }
 
   /// `body(first block, end)` on the team; every thread calls it, also one without blocks, and may
@@ -87,19 +86,6 @@ class RecurrentWorkspace {
   std::int64_t used_ = 0;
 };
 
-inline float wide(float from) {
-  return from;
-}
-inline float wide(BFloat16 from) {
-  return widen(from);
-}
-inline void keep(float from, float& to) {
-  to = from;
-}
-inline void keep(float from, BFloat16& to) {
-  narrow(from, to);
-}
-
 /// The rows of the weights (G H, H) that make a block's gates, as the columns of its panel.
 template <class Element>
 void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t gates, const Element* w,
@@ -126,25 +112,6 @@ void pack_columns(const RecurrentBlocks& blocks, std::int64_t block, const Eleme
     float* const row = to + k * RecurrentBlocks::columns;
     for (std::int64_t u = 0; u < part.count; ++u) row[u] = wide(from[u]);
     std::fill(row + part.count, row + RecurrentBlocks::columns, 0.0F);
-  }
-}
-
-/// A part's units of a state (N, H), zeros for null, into rows `stride` apart.
-template <class Element>
-void load_state(const RecurrentPart& part, const Element* state, float* to, std::int64_t stride) {
-  for (std::int64_t row = 0; row < part.size.rows; ++row) {
-    float* const at = to + row * stride + part.first;
-    const Element* const from = state == nullptr ? nullptr : state + row * part.size.hidden + part.first;
-    for (std::int64_t u = 0; u < part.count; ++u) at[u] = from == nullptr ? 0.0F : wide(from[u]);
-  }
-}
-
-/// Back; `from` begins with the part's first unit.
-template <class Element>
-void store_state(const RecurrentPart& part, const float* from, std::int64_t stride, Element* state) {
-  for (std::int64_t row = 0; row < part.size.rows; ++row) {
-    Element* const to = state + row * part.size.hidden + part.first;
-    for (std::int64_t u = 0; u < part.count; ++u) keep(from[row * stride + u], to[u]);
   }
 }
 

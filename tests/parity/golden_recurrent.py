@@ -1,20 +1,14 @@
-"""Goldens of the recurrent models: every gradient of a first step in float64, and the losses of twenty steps.
-
-As torchvision's (golden_vision.py): `own` says how far rounding alone takes PyTorch's own numbers.
-"""
+"""Goldens of the recurrent models: see golden_exact.py."""
+import dataclasses
 import math
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import rnn
 
-import formula
+import golden_exact
 from golden_record import digits, tensor
-from golden_vision import CHANGE, distances
 
-STEPS = 20
-LEARNING_RATE = 0.2
 LENGTHS = [17, 1, 9, 16, 5]
 SMALL = {"vocab_size": 60, "embedding": 12, "hidden": 40}
 # The golden's name: (model, shape of a sample, batch, --model-args, what the targets are: a class a row, a class a token,
@@ -58,105 +52,58 @@ class Recurrent(nn.Module):
         return self.fc((ends if self.kind == "rnn" else ends[0])[-1])
 
 
-def classes_of(case):
-    _, _, _, arguments, _ = CASES[case]
-    return arguments.get("num_classes", arguments.get("vocab_size"))
-
-
-def build(case):
-    model, sample, _, arguments, targets = CASES[case]
-    return Recurrent(model, sample[1] if len(sample) == 2 else None,
-                     targets[-1] if isinstance(targets, list) else classes_of(case), arguments)
-
-
-def input_specs(case):
-    _, sample, batch, arguments, targets = CASES[case]
-    padded = "padded" in case
-    if isinstance(targets, list):
-        return {"shape": [batch, *sample], "scale": 1.0}, {"shape": [batch, *targets], "scale": 1.0}
-    inputs = {"shape": [batch, *sample], "classes": arguments["vocab_size"]}
-    inputs |= {"lengths": LENGTHS} if padded else {}
-    if targets == "row":
-        return inputs, {"shape": [batch], "classes": classes_of(case)}
-    steps = sample[0]
-    ignored = [row * steps + step for row in range(batch) for step in range(LENGTHS[row], steps)]
-    return inputs, {"shape": [batch, steps], "classes": classes_of(case), "ignored": ignored}
-
-
-def batch_of(case, dtype):
-    inputs, targets = input_specs(case)
-    x, y = tensor(f"{case}/inputs", inputs), tensor(f"{case}/targets", targets)
-    for row, length in enumerate(inputs.get("lengths", [])):
-        x[row, length:] = -1
-    return (t.to(dtype) if t.is_floating_point() else t for t in (x, y))
-
-
 def loss_of(output, targets):
     if targets.is_floating_point():
         return nn.functional.mse_loss(output, targets)
     return nn.functional.cross_entropy(output.flatten(0, -2), targets.flatten())
 
 
-def parameter_specs(module):
-    """Uniform as PyTorch starts them, but for the embedding, which is normal."""
-    return {name: {"shape": list(value.shape),
-                   "scale": 1.0 if name.startswith("embedding") else digits(1 / math.sqrt(module.fc.in_features), 4)}
-            for name, value in module.named_parameters()}
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    model: str
+    sample: list
+    batch: int
+    arguments: dict
+    targets: object
+    rate: float = 0.2
 
+    @property
+    def classes(self):
+        return self.arguments.get("num_classes", self.arguments.get("vocab_size"))
 
-def with_formula_weights(case, dtype, change=None):
-    """`change`: the seed of the signs with which each weight moves by CHANGE of itself."""
-    module = build(case).to(dtype)
-    signs = np.random.default_rng(change)
-    with torch.no_grad():
-        for (name, value), spec in zip(module.named_parameters(), parameter_specs(module).values()):
-            value.copy_(tensor(f"{case}/{name}", spec))
-            if change is not None:
-                value.mul_(1 + CHANGE * torch.from_numpy(signs.choice([-1.0, 1.0], value.shape)))
-    return module
+    def build(self):
+        of_numbers = isinstance(self.targets, list)
+        return Recurrent(self.model, self.sample[1] if of_numbers else None,
+                         self.targets[-1] if of_numbers else self.classes, self.arguments)
 
+    def specs(self):
+        if isinstance(self.targets, list):
+            return {"inputs": {"shape": [self.batch, *self.sample], "scale": 1.0},
+                    "targets": {"shape": [self.batch, *self.targets], "scale": 1.0}}
+        inputs = {"shape": [self.batch, *self.sample], "classes": self.arguments["vocab_size"]}
+        inputs |= {"lengths": LENGTHS} if "padded" in self.name else {}
+        if self.targets == "row":
+            return {"inputs": inputs, "targets": {"shape": [self.batch], "classes": self.classes}}
+        steps = self.sample[0]
+        ignored = [row * steps + step for row in range(self.batch) for step in range(LENGTHS[row], steps)]
+        return {"inputs": inputs,
+                "targets": {"shape": [self.batch, steps], "classes": self.classes, "ignored": ignored}}
 
-RUNS = ((torch.float32, None), (torch.float64, 1), (torch.float64, 2))
+    def parameter_specs(self, module):
+        """Uniform as PyTorch starts them, but for the embedding, which is normal."""
+        scale = digits(1 / math.sqrt(module.fc.in_features), 4)
+        return {name: {"shape": list(value.shape), "scale": 1.0 if name.startswith("embedding") else scale}
+                for name, value in module.named_parameters()}
 
-
-def gradients(case, dtype, change=None):
-    module = with_formula_weights(case, dtype, change)
-    x, y = batch_of(case, dtype)
-    loss_of(module(x), y).backward()
-    return {name: parameter.grad.double().numpy() for name, parameter in module.named_parameters()}
-
-
-def training_losses(case, dtype, change=None):
-    module = with_formula_weights(case, dtype, change)
-    x, y = batch_of(case, dtype)
-    stepper = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
-    losses = []
-    for _ in range(STEPS):
-        stepper.zero_grad()
-        loss = loss_of(module(x), y)
-        loss.backward()
-        stepper.step()
-        losses.append(loss.item())
-    return losses
-
-
-def make_case(case):
-    model, _, batch, arguments, _ = CASES[case]
-    exact = gradients(case, torch.float64)
-    others = [distances(gradients(case, *run), exact) for run in RUNS]
-    parameters = []
-    for name, spec in parameter_specs(build(case)).items():
-        digest = formula.digest(exact[name])
-        parameters.append({"name": name, **spec, "own": digits(max(o[name] for o in others), 2),
-                           "norm": digits(digest["norm"], 7), "sum": digits(digest["sum"], 7),
-                           "projections": [digits(p, 7) for p in digest["projections"]]})
-    losses = training_losses(case, torch.float64)
-    own = max(abs(a - b) for run in RUNS for a, b in zip(training_losses(case, *run), losses))
-    inputs, targets = input_specs(case)
-    return {"name": case, "model": model, "batch": batch, "arguments": arguments, "inputs": inputs, "targets": targets,
-            "training": {"lr": LEARNING_RATE, "losses": [digits(loss, 9) for loss in losses], "own": digits(own, 2)},
-            "parameters": parameters}
+    def run(self, module, dtype):
+        specs = self.specs()
+        x, y = (tensor(f"{self.name}/{name}", specs[name]) for name in ("inputs", "targets"))
+        for row, length in enumerate(specs["inputs"].get("lengths", [])):
+            x[row, length:] = -1
+        x, y = (t.to(dtype) if t.is_floating_point() else t for t in (x, y))
+        return loss_of(module(x), y)
 
 
 def make():
-    return [make_case(case) for case in CASES]
+    return [golden_exact.make_case(Case(name, *case)) for name, case in CASES.items()]

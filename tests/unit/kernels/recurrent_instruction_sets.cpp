@@ -17,7 +17,7 @@ constexpr std::size_t elements(std::int64_t of_step) {
 
 /// Units 16 to 28 in the second step.
 RecurrentPart part() {
-  return {size, DType::f32, 1, 16, 13, lengths.data()};
+  return {size, DType::f32, DType::f32, 1, 16, 13, lengths.data()};
 }
 
 /// What forward's steps write, and from that what backward's write.
@@ -34,14 +34,28 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   std::vector<float> y(elements(size.hidden));
   std::vector<float> cells(elements(size.hidden));
   run(forward, part(),
-      RecurrentForward{pre.data(), bias.data(), product.data(), h.data(), stride, c.data(),
-                       activations.data(), y.data(), cells.data()});
+      RecurrentForward{pre.data(),
+                       bias.data(),
+                       {product.data(), columns, 16},
+                       {h.data(), stride},
+                       c.data(),
+                       activations.data(),
+                       y.data(),
+                       cells.data()});
   std::vector<float> dc = numbers(elements(size.hidden), 6);
   std::vector<float> d(h.size());
   std::vector<float> dpre(elements(gates));
   run(backward, part(),
-      RecurrentBackward{dy.data(), dc.data(), activations.data(), y.data(), cells.data(), c.data(),
-                        product.data(), dc.data(), d.data(), stride, dpre.data()});
+      RecurrentBackward{dy.data(),
+                        dc.data(),
+                        activations.data(),
+                        y.data(),
+                        cells.data(),
+                        c.data(),
+                        {product.data(), columns, columns},
+                        dc.data(),
+                        {d.data(), stride},
+                        dpre.data()});
   std::vector<float> all;
   for (const auto* written : {&h, &c, &activations, &y, &cells, &dc, &d, &dpre}) append(all, *written);
   return all;
