@@ -19,10 +19,16 @@ namespace lockstep::runtime {
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
-/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take their inputs
-/// and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as f32, pointwise
-/// functions and concatenations the widest of theirs; any other op computes in the type that it gets. A value
-/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+/// First of all: a linear map to 8192 classes or more whose only reader is the cross entropy becomes one op
+/// with it (kernels/classifier.h), so that all logits never exist at once. Its gradients are those of the two
+/// but for the order of sums. A layer with a frozen parameter, which needs no gradient of it, stays as it is.
+void fuse_classifier(model::Graph& graph);
+
+/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
+/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
+/// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that
+/// it gets. A value is cast once for all of its readers, so parameters stay f32, and so does what the network
+/// gives.
 void autocast(model::Graph& graph, DType narrow);
 
 /// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
@@ -30,8 +36,8 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
-/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16. For
-/// steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+/// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
@@ -73,8 +79,8 @@ void assign_layouts(model::Graph& graph, const kernels::Device& device, const Pa
 void accumulate_gradients(model::Graph& graph);
 
 /// Behind `accumulate_gradients`, for the micro-batches of a step whose gradients are exchanged as `dtype`,
-/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum is
-/// rounded once, to the gradient.
+/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum
+/// is rounded once, to the gradient.
 void sum_gradients_apart(model::Graph& graph, DType dtype, bool ends_step);
 
 /// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward

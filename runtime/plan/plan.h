@@ -64,6 +64,7 @@ struct PlanRequest {
   double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
   double average_decay = 0;   ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
+  bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
@@ -92,9 +93,9 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse, layout, accumulate,
-/// recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give equal plans on every
-/// rank.
+/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse,
+/// layout, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give
+/// equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 

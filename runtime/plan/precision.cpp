@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "kernels/cast.h"
+#include "kernels/classifier.h"
 #include "kernels/conv2d.h"
 #include "kernels/external_op.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/rms_norm.h"
 #include "kernels/split.h"
 #include "model/layers.h"
 #include "model/spec_op.h"
@@ -31,10 +33,10 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::Conv2d, kernels::Linear>(node);
+  return is_any<kernels::ClassifierLoss, kernels::Conv2d, kernels::Linear>(node);
 }
 bool computes_in_f32(const Node& node) {
-  return is_any<kernels::LayerNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
+  return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
                 kernels::ExternalOp>(node);
 }
 bool takes_the_widest(const Node& node) {
