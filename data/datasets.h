@@ -44,6 +44,8 @@ struct DatasetOptions {
   std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
   std::string windows{};                          ///< text and tokens: how samples are cut (`WindowRule`)
   std::string token_dtype{};  ///< tokens: of files without a header, "uint16" or "uint32"; empty: uint16
+  std::filesystem::path tokenizer{};     ///< of text; empty: its characters are the vocabulary
+  std::filesystem::path target_file{};   ///< parallel text: the translation of `data_dir`
   std::shared_ptr<OpenedTexts> texts{};  ///< text: shared by calls with copies of these options
 };
 

@@ -200,13 +200,9 @@ TokenizerPtr read_gpt2_files(const fs::path& vocabulary, const fs::path& merges)
   if (reader.has(end_of_text)) reader.add_special(end_of_text, reader.id_of(end_of_text));
   reader.go_on_with(merges);
   const std::string text = contents(merges);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  for_each_line(text, [&](std::string_view line, std::size_t) {
     if (!line.empty() && !line.starts_with("#version")) reader.add_merge(line);
-    at = end + 1;
-  }
+  });
   return reader.finish();
 }
 

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 /// Text that is one piece of a split.
 struct Part {
+  fs::path path;
   std::string_view text;
   Split split;
 };
@@ -42,22 +43,12 @@ std::vector<std::string_view> documents_in(std::string_view text) {
   return documents;
 }
 
-/// In the narrowest words that hold every id.
-TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_size) {
-  const auto as_words = [&]<class Word>(Word) {
-    const auto words = std::make_shared<std::vector<Word>>(ids.begin(), ids.end());
-    return TokenPiece{TokenSpan(std::as_bytes(std::span(*words)), sizeof(Word)), words};
-  };
-  if (vocab_size <= 1 << 8) return as_words(std::uint8_t{});
-  return vocab_size <= 1 << 16 ? as_words(std::uint16_t{}) : as_words(std::uint32_t{});
-}
-
-TokenPiece encoded(const Tokenizer& tokenizer, std::string_view text, bool in_documents) {
+TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documents) {
   std::vector<std::uint32_t> ids;
   std::vector<TokenPiece::Document> documents;
-  for (const std::string_view document : in_documents ? documents_in(text) : std::vector{text}) {
+  for (const std::string_view document : in_documents ? documents_in(part.text) : std::vector{part.text}) {
     const std::int64_t begin = std::ssize(ids);
-    tokenizer.encode(document, ids);
+    encode_from(part.path, tokenizer, document, ids);
     if (in_documents) documents.push_back({begin, std::ssize(ids)});
   }
   TokenPiece piece = piece_of(ids, tokenizer.size());
@@ -65,57 +56,54 @@ TokenPiece encoded(const Tokenizer& tokenizer, std::string_view text, bool in_do
   return piece;
 }
 
-std::vector<Part> parts_of(std::string_view text, bool has_test_files, Split split) {
-  if (split == Split::test) return {{text, split}};
-  if (has_test_files) return {{text, split}};
+void add_parts(const fs::path& path, std::string_view text, bool has_test_files, Split split,
+               std::vector<Part>& parts) {
+  if (split == Split::test || has_test_files) return parts.push_back({path, text, split});
   // As nanoGPT: int(n * 0.9) characters.
   const auto for_training = static_cast<std::int64_t>(static_cast<double>(count_characters(text)) * 0.9);
   const std::size_t cut = utf8_prefix(text, for_training);
-  return {{text.substr(0, cut), Split::train}, {text.substr(cut), Split::test}};
+  parts.push_back({path, text.substr(0, cut), Split::train});
+  parts.push_back({path, text.substr(cut), Split::test});
 }
 
-std::shared_ptr<const TextCorpus> read(const OpenedTexts::Key& key, Activity* activity) {
-  Activity::Work reading(activity, "reading text of " + key.place.string());
-  const SplitFiles files = split_files(key.place, ".txt");
+TextCorpus read(const DatasetOptions& options) {
+  Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
+  const bool in_documents = WindowRule::parse(options.windows).kind == WindowRule::Kind::documents;
+  const SplitFiles files = split_files(options.data_dir, ".txt");
   std::vector<MappedFile> mapped;
+  std::vector<std::string_view> texts;
   std::vector<Part> parts;
-  CharacterSet characters;
   const auto take = [&](const std::vector<fs::path>& paths, Split split) {
     for (const fs::path& path : paths) {
-      const std::string_view text = checked_utf8(path, mapped.emplace_back(path).bytes());
-      if (text.empty()) throw DataError(fmt::format("{}: offset 0: the file is empty", path.string()));
-      characters.add(text);
-      for (const Part& part : parts_of(text, !files.test.empty(), split)) parts.push_back(part);
+      texts.push_back(checked_utf8(path, mapped.emplace_back(path).bytes()));
+      if (texts.back().empty())
+        throw DataError(fmt::format("{}: offset 0: the file is empty", path.string()));
+      add_parts(path, texts.back(), !files.test.empty(), split, parts);
       reading.advance();
     }
   };
   take(files.train, Split::train);
   take(files.test, Split::test);
-  TextCorpus corpus{.tokenizer = nullptr, .names = characters.names()};
-  corpus.tokenizer = make_character_tokenizer(corpus.names);
+  TextCorpus corpus{.vocabulary = vocabulary_of(options, texts)};
   for (const Part& part : parts) {
-    auto& pieces = part.split == Split::train ? corpus.train : corpus.test;
-    pieces.push_back(encoded(*corpus.tokenizer, part.text, key.in_documents && part.split == Split::train));
+    const bool trains = part.split == Split::train;
+    (trains ? corpus.train : corpus.test)
+        .push_back(encoded(*corpus.vocabulary.tokenizer, part, in_documents && trains));
     reading.advance();
   }
-  return std::make_shared<const TextCorpus>(std::move(corpus));
+  return corpus;
 }
 
 SampleSpec spec_for(const DatasetOptions& options, const TextCorpus& corpus) {
   return window_spec(options.seq_len, options.per_token,
-                     settled_vocab_size(options, corpus.tokenizer->size()));
+                     settled_vocab_size(options, corpus.vocabulary.tokenizer->size()));
 }
 
 }  // namespace
 
 std::shared_ptr<const TextCorpus> open_text_corpus(const DatasetOptions& options) {
   if (options.data_dir.empty()) throw UsageError("text: give the file by --data-dir FILE.txt");
-  const bool in_documents = WindowRule::parse(options.windows).kind == WindowRule::Kind::documents;
-  const OpenedTexts::Key key{options.data_dir, in_documents};
-  if (options.texts == nullptr) return read(key, options.activity);
-  OpenedTexts& opened = *options.texts;
-  if (opened.corpus == nullptr || opened.key != key) opened = {key, read(key, options.activity)};
-  return opened.corpus;
+  return OpenedTexts::of<TextCorpus>(options, read);
 }
 
 DatasetPtr open_text(const DatasetOptions& options, Split split) {
@@ -134,18 +122,7 @@ SampleSpec text_spec(const DatasetOptions& options) {
 }
 
 std::vector<std::string> text_class_names(const DatasetOptions& options) {
-  return options.data_dir.empty() ? std::vector<std::string>() : open_text_corpus(options)->names;
-}
-
-std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own) {
-  if (options.seq_len < 1) {
-    throw UsageError(fmt::format(
-        "{}: the model takes no sequences of tokens; `trainer models` lists those that do", options.name));
-  }
-  if (!options.vocab_size_given) return own;
-  if (options.vocab_size >= own) return options.vocab_size;
-  throw UsageError(fmt::format("vocab_size {}: the {} data have {} tokens; leave it out", options.vocab_size,
-                               options.name, own));
+  return options.data_dir.empty() ? std::vector<std::string>() : open_text_corpus(options)->vocabulary.names;
 }
 
 }  // namespace lockstep::data

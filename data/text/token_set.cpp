@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "data/folders.h"
-#include "data/text/text_corpus.h"
 #include "data/text/token_file.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {

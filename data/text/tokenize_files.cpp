@@ -4,6 +4,7 @@
 #include "data/text/token_file.h"
 #include "data/text/tokenizer.h"
 #include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 
@@ -45,7 +46,7 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
 TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const MappedFile file(job.input);
   std::vector<std::uint32_t> ids;
-  tokenizer.encode(checked_utf8(job.input, file.bytes()), ids);
+  encode_from(job.input, tokenizer, checked_utf8(job.input, file.bytes()), ids);
   const std::int64_t count = std::ssize(ids);
   if (count == 0) throw DataError(fmt::format("{}: offset 0: the file is empty", job.input.string()));
   if (count > most_llm_c_tokens) {

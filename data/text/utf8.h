@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -30,5 +31,17 @@ std::string_view checked_utf8(const std::filesystem::path& path, std::span<const
 std::size_t utf8_prefix(std::string_view text, std::int64_t count);
 
 std::int64_t count_characters(std::string_view valid_utf8);
+
+/// Calls `take` with each line, without its end ("\n" or "\r\n"), and its offset.
+template <class Take>
+void for_each_line(std::string_view text, Take&& take) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    take(line, at);
+    at = end + 1;
+  }
+}
 
 }  // namespace lockstep::data

@@ -29,6 +29,7 @@ class Windows final : public Dataset {
       : pieces_(std::move(pieces)),
         spec_(spec),
         length_(spec.input_shape[0]),
+        kind_(kind),
         is_random_(kind == WindowRule::Kind::random),
         seed_(seed) {
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
@@ -65,6 +66,10 @@ class Windows final : public Dataset {
     return spec_.target_shape.rank() == 0 ? 1 : find(index, epoch).size() - 1;
   }
 
+  std::int64_t length(std::int64_t index) const override {
+    return kind_ == WindowRule::Kind::documents ? find(index, 0).size() - 1 : 0;
+  }
+
  private:
   void add(Stretch stretch) {
     const std::int64_t targets = stretch.end - stretch.begin - 1;
@@ -94,6 +99,7 @@ class Windows final : public Dataset {
   std::vector<TokenPiece> pieces_;
   SampleSpec spec_;
   std::int64_t length_;
+  WindowRule::Kind kind_;
   bool is_random_;
   std::uint64_t seed_;
   std::vector<Stretch> stretches_;

@@ -26,6 +26,13 @@ std::vector<OptionEntry> text_data() {
            numbers}),
       text({"data", "token-dtype", "uint16|uint32", "tokens: of files without a header (uint16)", numbers},
            &Options::token_dtype, {"uint16", "uint32"}),
+      path({"data", "tokenizer", "PATH",
+            "of text: tokenizer.json, or the folder of GPT-2's vocab.json and merges.txt (characters)",
+            numbers},
+           &Options::tokenizer),
+      path({"data", "target-file", "FILE", "parallel-text: the translations of --data-dir, line by line",
+            nothing},
+           &Options::target_file),
   };
 }
 

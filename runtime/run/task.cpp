@@ -6,7 +6,7 @@
 
 #include "data/picture_files.h"
 #include "data/shards.h"
-#include "data/text/text_corpus.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
@@ -72,6 +72,8 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .shard_indexes = std::make_shared<data::ShardIndexes>(),
           .windows = options.windows,
           .token_dtype = options.token_dtype,
+          .tokenizer = options.tokenizer,
+          .target_file = options.target_file,
           .texts = std::make_shared<data::OpenedTexts>()};
 }
 

@@ -140,6 +140,8 @@ TEST_CASE("each window comes once an epoch, and documents part at empty lines an
                                                          {{0, -1, -1, -1}, {0, -100, -100, -100}},
                                                          {{2, 2, -1, -1}, {2, 0, -100, -100}},
                                                          {{1, -1, -1, -1}, {2, -100, -100, -100}}});
+  CHECK(open_dataset(text_options(folder / "data", 4, "documents"), Split::train)->length(2) == 2);
+  CHECK(open_dataset(text_options(folder / "data", 4, "each"), Split::train)->length(2) == 0);
   const DatasetPtr test = open_dataset(text_options(folder / "data", 4, "documents"), Split::test);
   CHECK(all_samples(*test) == std::vector<TokenSample>{{{2, 1, -1, -1}, {1, 0, -100, -100}}});
   std::filesystem::remove(folder / "data/train-1.txt");
