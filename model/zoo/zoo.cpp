@@ -11,9 +11,9 @@ namespace lockstep::model {
 
 const std::vector<ZooEntry>& zoo() {
   static const std::vector<ZooEntry> entries{
-      linear_entry(),      mlp_entry(),      convnet_entry(),  simplecnn_entry(),
-      resnet18_entry(),    resnet34_entry(), resnet50_entry(), mobilenet_v3_small_entry(),
-      transformer_entry(), gpt2_entry()};
+      linear_entry(),   mlp_entry(),      convnet_entry(),     simplecnn_entry(),
+      resnet18_entry(), resnet34_entry(), resnet50_entry(),    mobilenet_v3_small_entry(),
+      rnn_entry(),      lstm_entry(),     transformer_entry(), gpt2_entry()};
   return entries;
 }
 

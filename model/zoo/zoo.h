@@ -51,6 +51,8 @@ ZooEntry resnet18_entry();
 ZooEntry resnet34_entry();
 ZooEntry resnet50_entry();
 ZooEntry mobilenet_v3_small_entry();
+ZooEntry rnn_entry();
+ZooEntry lstm_entry();
 ZooEntry transformer_entry();
 ZooEntry gpt2_entry();
 

@@ -6,12 +6,14 @@
 #include "kernels/attention.h"
 #include "kernels/cached_attention.h"
 #include "kernels/cast.h"
+#include "kernels/classifier.h"
 #include "kernels/conv2d.h"
 #include "kernels/external_op.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/recurrent.h"
 #include "kernels/rms_norm.h"
 #include "kernels/split.h"
 #include "model/layers.h"
@@ -34,7 +36,8 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::Attention, kernels::Conv2d, kernels::Linear>(node);
+  return is_any<kernels::Attention, kernels::ClassifierLoss, kernels::Conv2d, kernels::Linear, kernels::Lstm,
+                kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
   return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::LayerNorm, kernels::RmsNorm,

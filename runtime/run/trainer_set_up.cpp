@@ -7,6 +7,7 @@
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"
@@ -121,7 +122,8 @@ void Trainer::set_up_parameters() {
     weights.initialise(options_.seed);
   } else {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
-    const WeightsFile file(find_saved_weights(options_.init_from).weights);
+    WeightsFile file(find_saved_weights(options_.init_from).weights);
+    use_model_names(file, options_.model);
     const auto head = model::head_parameters(model::build_forward(task_.model, task_.input, 1));
     for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }
