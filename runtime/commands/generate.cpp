@@ -23,15 +23,25 @@ namespace {
 /// Between two votes of the ranks: whether one still writes, and whether one was asked to stop.
 constexpr int tokens_of_a_turn = 16;
 
-/// The vocabulary is kept with the weights; else the data set has it.
+/// That of --tokenizer, which the run's config.ini tells, or one beside the weights. Characters are kept with
+/// the weights; else the data set has them.
 data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
+  if (!options.tokenizer.empty() && options.tokenizer != "characters") {
+    return data::open_tokenizer(options.tokenizer);
+  }
+  // Hugging Face's folders hold both.
+  const std::filesystem::path& path = weights.path();
+  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  for (const char* file : {"tokenizer.json", "vocab.json"}) {
+    if (std::filesystem::exists(folder / file)) return data::open_tokenizer(folder);
+  }
   std::vector<std::string> names = weights.class_names();
   if (names.empty()) names = class_names_of(options);
   if (!names.empty()) return data::make_character_tokenizer(names);
-  throw UsageError(
-      fmt::format("{}: no vocabulary is kept with these weights; give the text that they were trained on: "
-                  "--dataset text --data-dir FILE.txt",
-                  weights.path().string()));
+  throw UsageError(fmt::format(
+      "{}: no vocabulary is kept with these weights; give --tokenizer PATH, or the text that they "
+      "were trained on: --dataset text --data-dir FILE.txt",
+      weights.path().string()));
 }
 
 /// Windows of the model's own length. UsageError when it does not give the next token of each.
@@ -146,7 +156,9 @@ std::int64_t rows_for(const Options& options, const Session& session, std::size_
 int write_on(const SavedWeights& saved, const Options& options) {
   const std::vector<std::string> texts = read_prompts(options.generation);
   const model::InputSpec windows = windows_of(options);
-  const std::int64_t capacity = windows.shape[0];
+  // Positions behind those that it was trained on are none that it knows.
+  const std::int64_t capacity =
+      options.seq_len > 0 ? std::min(options.seq_len, windows.shape[0]) : windows.shape[0];
   StopRequest stop_request;
   Session session = open_session(options);
   return with_peers(session, options.timeout, [&](const SetRun&) {
