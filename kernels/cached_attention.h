@@ -44,6 +44,29 @@ struct CacheAppend {
   }
 };
 
+/// tokens (N, S), with padding (-1) last in a row: the position of each, -1 of padding; and for each of
+/// `queries` queries of a row the position of its last token.
+struct SourcePositions {
+  static constexpr std::string_view name = "source_positions";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  enum In : std::size_t { tokens };
+  enum Out : std::size_t { positions, last };
+
+  std::int64_t queries = 1;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("queries", queries);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    require_dtype("tokens", in[tokens], DType::i64);
+    require_rank("tokens", in[tokens], 2);
+    return {in[tokens], {DType::i64, {in[tokens].shape[0], queries}}};
+  }
+};
+
 /// The queries that one thread of the CPU's team takes, out of N * heads * T in this order.
 struct CachedQueries {
   std::int64_t begin, end;

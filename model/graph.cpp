@@ -113,6 +113,11 @@ bool Graph::is_update(const Node& node) const {
   return !node.outputs.empty() && value(node.outputs[0]).role == Role::buffer;
 }
 
+void Graph::keep_from_source(ValueId id) {
+  keep_as_cache(id);
+  decoding.value().of_source.push_back(id);
+}
+
 ValueId Graph::insert_copy(ValueId from) {
   const auto writer = producer(from);
   const std::string layer = writer ? nodes_[*writer].layer : value(from).name;

@@ -88,10 +88,14 @@ struct Buffer {
 std::vector<float> initial_words(const Buffer& buffer, const ValueType& type);
 
 /// A graph that extends sequences: its inputs are a few new tokens of each row, and what later ones need of
-/// earlier ones stays in caches from run to run, in all plans of that model.
+/// earlier ones stays in caches from run to run, in all plans of that model. Of a model with an encoder the
+/// inputs are each row's source with the new tokens of its target behind it.
 struct Decoding {
   std::int64_t capacity = 0;     ///< tokens of a row that the caches hold
   ValueId positions = no_value;  ///< (N, T) i64, of each new token in its row; -1: padding
+  /// Caches that follow from the source and the weights alone: written once, when a source is taken in.
+  std::vector<ValueId> of_source{};
+  bool suspended = false;  ///< see WholeSequences
 };
 
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
@@ -142,8 +146,11 @@ class LOCKSTEP_API Graph {
 
   /// Layers between positions of a sequence then work on new tokens and caches. Set before layers are added.
   std::optional<Decoding> decoding;
+  /// Whether layers are to do so now.
+  bool decodes() const { return decoding && !decoding->suspended; }
   /// The value keeps its contents from run to run; a node that writes it may leave a part as it was.
   void keep_as_cache(ValueId id) { value(id).role = Role::cache; }
+  void keep_from_source(ValueId id);
 
   /// What the network gives: logits or values. Evaluation, prediction and export need no more than it.
   ValueId output = no_value;

@@ -205,6 +205,24 @@ LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);
 /// (T, D). In a graph that decodes those where the new tokens are, (N, T, D), and zeros for padding.
 LOCKSTEP_API Tensor rows_of_positions(Tensor x, Tensor table);
 
+/// While it lives, layers work on whole sequences where the graph decodes, too: of an encoder.
+class LOCKSTEP_API WholeSequences {
+ public:
+  explicit WholeSequences(Graph& graph) : graph_(graph) { suspend(true); }
+  ~WholeSequences() { suspend(false); }
+  WholeSequences(const WholeSequences&) = delete;
+
+ private:
+  void suspend(bool on) {
+    if (graph_.decoding) graph_.decoding->suspended = on;
+  }
+  Graph& graph_;
+};
+
+/// x, which follows from a source or from parameters alone: in a graph that decodes it is computed once for
+/// each source.
+LOCKSTEP_API Tensor once_for_source(Tensor x);
+
 struct CachedAttentionOptions {
   std::int64_t heads = 1;
   double scale = 1;
@@ -213,6 +231,10 @@ struct CachedAttentionOptions {
 /// and each query sees those up to its own position. What `attention` with `causal` is there.
 LOCKSTEP_API Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
                                      CachedAttentionOptions options);
+/// The same with the keys and values of a source (N, S, heads * D), of which each query sees those whose
+/// `tokens` (N, S) are no padding, which comes last. What `attention` with `key_tokens` is there.
+LOCKSTEP_API Tensor cached_cross_attention(Tensor q, Tensor k, Tensor v, Tensor tokens,
+                                           const std::string& name, CachedAttentionOptions options);
 
 /// torch.utils.checkpoint: block(x), whose layers are a segment, such as a residual block. With --recompute
 /// its activations are not kept for backward, which computes them again. A segment in a segment is a part of

@@ -89,7 +89,7 @@ Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t ba
     throw UsageError(fmt::format("model '{}' takes no sequences: it cannot extend one", model.name));
   }
   std::vector<std::int64_t> extents(input.shape.begin(), input.shape.end());
-  extents.front() = tokens;
+  extents.front() = input.source_length + tokens;
   Graph graph;
   const ValueId x =
       graph.add_value("input", {input.dtype, with_batch(batch_size, Shape(std::move(extents)))}, Role::input);

@@ -43,7 +43,7 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
                     bool training = false);
 
 /// The network on `tokens` new tokens a row, behind those that its caches have, `capacity` at most. Of a
-/// model whose samples are sequences (T, ...).
+/// model whose samples are sequences (T, ...); where they have a source, it comes first in a row.
 Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
                      std::int64_t capacity);
 

@@ -56,4 +56,21 @@ KernelPtr prepare(Cpu, const CachedAttention& op, const KernelIo& io) {
   });
 }
 
+KernelPtr prepare(Cpu, const SourcePositions& op, const KernelIo& io) {
+  using Op = SourcePositions;
+  const Shape& tokens = io.inputs[Op::tokens].shape;
+  return simd_kernel(io, [op, rows = tokens[0], length = tokens[1]](const Addresses& a) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto* const of_row = a.in<std::int64_t>(Op::tokens) + row * length;
+      auto* const positions = a.out<std::int64_t>(Op::positions) + row * length;
+      std::int64_t last = -1;
+      for (std::int64_t at = 0; at < length; ++at) {
+        positions[at] = of_row[at] < 0 ? -1 : at;
+        last = std::max(last, positions[at]);
+      }
+      std::fill_n(a.out<std::int64_t>(Op::last) + row * op.queries, op.queries, last);
+    }
+  });
+}
+
 }  // namespace lockstep::kernels

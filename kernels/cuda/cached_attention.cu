@@ -32,6 +32,22 @@ __global__ void append(CacheShape shape, std::int64_t items, const float* x, con
   }
 }
 
+/// A warp for each row.
+__global__ void positions_of(std::int64_t length, std::int64_t queries, const std::int64_t* tokens,
+                             std::int64_t* positions, std::int64_t* last) {
+  const std::int64_t row = blockIdx.x;
+  float greatest = -1;  // exact up to 2^24, more than a row has
+  for (std::int64_t at = threadIdx.x; at < length; at += warp) {
+    const std::int64_t position = tokens[row * length + at] < 0 ? -1 : at;
+    positions[row * length + at] = position;
+    greatest = fmaxf(greatest, static_cast<float>(position));
+  }
+  greatest = reduce<warp>(greatest, [](float a, float b) { return fmaxf(a, b); });
+  for (std::int64_t query = threadIdx.x; query < queries; query += warp) {
+    last[row * queries + query] = static_cast<std::int64_t>(greatest);
+  }
+}
+
 /// What one warp has seen of a query's entries: softmax as it goes.
 template <int lanes>
 struct Partial {
@@ -117,6 +133,16 @@ KernelPtr prepare(Cuda, const CacheAppend& op, const KernelIo& io) {
         launch(append, s.blocks, s.threads, 0, stream, shape, items, a.in(CacheAppend::x),
                a.in<std::int64_t>(CacheAppend::positions), a.out(CacheAppend::cache));
       });
+}
+
+KernelPtr prepare(Cuda, const SourcePositions& op, const KernelIo& io) {
+  using Op = SourcePositions;
+  const Shape& tokens = io.inputs[Op::tokens].shape;
+  return cuda_kernel(io, [queries = op.queries, rows = tokens[0], length = tokens[1]](const Addresses& a,
+                                                                                      cudaStream_t stream) {
+    launch(positions_of, static_cast<unsigned>(rows), warp, 0, stream, length, queries,
+           a.in<std::int64_t>(Op::tokens), a.out<std::int64_t>(Op::positions), a.out<std::int64_t>(Op::last));
+  });
 }
 
 KernelPtr prepare(Cuda, const CachedAttention& op, const KernelIo& io) {

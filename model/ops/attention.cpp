@@ -47,10 +47,15 @@ Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options)
   const std::int64_t columns = q.rank() == 3 ? q[2] / (tensors == 1 ? 3 : 1) : 0;
   const std::int64_t dim = options.heads > 0 ? columns / options.heads : 0;
   const double scale = options.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
-  if (graph.decoding) {
-    if (!options.causal) throw UsageError("a text whose every token sees all others cannot grow");
+  if (graph.decodes()) {
     const std::vector<Tensor> all = unpacked(parts);
-    return cached_attention(all[0], all[1], all[2], options.layer, {options.heads, scale});
+    const CachedAttentionOptions cached{options.heads, scale};
+    if (options.causal) return cached_attention(all[0], all[1], all[2], options.layer, cached);
+    if (options.key_tokens && tensors > 1) {
+      return cached_cross_attention(all[0], all[1], all[2], *options.key_tokens, options.layer, cached);
+    }
+    throw UsageError(
+        fmt::format("layer '{}': a text whose every token sees all others cannot grow", options.layer));
   }
   Attention op{.heads = options.heads,
                .tensors = tensors,

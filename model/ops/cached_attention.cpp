@@ -10,6 +10,8 @@ namespace lockstep::model {
 using kernels::CacheAppend;
 using kernels::CachedAttention;
 
+using kernels::SourcePositions;
+
 namespace {
 
 Tensor cached(Tensor x, std::int64_t heads, const std::string& name) {
@@ -21,16 +23,38 @@ Tensor cached(Tensor x, std::int64_t heads, const std::string& name) {
   return cache;
 }
 
+Tensor cached_source(Tensor x, Tensor positions, std::int64_t heads, const std::string& name) {
+  return once_for_source(apply<CacheAppend>(x.graph(), {.heads = heads, .capacity = x.shape()[1]}, nullptr,
+                                            {x.id(), positions.id()}, name));
+}
+
 }  // namespace
+
+Tensor once_for_source(Tensor x) {
+  if (x.graph().decodes()) x.graph().keep_from_source(x.id());
+  return x;
+}
 
 Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
                         CachedAttentionOptions options) {
   Graph& graph = q.graph();
-  if (!graph.decoding) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
+  if (!graph.decodes()) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
   const Tensor keys = cached(k, options.heads, name);
   const Tensor values = cached(v, options.heads, name);
   return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr,
                                 {q.id(), graph.decoding->positions, keys.id(), values.id()}, name);
+}
+
+Tensor cached_cross_attention(Tensor q, Tensor k, Tensor v, Tensor tokens, const std::string& name,
+                              CachedAttentionOptions options) {
+  Graph& graph = q.graph();
+  if (!graph.decodes()) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
+  const auto source =
+      apply_all<SourcePositions>(graph, {.queries = q.shape()[1]}, nullptr, {tokens.id()}, name);
+  const Tensor keys = cached_source(k, source[SourcePositions::positions], options.heads, name);
+  const Tensor values = cached_source(v, source[SourcePositions::positions], options.heads, name);
+  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr,
+                                {q.id(), source[SourcePositions::last].id(), keys.id(), values.id()}, name);
 }
 
 }  // namespace lockstep::model

@@ -7,7 +7,7 @@ namespace lockstep::model {
 
 Tensor rows_of_positions(Tensor x, Tensor table) {
   const Graph& graph = x.graph();
-  if (graph.decoding) return embedding(Tensor(x.graph(), graph.decoding->positions), table);
+  if (graph.decodes()) return embedding(Tensor(x.graph(), graph.decoding->positions), table);
   const std::int64_t length = x.shape()[1];
   const std::int64_t positions = table.shape()[0];
   if (length == positions) return table;

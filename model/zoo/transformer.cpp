@@ -52,7 +52,7 @@ class MultiheadAttention {
     options.key_tokens = tokens;
     const auto weights = split(weight_, {s_.columns, 2 * s_.columns}, 0);
     const auto biases = split(bias_, {s_.columns, 2 * s_.columns}, 0);
-    const Tensor q = shared_linear(x, weights[0], biases[0]);
+    const Tensor q = shared_linear(x, once_for_source(weights[0]), once_for_source(biases[0]));
     return projected(attention(q, shared_linear(memory, weights[1], biases[1]), options));
   }
 
@@ -117,8 +117,22 @@ Tensor with_positions(const Sizes& s, Tensor x, std::optional<Tensor> pos) {
   return add(x, rows_of_positions(x, *pos));
 }
 
+Tensor encoded(const Sizes& s, Tensor x, Tensor tokens) {
+  const WholeSequences whole(x.graph());
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    const std::string name = fmt::format("tr.encoder.layers.{}", i);
+    x = segment(x, [&](Tensor in) { return encoder_layer(s, in, tokens, name); });
+  }
+  return layer_norm(x, "tr.encoder.norm");
+}
+
 Tensor forward(const Sizes& s, Tensor tokens) {
   Graph& graph = tokens.graph();
+  if (graph.decodes() && s.source_length == 0) {
+    throw UsageError(
+        "model 'transformer' without a source sees all of a text at once, so none can grow: "
+        "train it on --dataset parallel-text, or take gpt2");
+  }
   Tensor source = tokens;
   Tensor target = tokens;
   if (s.source_length > 0) {
@@ -129,13 +143,13 @@ Tensor forward(const Sizes& s, Tensor tokens) {
   const Tensor table = embedding_weight(graph, "embedding", s.vocab, s.columns);
   std::optional<Tensor> pos;
   if (s.learned) pos = parameter(graph, "pos", {s.positions, s.columns});
-  Tensor memory = with_positions(s, embedding(source, table), pos);
-  Tensor y = s.source_length > 0 ? with_positions(s, embedding(target, table), pos) : memory;
-  for (std::int64_t i = 0; i < s.layers; ++i) {
-    const std::string name = fmt::format("tr.encoder.layers.{}", i);
-    memory = segment(memory, [&](Tensor x) { return encoder_layer(s, x, source, name); });
-  }
-  memory = layer_norm(memory, "tr.encoder.norm");
+  const auto embedded = [&](Tensor of) { return with_positions(s, embedding(of, table), pos); };
+  Tensor memory = [&] {
+    const WholeSequences whole(graph);
+    return embedded(source);
+  }();
+  Tensor y = s.source_length > 0 ? embedded(target) : memory;
+  memory = encoded(s, memory, source);
   for (std::int64_t i = 0; i < s.layers; ++i) {
     const std::string name = fmt::format("tr.decoder.layers.{}", i);
     y = segment(y, [&](Tensor x) { return decoder_layer(s, x, memory, source, name); });

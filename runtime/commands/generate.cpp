@@ -23,20 +23,42 @@ namespace {
 /// Between two votes of the ranks: whether one still writes, and whether one was asked to stop.
 constexpr int tokens_of_a_turn = 16;
 
-/// The vocabulary is kept with the weights; else the data set has it.
+/// That of --tokenizer, which the run's config.ini tells, or one beside the weights. Characters are kept with
+/// the weights; else the data set has them.
+/// Behind those of translations stands the boundary, which has no name.
 data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
+  if (!options.tokenizer.empty() && options.tokenizer != "characters") {
+    return data::open_tokenizer(options.tokenizer);
+  }
+  // Hugging Face's folders hold both.
+  const std::filesystem::path& path = weights.path();
+  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  for (const char* file : {"tokenizer.json", "vocab.json"}) {
+    if (std::filesystem::exists(folder / file)) return data::open_tokenizer(folder);
+  }
   std::vector<std::string> names = weights.class_names();
   if (names.empty()) names = class_names_of(options);
+  if (!names.empty() && names.back().empty()) names.pop_back();
   if (!names.empty()) return data::make_character_tokenizer(names);
-  throw UsageError(
-      fmt::format("{}: no vocabulary is kept with these weights; give the text that they were trained on: "
-                  "--dataset text --data-dir FILE.txt",
-                  weights.path().string()));
+  throw UsageError(fmt::format(
+      "{}: no vocabulary is kept with these weights; give --tokenizer PATH, or the text that they "
+      "were trained on: --dataset text --data-dir FILE.txt",
+      weights.path().string()));
 }
 
-/// Windows of the model's own length. UsageError when it does not give the next token of each.
+bool translates(const Options& options) {
+  return options.dataset == "parallel-text";
+}
+
+/// Windows of the model's own length, or of that which it was trained on: positions behind it are none that
+/// it knows. UsageError when it does not give the next token of each.
 model::InputSpec windows_of(const Options& options) {
-  const model::InputSpec wanted = wanted_input(options);
+  model::InputSpec wanted = wanted_input(options);
+  if (wanted.shape.rank() == 1 && options.seq_len > 0) {
+    const bool learned = options.seq_len < wanted.shape[0] || translates(options);
+    if (learned && wanted.target_shape == wanted.shape) wanted.target_shape = {options.seq_len};
+    if (learned) wanted.shape = {options.seq_len};
+  }
   if (wanted.vocab_size > 0 && wanted.shape.rank() == 1 && wanted.target_shape == wanted.shape) return wanted;
   throw UsageError(
       fmt::format("--prompt: model {} gives no next token for each of a text's; gpt2 does", options.model));
@@ -44,11 +66,16 @@ model::InputSpec windows_of(const Options& options) {
 
 TrainingTask task_for_prompts(const Options& options, const WeightsFile& weights,
                               const model::InputSpec& windows, const data::Tokenizer& tokenizer) {
-  const data::SampleSpec spec{.input_dtype = windows.dtype,
-                              .input_shape = windows.shape,
-                              .target_shape = windows.target_shape,
-                              .num_classes = tokenizer.size(),
-                              .vocab_size = tokenizer.size()};
+  data::SampleSpec spec{.input_dtype = windows.dtype,
+                        .input_shape = windows.shape,
+                        .target_shape = windows.target_shape,
+                        .num_classes = tokenizer.size(),
+                        .vocab_size = tokenizer.size()};
+  if (translates(options)) {
+    spec.source_length = windows.shape[0];
+    spec.input_shape = {2 * windows.shape[0]};
+    spec.num_classes = spec.vocab_size = tokenizer.size() + 1;
+  }
   return task_for_weights(options, weights, spec, nullptr);
 }
 
@@ -169,6 +196,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
     Generator generator(decoder, *tokenizer,
                         {.max_new_tokens = generation.max_new_tokens,
                          .stop = generation.stop,
+                         .boundary = translates(options) ? std::optional(tokenizer->size()) : std::nullopt,
                          .sampling = sampling_of(options)});
     const bool done = Dealer(session, generator, prompts, rows).run(stop_request);
     session.communicator->barrier();

@@ -14,32 +14,47 @@ using model::Node;
 using model::Role;
 using model::ValueId;
 
-/// By node: whether it writes a cache, or a value that such a node needs.
-std::vector<bool> needed_for_caches(const Graph& graph) {
-  std::vector<bool> value_needed(graph.value_count(), false);
-  std::vector<bool> node_needed(graph.nodes().size(), false);
-  for (std::size_t at = graph.nodes().size(); at-- > 0;) {
-    const Node& node = graph.nodes()[at];
-    node_needed[at] = std::ranges::any_of(node.outputs, [&](ValueId id) {
-      return value_needed[static_cast<std::size_t>(id)] || graph.value(id).role == Role::cache;
-    });
-    if (!node_needed[at]) continue;
-    for (const ValueId id : node.inputs) value_needed[static_cast<std::size_t>(id)] = true;
+using Marks = std::vector<bool>;
+
+std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
+
+/// By value: the caches that are to be written.
+Marks wanted_caches(const Graph& graph, Decodes what) {
+  Marks wanted(graph.value_count(), false);
+  for (std::size_t id = 0; id < wanted.size(); ++id) {
+    wanted[id] = what != Decodes::source && graph.value(static_cast<ValueId>(id)).role == Role::cache;
   }
-  return node_needed;
+  for (const ValueId id : graph.decoding->of_source) wanted[index(id)] = what == Decodes::source;
+  return wanted;
+}
+
+/// Keeps the nodes that write one of these values, or what such a node reads and no other run has left.
+void keep_writers(Graph& graph, Marks needed) {
+  Marks kept(graph.nodes().size(), false);
+  for (std::size_t at = kept.size(); at-- > 0;) {
+    const Node& node = graph.nodes()[at];
+    kept[at] = std::ranges::any_of(node.outputs, [&](ValueId id) { return needed[index(id)]; });
+    if (!kept[at]) continue;
+    for (const ValueId id : node.inputs) {
+      if (graph.value(id).role != Role::cache) needed[index(id)] = true;
+    }
+  }
+  std::size_t at = 0;
+  std::erase_if(graph.nodes(), [&](const Node&) { return !kept[at++]; });
 }
 
 }  // namespace
 
-void prepare_decoding(Graph& graph, bool gives_output) {
-  if (gives_output) {
+void prepare_decoding(Graph& graph, Decodes what) {
+  if (what == Decodes::output) {
     graph.output = graph.add_node(model::make_op(kernels::Reorder{}), {graph.output}, "output").front();
-    return graph.keep_as_cache(graph.output);
+    graph.keep_as_cache(graph.output);
+  } else {
+    graph.output = model::no_value;
   }
-  const std::vector<bool> needed = needed_for_caches(graph);
-  std::size_t at = 0;
-  std::erase_if(graph.nodes(), [&](const Node&) { return !needed[at++]; });
-  graph.output = model::no_value;
+  keep_writers(graph, wanted_caches(graph, what));
 }
 
 void use_row_products(Graph& graph) {

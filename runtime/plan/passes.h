@@ -40,9 +40,11 @@ void fuse_batch_norm(model::Graph& graph);
 /// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
-/// Of a graph that decodes: with `gives_output` the network's output becomes a cache, written by the last
-/// node, so that it lies in memory of its own; without it, nodes that no cache depends on go.
-void prepare_decoding(model::Graph& graph, bool gives_output);
+/// What a graph that decodes is to do: write the caches of new tokens; with that give the network's output,
+/// which becomes a cache, written by the last node; or take in sources, which writes the caches that follow
+/// from these. All else goes.
+enum class Decodes { fill, output, source };
+void prepare_decoding(model::Graph& graph, Decodes what);
 
 /// The same, behind `fuse`: linear maps become products of single rows, in f32, so that what a sequence gets
 /// does not depend on those beside it.

@@ -38,6 +38,11 @@ std::size_t bytes_of(const model::Graph& graph, model::Role role) {
   return static_cast<std::size_t>(value.type.shape.elements()) * size_of(value.type.dtype);
 }
 
+Decodes decodes_in(Mode mode) {
+  if (mode == Mode::encode) return Decodes::source;
+  return mode == Mode::decode ? Decodes::output : Decodes::fill;
+}
+
 model::Graph graph_for(const model::Model& model, const model::InputSpec& input, const PlanRequest& request) {
   const PlanKey& key = request.key;
   if (key.mode == Mode::train || key.mode == Mode::evaluate) {
@@ -99,7 +104,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   freeze_parameters(plan.graph, constraints.freeze);
   if (!request.keeps_outputs) fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
-  if (plan.graph.decoding) prepare_decoding(plan.graph, request.key.mode == Mode::decode);
+  if (plan.graph.decoding) prepare_decoding(plan.graph, decodes_in(request.key.mode));
   fuse_batch_norm(plan.graph);
   if (training) differentiate(plan.graph, constraints.allow_unused);
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);

@@ -21,8 +21,8 @@
 namespace lockstep::runtime {
 
 /// `fill` and `decode` extend sequences by `PlanKey::length` tokens a row: `fill` for the sake of the caches
-/// alone, `decode` gives what the network does, too.
-enum class Mode : std::uint8_t { train, evaluate, fill, decode };
+/// alone, `decode` gives what the network does, too. `encode` takes in the sources behind which targets grow.
+enum class Mode : std::uint8_t { train, evaluate, fill, decode, encode };
 
 /// Position of a micro-batch in its step: `first` overwrites the gradients, `middle` adds to them, `last`
 /// adds and is followed by exchange and update; `only` is first and last.

@@ -17,7 +17,10 @@ constexpr std::int64_t padding = -1;
 
 Decoder::Decoder(kernels::Device& device, comm::Communicator& communicator, const model::Model& model,
                  const model::InputSpec& input, const DecoderOptions& options, PlanConstraints constraints)
-    : options_(options), device_(device), rows_(static_cast<std::size_t>(options.rows)) {
+    : options_(options),
+      device_(device),
+      source_length_(input.source_length),
+      rows_(static_cast<std::size_t>(options.rows)) {
   if (input.dtype != DType::i64 || input.shape.rank() != 1) {
     throw UsageError(fmt::format("model '{}' takes no tokens, so it cannot write; gpt2 does", model.name));
   }
@@ -30,14 +33,16 @@ Decoder::Decoder(kernels::Device& device, comm::Communicator& communicator, cons
     constraints.arena = plans_.front().arena;
   };
   add_plan(Mode::decode, 1);
-  const std::int64_t piece = std::min(options_.piece, options_.capacity);
+  const std::int64_t piece = source_length_ > 0 ? 1 : std::min(options_.piece, options_.capacity);
+  if (source_length_ > 0) add_plan(Mode::encode, 1);
   if (piece > 1) add_plan(Mode::fill, piece);
   memory_ = std::make_unique<ReplicaMemory>(device, communicator, plans_);
   executor_ = std::make_unique<Executor>(device, communicator, *memory_);
   const Shape& output = plan().graph.value(plan().graph.output).type.shape;
   columns_ = output[output.rank() - 1];
   const auto bytes = static_cast<std::size_t>(options_.rows * piece) * sizeof(std::int64_t);
-  tokens_ = device.allocate_host(bytes);
+  tokens_ = device.allocate_host(static_cast<std::size_t>(options_.rows * (source_length_ + piece)) *
+                                 sizeof(std::int64_t));
   positions_ = device.allocate_host(bytes);
   logits_ = device.allocate_host(static_cast<std::size_t>(options_.rows * columns_) * sizeof(float));
   for (Row& row : rows_) row.waiting.reserve(static_cast<std::size_t>(options_.capacity));
@@ -48,6 +53,13 @@ void Decoder::clear(std::int64_t row) {
   cleared.length = 0;
   cleared.waiting.clear();
   cleared.taken = 0;
+}
+
+void Decoder::begin_target(std::int64_t row, std::span<const std::int64_t> source) {
+  if (std::ssize(source) > source_length_) throw std::logic_error("more tokens than a source can have");
+  clear(row);
+  rows_[index(row)].source.assign(source.begin(), source.end());
+  sources_wait_ = true;
 }
 
 void Decoder::append(std::int64_t row, std::span<const std::int64_t> tokens) {
@@ -61,7 +73,10 @@ void Decoder::append(std::int64_t row, std::span<const std::int64_t> tokens) {
 /// The last token of each row is left for the plan that gives logits.
 void Decoder::run() {
   const auto is_behind = [](const Row& row) { return row.left() > 1; };
-  while (std::ranges::any_of(rows_, is_behind)) take_in(plans_.back(), 1);
+  if (sources_wait_) take_in(plans_.back(), options_.capacity);
+  sources_wait_ = false;
+  while (std::ranges::any_of(rows_, is_behind))
+    take_in(source_length_ > 0 ? plans_.front() : plans_.back(), 1);
   take_in(plans_.front(), 0);
   for (Row& row : rows_) {
     row.waiting.clear();
@@ -75,18 +90,19 @@ void Decoder::run() {
 
 void Decoder::take_in(const Plan& plan, std::int64_t keep) {
   const std::int64_t width = plan.key().length;
-  const auto count = static_cast<std::size_t>(options_.rows * width);
-  const std::span tokens(static_cast<std::int64_t*>(tokens_->data()), count);
-  const std::span positions(static_cast<std::int64_t*>(positions_->data()), count);
+  const std::int64_t row_tokens = source_length_ + width;
+  const std::span tokens(static_cast<std::int64_t*>(tokens_->data()), index(options_.rows * row_tokens));
+  const std::span positions(static_cast<std::int64_t*>(positions_->data()), index(options_.rows * width));
   std::ranges::fill(tokens, padding);
   std::ranges::fill(positions, padding);
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     Row& row = rows_[at];
     const std::int64_t taken = std::clamp<std::int64_t>(row.left() - keep, 0, width);
+    const auto number = static_cast<std::int64_t>(at);
+    std::ranges::copy(row.source, tokens.begin() + number * row_tokens);
     for (std::int64_t i = 0; i < taken; ++i) {
-      const std::size_t place = at * static_cast<std::size_t>(width) + static_cast<std::size_t>(i);
-      tokens[place] = row.waiting[row.taken++];
-      positions[place] = row.length++;
+      tokens[index(number * row_tokens + source_length_ + i)] = row.waiting[row.taken++];
+      positions[index(number * width + i)] = row.length++;
     }
   }
   kernels::Stream& stream = executor_->stream();

@@ -18,8 +18,9 @@ struct DecoderOptions {
 };
 
 /// Sequences of tokens, one a row, that grow: what the model needs of earlier tokens lies in caches, so that
-/// a new token costs the same wherever it stands. Two plans, made once: one takes in many tokens a row, the
-/// other one token and gives the logits of the next. The bits of a row do not depend on other rows.
+/// a new token costs the same wherever it stands. Two plans, made once: one takes in a token a row and gives
+/// the logits of the next; the other many tokens a row, or, of a model with an encoder, the sources behind
+/// which the sequences grow. The bits of a row do not depend on other rows.
 class Decoder {
  public:
   /// `constraints` are for all plans; the arenas and layouts are laid out here.
@@ -37,6 +38,8 @@ class Decoder {
 
   /// The row begins anew, with nothing.
   void clear(std::int64_t row);
+  /// The same, as the target of `source`, of at most `InputSpec::source_length` tokens.
+  void begin_target(std::int64_t row, std::span<const std::int64_t> source);
   /// To be taken in by the next `run`, behind those that the row holds, `capacity` in all.
   void append(std::int64_t row, std::span<const std::int64_t> tokens);
   /// Takes in all that was appended. Allocates nothing but in its first call.
@@ -47,6 +50,7 @@ class Decoder {
  private:
   struct Row {
     std::int64_t length = 0;
+    std::vector<std::int64_t> source;
     std::vector<std::int64_t> waiting;  ///< tokens, from `taken` on
     std::size_t taken = 0;
 
@@ -59,7 +63,9 @@ class Decoder {
 
   const DecoderOptions options_;
   kernels::Device& device_;
-  std::vector<Plan> plans_;  ///< of one token, of many
+  std::vector<Plan> plans_;  ///< of one token, of many or of sources
+  const std::int64_t source_length_;
+  bool sources_wait_ = false;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
   std::vector<Row> rows_;

@@ -12,6 +12,7 @@ constexpr std::int64_t bytes_of_token = 8;
 }  // namespace
 
 std::string_view name_of(StopReason reason) {
+  if (reason == StopReason::end) return "end";
   return reason == StopReason::stop ? "stop" : "length";
 }
 
@@ -25,13 +26,18 @@ Generator::Generator(Decoder& decoder, const data::Tokenizer& tokenizer, Generat
 void Generator::begin(std::int64_t row, std::int64_t number, std::span<const std::int64_t> prompt) {
   Row& begun = rows_[static_cast<std::size_t>(row)];
   begun.number = number;
-  begun.tokens.assign(prompt.begin(), prompt.end());
+  if (options_.boundary) {
+    begun.tokens.assign(1, *options_.boundary);
+    decoder_.begin_target(row, prompt);
+  } else {
+    begun.tokens.assign(prompt.begin(), prompt.end());
+    decoder_.clear(row);
+  }
   begun.tokens.reserve(prompt.size() + static_cast<std::size_t>(options_.max_new_tokens));
   begun.result = {};
   begun.result.text.reserve(static_cast<std::size_t>(options_.max_new_tokens * bytes_of_token));
   begun.active = true;
-  decoder_.clear(row);
-  decoder_.append(row, prompt);
+  decoder_.append(row, begun.tokens);
 }
 
 bool Generator::is_active() const {
@@ -46,7 +52,8 @@ void Generator::advance() {
     const auto number = static_cast<std::int64_t>(at);
     // A model may have room for more tokens than there are.
     const auto logits = decoder_.logits(number);
-    const auto known = std::min(logits.size(), static_cast<std::size_t>(tokenizer_.size()));
+    const auto tokens = static_cast<std::size_t>(tokenizer_.size()) + (options_.boundary ? 1 : 0);
+    const auto known = std::min(logits.size(), tokens);
     take(row, sampler_.draw(logits.first(known), row.number, row.result.tokens));
     if (row.active) feed(number);
   }
@@ -54,6 +61,11 @@ void Generator::advance() {
 
 void Generator::take(Row& row, std::int64_t token) {
   Generated& result = row.result;
+  if (token == options_.boundary) {
+    result.reason = StopReason::end;
+    row.active = false;
+    return;
+  }
   row.tokens.push_back(token);
   const std::string_view added = tokenizer_.bytes_of(token);
   // The text that ends it may begin in what was there.
@@ -73,6 +85,10 @@ void Generator::feed(std::int64_t row) {
   const std::vector<std::int64_t>& tokens = rows_[static_cast<std::size_t>(row)].tokens;
   const std::int64_t capacity = decoder_.options().capacity;
   if (decoder_.length(row) < capacity) return decoder_.append(row, std::span(tokens).last(1));
+  if (options_.boundary) {
+    rows_[static_cast<std::size_t>(row)].active = false;
+    return;
+  }
   const std::int64_t kept = std::max<std::int64_t>(1, capacity / 2);
   decoder_.clear(row);
   decoder_.append(row, std::span(tokens).last(static_cast<std::size_t>(kept)));

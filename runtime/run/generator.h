@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,8 +14,9 @@
 namespace lockstep::runtime {
 
 enum class StopReason : std::uint8_t {
-  length,  ///< as many new tokens as were asked for
-  stop     ///< the text that ends it
+  length,  ///< as many new tokens as were asked for, or as the model has room for
+  stop,    ///< the text that ends it
+  end      ///< of a translation
 };
 std::string_view name_of(StopReason reason);
 
@@ -28,6 +29,9 @@ struct Generated {
 struct GeneratorOptions {
   std::int64_t max_new_tokens = 100;
   std::string stop;  ///< the text ends before it; empty: nothing does
+  /// Of a model with an encoder: the token that begins and ends a translation. Prompts are what is
+  /// translated.
+  std::optional<std::int64_t> boundary{};
   SamplingOptions sampling;
 };
 

@@ -82,6 +82,38 @@ TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
   CHECK(stopped["stop_reason"] == "stop");
 }
 
+TEST_CASE("predict translates what it has learned, the same on any number of ranks") {
+  const TemporaryFolder folder;
+  // Words of five letters, whose translation is their letters' successors.
+  std::string sources;
+  std::string targets;
+  for (int i = 0; i < 600; ++i) {
+    for (int at = 0, word = i * 7919; at < 5; ++at, word /= 6) {
+      sources += static_cast<char>('a' + word % 6);
+      targets += static_cast<char>('b' + word % 6);
+    }
+    sources += '\n';
+    targets += '\n';
+  }
+  write_file(folder / "words.src", sources);
+  write_file(folder / "words.tgt", targets);
+  const auto run = folder / "run";
+  train(2,
+        {"--model=transformer", "--model-args=d_model=32,nhead=4,layers=1,block_size=12",
+         "--dataset=parallel-text", "--data-dir=" + (folder / "words.src").string(), "--seq-len=8",
+         "--max-steps=300", "--batch-size=16", "--lr=3e-3", "--seed=5", "--eval-every=0", "--threads=1"},
+        run, Seconds(60));
+  const Words asked{"predict",      run.string(),       "--prompt=abcde",
+                    "--prompt=ffa", "--prompt=cabbafe", "--temperature=0"};
+  const auto one = lines_of(output_of(1, asked));
+  REQUIRE(one.size() == 3);
+  CHECK(one[0]["text"] == "bcdef");
+  CHECK(one[0]["tokens"] == 5);
+  CHECK(one[0]["stop_reason"] == "end");
+  CHECK(lines_of(output_of(2, asked)) == one);
+  CHECK(lines_of(output_of(1, asked + Words{"--batch-size=1"})) == one);
+}
+
 TEST_CASE("what no text can be written for is said in one line, with 2") {
   const TemporaryFolder folder;
   const std::string run = trained(folder).string();
