@@ -20,7 +20,8 @@ enum class Region : std::uint8_t {
   positions,  ///< of new tokens
   activations,
   parameters,
-  averages,  ///< of parameters
+  parameter_copies,  ///< in the type that layers compute in
+  averages,          ///< of parameters
   buffers,
   gradients,
   gradient_sums,  ///< of micro-batches, in f32

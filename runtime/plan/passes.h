@@ -31,6 +31,10 @@ void fuse_classifier(model::Graph& graph);
 /// gives.
 void autocast(model::Graph& graph, DType narrow);
 
+/// After `fuse`: parameters that `autocast` has cast to `narrow` are read from copies which their update
+/// writes (Parameter::copy), and the casts are gone. The same bits.
+void copy_parameters(model::Graph& graph, DType narrow);
+
 /// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
 /// (ResNet's shortcut) and a function, so that one pass over memory does all. The results have the same bits
 /// in f32; in half types they are rounded once instead of at each op.
@@ -80,7 +84,7 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader
-/// of its copy in another type, and its gradient the same. `pinned` parameters keep their layouts.
+/// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 /// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
