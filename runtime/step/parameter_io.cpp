@@ -187,7 +187,8 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, in_file(value, slot.file_transposed), staging->data(), stored(value), target);
+      convert(device_, *stream, kernels::Reorder{}, in_file(value, slot.file_transposed), staging->data(),
+              stored(value), target);
   }
 }
 
@@ -280,8 +281,8 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
       continue;
     }
     const auto staging = device_.allocate(bytes);
-    convert(device_, *stream, stored(value), slot.data, in_file(value, slot.file_transposed),
-            staging->data());
+    convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
+            in_file(value, slot.file_transposed), staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
     if (value.type.dtype == DType::bf16) widen_in_place(tensor.values);
