@@ -8,10 +8,13 @@
 namespace lockstep::kernels {
 
 /// Updates of a flat slice, whatever tensors it holds. PyTorch's formulas and order of operations. Zero
-/// padding stays zero. Parameters and states are f32, gradients f32 or bf16. Each gradient is first clipped to
+/// padding stays zero. Parameters and states are f32, gradients f32 or bf16. Each gradient is first clipped
+/// to
 /// [-clip_value, clip_value] (a NaN stays; with GradScaler as if its scale were taken off before) and then
 /// multiplied by StepState::gradient_scale; learning rate and bias corrections are there, too. Weight decay
-/// acts on the first `decayed` elements, a multiple of `decay_granularity`.
+/// acts on the first `decayed` elements, a multiple of `decay_granularity`. A further output,
+/// `copy_output()`, also gets the new parameters, rounded to the nearest (ties to even): bf16, on GPUs also
+/// f16.
 
 inline constexpr double not_clipped = std::numeric_limits<double>::infinity();
 inline constexpr std::int64_t every_element = std::numeric_limits<std::int64_t>::max();
@@ -27,15 +30,24 @@ inline void require_slices(TypeSpan in, TypeSpan out, std::size_t states) {
   for (const TensorType& slice : out) require_type("the parameter or its state", slice, parameter);
 }
 
+/// The same of an op that may write a copy, too.
+inline void require_update(TypeSpan in, TypeSpan out, std::size_t copy_output) {
+  const bool has_copy = out.size() > copy_output;
+  require_slices(in, has_copy ? out.first(copy_output) : out, copy_output - 1);
+  if (!has_copy) return;
+  if (!is_half(out.back().dtype)) throw_misfit("the copy is bf16 or f16");
+  require_type("the copy", out.back(), {out.back().dtype, in[0].shape});
+}
+
 /// The buffer is there if momentum != 0. It starts as a copy of the first gradient (StepState::step == 1).
 struct SgdUpdate {
   static constexpr std::string_view name = "sgd_update";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { gradient, state };
   enum Out : std::size_t { parameter, buffer };
-  /// `buffer` is null without momentum.
+  /// `buffer` is null without momentum, `copy` (bf16) where there is none.
   using Simd = void(const SgdUpdate&, const StepState&, const float* gradient, float* parameter,
-                    float* buffer, std::int64_t n);
+                    float* buffer, void* copy, std::int64_t n);
 
   double momentum = 0;
   double dampening = 0;
@@ -54,7 +66,9 @@ struct SgdUpdate {
     visit("decayed", decayed);
   }
 
-  void check(TypeSpan in, TypeSpan out) const { require_slices(in, out, momentum != 0 ? 1 : 0); }
+  bool has_buffer() const { return momentum != 0; }
+  std::size_t copy_output() const { return has_buffer() ? 2 : 1; }
+  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output()); }
 };
 
 /// `decoupled` is AdamW. With `amsgrad` the greatest exp_avg_sq so far takes its place in the denominator.
@@ -63,9 +77,9 @@ struct AdamUpdate {
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { gradient, state };
   enum Out : std::size_t { parameter, exp_avg, exp_avg_sq, max_exp_avg_sq };
-  /// `max_exp_avg_sq` is null without amsgrad.
+  /// `max_exp_avg_sq` is null without amsgrad, `copy` (bf16) where there is none.
   using Simd = void(const AdamUpdate&, const StepState&, const float* gradient, float* parameter,
-                    float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n);
+                    float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, void* copy, std::int64_t n);
 
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -88,7 +102,8 @@ struct AdamUpdate {
     visit("decayed", decayed);
   }
 
-  void check(TypeSpan in, TypeSpan out) const { require_slices(in, out, amsgrad ? 3 : 2); }
+  std::size_t copy_output() const { return amsgrad ? 4 : 3; }
+  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output()); }
 };
 
 }  // namespace lockstep::kernels

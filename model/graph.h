@@ -17,13 +17,15 @@ inline constexpr ValueId no_value = -1;
 
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
-/// from micro-batch to micro-batch of a step.
+/// from micro-batch to micro-batch of a step. `parameter_copy`: a parameter in another type, written by what
+/// changes the parameter, never by a node.
 enum class Role {
   input,
   target,
   step_state,
   control,
   parameter,
+  parameter_copy,
   buffer,
   gradient,
   gradient_sum,
@@ -71,7 +73,8 @@ struct Parameter {
   ValueId gradient = no_value;  ///< set by the differentiate pass
   /// In f32, of the step's micro-batches so far: where the gradient itself is narrower.
   ValueId gradient_sum = no_value;
-  Shape file_shape;             ///< in files; `value` may see the same numbers in more dimensions
+  ValueId copy = no_value;  ///< in the type that layers compute in (mixed precision)
+  Shape file_shape;         ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
   bool frozen = false;  ///< keeps its value: no gradient, no optimizer state
 };

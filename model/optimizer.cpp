@@ -41,12 +41,15 @@ std::string describe(const OptimizerOptions& o) {
                      o.epsilon, o.weight_decay, describe_more(o));
 }
 
-kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients) {
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients,
+                            DType copies) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {elements}, .layout = {}};
   const kernels::TensorType state = kernels::step_state_type();
-  return {.inputs = {{.dtype = gradients, .shape = {elements}, .layout = {}},
-                     {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
-          .outputs = std::vector(1 + state_names(options).size(), slice)};
+  kernels::KernelIo io{.inputs = {{.dtype = gradients, .shape = {elements}, .layout = {}},
+                                  {.dtype = state.dtype, .shape = state.shape, .layout = {}}},
+                       .outputs = std::vector(1 + state_names(options).size(), slice)};
+  if (is_half(copies)) io.outputs.push_back({.dtype = copies, .shape = {elements}, .layout = {}});
+  return io;
 }
 
 kernels::SgdUpdate sgd_update(const OptimizerOptions& o) {

@@ -37,8 +37,9 @@ std::vector<std::string> state_names(const OptimizerOptions& options);
 std::string describe(const OptimizerOptions& options);
 
 /// What the update of `elements` consecutive parameters works on: inputs gradient, step state; outputs
-/// parameter, states.
-kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients);
+/// parameter, states and, where `copies` is a half type, a copy of the parameters in it.
+kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients,
+                            DType copies = DType::f32);
 
 /// What updates a parameter: the options as PyTorch's arithmetic takes them.
 kernels::SgdUpdate sgd_update(const OptimizerOptions& options);

@@ -16,6 +16,9 @@ template <class Op, class OnRange>
 KernelPtr update_kernel(const Op& op, const KernelIo& io, OnRange on_range) {
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
   const DType dtype = io.inputs[Op::gradient].dtype;
+  if (io.outputs.size() > op.copy_output()) {
+    require_dtype("the copy", {io.outputs.back().dtype, io.outputs.back().shape}, DType::bf16);
+  }
   Op undecayed = op;
   undecayed.weight_decay = 0;
   return simd_kernel(io, [=](const Addresses& a) {
@@ -35,8 +38,10 @@ KernelPtr update_kernel(const Op& op, const KernelIo& io, OnRange on_range) {
   });
 }
 
-/// Null if there is no such output.
-float* from(float* slice, std::int64_t first) {
+/// Output `index` from element `first` on; null if it is not there.
+template <class Element = float>
+Element* from(const Addresses& a, std::size_t index, std::int64_t first) {
+  Element* const slice = a.out<Element>(index);
   return slice == nullptr ? nullptr : slice + first;
 }
 
@@ -48,7 +53,9 @@ KernelPtr prepare(Cpu, const SgdUpdate& op, const KernelIo& io) {
       op, io,
       [kernel = simd::best<Op>()](const Op& part, const StepState& state, const Addresses& a,
                                   const float* gradient, std::int64_t first, std::int64_t n) {
-        kernel(part, state, gradient, a.out(Op::parameter) + first, from(a.out(Op::buffer), first), n);
+        kernel(part, state, gradient, a.out(Op::parameter) + first,
+               part.has_buffer() ? from(a, Op::buffer, first) : nullptr,
+               from<BFloat16>(a, part.copy_output(), first), n);
       });
 }
 
@@ -59,7 +66,8 @@ KernelPtr prepare(Cpu, const AdamUpdate& op, const KernelIo& io) {
       [kernel = simd::best<Op>()](const Op& part, const StepState& state, const Addresses& a,
                                   const float* gradient, std::int64_t first, std::int64_t n) {
         kernel(part, state, gradient, a.out(Op::parameter) + first, a.out(Op::exp_avg) + first,
-               a.out(Op::exp_avg_sq) + first, from(a.out(Op::max_exp_avg_sq), first), n);
+               a.out(Op::exp_avg_sq) + first, part.amsgrad ? from(a, Op::max_exp_avg_sq, first) : nullptr,
+               from<BFloat16>(a, part.copy_output(), first), n);
       });
 }
 

@@ -107,11 +107,37 @@ struct AdamStep {
   }
 };
 
+/// The new parameters in bf16 or f16; none where `to` is null. The type is no template parameter: the kernel
+/// waits for memory, not for a branch that all threads take alike, and has many variants already.
+struct NarrowCopy {
+  void* to;
+  bool is_bf16;
+
+  __device__ void store_four(std::int64_t i, const float4& p) const {
+    if (to == nullptr) return;
+    const Floats<4> values{{p.x, p.y, p.z, p.w}};
+    if (is_bf16) {
+      store(static_cast<__nv_bfloat16*>(to) + 4 * i, values);
+    } else {
+      store(static_cast<__half*>(to) + 4 * i, values);
+    }
+  }
+  __device__ void store_one(std::int64_t i, float p) const {
+    if (to == nullptr) return;
+    if (is_bf16) {
+      static_cast<__nv_bfloat16*>(to)[i] = narrow<__nv_bfloat16>(p);
+    } else {
+      static_cast<__half*>(to)[i] = narrow<__half>(p);
+    }
+  }
+};
+
 /// Applies `Step` to each element of the slices, four at a time: by `rule` to the first `decayed`, to the
 /// others by `undecayed`.
 template <class Step, class Rule, class Gradient, class... States>
 __global__ void update(Rule rule, Rule undecayed, std::int64_t decayed, const StepState* state,
-                       std::int64_t n, const Gradient* gradient, float* parameter, States*... states) {
+                       std::int64_t n, const Gradient* gradient, float* parameter, NarrowCopy copy,
+                       States*... states) {
   static_assert(decay_granularity % 4 == 0);
   if (state->skip_update != 0) return;
   const Step with_decay(rule, *state);
@@ -127,22 +153,25 @@ __global__ void update(Rule rule, Rule undecayed, std::int64_t decayed, const St
       step(widen(g[2]), p.z, s.z...);
       step(widen(g[3]), p.w, s.w...);
       reinterpret_cast<float4*>(parameter)[i] = p;
+      copy.store_four(i, p);
       ((reinterpret_cast<float4*>(states)[i] = s), ...);
     };
     apply(reinterpret_cast<float4*>(states)[i]...);
   }
   for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
     (i < decayed ? with_decay : without_decay)(widen(gradient[i]), parameter[i], states[i]...);
+    copy.store_one(i, parameter[i]);
   }
 }
 
 /// Buckets are slices of flat arenas, updated on another stream than the one that computes with the rest.
-template <class Gradient>
-auto slices_of(std::int64_t n, std::size_t gradient, std::size_t outputs) {
+auto slices_of(const KernelIo& io, std::size_t gradient) {
+  const std::size_t gradient_bytes = io.inputs[gradient].bytes();
+  std::vector<std::size_t> output_bytes;
+  for (const TensorDesc& output : io.outputs) output_bytes.push_back(output.bytes());
   return [=](const Addresses& a) {
-    const auto count = static_cast<std::size_t>(n);
-    declare_slice(a.in<Gradient>(gradient), count * sizeof(Gradient));
-    for (std::size_t i = 0; i < outputs; ++i) declare_slice(a.out(i), count * sizeof(float));
+    declare_slice(a.in<void>(gradient), gradient_bytes);
+    for (std::size_t i = 0; i < output_bytes.size(); ++i) declare_slice(a.out<void>(i), output_bytes[i]);
   };
 }
 
@@ -154,11 +183,12 @@ Op without_decay(Op op) {
 
 /// With `States`, the addresses of the op's states.
 template <class Step, class Rule, class Gradient, class Op, class... States>
-void launch_update(const Op& op, std::int64_t n, const Spread& s, const Addresses& a, cudaStream_t stream,
-                   States*... states) {
+void launch_update(const Op& op, std::int64_t n, const Spread& s, DType copies, const Addresses& a,
+                   cudaStream_t stream, States*... states) {
+  const NarrowCopy copy{.to = a.out<void>(op.copy_output()), .is_bf16 = copies == DType::bf16};
   launch(update<Step, Rule, Gradient, States...>, s.blocks, s.threads, 0, stream, Rule(op),
          Rule(without_decay(op)), op.decayed, a.in<StepState>(Op::state), n, a.in<Gradient>(Op::gradient),
-         a.out(Op::parameter), states...);
+         a.out(Op::parameter), copy, states...);
 }
 
 }  // namespace
@@ -166,32 +196,35 @@ void launch_update(const Op& op, std::int64_t n, const Spread& s, const Addresse
 KernelPtr prepare(Cuda, const SgdUpdate& op, const KernelIo& io) {
   using Op = SgdUpdate;
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
+  const DType copies = io.outputs.back().dtype;  // if there are any
   return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
     const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
-      if (float* const buffer = a.out(Op::buffer); buffer != nullptr) {
-        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, a, stream, buffer);
+      if (op.has_buffer()) {
+        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, copies, a, stream, a.out(Op::buffer));
       } else {
-        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, a, stream);
+        launch_update<SgdStep, SgdRule, Gradient>(op, n, s, copies, a, stream);
       }
     };
-    return cuda_kernel(io, run, 0, slices_of<Gradient>(n, Op::gradient, io.outputs.size()));
+    return cuda_kernel(io, run, 0, slices_of(io, Op::gradient));
   });
 }
 
 KernelPtr prepare(Cuda, const AdamUpdate& op, const KernelIo& io) {
   using Op = AdamUpdate;
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
+  const DType copies = io.outputs.back().dtype;  // if there are any
   return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
     const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
       float* const exp_avg = a.out(Op::exp_avg);
       float* const exp_avg_sq = a.out(Op::exp_avg_sq);
-      if (float* const greatest = a.out(Op::max_exp_avg_sq); greatest != nullptr) {
-        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, a, stream, exp_avg, exp_avg_sq, greatest);
+      if (op.amsgrad) {
+        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, copies, a, stream, exp_avg, exp_avg_sq,
+                                                    a.out(Op::max_exp_avg_sq));
       } else {
-        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, a, stream, exp_avg, exp_avg_sq);
+        launch_update<AdamStep, AdamRule, Gradient>(op, n, s, copies, a, stream, exp_avg, exp_avg_sq);
       }
     };
-    return cuda_kernel(io, run, 0, slices_of<Gradient>(n, Op::gradient, io.outputs.size()));
+    return cuda_kernel(io, run, 0, slices_of(io, Op::gradient));
   });
 }
 

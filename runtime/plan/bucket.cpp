@@ -24,6 +24,13 @@ DType gradient_dtype(const model::Graph& graph) {
   return DType::f32;
 }
 
+DType copy_dtype(const model::Graph& graph) {
+  for (const model::Parameter& parameter : graph.parameters()) {
+    if (parameter.copy != model::no_value) return graph.value(parameter.copy).type.dtype;
+  }
+  return DType::f32;
+}
+
 /// The parameters of each bucket, in the order in which their gradients become ready; `line`: elements to
 /// which each is padded.
 std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& graph,
@@ -62,7 +69,7 @@ std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::
   return last;
 }
 
-void assign_frozen(const model::Graph& graph, ArenaPlan& plan) {
+void assign_frozen(const model::Graph& graph, std::int64_t line, ArenaPlan& plan) {
   for (std::size_t index = 0; index < graph.parameters().size(); ++index) {
     if (!graph.parameters()[index].frozen) continue;
     const model::Value& value = graph.value(graph.parameters()[index].value);
@@ -70,7 +77,7 @@ void assign_frozen(const model::Graph& graph, ArenaPlan& plan) {
                            .name = value.name,
                            .first = plan.elements + plan.frozen_elements,
                            .count = stored_elements(value)});
-    plan.frozen_elements += round_up(stored_elements(value), elements_of_a_line(plan.dtype));
+    plan.frozen_elements += round_up(stored_elements(value), line);
   }
 }
 
@@ -110,7 +117,9 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   };
   ArenaPlan plan;
   plan.gradient_dtype = gradient_dtype(graph);
-  const std::int64_t line = std::max(elements_of_a_line(plan.dtype), elements_of_a_line(plan.gradient_dtype));
+  plan.copy_dtype = copy_dtype(graph);
+  const std::int64_t line = std::max({elements_of_a_line(plan.dtype), elements_of_a_line(plan.gradient_dtype),
+                                      elements_of_a_line(plan.copy_dtype)});
   const std::int64_t shards = limits.ranks * line;
   for (std::vector<std::size_t>& parameters :
        parameters_by_bucket(graph, limits, plan.gradient_dtype, line)) {
@@ -121,6 +130,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     for (const std::size_t index : parameters) {
       const model::Value& value = graph.value(graph.parameters()[index].value);
       const std::int64_t count = stored_elements(value);
+      bucket.has_copies = bucket.has_copies || graph.parameters()[index].copy != model::no_value;
       plan.slices.push_back({.parameter = index, .name = value.name, .first = end, .count = count});
       end += round_up(count, line);
       if (is_decayed(index)) bucket.decayed = end - bucket.first;
@@ -131,7 +141,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     plan.buckets.push_back(std::move(bucket));
   }
   if (!plan.buckets.empty()) plan.buckets.back().with_control = true;
-  assign_frozen(graph, plan);
+  assign_frozen(graph, line, plan);
   assign_buffers(graph, plan);
   assign_statistics(graph, plan);
   return plan;
@@ -150,7 +160,11 @@ std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const Ar
   }
   std::vector<std::size_t> of_parameter;
   for (const model::Parameter& parameter : graph.parameters()) {
-    of_parameter.push_back(last_reader[static_cast<std::size_t>(parameter.value)]);
+    std::size_t last = last_reader[static_cast<std::size_t>(parameter.value)];
+    if (parameter.copy != model::no_value) {
+      last = std::max(last, last_reader[static_cast<std::size_t>(parameter.copy)]);
+    }
+    of_parameter.push_back(last);
   }
   return last_of_each_bucket(arena, of_parameter);
 }

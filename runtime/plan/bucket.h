@@ -61,17 +61,19 @@ struct Bucket {
   std::int64_t count = 0;    ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
   std::int64_t decayed = 0;  ///< its first elements, on which weight decay acts
   std::string first_parameter;
+  bool has_copies = false;    ///< layers read parameters of it in their compute type
   bool with_control = false;  ///< the last: its exchange sums the control block, too
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
-/// unpacked. The parameter arena, the gradient arena and one arena for each optimizer state have the same
-/// slices; the control block is an arena of its own.
+/// unpacked. The parameter arena, that of its copies, the gradient arena and one arena for each optimizer
+/// state have the same slices; the control block is an arena of its own.
 struct ArenaPlan {
   std::vector<ArenaSlice> slices;
   std::vector<Bucket> buckets;
   DType dtype = DType::f32;           ///< of parameters and optimizer state
   DType gradient_dtype = DType::f32;  ///< of gradients; f32 or bf16
+  DType copy_dtype = DType::f32;      ///< of copies of the parameters; f32: there are none
   std::int64_t elements = 0;          ///< of each of these arenas
   std::vector<ArenaSlice> frozen;     ///< behind these elements, in the parameter arena alone
   std::int64_t frozen_elements = 0;
@@ -84,6 +86,10 @@ struct ArenaPlan {
   std::size_t gradient_bytes() const { return static_cast<std::size_t>(elements) * size_of(gradient_dtype); }
   std::size_t parameter_bytes() const {
     return static_cast<std::size_t>(elements + frozen_elements) * size_of(dtype);
+  }
+  std::size_t copy_bytes() const {
+    return is_half(copy_dtype) ? static_cast<std::size_t>(elements + frozen_elements) * size_of(copy_dtype)
+                               : 0;
   }
   std::size_t buffer_bytes() const { return static_cast<std::size_t>(buffer_elements) * sizeof(float); }
   std::size_t statistics_bytes() const {
@@ -105,8 +111,8 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 /// For each bucket the index of the node of `graph` that completes its last gradient.
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
 
-/// For each bucket the index of the last node that reads one of its parameters, itself or a view: no update
-/// may come before it.
+/// For each bucket the index of the last node that reads one of its parameters, itself, its copy or a view:
+/// no update may come before it.
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena);
 
 }  // namespace lockstep::runtime

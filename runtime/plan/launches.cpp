@@ -29,12 +29,14 @@ class OperandNames {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
       first_[index(parameter.value)] = slice.first;
-      for (const model::ValueId id : {parameter.gradient, parameter.gradient_sum}) {
+      for (const model::ValueId id : {parameter.copy, parameter.gradient, parameter.gradient_sum}) {
         if (id != model::no_value) first_[index(id)] = slice.first;
       }
     }
     for (const ArenaSlice& slice : arena.frozen) {
-      first_[index(graph.parameters()[slice.parameter].value)] = slice.first;
+      const model::Parameter& parameter = graph.parameters()[slice.parameter];
+      first_[index(parameter.value)] = slice.first;
+      if (parameter.copy != model::no_value) first_[index(parameter.copy)] = slice.first;
     }
     for (const BufferSlice& slice : arena.buffers)
       first_[index(graph.buffers()[slice.buffer].value)] = slice.first;
@@ -55,6 +57,8 @@ class OperandNames {
         return control();
       case model::Role::parameter:
         return {.region = parameters_, .first = first_[index(root)]};
+      case model::Role::parameter_copy:
+        return {.region = Region::parameter_copies, .first = first_[index(root)]};
       case model::Role::buffer:
         return {.region = Region::buffers, .first = first_[index(root)]};
       case model::Role::gradient:
@@ -107,16 +111,19 @@ Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const k
   return launch;
 }
 
-Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimizer, DType gradients,
+Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimizer, const ArenaPlan& arena,
                      const kernels::Device& device) {
+  const DType copies = bucket.has_copies ? arena.copy_dtype : DType::f32;
   Launch launch{.kernel = nullptr,
-                .io = model::update_io(optimizer, bucket.count, gradients),
+                .io = model::update_io(optimizer, bucket.count, arena.gradient_dtype, copies),
                 .operands = {{.region = Region::gradients, .first = bucket.first},
                              step_state,
                              {.region = Region::parameters, .first = bucket.first}}};
   for (std::size_t state = 0; state < model::state_names(optimizer).size(); ++state) {
     launch.operands.push_back({.region = Region::optimizer_state, .first = bucket.first, .state = state});
   }
+  if (bucket.has_copies)
+    launch.operands.push_back({.region = Region::parameter_copies, .first = bucket.first});
   launch.kernel = model::update_kernel(device, optimizer, launch.io, bucket.decayed);
   return launch;
 }
@@ -159,7 +166,7 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
     launches.clip = clip_launch(arena, options, device);
   }
   for (const Bucket& bucket : arena.buckets) {
-    launches.updates.push_back(update_launch(bucket, options.optimizer, arena.gradient_dtype, device));
+    launches.updates.push_back(update_launch(bucket, options.optimizer, arena, device));
     if (options.average_decay > 0)
       launches.averages.push_back(average_launch(bucket, options.average_decay, device));
   }

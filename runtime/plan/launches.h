@@ -19,11 +19,12 @@ enum class Region : std::uint8_t {
   target,
   activations,
   parameters,
-  averages,  ///< of parameters
+  parameter_copies,  ///< in the type that layers compute in
+  averages,          ///< of parameters
   buffers,
   gradients,
   gradient_sums,  ///< of micro-batches, in f32
-  statistics,  ///< of training: each value summed over all ranks
+  statistics,     ///< of training: each value summed over all ranks
   optimizer_state,
   step_input,
   step_state,

@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "kernels/cast.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
 
@@ -19,35 +18,25 @@ using model::ValueId;
 
 class LayoutPass {
  public:
-  LayoutPass(Graph& graph, const kernels::Device& device) : graph_(graph), device_(device) {}
+  LayoutPass(Graph& graph, const kernels::Device& device) : graph_(graph), device_(device) {
+    for (const model::Parameter& parameter : graph.parameters()) {
+      if (parameter.copy == model::no_value) continue;
+      twins_.emplace(parameter.value, parameter.copy);
+      twins_.emplace(parameter.copy, parameter.value);
+    }
+  }
 
   void run() {
     for (Node& node : std::exchange(graph_.nodes(), {})) assign(std::move(node));
-    for (const auto& [copy, original] : waiting_) {
-      if (!graph_.value(copy).layout) set_layout(copy, Layout::row_major(graph_.value(copy).type.shape));
-    }
   }
 
  private:
-  /// A parameter in another type: it takes the layout that the copy's first reader chooses.
-  bool waits_for_reader(const Node& node) const {
-    if (node.op->as<kernels::Cast>() == nullptr) return false;
-    const Value& original = graph_.value(node.inputs[0]);
-    return original.role == Role::parameter && !original.layout;
-  }
-
   void set_layout(ValueId id, const Layout& layout) {
     graph_.value(id).layout = layout;
-    if (const auto copy = waiting_.find(id); copy != waiting_.end())
-      graph_.value(copy->second).layout = layout;
+    if (const auto twin = twins_.find(id); twin != twins_.end()) graph_.value(twin->second).layout = layout;
   }
 
   void assign(Node node) {
-    if (waits_for_reader(node)) {
-      waiting_.emplace(node.outputs[0], node.inputs[0]);
-      graph_.nodes().push_back(std::move(node));
-      return;
-    }
     take_over_parameter_layouts(node);
     kernels::KernelIo io = graph_.io(node);
     node.op->choose_layouts(device_, io);
@@ -113,7 +102,7 @@ class LayoutPass {
   Graph& graph_;
   const kernels::Device& device_;
   std::vector<std::pair<ValueId, ValueId>> reordered_;
-  std::map<ValueId, ValueId> waiting_;  ///< copies that wait for their first reader, and what they copy
+  std::map<ValueId, ValueId> twins_;  ///< of a parameter its copy, and of that the parameter
 };
 
 }  // namespace
@@ -127,7 +116,10 @@ void assign_layouts(Graph& graph, const kernels::Device& device, const Parameter
   }
   for (const model::Parameter& parameter : graph.parameters()) {
     Value& value = graph.value(parameter.value);
-    if (const auto found = pinned.find(value.name); found != pinned.end()) value.layout = found->second;
+    const auto found = pinned.find(value.name);
+    if (found == pinned.end()) continue;
+    value.layout = found->second;
+    if (parameter.copy != model::no_value) graph.value(parameter.copy).layout = found->second;
   }
   LayoutPass(graph, device).run();
 }

@@ -19,19 +19,24 @@ namespace lockstep::runtime {
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
-/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take their inputs
-/// and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as f32, pointwise
-/// functions and concatenations the widest of theirs; any other op computes in the type that it gets. A value
-/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
+/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
+/// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that
+/// it gets. A value is cast once for all of its readers, so parameters stay f32, and so does what the network
+/// gives.
 void autocast(model::Graph& graph, DType narrow);
+
+/// After `fuse`: parameters that `autocast` has cast to `narrow` are read from copies which their update
+/// writes (Parameter::copy), and the casts are gone. The same bits.
+void copy_parameters(model::Graph& graph, DType narrow);
 
 /// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
 /// (ResNet's shortcut) and a function, so that one pass over memory does all. The results have the same bits
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
-/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16. For
-/// steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+/// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
@@ -64,7 +69,7 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader
-/// of its copy in another type, and its gradient the same. `pinned` parameters keep their layouts.
+/// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 /// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
@@ -73,8 +78,8 @@ void assign_layouts(model::Graph& graph, const kernels::Device& device, const Pa
 void accumulate_gradients(model::Graph& graph);
 
 /// Behind `accumulate_gradients`, for the micro-batches of a step whose gradients are exchanged as `dtype`,
-/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum is
-/// rounded once, to the gradient.
+/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum
+/// is rounded once, to the gradient.
 void sum_gradients_apart(model::Graph& graph, DType dtype, bool ends_step);
 
 /// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward

@@ -90,6 +90,10 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
+  // Averages have no copies: their evaluation casts them.
+  const bool reads_averages = !training && request.average_decay > 0;
+  if (is_half(constraints.compute_dtype) && !reads_averages)
+    copy_parameters(plan.graph, constraints.compute_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
@@ -127,6 +131,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   const bool trains = plans.front().key().mode == Mode::train;
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
   MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
+                  .parameter_copies = arena.copy_bytes(),
                   .gradients = trains ? arena.gradient_bytes() : 0,
                   .optimizer_state = trains ? states * arena.bytes() : 0,
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,

@@ -92,9 +92,9 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse, layout, accumulate,
-/// recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give equal plans on every
-/// rank.
+/// Runs the passes: precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse, copies of parameters,
+/// layout, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give
+/// equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 
@@ -106,7 +106,8 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 /// the staged copy (`staged_bytes`, set by the caller).
 struct MemoryNeed {
   std::size_t parameters = 0;
-  std::size_t gradients = 0;  ///< with the sums of micro-batches, where these are apart
+  std::size_t parameter_copies = 0;  ///< in the type that layers compute in
+  std::size_t gradients = 0;         ///< with the sums of micro-batches, where these are apart
   std::size_t optimizer_state = 0;
   std::size_t averages = 0;  ///< of parameters
   std::size_t activations = 0;
@@ -116,8 +117,8 @@ struct MemoryNeed {
   std::size_t checkpoint = 0;
 
   std::size_t total() const {
-    return parameters + gradients + optimizer_state + averages + activations + workspace + batch_slots +
-           step_state + checkpoint;
+    return parameters + parameter_copies + gradients + optimizer_state + averages + activations + workspace +
+           batch_slots + step_state + checkpoint;
   }
 };
 /// The first plan is the one that laid out the arenas; gradients and optimizer state are of training plans.

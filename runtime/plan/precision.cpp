@@ -122,6 +122,24 @@ void autocast(Graph& graph, DType narrow) {
   if (narrow != DType::f32) Autocast(graph, narrow).run();
 }
 
+void copy_parameters(Graph& graph, DType narrow) {
+  std::map<ValueId, ValueId> replaced;
+  std::erase_if(graph.nodes(), [&](const Node& node) {
+    const auto* cast = node.op->as<kernels::Cast>();
+    if (cast == nullptr || cast->to != narrow) return false;
+    const auto read = std::ranges::find(graph.parameters(), node.inputs[0], &model::Parameter::value);
+    if (read == graph.parameters().end()) return false;
+    if (read->copy == model::no_value) {
+      read->copy = node.outputs[0];
+      graph.value(read->copy).role = model::Role::parameter_copy;
+    } else {
+      replaced.emplace(node.outputs[0], read->copy);
+    }
+    return true;
+  });
+  for (const auto& [cast, copy] : replaced) graph.replace_uses(cast, copy);
+}
+
 void set_gradient_dtype(Graph& graph, DType dtype) {
   if (dtype == DType::f32) return;
   for (model::Parameter& parameter : graph.parameters()) {

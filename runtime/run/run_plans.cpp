@@ -173,8 +173,9 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   // Parts of which there are several (states, batch slots, gradients and their sums) end in as many pages;
   // step state and control have one.
   std::size_t pages = 9;
-  for (const std::size_t part : {need.parameters, need.gradients, need.optimizer_state, need.averages,
-                                 need.activations, need.workspace, need.batch_slots, need.step_state}) {
+  for (const std::size_t part :
+       {need.parameters, need.parameter_copies, need.gradients, need.optimizer_state, need.averages,
+        need.activations, need.workspace, need.batch_slots, need.step_state}) {
     pages += (part + page - 1) / page;
   }
   return pages * page;

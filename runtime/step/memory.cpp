@@ -26,6 +26,8 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                              std::span<const Plan> plans)
     : element_bytes_(size_of(plans.front().arena.dtype)),
       parameter_bytes_(plans.front().arena.parameter_bytes()),
+      copy_dtype_(plans.front().arena.copy_dtype),
+      copy_bytes_(plans.front().arena.copy_bytes()),
       gradients_(trains(plans.front()) ? communicator.allocate_arena(plans.front().arena.gradient_dtype,
                                                                      plans.front().arena.elements)
                                        : nullptr),
@@ -35,6 +37,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                       ? nullptr
                       : communicator.allocate_arena(DType::f64, plans.front().arena.statistics_elements)),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
+      copies_(copy_bytes_ > 0 ? device.allocate(copy_bytes_) : nullptr),
       averages_(plans.front().request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_))
                                                         : nullptr),
       buffers_(plans.front().arena.buffers.empty() ? nullptr
@@ -77,6 +80,7 @@ std::size_t ReplicaMemory::bytes() const {
   }
   if (statistics_ != nullptr) bytes += statistics_->bytes();
   if (gradient_sums_ != nullptr) bytes += gradient_sums_->bytes();
+  if (copies_ != nullptr) bytes += copies_->bytes();
   if (averages_ != nullptr) bytes += averages_->bytes();
   if (buffers_ != nullptr) bytes += buffers_->bytes();
   for (const auto& state : optimizer_states_) bytes += state->bytes();
@@ -102,6 +106,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*activations_, first);
     case Region::parameters:
       return at(*parameters_, first * element_bytes_);
+    case Region::parameter_copies:
+      return at(*copies_, first * size_of(copy_dtype_));
     case Region::averages:
       return at(*averages_, first * element_bytes_);
     case Region::buffers:

@@ -45,6 +45,11 @@ class ReplicaMemory {
   std::span<std::byte> parameters() const {
     return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
   }
+  /// All of their copies in the type that layers compute in; empty without.
+  std::span<std::byte> parameter_copies() const {
+    if (copies_ == nullptr) return {};
+    return {static_cast<std::byte*>(copies_->data()), copy_bytes_};
+  }
   /// The same of their averages; empty without.
   std::span<std::byte> averages() const {
     if (averages_ == nullptr) return {};
@@ -87,11 +92,14 @@ class ReplicaMemory {
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::unique_ptr<comm::Arena> gradients_;  ///< null: nothing trains
+  DType copy_dtype_;
+  std::size_t copy_bytes_;
+  std::unique_ptr<comm::Arena> gradients_;          ///< null: nothing trains
   std::unique_ptr<kernels::Memory> gradient_sums_;  ///< null: gradients add up where they are exchanged
   std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
   std::unique_ptr<kernels::Memory> parameters_;
+  std::unique_ptr<kernels::Memory> copies_;    ///< null: all layers compute in the parameters' type
   std::unique_ptr<kernels::Memory> averages_;  ///< null: weights are not averaged
   std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;

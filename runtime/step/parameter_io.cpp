@@ -12,6 +12,7 @@
 #include "kernels/base/philox.h"
 #include "kernels/base/safetensors.h"
 #include "kernels/base/typed_words.h"
+#include "kernels/cast.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
 #include "runtime/plan/bucket.h"
@@ -19,11 +20,11 @@
 namespace lockstep::runtime {
 namespace {
 
-/// Between a row-major host copy and the arena's layout, by the same reorder kernel that plans use.
-void convert(kernels::Device& device, kernels::Stream& stream, const kernels::TensorDesc& from, void* source,
-             const kernels::TensorDesc& to, void* target) {
-  const kernels::KernelPtr kernel =
-      kernels::kernel_for(device, kernels::Reorder{}, {.inputs = {from}, .outputs = {to}});
+/// To another layout or type, by the same kernels that plans use.
+template <class Op>
+void convert(kernels::Device& device, kernels::Stream& stream, const Op& op, const kernels::TensorDesc& from,
+             void* source, const kernels::TensorDesc& to, void* target) {
+  const kernels::KernelPtr kernel = kernels::kernel_for(device, op, {.inputs = {from}, .outputs = {to}});
   const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
   void* const args[] = {source, target};
   kernel->bind(args, workspace->data())->launch(stream);
@@ -109,6 +110,7 @@ void ParameterIO::initialise(std::uint64_t seed) {
   for (std::size_t index = 0; index < buffers.size(); ++index) {
     write(buffers[index], model::initial_words(plan_.graph.buffers()[index], type_of(buffers[index])));
   }
+  copy_parameters();
 }
 
 void ParameterIO::load(const WeightsFile& file, std::span<const std::string> without) {
@@ -140,6 +142,20 @@ void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>
     const DType dtype = type_of(slot).dtype;
     write(slot, to_words(matching_tensor(file, slot.name, dtype, slot.file_shape), dtype));
   }
+  copy_parameters();
+}
+
+/// The whole arena at once: copies have the offsets and layouts of their originals.
+void ParameterIO::copy_parameters() {
+  const std::span<std::byte> copies = memory_.parameter_copies();
+  if (copies.empty()) return;
+  const Shape all{plan_.arena.elements + plan_.arena.frozen_elements};
+  const DType narrow = plan_.arena.copy_dtype;
+  const auto stream = device_.make_stream();
+  convert(device_, *stream, kernels::Cast{narrow},
+          {.dtype = plan_.arena.dtype, .shape = all, .layout = kernels::Layout::row_major(all)},
+          memory_.parameters().data(),
+          {.dtype = narrow, .shape = all, .layout = kernels::Layout::row_major(all)}, copies.data());
 }
 
 const model::ValueType& ParameterIO::type_of(const ParameterSlot& slot) const {
@@ -157,7 +173,7 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, row_major(value), staging->data(), stored(value), target);
+      convert(device_, *stream, kernels::Reorder{}, row_major(value), staging->data(), stored(value), target);
   }
 }
 
@@ -250,7 +266,8 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
       continue;
     }
     const auto staging = device_.allocate(bytes);
-    convert(device_, *stream, stored(value), slot.data, row_major(value), staging->data());
+    convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data, row_major(value),
+            staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
     if (value.type.dtype == DType::bf16) widen_in_place(tensor.values);

@@ -23,7 +23,8 @@ struct GradScalerState {
 /// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
 std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
 
-/// Moves a replica's parameters, gradients and optimizer state between its arenas and files. Where weights
+/// Moves a replica's parameters, gradients and optimizer state between its arenas and files. What sets
+/// parameters makes their copies (mixed precision) anew. Where weights
 /// are averaged, files of weights have the averages, and the optimizer's state has the weights that are
 /// trained: "fc1.weight.raw".
 class ParameterIO {
@@ -87,6 +88,7 @@ class ParameterIO {
   void load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
             std::span<const std::string> without = {});
   const model::ValueType& type_of(const ParameterSlot& slot) const;
+  void copy_parameters();
   void write(const ParameterSlot& slot, std::span<const float> values);
   void read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const;
 

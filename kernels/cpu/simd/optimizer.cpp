@@ -12,9 +12,9 @@ float greater(float a, float b) {
   return a > b || a != a ? a : b;
 }
 
-template <bool has_momentum>
+template <bool has_momentum, bool has_copy>
 void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
-               float* buffer, std::int64_t n) {
+               float* buffer, Bf16* copy, std::int64_t n) {
   const auto decay = static_cast<float>(spec.weight_decay);
   const auto momentum = static_cast<float>(spec.momentum);
   const bool first = state.step == 1;
@@ -32,13 +32,15 @@ void sgd_slice(const SgdUpdate& spec, const StepState& state, const float* gradi
       buffer[i] = keep * buffer[i] + take * g;
       g = of_gradient * g + of_buffer * buffer[i];
     }
-    parameter[i] += rate * g;
+    const float p = parameter[i] + rate * g;
+    parameter[i] = p;
+    if constexpr (has_copy) store(copy + i, p);
   }
 }
 
-template <bool amsgrad>
+template <bool amsgrad, bool has_copy>
 void adam_slice(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,
-                float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n) {
+                float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, Bf16* copy, std::int64_t n) {
   const double rate = state.learning_rate;
   const auto lerp = static_cast<float>(1 - spec.beta1);
   const auto beta2 = static_cast<float>(spec.beta2);
@@ -62,28 +64,39 @@ void adam_slice(const AdamUpdate& spec, const StepState& state, const float* gra
       second_moment = max_exp_avg_sq[i];
     }
     const float denominator = __builtin_sqrtf(second_moment) / correction + epsilon;
-    parameter[i] = p + step * exp_avg[i] / denominator;
+    const float updated = p + step * exp_avg[i] / denominator;
+    parameter[i] = updated;
+    if constexpr (has_copy) store(copy + i, updated);
+  }
+}
+
+/// `call<a, b>()`
+template <class Call>
+void with_flags(bool a, bool b, Call call) {
+  if (a) {
+    b ? call.template operator()<true, true>() : call.template operator()<true, false>();
+  } else {
+    b ? call.template operator()<false, true>() : call.template operator()<false, false>();
   }
 }
 
 }  // namespace
 
 void run(const SgdUpdate& spec, const StepState& state, const float* gradient, float* parameter,
-         float* buffer, std::int64_t n) {
-  if (buffer != nullptr) {
-    sgd_slice<true>(spec, state, gradient, parameter, buffer, n);
-  } else {
-    sgd_slice<false>(spec, state, gradient, parameter, buffer, n);
-  }
+         float* buffer, void* copy, std::int64_t n) {
+  const auto update = [&]<bool has_momentum, bool has_copy>() {
+    sgd_slice<has_momentum, has_copy>(spec, state, gradient, parameter, buffer, static_cast<Bf16*>(copy), n);
+  };
+  with_flags(buffer != nullptr, copy != nullptr, update);
 }
 
 void run(const AdamUpdate& spec, const StepState& state, const float* gradient, float* parameter,
-         float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, std::int64_t n) {
-  if (max_exp_avg_sq != nullptr) {
-    adam_slice<true>(spec, state, gradient, parameter, exp_avg, exp_avg_sq, max_exp_avg_sq, n);
-  } else {
-    adam_slice<false>(spec, state, gradient, parameter, exp_avg, exp_avg_sq, nullptr, n);
-  }
+         float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, void* copy, std::int64_t n) {
+  const auto update = [&]<bool amsgrad, bool has_copy>() {
+    adam_slice<amsgrad, has_copy>(spec, state, gradient, parameter, exp_avg, exp_avg_sq, max_exp_avg_sq,
+                                  static_cast<Bf16*>(copy), n);
+  };
+  with_flags(max_exp_avg_sq != nullptr, copy != nullptr, update);
 }
 
 }  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

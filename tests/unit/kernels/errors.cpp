@@ -61,6 +61,7 @@ TEST_CASE("wrong shapes are rejected by name") {
   check_rejected(SoftmaxCrossEntropy{}, {{2, 3}, {2}, {64}}, {{64}, {2, 3}},
                  {"softmax_cross_entropy", "i64"});
   check_rejected(AdamUpdate{}, {{8}, {64}}, {{8}, {8}, {7}}, {"adam_update", "8", "7"});
+  check_rejected(SgdUpdate{}, {{8}, {64}}, {{8}, {8}}, {"sgd_update", "the copy is bf16 or f16"});
 }
 
 TEST_CASE("a device needs a thread") {

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "kernels/base/half.h"
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/optimizer.h"
@@ -127,4 +128,81 @@ TEST_CASE("updates take gradients in bf16 as the numbers that they are") {
     return download<float>(*p);
   };
   CHECK(update(DType::bf16) == update(DType::f32));
+}
+
+namespace {
+
+/// The parameters after an update of numbers that are not exact in a half type, and their copy as f32.
+struct Updated {
+  std::vector<float> parameters;
+  std::vector<float> copy;
+};
+
+/// With a copy in `dtype`; f32: none.
+template <class Spec>
+Updated updated(const Spec& spec, DType dtype, bool skip = false) {
+  const std::int64_t n = many_elements();
+  const Layout flat = Layout::row_major({n});
+  const TensorDesc wide{DType::f32, {n}, flat};
+  KernelIo io{{wide, {DType::u8, {sizeof(StepState)}, {}}}, std::vector(spec.copy_output(), wide)};
+  std::vector<std::unique_ptr<Memory>> memories;
+  memories.push_back(pack(random_values({n}, 1), flat));
+  memories.push_back(upload(std::vector<StepState>{{.step = 2,
+                                                    .learning_rate = 0.1,
+                                                    .bias_correction1 = 0.19,
+                                                    .bias_correction2_sqrt = 0.0447,
+                                                    .skip_update = skip ? 1U : 0U}}));
+  memories.push_back(pack(random_values({n}, 2), flat));
+  const std::vector<float> state(static_cast<std::size_t>(n), 0.0123F);
+  for (std::size_t i = 1; i < spec.copy_output(); ++i) memories.push_back(upload(state));
+  if (is_half(dtype)) {
+    io.outputs.push_back({dtype, {n}, flat});
+    memories.push_back(pack(random_values({n}, 3), flat, dtype));
+  }
+  std::vector<void*> addresses;
+  for (const auto& memory : memories) addresses.push_back(memory->data());
+  const auto stream = device().make_stream();
+  kernel_for(device(), spec, io)->bind(addresses, nullptr)->launch(*stream);
+  stream->synchronize();
+  Updated result{.parameters = download<float>(*memories[2]), .copy = {}};
+  if (!is_half(dtype)) return result;
+  const Values copy = unpack(*memories.back(), {n}, flat, dtype);
+  for (const double value : copy.data) result.copy.push_back(static_cast<float>(value));
+  return result;
+}
+
+template <class Half>
+std::vector<float> rounded(const std::vector<float>& values) {
+  std::vector<float> result;
+  for (const float value : values) {
+    Half half;
+    narrow(value, half);
+    result.push_back(widen(half));
+  }
+  return result;
+}
+
+template <class Spec>
+void check_copy(const Spec& spec) {
+  const std::vector<float> alone = updated(spec, DType::f32).parameters;
+  for (const DType dtype : half_types()) {
+    INFO(op_name(spec) << " with a copy in " << name_of(dtype));
+    const Updated both = updated(spec, dtype);
+    CHECK(both.parameters == alone);
+    CHECK(both.copy == (dtype == DType::bf16 ? rounded<BFloat16>(alone) : rounded<Float16>(alone)));
+    CHECK(both.copy != alone);
+    std::vector<float> untouched;
+    for (const double value : random_values({many_elements()}, 3).data)
+      untouched.push_back(static_cast<float>(value));
+    CHECK(updated(spec, dtype, true).copy == untouched);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("updates also write the new parameters in a half type, rounded as a cast rounds them") {
+  check_copy(SgdUpdate{});
+  check_copy(SgdUpdate{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+  check_copy(AdamUpdate{.weight_decay = 0.1});
+  check_copy(AdamUpdate{.weight_decay = 0.1, .decoupled = true, .amsgrad = true, .decayed = 40});
 }

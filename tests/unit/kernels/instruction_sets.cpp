@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "kernels/base/half.h"
 #include "kernels/dropout.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/linear.h"
@@ -63,16 +64,25 @@ std::vector<float> exact_results(const Loops& run) {
   std::vector<float> first = numbers(count, 3);
   std::vector<float> second = numbers(count, 4);
   for (float& value : second) value = std::abs(value);
+  std::vector<float> halves(count);  // of which the first half holds bf16
+  const auto keep_halves = [&] {
+    widen_in_place(halves);
+    all.insert(all.end(), halves.begin(), halves.end());
+  };
   run(AdamUpdate{.weight_decay = 0.01}, state, b.data(), out.data(), first.data(), second.data(), nullptr,
-      count);
+      halves.data(), count);
   keep();
+  keep_halves();
   std::vector<float> greatest = numbers(count, 5);
   run(AdamUpdate{.amsgrad = true, .clip_value = 2}, state, b.data(), out.data(), first.data(), second.data(),
-      greatest.data(), count);
+      greatest.data(), nullptr, count);
   keep();
-  run(SgdUpdate{.momentum = 0.9, .nesterov = true}, state, b.data(), out.data(), first.data(), count);
+  run(SgdUpdate{.momentum = 0.9, .nesterov = true}, state, b.data(), out.data(), first.data(), nullptr,
+      count);
   keep();
-
+  run(SgdUpdate{}, state, b.data(), out.data(), nullptr, halves.data(), count);
+  keep();
+  keep_halves();
   return all;
 }
 

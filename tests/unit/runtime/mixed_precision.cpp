@@ -107,16 +107,96 @@ TEST_CASE("mixed precision: parameters, gradients and updates are f32, and weigh
   CHECK(types_at<kernels::LinearBackwardWeights>(plan.graph) == "bf16 bf16 -> f32 f32");
 }
 
-TEST_CASE("mixed precision: a parameter has the layout of its copy, and flatten still costs nothing") {
+/// Whether a node casts a parameter.
+bool casts_parameters(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [&](const model::Node& node) {
+    return node.op->as<kernels::Cast>() != nullptr &&
+           graph.value(node.inputs[0]).role == model::Role::parameter;
+  });
+}
+
+TEST_CASE("mixed precision: a copy has its parameter's layout, and flatten still costs nothing") {
   const auto device = kernels::make_cpu_device(1);
   const auto mode = GENERATE(Mode::train, Mode::evaluate);
   const Plan plan = mixed_plan(*device, mode);
   CHECK(count_of(plan.graph, "reshape") == 0);
-  for (const model::Node& node : plan.graph.nodes()) {
-    if (node.op->as<kernels::Cast>() == nullptr) continue;
-    const model::Value& original = plan.graph.value(node.inputs[0]);
-    if (original.role != model::Role::parameter) continue;
-    CHECK(plan.graph.value(node.outputs[0]).layout == original.layout);
+  CHECK_FALSE(casts_parameters(plan.graph));
+  for (const model::Parameter& parameter : plan.graph.parameters()) {
+    REQUIRE(parameter.copy != model::no_value);
+    const model::Value& copy = plan.graph.value(parameter.copy);
+    const model::Value& original = plan.graph.value(parameter.value);
+    CHECK(copy.type == model::ValueType{DType::bf16, original.type.shape});
+    CHECK(copy.layout == original.layout);
+  }
+}
+
+TEST_CASE(
+    "mixed precision: copies have half of the parameters' bytes, the same slices, on lines of their own") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan =
+      make_plan(classifier(small_net), images, {.key = {.batch = 4}, .buckets = testing::bucket_for_each},
+                *device, {.compute_dtype = DType::bf16, .freeze = {"conv.*"}});
+  CHECK(plan.arena.copy_dtype == DType::bf16);
+  CHECK(2 * plan.arena.copy_bytes() == plan.arena.parameter_bytes());
+  CHECK(memory_need(std::span(&plan, 1)).parameter_copies == plan.arena.copy_bytes());
+  for (const auto* slices : {&plan.arena.slices, &plan.arena.frozen}) {
+    CHECK_FALSE(slices->empty());
+    for (const ArenaSlice& slice : *slices) CHECK(slice.first % elements_of_a_line(DType::bf16) == 0);
+  }
+  REQUIRE(plan.launches.updates.size() == plan.arena.buckets.size());
+  for (std::size_t i = 0; i < plan.launches.updates.size(); ++i) {
+    CHECK(plan.launches.updates[i].operands.back() ==
+          Operand{.region = Region::parameter_copies, .first = plan.arena.buckets[i].first});
+  }
+}
+
+TEST_CASE("mixed precision: what no layer reads narrow has no copy, and its bucket is updated without") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto net = [](Tensor x) { return linear(layer_norm(flatten(x), "norm"), "fc", 10); };
+  const Plan plan =
+      make_plan(classifier(net), images, {.key = {.batch = 4}, .buckets = testing::bucket_for_each}, *device,
+                {.compute_dtype = DType::bf16});
+  for (const ArenaSlice& slice : plan.arena.slices) {
+    const bool narrow = slice.name.starts_with("fc.");
+    CHECK((plan.graph.parameters()[slice.parameter].copy != model::no_value) == narrow);
+    const auto bucket = std::ranges::find(plan.arena.buckets, slice.first, &Bucket::first);
+    CHECK(bucket->has_copies == narrow);
+  }
+}
+
+TEST_CASE("mixed precision: averages are cast where evaluation reads them") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = make_plan(classifier(small_net), images,
+                              {.key = {.mode = Mode::evaluate, .batch = 4}, .average_decay = 0.9}, *device,
+                              {.compute_dtype = DType::bf16});
+  CHECK(casts_parameters(plan.graph));
+  CHECK(plan.arena.copy_bytes() == 0);
+}
+
+/// Reads fc.weight in bf16, in a linear layer, and in f32.
+Tensor tied_net(Tensor x) {
+  x = linear(flatten(x), "fc", 10);
+  const Tensor weight(x.graph(), x.graph().parameters().front().value);
+  return add(x, reshape(split(weight, {1, 191}, 1)[0], {1, 10}));
+}
+
+TEST_CASE("mixed precision: a parameter that is read in both types has both") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan =
+      make_plan(classifier(tied_net), images, {.key = {.batch = 4}}, *device, {.compute_dtype = DType::bf16});
+  CHECK_FALSE(casts_parameters(plan.graph));
+  const model::Parameter& tied = plan.graph.parameters().front();
+  CHECK(plan.graph.uses(tied.value) > 0);
+  CHECK(plan.graph.uses(tied.copy) > 0);
+  CHECK(plan.graph.value(tied.gradient).type.dtype == DType::f32);
+}
+
+TEST_CASE("mixed precision: no update comes before the last reader of a copy") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = mixed_plan(*device, Mode::train);
+  const auto last = bucket_last_readers(plan.graph, plan.arena);
+  for (std::size_t at = 0; at < plan.graph.nodes().size(); ++at) {
+    if (plan.graph.nodes()[at].op->as<kernels::LinearBackwardData>() != nullptr) CHECK(last.front() >= at);
   }
 }
 
