@@ -241,7 +241,8 @@ TEST_CASE("more ranks than cores") {
 TEST_CASE("the planned peak is what the device allocator maps, within 3 %") {
   const std::string model = GENERATE("mlp", "convnet");
   const TemporaryFolder folder;
-  const Words options{"--model=" + model, "--dataset=synthetic", "--batch-size=64", "--threads=1"};
+  const Words options{"--model=" + model, "--dataset=synthetic", "--batch-size=64", "--threads=1",
+                      GENERATE("--amp=off", "--amp=bf16")};
   const auto summary = train(1, options + Words{"--max-steps=3", "--eval-every=0"}, folder.path() / "run");
   Program plan(Words{TRAINER_PROGRAM, "plan"} + options);
   REQUIRE(plan.wait_for_end() == 0);

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/base/safetensors.h"
-#include "tests/support/training.h"
+#include "tests/support/json_lines.h"
 
 namespace lockstep::tests {
 namespace {
@@ -47,6 +47,29 @@ TEST_CASE("bf16: two ranks learn what one learns, and what fp32 learns, a little
     // A step's rounding of 2^-9 a factor, grown over 12 steps.
     CHECK(mixed["final_loss"].get<double>() == Approx(exact["final_loss"].get<double>()).epsilon(2e-2));
   }
+}
+
+TEST_CASE(
+    "bf16: micro-batches, recomputed blocks and averages: goes on to the bit, and eval gives its scores") {
+  const Words options{"--model=convnet", "--dataset=synthetic",
+                      "--samples=320",   "--image-shape=3x12x12",
+                      "--threads=1",     "--seed=7",
+                      "--batch-size=8",  "--accumulate-steps=2",
+                      "--recompute",     "--optimizer=adamw",
+                      "--ema=0.9",       "--amp=bf16",
+                      "--eval-every=1",  "--eval-samples=64",
+                      "--log-every=1",   "--checkpoint-every=5"};
+  const TemporaryFolder folder;
+  const auto run = folder.path() / "whole";
+  const auto whole = train(2, options + Words{"--max-steps=10"}, run);
+  train(2, options + Words{"--max-steps=5"}, folder.path() / "halves");
+  const auto halves = train(2, options + Words{"--max-steps=10", "--resume=auto"}, folder.path() / "halves");
+  CHECK(halves["weights_sha256"] == whole["weights_sha256"]);
+  // The run casts its averages for each batch, eval reads copies of the same numbers.
+  const auto scores = lines_of(output_of(2, {"eval", run.string(), "--threads=1"}));
+  REQUIRE(scores.size() == 1);
+  CHECK(scores[0]["accuracy"] == whole["eval"]["accuracy"]);
+  CHECK(scores[0]["loss"].get<double>() == Approx(whole["eval"]["loss"].get<double>()).epsilon(1e-6));
 }
 
 std::vector<float> gradients_in(const std::filesystem::path& path) {

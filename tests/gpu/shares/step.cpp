@@ -14,10 +14,13 @@ double flops_of(const runtime::Plan& plan, const runtime::Step& step) {
   return node.op->flops(plan.graph.types(node.inputs), plan.graph.types(node.outputs));
 }
 
-/// An update reads parameters and state, too.
+/// An update reads parameters and state, too, but not the copy in a half type.
 double moved_bytes(const runtime::Launch& launch, bool is_update) {
   const double bytes = bytes_of(launch.io);
-  return is_update ? bytes + bytes_of({.inputs = {}, .outputs = launch.io.outputs}) : bytes;
+  if (!is_update) return bytes;
+  KernelIo also_read{.inputs = launch.io.outputs, .outputs = {}};
+  std::erase_if(also_read.inputs, [](const TensorDesc& tensor) { return is_half(tensor.dtype); });
+  return bytes + bytes_of(also_read);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ class Replica {
 
   const model::OptimizerOptions optimizer_;
   std::unique_ptr<kernels::Device> device_ = tests::make_device_under_test(1);
-  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {});
+  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {}, *device_);
   std::vector<Plan> plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
