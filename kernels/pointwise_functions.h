@@ -110,6 +110,51 @@ struct Hardswish {
   }
 };
 
+/// x Phi(x), Phi the normal distribution: nn.GELU(). The slope is Phi(x) + x phi(x), phi its density.
+struct Gelu {
+  static constexpr bool gradient_from_output = false;
+  static constexpr bool keeps_zero = true;
+  static constexpr double inverse_root_2 = 0.70710678118654752440;
+  static constexpr double inverse_root_2_pi = 0.39894228040143267794;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T distribution(T x) {
+    return static_cast<T>(0.5) * (1 + M::erf(x * static_cast<T>(inverse_root_2)));
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return x * distribution<M>(x);
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T x, T dy) {
+    const T density = M::exp(static_cast<T>(-0.5) * x * x) * static_cast<T>(inverse_root_2_pi);
+    return dy * (distribution<M>(x) + x * density);
+  }
+};
+
+/// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3): nn.GELU("tanh"), GPT-2's.
+struct GeluTanh {
+  static constexpr bool gradient_from_output = false;
+  static constexpr bool keeps_zero = true;
+  static constexpr double scale = 0.79788456080286535588;  // sqrt(2 / pi)
+  static constexpr double cubic = 0.044715;
+
+  template <class M, class T>
+  LOCKSTEP_INLINE static T tangent(T x) {
+    return M::tanh(static_cast<T>(scale) * (x + static_cast<T>(cubic) * x * x * x));
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T value(T x) {
+    return static_cast<T>(0.5) * x * (1 + tangent<M>(x));
+  }
+  template <class M, class T>
+  LOCKSTEP_INLINE static T gradient(T x, T dy) {
+    const T t = tangent<M>(x);
+    const T slope_of_u = static_cast<T>(scale) * (1 + static_cast<T>(3 * cubic) * x * x);
+    return dy * static_cast<T>(0.5) * (1 + t + x * (1 - t * t) * slope_of_u);
+  }
+};
+
 /// A binary function has its value and the gradients da and db.
 struct Add {
   static constexpr bool keeps_zero = true;

@@ -45,6 +45,15 @@ std::string parameter_name(const std::string& layer, const char* parameter) {
   return layer.empty() ? parameter : layer + "." + parameter;
 }
 
+std::string layer_of(Tensor parameter) {
+  const std::string& name = parameter.graph().value(parameter.id()).name;
+  return name.substr(0, name.rfind('.'));
+}
+
+Tensor parameter(Graph& graph, const std::string& name, Shape shape, Initializer initializer) {
+  return {graph, graph.add_parameter(name, shape, initializer)};
+}
+
 Initializer uniform_by_fan_in(std::int64_t fan_in) {
   return {.bound = fan_in > 0 ? 1.0F / std::sqrt(static_cast<float>(fan_in)) : 0.0F};
 }

@@ -76,6 +76,9 @@ Tensor apply(Graph& graph, Spec spec, Gradient<Spec> gradient, std::vector<Value
 /// PyTorch.
 LOCKSTEP_API std::string parameter_name(const std::string& layer, const char* parameter);
 
+/// The layer that a parameter names: "fc1" for "fc1.weight".
+LOCKSTEP_API std::string layer_of(Tensor parameter);
+
 /// torch.nn's reset_parameters: kaiming_uniform with a = sqrt(5) is uniform in +-1/sqrt(fan_in), as is the
 /// bias.
 LOCKSTEP_API Initializer uniform_by_fan_in(std::int64_t fan_in);

@@ -39,6 +39,27 @@ struct LinearOptions {
 LOCKSTEP_API Tensor linear(Tensor x, const std::string& name, std::int64_t out_features,
                            LinearOptions options = {});
 
+/// The same with a parameter that exists, weight (out_features, in_features), and no bias: the classifier of
+/// a language model on the weight of its embedding.
+LOCKSTEP_API Tensor shared_linear(Tensor x, Tensor weight);
+
+/// A parameter by itself, as nn.Parameter: learned positions, say.
+LOCKSTEP_API Tensor parameter(Graph& graph, const std::string& name, Shape shape,
+                              Initializer initializer = {});
+
+struct EmbeddingOptions {
+  std::optional<Initializer> initializer{};  ///< none: normal around 0 with deviation 1
+};
+/// nn.Embedding: tokens (...) i64 to rows (..., dim) f32 of `<name>.weight` (vocab, dim). Token -1 is
+/// padding: zeros, and no gradient. Any other token outside [0, vocab) gives rows that are not numbers.
+LOCKSTEP_API Tensor embedding(Tensor tokens, const std::string& name, std::int64_t vocab, std::int64_t dim,
+                              EmbeddingOptions options = {});
+/// With a weight that exists, which other layers may read too.
+LOCKSTEP_API Tensor embedding(Tensor tokens, Tensor weight);
+/// `<name>.weight` (vocab, dim), for `embedding` and `shared_linear`.
+LOCKSTEP_API Tensor embedding_weight(Graph& graph, const std::string& name, std::int64_t vocab,
+                                     std::int64_t dim, Initializer initializer = {.deviation = 1});
+
 struct Conv2dOptions {
   std::int64_t out_channels = 0;
   std::int64_t kernel = 1;
@@ -80,6 +101,12 @@ struct LayerNormOptions {
 };
 /// Over the last dimension of x. weight starts as ones, bias as zeros.
 LOCKSTEP_API Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options = {});
+
+struct RmsNormOptions {
+  double eps = 0x1p-23;  ///< that of f32, as PyTorch's None
+};
+/// nn.RMSNorm over the last dimension of x. weight starts as ones.
+LOCKSTEP_API Tensor rms_norm(Tensor x, const std::string& name, RmsNormOptions options = {});
 
 /// nn.Dropout: in a training graph each element is 0 with probability p, else divided by 1 - p; elsewhere,
 /// and for p = 0, it is x itself. p in [0, 1).

@@ -34,9 +34,12 @@ Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, Line
   const auto [weight, bias] = initializers(options.initializer, in_features);
   std::vector<ValueId> inputs{
       x.id(), graph.add_parameter(parameter_name(name, "weight"), {out_features, in_features}, weight)};
-  if (options.bias)
-    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features}, bias));
+  if (options.bias) inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features}, bias));
   return apply(graph, Linear{}, differentiate, std::move(inputs), name);
+}
+
+Tensor shared_linear(Tensor x, Tensor weight) {
+  return apply(x.graph(), Linear{}, differentiate, {x.id(), weight.id()}, layer_of(weight));
 }
 
 }  // namespace lockstep::model

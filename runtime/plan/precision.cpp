@@ -10,6 +10,7 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/rms_norm.h"
 #include "kernels/split.h"
 #include "model/layers.h"
 #include "model/spec_op.h"
@@ -34,7 +35,7 @@ bool computes_narrow(const Node& node) {
   return is_any<kernels::Conv2d, kernels::Linear>(node);
 }
 bool computes_in_f32(const Node& node) {
-  return is_any<kernels::LayerNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
+  return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,
                 kernels::ExternalOp>(node);
 }
 bool takes_the_widest(const Node& node) {

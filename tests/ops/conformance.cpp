@@ -16,11 +16,32 @@ double rounding_of(DType dtype) {
   return dtype == DType::f16 ? 8 * std::ldexp(1.0, -11) : 0;
 }
 
+std::int64_t vocab_of(const Conformance& op, std::size_t operand) {
+  return operand < op.vocab.size() ? op.vocab[operand] : 0;
+}
+
+kernels::Types types_of(const Conformance& op, const std::vector<Shape>& inputs, DType dtype) {
+  kernels::Types types;
+  for (const Shape& shape : inputs) {
+    types.push_back({vocab_of(op, types.size()) == 0 ? dtype : DType::i64, shape});
+  }
+  return types;
+}
+
+Values random_tokens(const Shape& shape, std::int64_t vocab, unsigned seed) {
+  Values tokens = kernels::test::random_values(shape, seed);
+  for (double& token : tokens.data) token = std::floor((token + 1) / 2 * static_cast<double>(vocab + 1)) - 1;
+  return tokens;
+}
+
 void check_numbers(const Conformance& op, const std::vector<Shape>& inputs, DType dtype) {
-  LayerRun layer(op.layer, inputs, dtype);
+  LayerRun layer(op.layer, types_of(op, inputs, dtype));
   std::vector<Values> operands;
   for (const Shape& shape : layer.operand_shapes()) {
-    operands.push_back(kernels::test::random_values(shape, static_cast<unsigned>(operands.size()) + 1));
+    const std::int64_t vocab = vocab_of(op, operands.size());
+    const unsigned seed = static_cast<unsigned>(operands.size()) + 1;
+    operands.push_back(vocab == 0 ? kernels::test::random_values(shape, seed)
+                                  : random_tokens(shape, vocab, seed));
   }
   const Values dy = kernels::test::random_values(layer.output_shape(), 77);
   const LayerResult got = layer.run(operands, dy);
@@ -28,6 +49,7 @@ void check_numbers(const Conformance& op, const std::vector<Shape>& inputs, DTyp
   INFO("y in " << name_of(dtype));
   require_close(got.y, op.reference(operands), tolerance);
   for (std::size_t which = 0; which < operands.size(); ++which) {
+    if (vocab_of(op, which) != 0) continue;
     INFO("gradient of " << op.operands.at(which) << " in " << name_of(dtype));
     require_gradient(got.gradients[which], op.reference, operands, which, dy, tolerance);
   }
@@ -37,6 +59,15 @@ void check_numbers(const Conformance& op, const std::vector<Shape>& inputs, DTyp
 Values formula_gradient(const std::string& golden, const Shape& shape) {
   const std::vector<float> floats = parity::InputSpec{.shape = shape}.floats(golden + "/dy");
   return {shape, {floats.begin(), floats.end()}};
+}
+
+Values formula_values(const std::string& name, const parity::InputSpec& spec) {
+  if (spec.is_integer()) {
+    const std::vector<std::int64_t> tokens = spec.integers(name);
+    return {spec.shape, {tokens.begin(), tokens.end()}};
+  }
+  const std::vector<float> floats = spec.floats(name);
+  return {spec.shape, {floats.begin(), floats.end()}};
 }
 
 void check_golden(const json& golden, const std::string& tensor, const Values& got) {
@@ -53,15 +84,15 @@ void check_golden(const Conformance& op, const json& golden) {
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const auto spec = golden.at("inputs").at(op.operands[i]).get<parity::InputSpec>();
-    const std::vector<float> floats = spec.floats(name + "/" + op.operands[i]);
-    operands.push_back({spec.shape, {floats.begin(), floats.end()}});
+    operands.push_back(formula_values(name + "/" + op.operands[i], spec));
     if (i < inputs) shapes.push_back(spec.shape);
   }
-  LayerRun layer(op.layer, shapes, DType::f32);
+  LayerRun layer(op.layer, types_of(op, shapes, DType::f32));
   const LayerResult got = layer.run(operands, formula_gradient(name, layer.output_shape()));
   check_golden(golden, "y", got.y);
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    check_golden(golden, "d" + op.operands[i], got.gradients[i]);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (vocab_of(op, i) == 0) check_golden(golden, "d" + op.operands[i], got.gradients[i]);
+  }
 }
 
 }  // namespace

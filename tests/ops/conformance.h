@@ -23,6 +23,8 @@ struct Conformance {
   std::vector<std::vector<Shape>> shapes;  ///< of the inputs, case by case: odd ones
   double tolerance = 0;                    ///< of y and gradients in f32, as numbers up to 1 make them
   std::vector<DType> dtypes{DType::f32};   ///< others are allowed one rounding of theirs more
+  /// By input: not 0 for one of i64 tokens, which are -1 or below it, and have no gradient.
+  std::vector<std::int64_t> vocab{};
 };
 
 /// y against the reference in double; every gradient against central differences of the reference; y and

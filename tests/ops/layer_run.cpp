@@ -37,6 +37,9 @@ std::unique_ptr<kernels::Memory> widened(const kernels::Memory& from) {
 }
 
 std::unique_ptr<kernels::Memory> upload(const Values& values, const TensorDesc& desc) {
+  if (desc.dtype == DType::i64) {
+    return kernels::test::upload(std::vector<std::int64_t>(values.data.begin(), values.data.end()));
+  }
   auto floats = kernels::test::pack(values, desc.layout_or_row_major());
   if (desc.dtype == DType::bf16) return narrowed<BFloat16>(*floats);
   if (desc.dtype == DType::f16) return narrowed<Float16>(*floats);
@@ -95,11 +98,17 @@ void launch(const model::Graph& graph, const model::Node& node, Memories& memori
 
 }  // namespace
 
-LayerRun::LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse) {
+kernels::Types LayerRun::types_of(const std::vector<Shape>& shapes, DType dtype) {
+  kernels::Types types;
+  for (const Shape& shape : shapes) types.push_back({dtype, shape});
+  return types;
+}
+
+LayerRun::LayerRun(const Layer& layer, const kernels::Types& inputs, bool fuse) {
   graph_.training = true;
   std::vector<Tensor> tensors;
-  for (const Shape& shape : inputs) {
-    operands_.push_back(graph_.add_value("input", {dtype, shape}, model::Role::input));
+  for (const kernels::TensorType& type : inputs) {
+    operands_.push_back(graph_.add_value("input", type, model::Role::input));
     tensors.emplace_back(graph_, operands_.back());
   }
   y_ = layer(tensors).id();
@@ -139,7 +148,9 @@ LayerResult LayerRun::run(const std::vector<Values>& operands, const Values& dy)
   }
   memories.put(dy_, upload(dy, described(graph_.value(dy_))));
   for (const model::Node& node : graph_.nodes()) launch(graph_, node, memories);
-  const auto values_of = [&](ValueId id) { return download(memories.of(id), described(graph_.value(id))); };
+  const auto values_of = [&](ValueId id) {
+    return id == model::no_value ? Values{} : download(memories.of(id), described(graph_.value(id)));
+  };
   LayerResult result{.y = values_of(y_), .gradients = {}};
   for (const ValueId id : operands_) result.gradients.push_back(values_of(gradients_[at(id)]));
   return result;

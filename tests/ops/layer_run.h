@@ -4,7 +4,7 @@
 
 namespace lockstep::ops {
 
-/// y, and where dy was given the gradients of inputs and parameters.
+/// y, and where dy was given the gradients of inputs and parameters; none of tokens.
 struct LayerResult {
   Values y;
   std::vector<Values> gradients;
@@ -17,7 +17,10 @@ class LayerRun {
   using Layer = std::function<Tensor(const std::vector<Tensor>&)>;
 
   /// `fuse`: with the pass that lets a batch norm take up what follows it.
-  LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse = true);
+  LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse = true)
+      : LayerRun(layer, types_of(inputs, dtype), fuse) {}
+  /// Inputs of several types: i64 are tokens.
+  LayerRun(const Layer& layer, const kernels::Types& inputs, bool fuse = true);
 
   /// Of inputs, then parameters.
   std::vector<Shape> operand_shapes() const;
@@ -27,6 +30,7 @@ class LayerRun {
   LayerResult run(const std::vector<Values>& operands, const Values& dy);
 
  private:
+  static kernels::Types types_of(const std::vector<Shape>& shapes, DType dtype);
   void differentiate();
 
   model::Graph graph_;

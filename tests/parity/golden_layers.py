@@ -33,6 +33,16 @@ def batch_norm_residual(*shape):
     return lambda x, residual, weight, bias: norm(x, weight, bias) + residual, {**residual, **operands}
 
 
+def tokens(*shape, below):
+    return {"shape": list(shape), "classes": below}
+
+
+def rms_norm(*shape, eps=None):
+    def function(x, weight):
+        return F.rms_norm(x, x.shape[-1:], weight, eps)
+    return function, {"x": floats(*shape), "weight": floats(shape[-1])}
+
+
 CASES = {
     "batch_norm/odd": batch_norm(3, 5, 7, 9),
     "batch_norm/resnet": batch_norm(2, 64, 28, 28),
@@ -40,6 +50,12 @@ CASES = {
     "batch_norm_residual/odd": batch_norm_residual(3, 18, 5, 7),
     "batch_norm_rows/odd": batch_norm(33, 17),
     "batch_norm_tanh/odd": batch_norm(3, 18, 5, 7, then=torch.tanh),
+    "embedding/odd": (F.embedding, {"tokens": tokens(3, 17, below=11), "weight": floats(11, 7)}),
+    "embedding_long/odd": (F.embedding, {"tokens": tokens(300, below=50), "weight": floats(50, 64)}),
+    "embedding_tied/odd": (lambda tokens, weight: F.linear(F.embedding(tokens, weight), weight),
+                           {"tokens": tokens(5, 7, below=13), "weight": floats(13, 20)}),
+    "gelu/odd": (F.gelu, {"x": floats(3, 5, 7, scale=8.0)}),
+    "gelu_tanh/odd": (lambda x: F.gelu(x, approximate="tanh"), {"x": floats(3, 5, 7, scale=8.0)}),
     "layer_norm/one_column": layer_norm(5, 1),
     "layer_norm/one_row": layer_norm(1, 1025),
     "layer_norm/odd": layer_norm(3, 5, 17),
@@ -50,6 +66,10 @@ CASES = {
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
     "mul_pixels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(2, 3, 1, 1)}),
+    "rms_norm/one_column": rms_norm(5, 1),
+    "rms_norm/odd": rms_norm(3, 5, 17),
+    "rms_norm/transformer": rms_norm(130, 768),
+    "rms_norm_eps/odd": rms_norm(6, 9, eps=0.5),
     "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
     "sigmoid/odd": (torch.sigmoid, {"x": floats(3, 5, 7, scale=8.0)}),
     "silu/odd": (F.silu, {"x": floats(3, 5, 7, scale=8.0)}),
@@ -71,10 +91,12 @@ CASES = {
 
 def compute(case, dtype):
     function, operands = CASES[case]
-    leaves = {name: tensor(f"{case}/{name}", spec).to(dtype).requires_grad_() for name, spec in operands.items()}
+    leaves = {name: tensor(f"{case}/{name}", spec) for name, spec in operands.items()}
+    leaves = {name: leaf.to(dtype).requires_grad_() if leaf.is_floating_point() else leaf
+              for name, leaf in leaves.items()}
     y = function(*leaves.values())
     y.backward(torch.from_numpy(formula.uniform(f"{case}/dy", y.shape)).to(dtype))
-    return {"y": y, **{f"d{name}": leaf.grad for name, leaf in leaves.items()}}
+    return {"y": y, **{f"d{name}": leaf.grad for name, leaf in leaves.items() if leaf.requires_grad}}
 
 
 def make():

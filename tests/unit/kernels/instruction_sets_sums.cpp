@@ -4,6 +4,7 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/rms_norm.h"
 #include "tests/unit/kernels/instruction_sets.h"
 
 namespace lockstep::tests {
@@ -78,6 +79,12 @@ std::vector<float> summed_results(const Loops& run) {
   std::vector<float> sums(2 * columns);
   run(LayerNormBackward{}, NormRows{0, rows, columns}, all.data(), x.data(), w.data(), &mean[0], &rstd[0],
       out.data(), sums.data());
+  append(all, out);
+  append(all, sums);
+  run(RmsNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), out.data(), &rstd[0]);
+  append(all, out);
+  run(RmsNormBackward{}, NormRows{0, rows, columns}, all.data(), x.data(), w.data(), &rstd[0], out.data(),
+      sums.data());
   append(all, out);
   append(all, sums);
   for (const std::int64_t lanes : {1, 8, 16, 27}) {
