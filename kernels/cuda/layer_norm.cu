@@ -5,7 +5,9 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/rms_norm.h"
 
+/// Layer norm, and RMS norm, which is the same around 0: its kernels get no memory for means.
 namespace lockstep::kernels {
 namespace {
 
@@ -36,12 +38,14 @@ __global__ void normalise(Rows rows, float eps, const float* x, const float* wei
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
   const float* const from = x + row * rows.columns;
-  float total = 0;
-  for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    const auto in = load<lanes>(from + k);
-    for (int lane = 0; lane < lanes; ++lane) total += in.at[lane];
-  });
-  const float center = sum<threads>(total) / count;
+  float center = 0;
+  if (mean != nullptr) {
+    for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
+      const auto in = load<lanes>(from + k);
+      for (int lane = 0; lane < lanes; ++lane) center += in.at[lane];
+    });
+    center = sum<threads>(center) / count;
+  }
   float squares = 0;
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
     const auto in = load<lanes>(from + k);
@@ -57,7 +61,7 @@ __global__ void normalise(Rows rows, float eps, const float* x, const float* wei
     store(y + row * rows.columns + k, out);
   });
   if (threadIdx.x % threads != 0) return;
-  mean[row] = center;
+  if (mean != nullptr) mean[row] = center;
   rstd[row] = scale;
 }
 
@@ -68,7 +72,7 @@ __global__ void gradient_of_input(Rows rows, const float* dy, const float* x, co
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
-  const float center = mean[row];
+  const float center = mean == nullptr ? 0 : mean[row];
   const float scale = rstd[row];
   const auto visit_terms = [&](auto visit) {
     for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
@@ -90,7 +94,7 @@ __global__ void gradient_of_input(Rows rows, const float* dy, const float* x, co
       along += g.at[lane] * n.at[lane];
     }
   });
-  const float shift = sum<threads>(total) / count;
+  const float shift = mean == nullptr ? 0 : sum<threads>(total) / count;
   const float slope = sum<threads>(along) / count;
   visit_terms([&](std::int64_t k, const Floats<lanes>& g, const Floats<lanes>& n) {
     Floats<lanes> out;
@@ -128,7 +132,8 @@ __global__ void sum_chunk(Rows rows, Chunks chunks, const float* dy, const float
   float of_bias = 0;
   for (std::int64_t row = begin + threadIdx.y; column < rows.columns && row < end; row += Chunks::depth) {
     const float gradient = dy[row * rows.columns + column];
-    of_weight += gradient * ((x[row * rows.columns + column] - mean[row]) * rstd[row]);
+    const float center = mean == nullptr ? 0 : mean[row];
+    of_weight += gradient * ((x[row * rows.columns + column] - center) * rstd[row]);
     of_bias += gradient;
   }
   float* const mine = parts + 2 * threadIdx.y * width + threadIdx.x;
@@ -179,22 +184,21 @@ KernelPtr for_rows(const Rows& rows, Make make) {
   return four ? make.template operator()<block, 4>() : make.template operator()<block, 1>();
 }
 
-}  // namespace
-
-KernelPtr prepare(Cuda, const LayerNorm& op, const KernelIo& io) {
-  using Op = LayerNorm;
+/// Of both: RMS norm has no `mean` and no bias.
+template <class Op>
+KernelPtr forward_kernel(const Op& op, const KernelIo& io, auto bias_of, auto mean_of) {
   const Rows rows = rows_of(io.inputs[Op::x]);
   return for_rows(rows, [&]<int threads, int lanes>() {
-    return cuda_kernel(io, [rows, eps = static_cast<float>(op.eps)](const Addresses& a, cudaStream_t stream) {
+    return cuda_kernel(io, [=, eps = static_cast<float>(op.eps)](const Addresses& a, cudaStream_t stream) {
       if (rows.count == 0) return;
       launch(normalise<threads, lanes>, parts_of(rows.count * threads, block), block, 0, stream, rows, eps,
-             a.in(Op::x), a.in(Op::weight), a.in(Op::bias), a.out(Op::y), a.out(Op::mean), a.out(Op::rstd));
+             a.in(Op::x), a.in(Op::weight), bias_of(a), a.out(Op::y), mean_of(a), a.out(Op::rstd));
     });
   });
 }
 
-KernelPtr prepare(Cuda, const LayerNormBackward&, const KernelIo& io) {
-  using Op = LayerNormBackward;
+template <class Op>
+KernelPtr backward_kernel(const Op&, const KernelIo& io, auto mean_of, auto dbias_of) {
   const Rows rows = rows_of(io.inputs[Op::x]);
   const Chunks chunks(rows);
   const std::size_t workspace = static_cast<std::size_t>(2 * chunks.count * rows.columns) * sizeof(float);
@@ -204,17 +208,43 @@ KernelPtr prepare(Cuda, const LayerNormBackward&, const KernelIo& io) {
         [=](const Addresses& a, cudaStream_t stream) {
           if (rows.count > 0) {
             launch(gradient_of_input<threads, lanes>, parts_of(rows.count * threads, block), block, 0, stream,
-                   rows, a.in(Op::dy), a.in(Op::x), a.in(Op::weight), a.in(Op::mean), a.in(Op::rstd),
+                   rows, a.in(Op::dy), a.in(Op::x), a.in(Op::weight), mean_of(a), a.in(Op::rstd),
                    a.out(Op::dx));
           }
           launch(sum_chunk, dim3(parts_of(rows.columns, Chunks::width), static_cast<unsigned>(chunks.count)),
                  dim3(Chunks::width, Chunks::depth), 0, stream, rows, chunks, a.in(Op::dy), a.in(Op::x),
-                 a.in(Op::mean), a.in(Op::rstd), a.workspace<float>());
+                 mean_of(a), a.in(Op::rstd), a.template workspace<float>());
           launch(add_chunks, parts_of(rows.columns, 128), 128, 0, stream, rows.columns, chunks.count,
-                 a.workspace<const float>(), a.out(Op::dweight), a.out(Op::dbias));
+                 a.template workspace<const float>(), a.out(Op::dweight), dbias_of(a));
         },
         workspace);
   });
+}
+
+}  // namespace
+
+KernelPtr prepare(Cuda, const LayerNorm& op, const KernelIo& io) {
+  return forward_kernel(
+      op, io, [](const Addresses& a) { return a.in(LayerNorm::bias); },
+      [](const Addresses& a) { return a.out(LayerNorm::mean); });
+}
+
+KernelPtr prepare(Cuda, const LayerNormBackward& op, const KernelIo& io) {
+  return backward_kernel(
+      op, io, [](const Addresses& a) { return a.in(LayerNormBackward::mean); },
+      [](const Addresses& a) { return a.out(LayerNormBackward::dbias); });
+}
+
+KernelPtr prepare(Cuda, const RmsNorm& op, const KernelIo& io) {
+  return forward_kernel(
+      op, io, [](const Addresses&) { return static_cast<const float*>(nullptr); },
+      [](const Addresses&) { return static_cast<float*>(nullptr); });
+}
+
+KernelPtr prepare(Cuda, const RmsNormBackward& op, const KernelIo& io) {
+  return backward_kernel(
+      op, io, [](const Addresses&) { return static_cast<const float*>(nullptr); },
+      [](const Addresses&) { return static_cast<float*>(nullptr); });
 }
 
 }  // namespace lockstep::kernels

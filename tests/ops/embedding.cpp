@@ -67,7 +67,7 @@ TEST_CASE("embedding of rows that four numbers divide") {
            .layer = embedding_of(50, 64),
            .reference = reference,
            .operands = {"tokens", "weight"},
-           .shapes = {{{300}}, {{2, 150}}},
+           .shapes = {{{300}}, {{5, 350}}},
            .tolerance = 1e-5,
            .vocab = {50}});
 }
