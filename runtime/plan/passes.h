@@ -11,6 +11,8 @@
 
 namespace lockstep::runtime {
 
+struct ArenaPlan;
+
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
@@ -19,10 +21,11 @@ namespace lockstep::runtime {
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
-/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take their inputs
-/// and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as f32, pointwise
-/// functions and concatenations the widest of theirs; any other op computes in the type that it gets. A value
-/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
+/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
+/// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that
+/// it gets. A value is cast once for all of its readers, so parameters stay f32, and so does what the network
+/// gives.
 void autocast(model::Graph& graph, DType narrow);
 
 /// Of forward alone, before `differentiate`: a batch norm takes up what follows it, an add of the same shape
@@ -30,8 +33,8 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
-/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16. For
-/// steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
+/// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
+/// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which
@@ -39,6 +42,27 @@ void set_gradient_dtype(model::Graph& graph, DType dtype);
 /// UsageError names every parameter that the loss does not depend on; with `allow_unused` their gradients are
 /// zeros, which come last. Nodes that change buffers go behind all others.
 void differentiate(model::Graph& graph, bool allow_unused = false);
+
+/// Makes `gradient`, or a copy of it where that is needed elsewhere, the gradient of the parameter.
+void set_gradient(model::Graph& graph, model::Parameter& parameter, model::ValueId gradient);
+
+/// How gradients of embeddings are exchanged: as rows when the tokens of all ranks are fewer than half of the
+/// vocabulary, all dense, or all as rows.
+enum class EmbeddingExchange { automatic, dense, rows };
+
+struct RowsOptions {
+  EmbeddingExchange way = EmbeddingExchange::automatic;
+  int ranks = 1;
+  DType dtype = DType::f32;          ///< of gradients as they are exchanged
+  const ArenaPlan* arena = nullptr;  ///< of the run's first plan, which has decided
+};
+
+/// Behind `differentiate`: the part of a gradient that comes from embedding backward, which has as few rows
+/// as the batch has tokens, becomes a list of rows (Parameter::rows). What is left of the gradient is
+/// exchanged as soon as it is there: of a tied weight the classifier's part, else nothing. Decided by shapes
+/// alone, so that all ranks decide alike. A parameter whose gradient is another value's too, or that an op
+/// reads before an embedding, stays dense, and so does one whose rows would be all that is exchanged.
+void exchange_rows(model::Graph& graph, const RowsOptions& options);
 
 /// `--sync-bn`, behind `differentiate`: batch norm's statistics are those of all ranks' samples, as with
 /// torch.nn.SyncBatchNorm. The ranks add their moments in forward and the sums of their gradients in backward
@@ -73,8 +97,8 @@ void assign_layouts(model::Graph& graph, const kernels::Device& device, const Pa
 void accumulate_gradients(model::Graph& graph);
 
 /// Behind `accumulate_gradients`, for the micro-batches of a step whose gradients are exchanged as `dtype`,
-/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum is
-/// rounded once, to the gradient.
+/// narrower than f32: they add up in f32, in memory of their own, and behind the last (`ends_step`) the sum
+/// is rounded once, to the gradient.
 void sum_gradients_apart(model::Graph& graph, DType dtype, bool ends_step);
 
 /// `--recompute`: the activations of a segment (model::segment) that only the segment itself and backward

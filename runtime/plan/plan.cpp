@@ -20,6 +20,8 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
       return &launches.begin_step;
     case Step::Kind::launch:
       return &launches.nodes[step.index];
+    case Step::Kind::add_rows:
+      return &launches.add_rows[step.index];
     case Step::Kind::clip:
       return &launches.clip;
     case Step::Kind::update:
@@ -87,6 +89,12 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   autocast(plan.graph, constraints.compute_dtype);
   fuse_batch_norm(plan.graph);
   if (training) differentiate(plan.graph, constraints.allow_unused);
+  if (training && request.schedule.exchange && request.micro_batches == 1) {
+    exchange_rows(plan.graph, {.way = constraints.embedding_exchange,
+                               .ranks = request.buckets.ranks,
+                               .dtype = constraints.gradient_dtype,
+                               .arena = constraints.arena ? &*constraints.arena : nullptr});
+  }
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
@@ -126,12 +134,13 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   const ArenaPlan& arena = plans.front().arena;
   const bool trains = plans.front().key().mode == Mode::train;
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
-  MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
-                  .gradients = trains ? arena.gradient_bytes() : 0,
-                  .optimizer_state = trains ? states * arena.bytes() : 0,
-                  .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
-                  .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
-                                2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+  MemoryNeed need{
+      .parameters = arena.parameter_bytes() + arena.buffer_bytes(),
+      .gradients = trains ? arena.gradient_bytes() + static_cast<std::size_t>(arena.rows_bytes) : 0,
+      .optimizer_state = trains ? states * arena.bytes() : 0,
+      .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
+      .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
+                    2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
   std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
     gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());

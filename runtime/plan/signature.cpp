@@ -76,10 +76,15 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   add_parameters("parameter", plan.arena.slices);
   add_parameters("frozen parameter", plan.arena.frozen);
   for (const Bucket& bucket : plan.arena.buckets) {
-    text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
-                        bucket.with_control ? " with the control block" : "");
+    text +=
+        fmt::format("bucket at element {} of {}{}{}\n", bucket.first, bucket.count,
+                    bucket.with_control ? " with the control block" : "", bucket.only_rows ? " as rows" : "");
     if (bucket.decayed < bucket.count)
       text += fmt::format("weight decay of its first {} elements\n", bucket.decayed);
+  }
+  for (const RowsSlice& slice : plan.arena.rows) {
+    text += fmt::format("rows of {}: {} from each rank at byte {}{}\n", slice.name, slice.list.capacity,
+                        slice.first, slice.overwrites ? "" : ", added");
   }
   for (const StatisticsSlice& slice : plan.arena.statistics)
     text += fmt::format("{} at element {} of {}\n", slice.name, slice.first, slice.count);
