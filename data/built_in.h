@@ -16,22 +16,29 @@ SampleSpec synthetic_spec(const DatasetOptions& options);
 /// learned. Without classes the target is a fixed linear function of the first inputs plus 1 % noise.
 /// UsageError for shapes without elements.
 DatasetPtr make_synthetic(const DatasetOptions& options, Split split);
+/// The same of tokens, where `options.seq_len` says that a model wants them.
+DatasetPtr make_synthetic_tokens(const DatasetOptions& options, Split split);
 
-/// A data set in one safetensors file: `inputs` (f32, bf16, f16, u8, u16, i32 or i64, given as they are) and
-/// `targets` (i64 classes or f32 values), with the samples along their first dimension. Every split is the
-/// whole file. Classes must be below `num_classes`, which the greatest of them does not set. DataError names
-/// the file and what is wrong.
-DatasetPtr open_tensors(const std::filesystem::path& file, std::int64_t num_classes);
+/// A data set in one safetensors file, `options.data_dir`: `inputs` (f32, bf16, f16, u8, u16, i32 or i64,
+/// given as they are) and `targets` (i64 classes or f32 values), with the samples along their first
+/// dimension. Every split is the whole file. Classes must be below `options.num_classes`, which the greatest
+/// of them does not set unless the classes are the tokens. Where the model wants tokens, i64 inputs (N, T)
+/// are such: below `options.vocab_size` if a user gave it, else the greatest sets it. In place of `inputs`
+/// there may be `src` (N, S) and `tgt` (N, T): a row is then source and target behind each other. Targets (N,
+/// T) are a class for each token, or -100. DataError names the file and what is wrong.
+DatasetPtr open_tensors(const DatasetOptions& options);
 
-/// Tensor `inputs` of such a file alone, to be predicted: every target is of `targets`' type, and says that
-/// there is none.
+/// Tensor `inputs`, or `src` and `tgt`, of such a file alone, to be predicted: every target is of `targets`'
+/// type, for each token where that has a dimension, and says that there is none. With a vocabulary in
+/// `targets` i64 inputs are tokens.
 DatasetPtr open_inputs(const std::filesystem::path& file, const SampleSpec& targets);
 
-/// Into the target of a sample that has none: -100, PyTorch's ignore_index; 0 for values.
+/// Into the target of a sample that has none: -100 (`no_class`); 0 for values.
 inline void write_no_target(const SampleSpec& spec, std::span<std::byte> target) {
-  constexpr std::int64_t ignored = -100;
   std::ranges::fill(target, std::byte{0});
-  if (spec.target_dtype == DType::i64) std::memcpy(target.data(), &ignored, sizeof ignored);
+  if (spec.target_dtype != DType::i64) return;
+  for (std::size_t at = 0; at < target.size(); at += sizeof no_class)
+    std::memcpy(target.data() + at, &no_class, sizeof no_class);
 }
 
 }  // namespace lockstep::data

@@ -19,13 +19,21 @@ namespace lockstep::data {
 /// Classes that a data set may have.
 inline constexpr std::int64_t most_classes = std::int64_t{1} << 24;
 
-/// What one sample looks like, without the batch dimension.
+/// PyTorch's ignore_index: a class that does not count.
+inline constexpr std::int64_t no_class = -100;
+/// Behind the last token of a sequence that is shorter than others.
+inline constexpr std::int64_t padding_token = -1;
+
+/// What one sample looks like, without the batch dimension. Tokens are i64 (T), as model::InputSpec has them.
 struct SampleSpec {
   DType input_dtype = DType::f32;
   Shape input_shape{};
   DType target_dtype = DType::i64;
-  Shape target_shape{};          ///< rank 0 for a class index
+  Shape target_shape{};          ///< of classes: rank 0 for one a sample, {T} for one a token
   std::int64_t num_classes = 0;  ///< 0: the targets are no classes
+  std::int64_t vocab_size = 0;   ///< tokens are 0 to vocab_size - 1, or padding; 0: the inputs are no tokens
+  /// So many tokens of a row are the source, those behind them the target's input. 0: one sequence.
+  std::int64_t source_length = 0;
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
@@ -40,7 +48,20 @@ class LOCKSTEP_API Dataset {
   /// Writes sample `index` into buffers of exactly spec().input_bytes() and target_bytes().
   virtual void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
                    std::span<std::byte> target) const = 0;
+  /// Targets of sample `index` that count: 1, or as many of its tokens' classes as are not -100, for which
+  /// the default reads the sample. The loader asks for it where a step has several batches, before it reads
+  /// those that follow the first.
+  virtual std::int64_t valid_targets(std::int64_t index, std::int64_t epoch) const;
+  /// Of a data set whose rows of tokens end in padding: so many numbers at the beginning of row `index` hold
+  /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
+  /// whole.
+  virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
 };
+
+/// The same of a sample's targets that have been read.
+std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> target);
+/// Tokens of a row that has been read, up to its padding: where it is a source and a target, of the target.
+std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input);
 
 /// A digest of the samples' description, their number and the contents of some: another one when the data
 /// changed, but for changes that miss all of those.

@@ -126,7 +126,7 @@ SampleSpec shards_spec(const DatasetOptions& options) {
 
 DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {
   if (options.data_dir.empty()) throw UsageError("tensors: give the file by --data-dir FILE.safetensors");
-  return open_tensors(options.data_dir, options.num_classes);
+  return open_tensors(options);
 }
 
 /// Null if none is.
@@ -175,9 +175,12 @@ const std::vector<DatasetEntry>& datasets() {
       {"shards",
        "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
        open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs},
-      {"synthetic", "random samples of any --image-shape and --num-classes at almost no cost", make_synthetic,
-       synthetic_spec},
-      {"tensors", "tensors 'inputs' and 'targets' of --data-dir FILE.safetensors", open_tensors_of,
+      {"synthetic",
+       "random samples of any --image-shape and --num-classes, or of --seq-len tokens below --vocab-size, at "
+       "almost no cost",
+       make_synthetic, synthetic_spec},
+      {"tensors", "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors",
+       open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
   };
   return entries;

@@ -29,12 +29,17 @@ struct DatasetOptions {
   Shape image_shape{};               ///< synthetic: shape of an input
   std::int64_t num_classes = 10;     ///< synthetic (0: f32 targets of `target_shape`) and tensors
   Shape target_shape{};              ///< synthetic regression
-  std::uint64_t seed = 0;            ///< synthetic, and of random transforms
-  std::string transform{};           ///< pictures: what is done to each (transforms.h)
-  std::string eval_transform{};      ///< the same for Split::test
-  bool skip_corrupt = false;         ///< pictures: the next good one in the place of one that cannot be read
-  bool download = false;             ///< published sets: fetch the files that are missing
-  Activity* activity = nullptr;      ///< is told what opening takes long
+  std::int64_t seq_len = 0;       ///< tokens of a sample, as the model wants or --seq-len says; 0: no tokens
+  std::int64_t vocab_size = 0;    ///< the same of the vocabulary
+  bool vocab_size_given = false;  ///< a user has said it: no data set's own replaces it
+  bool per_token = false;         ///< the model wants a class for each token
+  bool classes_are_tokens = false;  ///< the model predicts tokens: its classes are the vocabulary
+  std::uint64_t seed = 0;           ///< synthetic, and of random transforms
+  std::string transform{};          ///< pictures: what is done to each (transforms.h)
+  std::string eval_transform{};     ///< the same for Split::test
+  bool skip_corrupt = false;        ///< pictures: the next good one in the place of one that cannot be read
+  bool download = false;            ///< published sets: fetch the files that are missing
+  Activity* activity = nullptr;     ///< is told what opening takes long
   std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
 };
 
@@ -64,8 +69,8 @@ struct DatasetEntry {
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();
 /// Which data set a path given in the place of a name is: "shards" for a .tar file and a folder of them, else
-/// "image-folder" for a folder; none for a name, also where a folder of that name is. Without `bare_folders` a
-/// folder has a slash in its path, as what looks like one here may be a plugin's name.
+/// "image-folder" for a folder; none for a name, also where a folder of that name is. Without `bare_folders`
+/// a folder has a slash in its path, as what looks like one here may be a plugin's name.
 std::optional<std::string> dataset_at(const std::string& path, bool bare_folders = true);
 LOCKSTEP_API std::vector<std::string> dataset_names(std::span<const DatasetEntry> among);
 

@@ -19,6 +19,7 @@ std::string fingerprint_of(const Dataset& dataset, Activity* activity) {
   hash.update(fmt::format("{} samples {} {} to {} {} of {}", size, name_of(spec.input_dtype),
                           spec.input_shape.str(), name_of(spec.target_dtype), spec.target_shape.str(),
                           spec.num_classes));
+  if (spec.vocab_size > 0) hash.update(fmt::format(" tokens {} {}", spec.vocab_size, spec.source_length));
   const std::size_t sample_bytes = spec.input_bytes() + spec.target_bytes();
   const std::int64_t taken =
       std::min(size, static_cast<std::int64_t>(

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "data/batch_filler.h"
 #include "data/prefetch.h"
 #include "kernels/base/error.h"
 
@@ -24,6 +25,7 @@ LoaderOptions checked(LoaderOptions options) {
       throw UsageError(fmt::format("{} {} is too small: give {} or more", what, given, least));
   };
   require("batch size", options.batch_size, 1);
+  require("number of batches of a step", options.batches_per_step, 1);
   require("number of loader workers", options.workers, 0);
   require("prefetch factor", options.prefetch_factor, 1);
   require("first batch", options.first_batch, 0);
@@ -52,7 +54,7 @@ std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
 /// only for a batch that a worker is filling: a batch that no worker has claimed it fills itself.
 class Loader::Impl {
  public:
-  Impl(DatasetPtr dataset, Indices indices, LoaderOptions options);
+  Impl(const DatasetPtr& dataset, Indices indices, LoaderOptions options);
   ~Impl() { stop(); }
 
   std::optional<Batch> next(Deadline deadline);
@@ -69,14 +71,13 @@ class Loader::Impl {
   void work(int worker);
   bool claim_and_fill(Lock& lock, int worker);
   void fill(const BatchQueue::Claim& claim, int worker);
-  void fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& slot) const;
   void make_order(Lock& lock);
   void sleep_until_there_is_room(Lock& lock);
   bool bring_next(Deadline deadline);
   void sleep_until_next_is_ready(Lock& lock, Deadline deadline);
 
-  const DatasetPtr dataset_;
   const LoaderOptions options_;
+  const BatchFiller filler_;
   BatchRing ring_;
   const std::uint64_t worth_waking_for_;  ///< free slots
   std::atomic<std::uint64_t> next_{0};  ///< number of the batch that `next` gives; only the caller writes it
@@ -95,10 +96,10 @@ class Loader::Impl {
   std::vector<std::thread> threads_;
 };
 
-Loader::Impl::Impl(DatasetPtr dataset, Indices indices, LoaderOptions options)
-    : dataset_(std::move(dataset)),
-      options_(checked(options)),
-      ring_(dataset_->spec(), options_.batch_size, slots_for(options_, dataset_->spec()), options_.device),
+Loader::Impl::Impl(const DatasetPtr& dataset, Indices indices, LoaderOptions options)
+    : options_(checked(options)),
+      filler_(dataset, options_),
+      ring_(dataset->spec(), options_.batch_size, slots_for(options_, dataset->spec()), options_.device),
       worth_waking_for_(1 + (ring_.size() - least_slots(options_)) / 2),
       queue_(std::move(indices), options_) {
   start();
@@ -156,7 +157,7 @@ void Loader::Impl::fill(const BatchQueue::Claim& claim, int worker) {
   slot.begun.store(claim.number + 1, std::memory_order_release);
   try {
     if (claim.order->error) std::rethrow_exception(claim.order->error);
-    fill_rows(claim, slot);
+    filler_.fill(*claim.order, claim.batch, slot);
   } catch (...) {
     slot.error = std::current_exception();
   }
@@ -165,28 +166,6 @@ void Loader::Impl::fill(const BatchQueue::Claim& claim, int worker) {
     const std::lock_guard lock(mutex_);
     caller_wakes_.notify_one();
   }
-}
-
-void Loader::Impl::fill_rows(const BatchQueue::Claim& claim, BatchRing::Slot& slot) const {
-  const EpochOrder& order = *claim.order;
-  const std::int64_t first = claim.batch * options_.batch_size;
-  const std::int64_t rows = std::min(options_.batch_size, std::ssize(order.indices) - first);
-  const std::size_t input_bytes = dataset_->spec().input_bytes();
-  const std::size_t target_bytes = dataset_->spec().target_bytes();
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    const std::int64_t sample = order.indices[static_cast<std::size_t>(first) + row];
-    slot.sample.store(sample, std::memory_order_relaxed);
-    dataset_->get(sample, order.epoch, slot.input.subspan(row * input_bytes, input_bytes),
-                  slot.target.subspan(row * target_bytes, target_bytes));
-  }
-  slot.batch.info = {
-      .epoch = order.epoch,
-      .index = claim.batch,
-      .samples = rows,
-      .padding = std::max<std::int64_t>(0, first + rows + order.padding - std::ssize(order.indices)),
-      .last_of_epoch = claim.batch + 1 == order.batches};
-  slot.batch.input = slot.input.first(static_cast<std::size_t>(rows) * input_bytes);
-  slot.batch.target = slot.target.first(static_cast<std::size_t>(rows) * target_bytes);
 }
 
 void Loader::Impl::make_order(Lock& lock) {
@@ -269,7 +248,7 @@ void Loader::Impl::release(const Batch& batch) {
 }
 
 Loader::Loader(DatasetPtr dataset, Indices indices, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(indices), options)) {}
+    : impl_(std::make_unique<Impl>(dataset, std::move(indices), options)) {}
 
 Loader::~Loader() = default;
 

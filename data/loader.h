@@ -22,6 +22,11 @@ struct BatchInfo {
   std::int64_t index = 0;    ///< of the batch in its epoch
   std::int64_t samples = 0;  ///< rows filled; the rest of what holds the batch is stale
   std::int64_t padding = 0;  ///< of these rows the last, which count for nothing
+  std::int64_t targets =
+      0;  ///< of the other rows: those that count, which are the samples unless tokens have classes
+  /// Of a step's first batch: the same of all batches of the step.
+  std::int64_t step_targets = 0;
+  std::int64_t length = 0;  ///< to which its rows are cut; 0: they are whole
   bool last_of_epoch = false;
 
   std::int64_t counted() const { return samples - padding; }
@@ -30,13 +35,17 @@ struct BatchInfo {
 /// A batch in a slot of the loader's ring; valid until released.
 struct Batch {
   BatchInfo info;
-  std::span<const std::byte> input;  ///< `info.samples` rows
+  std::span<const std::byte> input;  ///< `info.samples` rows; of cut ones a whole batch, the rest repeated
   std::span<const std::byte> target;
   std::size_t slot = 0;
 };
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
+  std::int64_t batches_per_step = 1;  ///< from the first of an epoch on; its last step may have fewer
+  /// Rows of a batch are cut to the least of these that holds the longest, in a step that is smaller than
+  /// others to the greatest; rising (`batch_lengths`). Empty: rows are whole.
+  std::vector<std::int64_t> lengths{};
   bool drop_last_batch = false;
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper

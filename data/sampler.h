@@ -6,8 +6,9 @@
 
 namespace lockstep::data {
 
-/// The samples of one rank in an epoch, in order. The last `padding` of them, samples that come a second time,
-/// only fill a batch: they count for nothing in losses, gradients and scores, yet are real for batch norm.
+/// The samples of one rank in an epoch, in order. The last `padding` of them, samples that come a second
+/// time, only fill a batch: they count for nothing in losses, gradients and scores, yet are real for batch
+/// norm.
 struct EpochSamples {
   EpochSamples(std::vector<std::int64_t> samples = {}, std::int64_t fillers = 0)
       : indices(std::move(samples)), padding(fillers) {}

@@ -121,11 +121,14 @@ class Synthetic final : public Dataset {
 
 SampleSpec synthetic_spec(const DatasetOptions& options) {
   const bool classes = options.num_classes > 0;
-  return {.input_dtype = DType::f32,
-          .input_shape = options.image_shape,
+  const bool tokens = options.seq_len > 0;
+  const Shape of_classes = tokens && options.per_token ? Shape{options.seq_len} : Shape{};
+  return {.input_dtype = tokens ? DType::i64 : DType::f32,
+          .input_shape = tokens ? Shape{options.seq_len} : options.image_shape,
           .target_dtype = classes ? DType::i64 : DType::f32,
-          .target_shape = classes ? Shape{} : options.target_shape,
-          .num_classes = options.num_classes};
+          .target_shape = classes ? of_classes : options.target_shape,
+          .num_classes = options.num_classes,
+          .vocab_size = tokens ? options.vocab_size : 0};
 }
 
 DatasetPtr make_synthetic(const DatasetOptions& options, Split split) {
@@ -140,6 +143,7 @@ DatasetPtr make_synthetic(const DatasetOptions& options, Split split) {
     throw UsageError(fmt::format("synthetic: {} samples: give --samples 1 or more", options.samples));
   if (options.num_classes < 0)
     throw UsageError(fmt::format("synthetic: {} classes: give --num-classes 0 or more", options.num_classes));
+  if (options.seq_len > 0) return make_synthetic_tokens(options, split);
   return std::make_shared<Synthetic>(options, split);
 }
 

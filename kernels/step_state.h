@@ -36,9 +36,9 @@ struct alignas(64) StepState {
 /// Summed over all ranks with the last bucket: how the ranks learn the same things in the same step.
 /// Zeroed before each step; the loss kernel adds to it, once in each of the step's micro-batches.
 struct alignas(64) ControlBlock {
-  float loss = 0;              ///< sum of sample losses x loss_scale: after the sum, the global mean
-  float correct = 0;           ///< samples whose arg max is the target
-  float top5 = 0;              ///< samples whose target is among the five greatest
+  float loss = 0;              ///< sum of the targets' losses x loss_scale: after the sum, the global mean
+  float correct = 0;           ///< targets that are the arg max
+  float top5 = 0;              ///< targets that are among the five greatest
   float targets = 0;           ///< valid targets of this step
   float next_targets = 0;      ///< valid targets of the next step's batch
   float not_finite = 0;        ///< ranks whose loss is not finite; 1 if only the gradients' norm is not
@@ -48,7 +48,8 @@ struct alignas(64) ControlBlock {
   float gradient_norm = 0;     ///< of the summed gradients before clipping; no sum, the same on all ranks
   float learning_rate = 0;     ///< from the host 1 on rank 0, else 0; BeginStep multiplies it by the rate
   float scaler_scale = 0;      ///< StepState::carried_scale, set by GradientNorm; no sum
-  float reserved[4] = {};
+  float samples = 0;           ///< from the host: this step's, without padding
+  float reserved[3] = {};
 
   static constexpr DType dtype = DType::f32;
   static constexpr std::int64_t elements = 16;
@@ -56,12 +57,18 @@ struct alignas(64) ControlBlock {
 static_assert(sizeof(ControlBlock) == ControlBlock::elements * sizeof(float));
 
 /// What the host says of a step before it runs. The step's number and what follows from it are counted on the
-/// device; a loss scale of 0 stands for what the ranks summed in the step before: 1 /
-/// ControlBlock::next_targets. So a step can be launched before the host knows the last one's end.
+/// device; a loss scale of 0 stands for what the ranks summed in the step before:
+/// `loss_scale_for(ControlBlock::next_targets)`. So a step can be launched before the host knows the last
+/// one's end.
 struct StepInput {
   StepState state;
   ControlBlock control;
 };
+
+/// A step in which no target counts has a loss of 0 and gradients of 0, whatever their scale.
+constexpr float loss_scale_for(double targets) {
+  return static_cast<float>(1.0 / (targets > 1 ? targets : 1.0));
+}
 
 /// How a graph sees them: as bytes.
 inline TensorType step_state_type() {

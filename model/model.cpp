@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
@@ -13,6 +15,14 @@ Shape with_batch(std::int64_t batch_size, const Shape& sample) {
   return Shape(std::move(extents));
 }
 
+/// (N, K), or with a class for each token (N, T, K).
+Shape logits_shape(std::int64_t batch_size, const InputSpec& input) {
+  std::vector<std::int64_t> extents{batch_size};
+  extents.insert(extents.end(), input.target_shape.begin(), input.target_shape.end());
+  extents.push_back(input.num_classes);
+  return Shape(std::move(extents));
+}
+
 bool has_classes(const Model& model) {
   return model.loss == LossKind::cross_entropy;
 }
@@ -22,6 +32,21 @@ void require_targets(const Model& model, const InputSpec& input) {
   if (classes == (input.num_classes > 0)) return;
   throw UsageError(fmt::format("model '{}' learns {}, but the data set has {}", model.name,
                                classes ? "classes" : "values", classes ? "no classes" : "classes"));
+}
+
+void require_output(const Model& model, const InputSpec& input, std::int64_t batch_size,
+                    const Shape& output) {
+  if (!has_classes(model)) {
+    if (output == with_batch(batch_size, input.target_shape)) return;
+    throw UsageError(fmt::format("model '{}' gives {}, but the targets of a batch are {}", model.name,
+                                 output.str(), with_batch(batch_size, input.target_shape).str()));
+  }
+  if (output == logits_shape(batch_size, input)) return;
+  const std::string each = input.target_shape.rank() == 0
+                               ? std::string()
+                               : fmt::format(" for each of {} tokens of a sample", input.target_shape.str());
+  throw UsageError(fmt::format("model '{}' gives {} but the data set has {} classes{}", model.name,
+                               output.str(), input.num_classes, each));
 }
 
 /// Before a kernel is prepared for it, or memory allocated.
@@ -38,16 +63,21 @@ void require_addressable(const Model& model, const Graph& graph) {
 
 }  // namespace
 
+InputSpec cut_to(InputSpec input, std::int64_t length) {
+  if (length == 0) return input;
+  input.shape = {length};
+  if (input.num_classes > 0 && input.target_shape.rank() == 1)
+    input.target_shape = {length - input.source_length};
+  return input;
+}
+
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
   require_targets(model, input);
   Graph graph;
   graph.training = training;
   const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
   const Tensor output = model.forward(Tensor(graph, x));
-  if (has_classes(model) && output.shape() != Shape{batch_size, input.num_classes}) {
-    throw UsageError(fmt::format("model '{}' gives {} but the data set has {} classes", model.name,
-                                 output.shape().str(), input.num_classes));
-  }
+  require_output(model, input, batch_size, output.shape());
   require_addressable(model, graph);
   graph.output = output.id();
   return graph;
@@ -65,11 +95,28 @@ std::vector<std::string> head_parameters(const Graph& forward) {
   return names;
 }
 
+std::vector<std::string> token_parameters(const Graph& forward) {
+  std::vector<ValueId> tokens{forward.find(Role::input)};
+  std::vector<std::string> names;
+  for (const Node& node : forward.nodes()) {
+    const bool reads = std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return std::ranges::find(tokens, id) != tokens.end(); });
+    if (!reads) continue;
+    for (const ValueId id : node.inputs) {
+      if (forward.value(id).role == Role::parameter) names.push_back(forward.value(id).name);
+    }
+    if (!names.empty()) return names;
+    for (const ValueId id : node.outputs) {
+      if (forward.value(id).type.dtype == DType::i64) tokens.push_back(id);
+    }
+  }
+  return names;
+}
+
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
   Graph graph = build_forward(model, input, batch_size, training);
-  const ValueType target_type = has_classes(model)
-                                    ? ValueType{DType::i64, {batch_size}}
-                                    : ValueType{DType::f32, with_batch(batch_size, input.target_shape)};
+  const ValueType target_type{has_classes(model) ? DType::i64 : DType::f32,
+                              with_batch(batch_size, input.target_shape)};
   const LossOperands operands{.predictions = graph.output,
                               .targets = graph.add_value("target", target_type, Role::target),
                               .step_state = graph.step_state()};

@@ -10,16 +10,26 @@ namespace lockstep::model {
 
 enum class LossKind { cross_entropy, mean_squared_error };
 
-/// What a model is to be built for, or wants where a data set can have any shape.
+/// What a model is to be built for, or wants where a data set can have any shape. Tokens are i64 (T): 0 to
+/// vocab_size - 1, and behind a sequence that is shorter than others -1 (padding), from which models derive
+/// true lengths and masks.
 struct InputSpec {
   Shape shape;                   ///< of one sample, without the batch
   std::int64_t num_classes = 0;  ///< 0: a regression to `target_shape`
-  Shape target_shape;
-  DType dtype = DType::f32;  ///< of the inputs
+  Shape target_shape;            ///< with classes: {} for one a sample, {T} for one a token
+  DType dtype = DType::f32;      ///< of the inputs
+  std::int64_t vocab_size = 0;   ///< of tokens; 0: the inputs are none
+  /// Encoder-decoder: so many tokens of a row are the source, those behind them the target's input. 0: one
+  /// sequence, which serves as both.
+  std::int64_t source_length = 0;
 };
 
-/// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes) or
-/// values.
+/// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.
+InputSpec cut_to(InputSpec input, std::int64_t length);
+
+/// A network and its loss. `forward` composes layers on a batch (N, ...) and gives logits (N, classes), with
+/// a class for each token (N, T, classes), or values (N, ...). It is called for batches of other sizes and
+/// for shorter sequences than `make` was told: parameters' shapes do not follow the batch.
 struct Model {
   std::string name;
   std::function<Tensor(Tensor batch)> forward;
@@ -36,12 +46,16 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
 /// whose first dimension is the classes.
 std::vector<std::string> head_parameters(const Graph& forward);
 
+/// Names of the parameters that the first op with any reads beside tokens (i64 inputs, or parts of them): of
+/// an embedding the one whose first dimension is the vocabulary.
+std::vector<std::string> token_parameters(const Graph& forward);
+
 /// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
 
 struct LossOperands {
-  ValueId predictions;  ///< (N, K)
-  ValueId targets;      ///< a class (N) i64, or values (N, K) f32
+  ValueId predictions;  ///< (N, K), with a class for each token (N, T, K); values (N, ...)
+  ValueId targets;      ///< classes (N) or (N, T) i64, or values (N, ...) f32
   ValueId step_state;
 };
 

@@ -31,7 +31,7 @@ KernelPtr prepare(Cpu, const BeginStep& op, const KernelIo& io) {
     state.growth_tracker = growth_tracker;
     state.bias_correction1 = 1 - std::pow(op.beta1, power);
     state.bias_correction2_sqrt = std::sqrt(1 - std::pow(op.beta2, power));
-    if (state.loss_scale == 0) state.loss_scale = static_cast<float>(1.0 / control.next_targets);
+    if (state.loss_scale == 0) state.loss_scale = loss_scale_for(control.next_targets);
     control = input.control;
     control.learning_rate *= static_cast<float>(state.learning_rate);
   });

@@ -25,7 +25,7 @@ __global__ void begin_step(BeginStep op, const StepInput* input, StepState* stat
   const auto power = static_cast<double>(next.step);
   next.bias_correction1 = 1 - pow(op.beta1, power);
   next.bias_correction2_sqrt = sqrt(1 - pow(op.beta2, power));
-  if (next.loss_scale == 0) next.loss_scale = static_cast<float>(1.0 / control->next_targets);
+  if (next.loss_scale == 0) next.loss_scale = static_cast<float>(1.0 / fmaxf(control->next_targets, 1.0F));
   *state = next;
   *control = input->control;
   control->learning_rate *= static_cast<float>(next.learning_rate);

@@ -8,7 +8,6 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr std::int64_t ignored = -100;            // PyTorch's ignore_index
 constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 constexpr int warp = 32;
 constexpr int block = 256;
@@ -43,7 +42,7 @@ struct CrossEntropy {
   float certain;  ///< 1 - smoothing
 
   __device__ const Target* of_row(const Target* targets, std::int64_t row) const { return targets + row; }
-  __device__ bool counts(const Target* target) const { return *target != ignored; }
+  __device__ bool counts(const Target* target) const { return *target != ignored_target; }
 
   template <int threads>
   __device__ RowLoss run(const float* x, const Target* row_target, float* gradient, float scale) const {
@@ -107,9 +106,9 @@ struct SquaredError {
 
 /// A row to each `threads` threads.
 template <int threads, class Loss>
-__global__ void row_losses(Loss loss_of, std::int64_t rows, const float* predictions,
-                           const typename Loss::Target* targets, const StepState* state, float* gradient,
-                           RowLoss* losses) {
+__global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of_sample,
+                           const float* predictions, const typename Loss::Target* targets,
+                           const StepState* state, float* gradient, RowLoss* losses) {
   const std::int64_t row = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / threads;
   if (row >= rows) return;
   const std::int64_t first = threadIdx.x % threads;
@@ -117,7 +116,7 @@ __global__ void row_losses(Loss loss_of, std::int64_t rows, const float* predict
   const auto* const target = loss_of.of_row(targets, row);
   float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * columns;
   RowLoss loss{0, 0, 0, 0};
-  if (row < state->valid_samples && loss_of.counts(target)) {
+  if (row < state->valid_samples * rows_of_sample && loss_of.counts(target)) {
     loss = loss_of.template run<threads>(predictions + row * columns, target, row_gradient,
                                          state->loss_scale * state->scaler_scale);
   } else if (row_gradient != nullptr) {
@@ -156,8 +155,9 @@ __global__ void account(std::int64_t rows, const RowLoss* losses, const StepStat
 
 /// The rows' losses are kept in the workspace.
 template <class Op, class Loss>
-KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io) {
-  const std::int64_t rows = io.inputs[Op::predictions].shape[0];
+KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelIo& io) {
+  const std::int64_t rows = shape.rows;
+  const std::int64_t rows_of_sample = shape.rows_of_sample;
   return cuda_kernel(
       io,
       [=](const Addresses& a, cudaStream_t stream) {
@@ -170,11 +170,11 @@ KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io) {
         if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
           const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
           launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
-                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, predictions, targets,
-                 state, gradient, losses);
+                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, rows_of_sample,
+                 predictions, targets, state, gradient, losses);
         } else if (rows > 0) {
           launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
-                 predictions, targets, state, gradient, losses);
+                 rows_of_sample, predictions, targets, state, gradient, losses);
         }
         const bool few = rows <= block;
         launch(few ? account<warp> : account<block>, 1, few ? warp : block, 0, stream, rows, losses, state,
@@ -186,13 +186,14 @@ KernelPtr loss_kernel(const Loss& loss_of, const KernelIo& io) {
 }  // namespace
 
 KernelPtr prepare(Cuda, const SoftmaxCrossEntropy& op, const KernelIo& io) {
-  const std::int64_t classes = io.inputs[SoftmaxCrossEntropy::predictions].shape[1];
-  return loss_kernel<SoftmaxCrossEntropy>(CrossEntropy{classes, op.label_smoothing, 1 - op.label_smoothing},
-                                          io);
+  const auto shape = LossShape::of_classes(io.inputs[SoftmaxCrossEntropy::predictions].shape);
+  return loss_kernel<SoftmaxCrossEntropy>(
+      CrossEntropy{shape.columns, op.label_smoothing, 1 - op.label_smoothing}, shape, io);
 }
 
 KernelPtr prepare(Cuda, const MeanSquaredError&, const KernelIo& io) {
-  return loss_kernel<MeanSquaredError>(SquaredError{io.inputs[MeanSquaredError::predictions].shape[1]}, io);
+  const auto shape = LossShape::of_values(io.inputs[MeanSquaredError::predictions].shape);
+  return loss_kernel<MeanSquaredError>(SquaredError{shape.columns}, shape, io);
 }
 
 }  // namespace lockstep::kernels

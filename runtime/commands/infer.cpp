@@ -66,6 +66,23 @@ int infer(const Request& request, Open&& open, Body&& body) {
   });
 }
 
+/// A class for each token is shown of the last that is no padding.
+PredictionKind kind_of(const data::DatasetPtr& samples) {
+  const data::SampleSpec& spec = samples->spec();
+  PredictionKind kind{.classes = spec.num_classes > 0};
+  if (!kind.classes || spec.target_shape.rank() == 0) return kind;
+  kind.tokens = spec.target_shape[0];
+  kind.last_token = [samples](std::int64_t sample) {
+    const data::SampleSpec& described = samples->spec();
+    if (described.vocab_size == 0) return described.target_shape[0] - 1;
+    std::vector<std::byte> input(described.input_bytes());
+    std::vector<std::byte> target(described.target_bytes());
+    samples->get(sample, 0, input, target);
+    return data::tokens_in(described, input) - 1;
+  };
+  return kind;
+}
+
 void require_finite(const Evaluation& evaluation, const Request& request) {
   if (std::isfinite(evaluation.loss)) return;
   throw NonFiniteError(
@@ -104,8 +121,7 @@ int predict_command(const std::vector<std::string>& arguments) {
     return input.samples;
   };
   return infer(request, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
-    PredictionOutput output(std::move(input.names), input.samples->spec().num_classes > 0,
-                            request.options().output);
+    PredictionOutput output(std::move(input.names), kind_of(input.samples), request.options().output);
     const auto take = [&](std::span<const float> rows, std::int64_t columns) {
       const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
       if (session.is_rank0()) output.take(rows, columns, unreadable);

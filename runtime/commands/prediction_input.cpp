@@ -13,9 +13,13 @@ namespace {
 /// Of samples that have none.
 data::SampleSpec targets_for(const Options& options) {
   const model::InputSpec wanted = wanted_input(options);
-  if (wanted.num_classes == 0) return {.target_dtype = DType::f32, .target_shape = wanted.target_shape};
+  if (wanted.num_classes == 0) {
+    return {.target_dtype = DType::f32, .target_shape = wanted.target_shape, .vocab_size = wanted.vocab_size};
+  }
   return {.target_dtype = DType::i64,
-          .num_classes = options.num_classes >= 0 ? options.num_classes : wanted.num_classes};
+          .target_shape = wanted.target_shape,
+          .num_classes = options.num_classes >= 0 ? options.num_classes : wanted.num_classes,
+          .vocab_size = wanted.vocab_size};
 }
 
 /// The weights tell the names of their classes, or the data set does.

@@ -30,6 +30,8 @@ struct Options {
   std::int64_t samples = 10000;
   Shape image_shape;                  ///< synthetic; empty: what the model wants
   std::int64_t num_classes = -1;      ///< synthetic; -1: what the model wants
+  std::int64_t seq_len = 0;           ///< synthetic: tokens of a sample; 0: what the model wants
+  std::int64_t vocab_size = 0;        ///< the same of the vocabulary
   std::int64_t batch_size = 64;       ///< per rank and micro-batch
   std::int64_t global_batch = 0;      ///< 0: not given
   std::int64_t accumulate_steps = 1;  ///< micro-batches of a step

@@ -20,6 +20,8 @@ constexpr Range<std::int64_t> step_counts{1, 1'000'000'000'000};
 /// 0 turns off what happens every so many.
 constexpr Range<std::int64_t> intervals{0, step_counts.most};
 constexpr Range<std::int64_t> class_counts{0, data::most_classes};
+constexpr Range<std::int64_t> vocabularies{1, data::most_classes};
+constexpr Range<std::int64_t> sequence_lengths{1, std::int64_t{1} << 24};
 constexpr Range<std::int64_t> batch_sizes{1, most_global_batch};
 constexpr Range<std::int64_t> thread_counts{1, 4096};
 constexpr Range<std::int64_t> worker_counts{0, 4096};
@@ -57,6 +59,11 @@ std::vector<OptionEntry> model_and_data() {
           {"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)", numbers}),
       integer({"data", "num-classes", "N", "synthetic: 0 for a regression (what the model wants)", numbers},
               &O::num_classes, class_counts),
+      integer({"data", "seq-len", "N", "synthetic: tokens of a sample (what the model wants)", numbers},
+              &O::seq_len, sequence_lengths),
+      integer(
+          {"data", "vocab-size", "N", "synthetic: how many tokens there are (what the model wants)", numbers},
+          &O::vocab_size, vocabularies),
       integer({"data", "batch-size", "N", "samples per rank and micro-batch", numbers}, &O::batch_size,
               batch_sizes),
       integer(
@@ -255,8 +262,6 @@ const FutureOption* find_future(const std::string& name) {
 
 const std::vector<FutureOption>& future_options() {
   static const std::vector<FutureOption> options{
-      {"seq-len", ""},
-      {"vocab-size", ""},
       {"loss-average", "global"},
       {"deterministic", "true", true},
       {"sync-launch", "false", true},

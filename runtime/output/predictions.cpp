@@ -66,6 +66,13 @@ std::string prediction_line(std::int64_t index, std::span<const float> output, b
   return json.dump();
 }
 
+/// Of the outputs of the next sample those that its line is of.
+std::span<const float> PredictionOutput::shown(std::span<const float> outputs) const {
+  if (kind_.tokens == 0) return outputs;
+  const std::size_t classes = outputs.size() / static_cast<std::size_t>(kind_.tokens);
+  return outputs.subspan(static_cast<std::size_t>(kind_.last_token(next_)) * classes, classes);
+}
+
 void PredictionOutput::take(std::span<const float> rows, std::int64_t columns,
                             std::span<const std::int64_t> unreadable) {
   columns_ = columns;
@@ -74,7 +81,7 @@ void PredictionOutput::take(std::span<const float> rows, std::int64_t columns,
     const bool was_read = std::ranges::find(unreadable, next_) == unreadable.end();
     const auto row = rows.subspan(at, width);
     if (file_.empty()) {
-      if (was_read) console_.print(prediction_line(next_, row, classes_, names_));
+      if (was_read) console_.print(prediction_line(next_, shown(row), kind_.classes, names_));
     } else if (was_read) {
       logits_.insert(logits_.end(), row.begin(), row.end());
     } else {
@@ -86,10 +93,10 @@ void PredictionOutput::take(std::span<const float> rows, std::int64_t columns,
 void PredictionOutput::finish() const {
   if (file_.empty()) return;
   const auto rows = std::ssize(logits_) / columns_;
-  const SafetensorsFile::Tensor tensor{.name = "logits",
-                                       .dtype = DType::f32,
-                                       .shape = {rows, columns_},
-                                       .bytes = std::as_bytes(std::span(logits_))};
+  const Shape shape =
+      kind_.tokens == 0 ? Shape{rows, columns_} : Shape{rows, kind_.tokens, columns_ / kind_.tokens};
+  const SafetensorsFile::Tensor tensor{
+      .name = "logits", .dtype = DType::f32, .shape = shape, .bytes = std::as_bytes(std::span(logits_))};
   write_safetensors(file_, std::span(&tensor, 1));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,21 +22,31 @@ struct PredictionNames {
 std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
                             const PredictionNames& names);
 
+/// What the outputs of a sample are.
+struct PredictionKind {
+  bool classes = true;
+  std::int64_t tokens = 0;  ///< which have an output each; 0: the sample has one
+  /// The last token of a sample that is no padding: a line shows its classes.
+  std::function<std::int64_t(std::int64_t sample)> last_token{};
+};
+
 /// What `trainer predict` gives: a line for each sample on standard output or, if a file is named, tensor
-/// `logits` (samples, columns) f32 in it.
+/// `logits` (samples, columns) f32, or (samples, tokens, classes), in it.
 class PredictionOutput {
  public:
-  PredictionOutput(PredictionNames names, bool classes, std::filesystem::path file)
-      : names_(std::move(names)), classes_(classes), file_(std::move(file)) {}
+  PredictionOutput(PredictionNames names, PredictionKind kind, std::filesystem::path file)
+      : names_(std::move(names)), kind_(std::move(kind)), file_(std::move(file)) {}
 
-  /// The next `rows`, of `columns` each. Samples that were not read have no line, and NaN as logits.
+  /// The next samples' `rows`, of `columns` each. Samples that were not read have no line, and NaN as logits.
   void take(std::span<const float> rows, std::int64_t columns, std::span<const std::int64_t> unreadable);
   /// Writes the file, if there is one.
   void finish() const;
 
  private:
+  std::span<const float> shown(std::span<const float> outputs) const;
+
   const PredictionNames names_;
-  const bool classes_;
+  const PredictionKind kind_;
   const std::filesystem::path file_;
   Console console_{Console::Style::plain, 0};
   std::vector<float> logits_;  ///< for the file

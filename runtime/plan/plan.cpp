@@ -84,7 +84,8 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
   plan.compute_dtype = constraints.compute_dtype;
-  plan.graph = model::build_graph(model, input, request.key.batch, training);
+  plan.graph =
+      model::build_graph(model, model::cut_to(input, request.key.length), request.key.batch, training);
   freeze_parameters(plan.graph, constraints.freeze);
   autocast(plan.graph, constraints.compute_dtype);
   fuse_batch_norm(plan.graph);

@@ -38,7 +38,7 @@ struct PlanKey {
   Mode mode = Mode::train;
   MicroBatchRole role = MicroBatchRole::only;
   std::int64_t batch = 1;   ///< samples
-  std::int64_t length = 0;  ///< of sequences; 0: samples have one shape
+  std::int64_t length = 0;  ///< to which rows of tokens are cut; 0: samples are whole
   bool operator==(const PlanKey&) const = default;
 };
 

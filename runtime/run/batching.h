@@ -20,7 +20,9 @@ struct MicroBatch {
   std::int64_t first_sample = 0;  ///< in the step
   std::int64_t step_samples = 0;  ///< of the whole step, without padding
 
-  PlanKey key() const { return {.mode = Mode::train, .role = role, .batch = samples}; }
+  PlanKey key(std::int64_t length = 0) const {
+    return {.mode = Mode::train, .role = role, .batch = samples, .length = length};
+  }
 };
 
 /// A rank's samples in an epoch, of which the last `padding` only fill its last step.

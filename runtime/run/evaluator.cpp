@@ -45,7 +45,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& communicator,
-                                   ReplicaMemory& memory, Executor& executor, const Plan& plan,
+                                   ReplicaMemory& memory, Executor& executor, const PlanOfLength& plan_of,
                                    std::size_t slot, const data::DatasetPtr& dataset,
                                    const EvaluationOptions& options, const StopRequest& stop_request) {
   const comm::World& world = communicator.world();
@@ -53,6 +53,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
   const data::UnpaddedSampler sampler{.samples = samples, .replicas = world.size, .rank = world.rank};
   data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
                       {.batch_size = options.batch_size,
+                       .lengths = options.lengths,
                        .workers = options.num_workers,
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1,
@@ -76,7 +77,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
       const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
       const auto rows = static_cast<std::int32_t>(batch.info.samples);
       memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
-      executor.run(plan, slot);
+      executor.run(plan_of(batch.info.length), slot);
       const kernels::ControlBlock& control = memory.host_control(slot);
       loss += control.loss;
       correct += control.correct;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
@@ -13,6 +14,7 @@ namespace lockstep::runtime {
 
 struct EvaluationOptions {
   std::int64_t batch_size = 64;
+  std::vector<std::int64_t> lengths{};  ///< as data::LoaderOptions has them
   int num_workers = 1;
   int prefetch_factor = 2;
   Seconds timeout{600};
@@ -23,10 +25,13 @@ struct EvaluationOptions {
   std::function<void(std::int64_t rows)> batch_done{};
 };
 
+using PlanOfLength = std::function<const Plan&(std::int64_t length)>;
+
 /// Exact scores over a data set: every sample counts once, whatever the world size. Collective. Runs
-/// `plan` on batch slot `slot`. Nothing, on all ranks alike, when one of them was asked to stop.
+/// the plan of each batch's length on batch slot `slot`. Nothing, on all ranks alike, when one of them was
+/// asked to stop.
 std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& communicator,
-                                   ReplicaMemory& memory, Executor& executor, const Plan& plan,
+                                   ReplicaMemory& memory, Executor& executor, const PlanOfLength& plan_of,
                                    std::size_t slot, const data::DatasetPtr& dataset,
                                    const EvaluationOptions& options, const StopRequest& stop_request);
 

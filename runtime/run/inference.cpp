@@ -18,13 +18,26 @@ namespace {
 
 constexpr std::size_t slot = 0;
 
-/// The first dimension of the classifier's tensors in the file; none when it has no such tensor.
-std::optional<std::int64_t> classes_in(const WeightsFile& weights, const TrainingTask& task) {
-  for (const std::string& name : head_parameters(build_forward(task.model, task.input, 1))) {
+/// The first dimension of these tensors in the file; none when it has none of them.
+std::optional<std::int64_t> rows_of(const std::vector<std::string>& names, const WeightsFile& weights) {
+  for (const std::string& name : names) {
     const WeightsTensor* tensor = weights.find(name);
     if (tensor != nullptr && tensor->shape.rank() > 0) return tensor->shape[0];
   }
   return std::nullopt;
+}
+
+/// Puts the vocabulary of the weights into `spec`; false when they have the same or none.
+bool take_vocabulary(const WeightsFile& weights, const TrainingTask& task, data::SampleSpec& spec) {
+  if (spec.vocab_size == 0) return false;
+  const auto vocab_size = rows_of(token_parameters(build_forward(task.model, task.input, 1)), weights);
+  if (!vocab_size || *vocab_size == task.input.vocab_size) return false;
+  if (*vocab_size < spec.vocab_size) {
+    throw DataError(fmt::format("{}: it knows {} tokens, the samples have {}", weights.path().string(),
+                                *vocab_size, spec.vocab_size));
+  }
+  spec.vocab_size = *vocab_size;
+  return true;
 }
 
 /// What the loss reads is what the network gives, after all passes.
@@ -48,7 +61,10 @@ std::int64_t rows_in_batch(const data::UnpaddedSampler& sampler, std::int64_t ba
 TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
                               data::DatasetPtr samples) {
   TrainingTask task = make_task_for(options, spec);
-  const auto classes = spec.num_classes > 0 ? classes_in(weights, task) : std::nullopt;
+  if (take_vocabulary(weights, task, spec)) task = make_task_for(options, spec);
+  const auto classes = spec.num_classes > 0
+                           ? rows_of(head_parameters(build_forward(task.model, task.input, 1)), weights)
+                           : std::nullopt;
   if (classes && *classes != spec.num_classes) {
     spec.num_classes = *classes;
     task = make_task_for(options, spec);
@@ -93,15 +109,17 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
   if (take) {
     evaluating.batch_done = [&](std::int64_t rows) { gather_outputs(batch++, rows, take); };
   }
-  return evaluate(*session_.device, *session_.communicator, *memory_, *executor_, plans_.front(), slot,
-                  task_.test_set, evaluating, stop_request);
+  return evaluate(
+      *session_.device, *session_.communicator, *memory_, *executor_,
+      [this](std::int64_t) -> const Plan& { return plans_.front(); }, slot, task_.test_set, evaluating,
+      stop_request);
 }
 
 /// Rank r has samples r, r + R, ... of a batch of all ranks.
 void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take) {
   const Launch& loss = loss_launch(plans_.front());
   constexpr std::size_t predictions = kernels::SoftmaxCrossEntropy::predictions;
-  const std::int64_t columns = loss.io.inputs[predictions].shape[1];
+  const std::int64_t columns = loss.io.inputs[predictions].shape.elements() / batch_size_;
   const int ranks = session_.world.size;
   std::vector<float> all;
   std::vector<float> part(static_cast<std::size_t>(batch_size_ * columns));

@@ -13,8 +13,8 @@
 
 namespace lockstep::runtime {
 
-/// The model of the options for samples like `spec`, with as many classes as the weights know, and `samples`
-/// as its test set.
+/// The model of the options for samples like `spec`, with as many classes and tokens as the weights know, and
+/// `samples` as its test set.
 TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
                               data::DatasetPtr samples);
 
@@ -23,7 +23,8 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
 class Inference {
  public:
   /// Called on every rank, after each batch of all ranks. `rows` of the network's output, row-major, in the
-  /// order of the samples, `columns` each: all of them on rank 0, none elsewhere.
+  /// order of the samples, `columns` each (of all tokens, where each has an output): all of them on rank 0,
+  /// none elsewhere.
   using TakeOutputs = std::function<void(std::span<const float> rows, std::int64_t columns)>;
 
   /// Collective. DataError when the weights are not the model's.

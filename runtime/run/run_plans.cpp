@@ -13,46 +13,11 @@
 #include "kernels/base/error.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/run/algorithm_cache.h"
+#include "runtime/run/plan_requests.h"
 #include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
-
-/// Adds those of the micro-batches of a step that are not there yet.
-void add_keys(const Batching& batching, const EpochSize& epoch, std::int64_t step,
-              std::vector<PlanKey>& keys) {
-  for (std::int64_t index = step * batching.micro_batches;; ++index) {
-    const PlanKey key = batching.micro_batch(index, epoch).key();
-    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    if (ends_step(key.role)) return;
-  }
-}
-
-/// The same of an epoch's smaller last step, if it has one.
-void add_last_keys(const Batching& batching, const EpochSize& epoch, std::vector<PlanKey>& keys) {
-  const std::int64_t full_steps = epoch.samples / batching.step_samples();
-  if (epoch.samples % batching.step_samples() != 0 && batching.total_steps > full_steps) {
-    add_keys(batching, epoch, full_steps, keys);
-  }
-}
-
-std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,
-                                       ScheduleOptions exchange, bool evaluates) {
-  std::vector<PlanKey> keys;
-  add_keys(batching, {batching.epoch_samples}, 0, keys);
-  add_last_keys(batching, {batching.epoch_samples}, keys);
-  if (batching.rest_epoch >= 0) add_last_keys(batching, batching.rest, keys);
-  std::vector<PlanRequest> requests;
-  for (const PlanKey& key : keys) {
-    requests.push_back(training_request(options, key, ranks, exchange));
-    requests.back().optimizer.schedule.steps = batching.schedule_steps;
-  }
-  if (evaluates) {
-    requests.push_back(
-        {.key = {.mode = Mode::evaluate, .batch = batching.batch_size}, .average_decay = options.ema});
-  }
-  return requests;
-}
 
 /// What earlier runs have measured is not measured again. `report` gets a line for people.
 SelectedAlgorithms measure(const Session& session, const Plan& plan, std::string& report) {
@@ -122,20 +87,22 @@ std::string batch_option(const Options& options, const comm::World& world, std::
 
 const Plan& RunPlans::at(const PlanKey& key) const {
   const auto found = std::ranges::find(all, key, &Plan::key);
-  if (found == all.end()) throw std::logic_error(fmt::format("no plan for a batch of {}", key.batch));
+  if (found == all.end())
+    throw std::logic_error(fmt::format("no plan for a batch of {}, length {}", key.batch, key.length));
   return *found;
 }
 
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<SelectedAlgorithms>& saved) {
   RunPlans plans{.all = {}, .constraints = plan_constraints(options)};
+  plans.lengths = batch_lengths_of(task, batching, session.activity.get());
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.constraints);
   };
   const ScheduleOptions exchange{.exchange = session.world.size > 1,
                                  .stream_ordered = session.communicator->stream_ordered()};
   const auto requests =
-      plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr);
+      plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
   for (const PlanRequest& request : requests) {
     plans.all.push_back(plan(request));
     if (plans.all.size() > 1) continue;

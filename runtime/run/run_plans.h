@@ -12,22 +12,24 @@
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
 #include "runtime/run/batching.h"
+#include "runtime/run/plan_requests.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {
 
 /// All plans of a run by their keys, and their common constraints.
 struct RunPlans {
-  /// Of the micro-batches of a full step; those of an epoch's smaller last one, if the run comes to it;
-  /// evaluation.
+  /// As `plan_requests` lists them: the first is of a full batch, the longest.
   std::vector<Plan> all;
   PlanConstraints constraints;
   std::string benchmark_report{};  ///< on rank 0, where --benchmark chose the algorithms
 
+  BatchLengths lengths{};
+
   const Plan& full_batch() const { return all.front(); }
   const Plan& at(const PlanKey& key) const;
-  const Plan& for_evaluation() const {  ///< if there is a test set
-    return at({.mode = Mode::evaluate, .batch = full_batch().key().batch});
+  const Plan& for_evaluation(std::int64_t length) const {  ///< if there is a test set
+    return at({.mode = Mode::evaluate, .batch = full_batch().key().batch, .length = length});
   }
 };
 

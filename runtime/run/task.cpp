@@ -17,13 +17,52 @@ const model::ZooEntry& find_model(const Options& options, const Plugins& plugins
   return model::find_model(plugins.registry.models(), options.model, options.model_args);
 }
 
+bool wants_tokens(const model::InputSpec& wants) {
+  return wants.vocab_size > 0;
+}
+
+/// That of the model's argument or of --vocab-size; 0 where a user says neither.
+std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants) {
+  const bool by_argument = options.model_args.contains("vocab_size");
+  if (by_argument && options.vocab_size > 0 && options.vocab_size != wants.vocab_size) {
+    throw UsageError(fmt::format("--vocab-size {} and --model-args vocab_size={} contradict each other",
+                                 options.vocab_size, wants.vocab_size));
+  }
+  return by_argument ? wants.vocab_size : options.vocab_size;
+}
+
+/// Whether the model's classes are its tokens, and nobody says another number.
+bool predicts_tokens(const Options& options, const model::InputSpec& wants) {
+  return wants_tokens(wants) && wants.num_classes == wants.vocab_size && options.num_classes < 0 &&
+         !options.model_args.contains("num_classes");
+}
+
+void require_fitting_shape(const Options& options, const model::InputSpec& wants) {
+  if (!wants_tokens(wants) && options.seq_len + options.vocab_size > 0) {
+    throw UsageError(fmt::format("--{}: model {} takes no tokens; leave it out",
+                                 options.seq_len > 0 ? "seq-len" : "vocab-size", options.model));
+  }
+  if (wants_tokens(wants) && options.image_shape.rank() > 0 && options.dataset == "synthetic") {
+    throw UsageError(fmt::format("--image-shape: model {} takes tokens; give --seq-len N", options.model));
+  }
+}
+
 data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants) {
+  const std::int64_t given = given_vocabulary(options, wants);
+  const std::int64_t vocab_size = given > 0 ? given : wants.vocab_size;
+  const std::int64_t classes = predicts_tokens(options, wants) ? vocab_size : wants.num_classes;
+  const std::int64_t wanted_length = wants_tokens(wants) ? wants.shape[0] : 0;
   return {.name = options.dataset,
           .data_dir = options.data_dir,
           .samples = options.samples,
           .image_shape = options.image_shape.rank() > 0 ? options.image_shape : wants.shape,
-          .num_classes = options.num_classes >= 0 ? options.num_classes : wants.num_classes,
+          .num_classes = options.num_classes >= 0 ? options.num_classes : classes,
           .target_shape = wants.target_shape.rank() > 0 ? wants.target_shape : Shape{1},
+          .seq_len = options.seq_len > 0 ? options.seq_len : wanted_length,
+          .vocab_size = vocab_size,
+          .vocab_size_given = given > 0,
+          .per_token = wants.num_classes > 0 && wants.target_shape.rank() > 0,
+          .classes_are_tokens = predicts_tokens(options, wants),
           .seed = options.seed,
           .transform = options.transform,
           .eval_transform = options.eval_transform,
@@ -49,6 +88,18 @@ void require_agreement(const Options& options, const model::InputSpec& wants, co
   if (by_argument) require("--model-args num_classes=", wants.num_classes);
 }
 
+/// A model may have room for more tokens than the data, but not for fewer.
+void take_vocabulary(const Options& options, const model::InputSpec& wants, model::InputSpec& input) {
+  const std::int64_t given = given_vocabulary(options, wants);
+  if (input.vocab_size == 0 || given == 0) return;
+  if (given < input.vocab_size) {
+    throw UsageError(fmt::format("a vocabulary of {}: data set {} has {} tokens; leave it out", given,
+                                 options.dataset, input.vocab_size));
+  }
+  if (predicts_tokens(options, wants) && input.num_classes == input.vocab_size) input.num_classes = given;
+  input.vocab_size = given;
+}
+
 /// A graph with an op that nobody registered is refused when it is built.
 void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops) {
   model.forward = [forward = std::move(model.forward), ops](model::Tensor x) {
@@ -60,11 +111,15 @@ void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops
 
 TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
   const model::ZooEntry& entry = find_model(options, plugins);
-  require_agreement(options, entry.wants(options.model_args), spec);
-  const model::InputSpec input{.shape = spec.input_shape,
-                               .num_classes = spec.num_classes,
-                               .target_shape = spec.target_shape,
-                               .dtype = spec.input_dtype};
+  const model::InputSpec wants = entry.wants(options.model_args);
+  require_agreement(options, wants, spec);
+  model::InputSpec input{.shape = spec.input_shape,
+                         .num_classes = spec.num_classes,
+                         .target_shape = spec.target_shape,
+                         .dtype = spec.input_dtype,
+                         .vocab_size = spec.vocab_size,
+                         .source_length = spec.source_length};
+  take_vocabulary(options, wants, input);
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
   task.plugins = plugins.identities;
@@ -86,7 +141,9 @@ void require_downloadable(const Options& options, const Plugins& plugins) {
 data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plugins) {
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
   if (options.download) require_downloadable(options, plugins);
-  return dataset_options(options, find_model(options, plugins).wants(options.model_args));
+  const model::InputSpec wants = find_model(options, plugins).wants(options.model_args);
+  require_fitting_shape(options, wants);
+  return dataset_options(options, wants);
 }
 
 std::string describe(DType dtype, const Shape& shape) {
@@ -99,12 +156,11 @@ void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec
                                  describe(spec.input_dtype, spec.input_shape),
                                  describe(input.dtype, input.shape)));
   }
-  const bool classes = input.num_classes > 0;
-  const DType dtype = classes ? DType::i64 : DType::f32;
-  const Shape shape = classes ? Shape{} : input.target_shape;
-  if (spec.target_dtype != dtype || spec.target_bytes() != bytes_of(dtype, shape)) {
+  const DType dtype = input.num_classes > 0 ? DType::i64 : DType::f32;
+  if (spec.target_dtype != dtype || spec.target_bytes() != bytes_of(dtype, input.target_shape)) {
     throw UsageError(fmt::format("the data set gives targets of {}, the model takes {}",
-                                 describe(spec.target_dtype, spec.target_shape), describe(dtype, shape)));
+                                 describe(spec.target_dtype, spec.target_shape),
+                                 describe(dtype, input.target_shape)));
   }
 }
 

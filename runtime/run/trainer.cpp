@@ -38,6 +38,8 @@ Summary Trainer::run() {
   };
   const std::int64_t steps_of_epoch = progress_.next_batch(batching_.step_samples() * session_.world.size);
   data::LoaderOptions loading{.batch_size = batching_.batch_size,
+                              .batches_per_step = batching_.micro_batches,
+                              .lengths = plans_.lengths.training,
                               .workers = options_.num_workers,
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
@@ -62,8 +64,8 @@ void Trainer::train(data::Loader& loader) {
   const auto micro_batch_of = [&](const data::BatchInfo& batch) {
     return batching_.micro_batch(batch.index, batching_.in_epoch(batch.epoch));
   };
-  const auto fetched = [&] { return micro_batch_of(prefetcher.info()); };
-  std::array first_targets{static_cast<double>(fetched().step_samples)};
+  const auto targets_of_step = [&] { return prefetcher.info().step_targets; };
+  std::array first_targets{static_cast<double>(targets_of_step())};
   session_.communicator->all_reduce_sum(first_targets);
   StepPipeline pipeline(*session_.device, *session_.communicator, *memory_, *executor_, first_targets[0]);
   const auto copy_to = [&](std::size_t slot) {
@@ -83,8 +85,8 @@ void Trainer::train(data::Loader& loader) {
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
     const bool has_next = (!ends || step < batching_.total_steps) && prefetcher.fetch();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
-    pipeline.start(plans_.at(micro_batch.key()), batch,
-                   step_input(step, micro_batch, ends && has_next ? fetched().step_samples : 0));
+    pipeline.start(plans_.at(micro_batch.key(batch.info.length)), batch,
+                   step_input(step, micro_batch, ends && has_next ? targets_of_step() : 0));
     const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     const bool pauses = ends && pauses_after(step, batch.info);
     finish_all_but(has_next && !pauses ? pipeline.most_ahead() : 0);
@@ -107,16 +109,17 @@ void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
 
 /// The sampler deals the samples of a global batch out to the ranks in turn.
 kernels::StepInput Trainer::step_input(std::int64_t step, const MicroBatch& micro_batch,
-                                       std::int64_t next_samples) {
+                                       std::int64_t next_targets) {
   kernels::StepInput input{
       .state = {.seed = options_.seed,
                 .global_step = step,
                 .first_sample = session_.world.rank + micro_batch.first_sample * session_.world.size,
                 .sample_stride = session_.world.size},
-      .control = {.next_targets = static_cast<float>(next_samples),
+      .control = {.next_targets = static_cast<float>(next_targets),
                   .rank = static_cast<float>(session_.world.rank),
                   .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
-                  .learning_rate = session_.is_rank0() ? 1.0F : 0.0F}};
+                  .learning_rate = session_.is_rank0() ? 1.0F : 0.0F,
+                  .samples = static_cast<float>(micro_batch.step_samples)}};
   model::set_rate(options_.optimizer, input.state);
   return input;
 }
@@ -200,16 +203,19 @@ void Trainer::evaluate_now(std::size_t slot) {
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::evaluating);
   replica().broadcast_buffers(*session_.communicator);
-  evaluation_ = evaluate(*session_.device, *session_.communicator, *memory_, *executor_,
-                         plans_.for_evaluation(), slot, task_.test_set,
-                         {.batch_size = batching_.batch_size,
-                          .num_workers = options_.num_workers,
-                          .prefetch_factor = options_.prefetch_factor,
-                          .timeout = Seconds(options_.timeout),
-                          .samples = options_.eval_samples,
-                          .source = source_of(options_),
-                          .activity = session_.activity.get()},
-                         stop_request_);
+  evaluation_ = evaluate(
+      *session_.device, *session_.communicator, *memory_, *executor_,
+      [this](std::int64_t length) -> const Plan& { return plans_.for_evaluation(length); }, slot,
+      task_.test_set,
+      {.batch_size = batching_.batch_size,
+       .lengths = plans_.lengths.evaluation,
+       .num_workers = options_.num_workers,
+       .prefetch_factor = options_.prefetch_factor,
+       .timeout = Seconds(options_.timeout),
+       .samples = options_.eval_samples,
+       .source = source_of(options_),
+       .activity = session_.activity.get()},
+      stop_request_);
   progress_.stopped = !evaluation_;
   if (evaluation_) progress_.evaluated_at_step = progress_.step;
   if (files_ && evaluation_ && !again) {

@@ -45,7 +45,7 @@ class Trainer {
   void print_resumption();
 
   void train(data::Loader& loader);
-  kernels::StepInput step_input(std::int64_t step, const MicroBatch& micro_batch, std::int64_t next_samples);
+  kernels::StepInput step_input(std::int64_t step, const MicroBatch& micro_batch, std::int64_t next_targets);
   bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;
   void use_replica_after(std::int64_t step, std::size_t free_slot);
   void step_done(const FinishedStep& step, std::int64_t data_wait_ns);

@@ -61,7 +61,7 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
       memory_(memory),
       executor_(executor),
       most_ahead_(device.is_async() ? 1 : 0),
-      targets_(targets) {
+      first_targets_(targets) {
   for (auto& event : slot_done_) event = device.make_event();
 }
 
@@ -70,7 +70,7 @@ void StepPipeline::start(const Plan& plan, const DeviceBatch& batch, const kerne
   input = common;
   input.state.epoch = batch.info.epoch;
   input.state.valid_samples = static_cast<std::int32_t>(batch.info.counted());
-  input.state.loss_scale = started_ == 0 ? static_cast<float>(1.0 / targets_) : 0;
+  input.state.loss_scale = started_ == 0 ? kernels::loss_scale_for(first_targets_) : 0;
   MicroBatch& next = micro_batch(started_++);
   next.batch = batch;
   next.ends_step = ends_step(plan.key().role);
@@ -87,10 +87,9 @@ std::optional<FinishedStep> StepPipeline::finish() {
   timing_.add_parts(oldest.timing);
   if (!oldest.ends_step) return std::nullopt;
   FinishedStep finished{.batch = oldest.batch.info,
-                        .samples = static_cast<std::int64_t>(targets_),
                         .control = memory_.host_control(oldest.batch.slot),
                         .timing = std::exchange(timing_, {})};
-  targets_ = finished.control.next_targets;
+  finished.samples = static_cast<std::int64_t>(finished.control.samples);
   last_end_ = Clock::now();
   finished.timing.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(last_end_ - start_).count();
   return finished;

@@ -69,7 +69,7 @@ struct FinishedStep {
 /// step on the device at once, and the host one micro-batch later.
 class StepPipeline {
  public:
-  /// `targets` of all ranks in the first step.
+  /// `targets` of all ranks in the first step, those that count.
   StepPipeline(kernels::Device& device, comm::Communicator& communicator, ReplicaMemory& memory,
                Executor& executor, double targets);
 
@@ -102,7 +102,7 @@ class StepPipeline {
   std::array<MicroBatch, batch_slot_count> micro_batches_;  ///< a ring: by number
   std::size_t started_ = 0;
   std::size_t finished_ = 0;
-  double targets_;      ///< of all ranks in the oldest step
+  const double first_targets_;
   bool begins_ = true;  ///< none of its micro-batches has finished
   StepTiming timing_;   ///< of those that have
   Clock::time_point start_;

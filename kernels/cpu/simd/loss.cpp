@@ -5,8 +5,6 @@
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
-constexpr std::int64_t ignored = -100;  // PyTorch's ignore_index
-
 void clear(float* row, std::int64_t columns) {
   for (std::int64_t k = 0; k < columns; ++k) row[k] = 0;
 }
@@ -75,7 +73,7 @@ void run(const SoftmaxCrossEntropy& op, const LossRows& rows, const float* logit
          const std::int64_t* targets, float* gradient, RowLoss* losses) {
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     float* out = gradient == nullptr ? nullptr : gradient + row * rows.columns;
-    const bool counts = row < rows.valid && targets[row] != ignored;
+    const bool counts = row < rows.valid && targets[row] != ignored_target;
     const bool in_range = counts && targets[row] >= 0 && targets[row] < rows.columns;
     if (in_range) {
       losses[row] = row_loss(logits + row * rows.columns, rows.columns, targets[row], op.label_smoothing,

@@ -49,6 +49,18 @@ TEST_CASE("a step begins with what the host says, and with the count of targets 
   CHECK(control.stop_requests == 1);
 }
 
+TEST_CASE("a step without targets has a finite scale, so its gradients of zero stay zero") {
+  const auto scale_behind = [](float targets) {
+    return begin({}, {.state = {.loss_scale = 0}, .control = {}}, {}, {.next_targets = targets})
+        .state.loss_scale;
+  };
+  CHECK(scale_behind(0) == 1);
+  CHECK(scale_behind(1) == 1);
+  CHECK(scale_behind(4) == 0.25F);
+  CHECK(loss_scale_for(0) == 1);
+  CHECK(loss_scale_for(8) == 0.125F);
+}
+
 TEST_CASE("steps count the updates that were applied: one that was skipped does not, evaluation has none") {
   const BeginStep training{.beta1 = 0.9, .beta2 = 0.999};
   StepState state = begin(training, {}, {}).state;

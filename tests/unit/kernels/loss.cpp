@@ -206,3 +206,49 @@ TEST_CASE("evaluation computes the same loss without a gradient") {
                                 state_of(7), false);
   CHECK(std::memcmp(&train.control, &eval.control, sizeof(ControlBlock)) == 0);
 }
+
+TEST_CASE(
+    "a class for each token: the rows of (N, T, K) are those of (N T, K), and padding is whole samples") {
+  const std::int64_t classes = GENERATE(7, 1200);
+  const Values flat = random_values({6, classes}, 16);
+  const std::vector<std::int64_t> targets{0, -100, 5, 1, 2, 3};
+  const Values sequences{{2, 3, classes}, flat.data};
+  for (const std::int32_t valid : {1, 2}) {
+    const Outcome got =
+        run_loss(SoftmaxCrossEntropy{0.1F}, sequences, targets, DType::i64, {2, 3}, state_of(valid));
+    const Outcome rows =
+        run_loss(SoftmaxCrossEntropy{0.1F}, flat, targets, DType::i64, {6}, state_of(3 * valid));
+    CHECK(got.control.targets == static_cast<float>(3 * valid - 1));
+    CHECK(std::memcmp(&got.control, &rows.control, sizeof(ControlBlock)) == 0);
+    CHECK(got.gradient == rows.gradient);
+  }
+}
+
+TEST_CASE("a loss refuses targets of another shape than its predictions") {
+  const auto refused = [](const Shape& predictions, const Shape& targets) {
+    try {
+      SoftmaxCrossEntropy{}.infer(
+          std::vector<TensorType>{{DType::f32, predictions}, {DType::i64, targets}, step_state_type()});
+    } catch (const std::exception&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(refused({2, 3, 5}, {2, 3}));
+  CHECK_FALSE(refused({2, 5}, {2}));
+  CHECK(refused({2, 3, 5}, {6}));
+  CHECK(refused({2, 3, 5}, {2}));
+  CHECK(refused({2, 3, 4, 5}, {2, 3, 4}));
+}
+
+TEST_CASE("mean squared error of sequences is the mean over all numbers of a sample") {
+  const Values y = random_values({3, 4, 5}, 17);
+  const Values target = random_values({3, 4, 5}, 18);
+  const std::vector<float> targets(target.data.begin(), target.data.end());
+  const Outcome got = run_loss(MeanSquaredError{}, y, targets, DType::f32, y.shape, state_of(2));
+  double loss = 0;
+  for (std::size_t i = 0; i < 40; ++i) loss += std::pow(y.data[i] - target.data[i], 2) / 20;
+  CHECK(got.control.loss == Approx(0.25 * loss));
+  CHECK(got.gradient[3] == Approx(0.25 * 2 * (y.data[3] - target.data[3]) / 20));
+  CHECK(got.gradient[41] == 0);
+}
