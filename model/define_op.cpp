@@ -9,9 +9,13 @@
 namespace lockstep::model {
 
 ValueId Backward::add_node(OpPtr op, std::vector<ValueId> operands, const ValueType& type) {
-  const auto outputs = graph_.add_backward_node(std::move(op), std::move(operands), {type}, node_.layer);
+  return add_nodes(std::move(op), std::move(operands), {type}).front();
+}
+
+std::vector<ValueId> Backward::add_nodes(OpPtr op, std::vector<ValueId> operands, const Types& types) {
+  auto outputs = graph_.add_backward_node(std::move(op), std::move(operands), types, node_.layer);
   gradients_.resize(graph_.value_count(), no_value);
-  return outputs.front();
+  return outputs;
 }
 
 ValueId Backward::output_gradient(std::size_t index) {
@@ -25,8 +29,7 @@ void Backward::add_gradient_node(OpPtr op, std::vector<ValueId> operands,
   if (std::ranges::none_of(of_inputs, [this](std::size_t input) { return needs(input); })) return;
   Types types;
   for (const std::size_t input : of_inputs) types.push_back(type(node_.inputs[input]));
-  const auto outputs = graph_.add_backward_node(std::move(op), std::move(operands), types, node_.layer);
-  gradients_.resize(graph_.value_count(), no_value);
+  const auto outputs = add_nodes(std::move(op), std::move(operands), types);
   for (std::size_t i = 0; i < outputs.size(); ++i) contribute(of_inputs[i], outputs[i]);
 }
 

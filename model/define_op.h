@@ -28,6 +28,10 @@ class LOCKSTEP_API Backward {
 
   /// d loss / d output: zeros for an output that no node reads.
   ValueId output_gradient(std::size_t index = 0);
+  /// Whether any node that the loss depends on read it.
+  bool has_output_gradient(std::size_t index) const {
+    return gradients_[static_cast<std::size_t>(node_.outputs[index])] != no_value;
+  }
   bool needs(std::size_t input_index) const {
     return needed_[static_cast<std::size_t>(node_.inputs[input_index])];
   }
@@ -44,6 +48,8 @@ class LOCKSTEP_API Backward {
 
   /// A node whose output is no gradient of an input itself.
   ValueId add_node(OpPtr op, std::vector<ValueId> operands, const ValueType& type);
+  /// The same with an output of each of these types.
+  std::vector<ValueId> add_nodes(OpPtr op, std::vector<ValueId> operands, const Types& types);
 
  private:
   void add_gradient_node(OpPtr op, std::vector<ValueId> operands, const std::vector<std::size_t>& of_inputs);
@@ -71,6 +77,9 @@ Tensor apply(Graph& graph, Spec spec, Gradient<Spec> gradient, std::vector<Value
              const std::string& layer) {
   return apply_all(graph, std::move(spec), gradient, std::move(inputs), layer).front();
 }
+
+/// x W^T + b of parameters that are there, as the layer of this name.
+Tensor apply_linear(Tensor x, ValueId weight, ValueId bias, const std::string& layer);
 
 /// "fc1.weight". A network that is one bare layer has parameters without a prefix, as nn.Linear alone has in
 /// PyTorch.

@@ -23,6 +23,10 @@ void differentiate(const Linear&, Backward& backward) {
 
 }  // namespace
 
+Tensor apply_linear(Tensor x, ValueId weight, ValueId bias, const std::string& layer) {
+  return apply(x.graph(), Linear{}, differentiate, {x.id(), weight, bias}, layer);
+}
+
 Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options) {
   Graph& graph = x.graph();
   const std::size_t rank = x.shape().rank();

@@ -10,6 +10,7 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/recurrent.h"
 #include "kernels/rms_norm.h"
 #include "kernels/split.h"
 #include "model/layers.h"
@@ -32,7 +33,7 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::Conv2d, kernels::Linear>(node);
+  return is_any<kernels::Conv2d, kernels::Linear, kernels::Lstm, kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
   return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,

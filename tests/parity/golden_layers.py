@@ -3,7 +3,9 @@
 "<op>/<case>": the function on named operands, in the order of tests/ops/<op>.cpp; dy is `<case>/dy` of the formula.
 """
 import torch
+from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import rnn
 
 import formula
 from golden_record import record_all, tensor
@@ -43,6 +45,47 @@ def rms_norm(*shape, eps=None):
     return function, {"x": floats(*shape), "weight": floats(shape[-1])}
 
 
+PARAMETERS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_ih_l1", "weight_hh_l1", "bias_ih_l1",
+              "bias_hh_l1")
+
+
+def recurrent(kind, batch, steps, features, hidden, layers=1, **options):
+    """All h of nn.RNN or nn.LSTM."""
+    def function(x, *weights):
+        module = kind(features, hidden, layers, batch_first=True, **options).to(x.dtype)
+        return torch.func.functional_call(module, dict(zip(PARAMETERS, weights)), (x,))[0]
+    operands = {"x": floats(batch, steps, features)}
+    columns = hidden * (4 if kind is nn.LSTM else 1)
+    scale = 1 / hidden ** 0.5
+    for layer in range(layers):
+        suffix = f"_l{layer}" if layer else ""
+        operands |= {f"weight_ih{suffix}": floats(columns, hidden if layer else features, scale=scale),
+                     f"weight_hh{suffix}": floats(columns, hidden, scale=scale),
+                     f"bias_ih{suffix}": floats(columns, scale=scale),
+                     f"bias_hh{suffix}": floats(columns, scale=scale)}
+    return function, operands
+
+
+def packed_recurrent(kind, batch, steps, hidden):
+    """All h, and behind each row's h_n and of an LSTM c_n; the input's part is given, by an identity as weight_ih."""
+    columns, states = hidden * (4 if kind is nn.LSTM else 1), ("h0", "c0") if kind is nn.LSTM else ("h0",)
+
+    def function(lengths, pre, weight_hh, bias_hh, *given):
+        weights = (torch.eye(columns, dtype=pre.dtype), weight_hh, torch.zeros(columns, dtype=pre.dtype), bias_hh)
+        packed = rnn.pack_padded_sequence(pre, lengths, batch_first=True, enforce_sorted=False)
+        given = tuple(state.unsqueeze(0) for state in given)
+        y, ends = torch.func.functional_call(kind(columns, hidden, batch_first=True).to(pre.dtype),
+                                             dict(zip(PARAMETERS, weights)),
+                                             (packed, given if len(given) == 2 else given[0]))
+        y, _ = rnn.pad_packed_sequence(y, batch_first=True, total_length=steps)
+        return torch.cat([y, *(end.transpose(0, 1) for end in (ends if isinstance(ends, tuple) else (ends,)))], 1)
+
+    scale = 1 / hidden ** 0.5
+    return function, {"lengths": tokens(batch, below=steps + 1), "pre": floats(batch, steps, columns),
+                      "weight_hh": floats(columns, hidden, scale=scale), "bias_hh": floats(columns, scale=scale),
+                      **{state: floats(batch, hidden) for state in states}}
+
+
 CASES = {
     "batch_norm/odd": batch_norm(3, 5, 7, 9),
     "batch_norm/resnet": batch_norm(2, 64, 28, 28),
@@ -56,6 +99,7 @@ CASES = {
                            {"tokens": tokens(5, 7, below=13), "weight": floats(13, 20)}),
     "gelu/odd": (F.gelu, {"x": floats(3, 5, 7, scale=8.0)}),
     "gelu_tanh/odd": (lambda x: F.gelu(x, approximate="tanh"), {"x": floats(3, 5, 7, scale=8.0)}),
+    "last_step/odd": (lambda x: x[:, -1], {"x": floats(3, 5, 7)}),
     "layer_norm/one_column": layer_norm(5, 1),
     "layer_norm/one_row": layer_norm(1, 1025),
     "layer_norm/odd": layer_norm(3, 5, 17),
@@ -63,6 +107,9 @@ CASES = {
     "layer_norm_eps/odd": layer_norm(6, 9, eps=0.5),
     "layer_norm_short/odd": layer_norm(7, 3),
     "layer_norm_without_bias/odd": layer_norm(33, 100, bias=False),
+    "lstm/odd": recurrent(nn.LSTM, 3, 7, 6, 5),
+    "lstm_lengths/odd": packed_recurrent(nn.LSTM, 9, 7, 5),
+    "lstm_stacked/odd": recurrent(nn.LSTM, 3, 7, 6, 5, layers=2),
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
     "mul_pixels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(2, 3, 1, 1)}),
@@ -70,6 +117,9 @@ CASES = {
     "rms_norm/odd": rms_norm(3, 5, 17),
     "rms_norm/transformer": rms_norm(130, 768),
     "rms_norm_eps/odd": rms_norm(6, 9, eps=0.5),
+    "rnn_lengths/odd": packed_recurrent(nn.RNN, 7, 7, 5),
+    "rnn_relu/odd": recurrent(nn.RNN, 3, 7, 6, 5, nonlinearity="relu"),
+    "rnn_tanh/odd": recurrent(nn.RNN, 3, 7, 6, 5),
     "tanh/odd": (torch.tanh, {"x": floats(3, 5, 7)}),
     "sigmoid/odd": (torch.sigmoid, {"x": floats(3, 5, 7, scale=8.0)}),
     "silu/odd": (F.silu, {"x": floats(3, 5, 7, scale=8.0)}),

@@ -1,5 +1,6 @@
 #include "kernels/cpu/simd/simd.h"
 
+#include "kernels/recurrent.h"
 #include "kernels/spec.h"
 #include "kernels/winograd_conv2d.h"
 

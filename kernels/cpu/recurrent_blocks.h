@@ -1,0 +1,151 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/base/half.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/recurrent.h"
+
+/// How the CPU's team shares the steps of a recurrent layer, and the memory that it does so in.
+namespace lockstep::kernels {
+
+/// Blocks of units, whose products with the state are the columns of a panel. A thread keeps its blocks for
+/// all steps, so that its part of the weights stays in its caches; a block's numbers do not depend on who
+/// computes it.
+struct RecurrentBlocks {
+  static constexpr std::int64_t columns = RecurrentPart::columns;
+
+  RecurrentSize size;
+  DType dtype;
+  std::int64_t units;  ///< of a block
+  std::int64_t depth;  ///< terms of a product
+
+  std::int64_t count() const { return (size.hidden + units - 1) / units; }
+  std::int64_t weights() const { return depth * columns; }       ///< numbers of a block
+  std::int64_t products() const { return size.rows * columns; }  ///< numbers of a block
+  /// From row to row of the products' left side: an odd number of lines, so that rows lie in different sets
+  /// of a cache.
+  std::int64_t stride() const {
+    return ((depth + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
+  }
+
+  RecurrentPart part(std::int64_t block, std::int64_t step, const std::int64_t* lengths) const {
+    const std::int64_t first = block * units;
+    return {size, dtype, step, first, std::min(units, size.hidden - first), lengths};
+  }
+
+  /// `body(first block, end)` on the team; every thread calls it, also one without blocks, and may
+  /// `wait_for_all`.
+  template <class Body>
+  void on_team(const Body& body) const {
+    const std::int64_t work = size.rows * weights() * count();
+    if (work < 2 * parallel_grain || count() == 1 || omp_get_max_threads() == 1) {
+      return body(std::int64_t{0}, count());
+    }
+#pragma omp parallel
+    {
+      const std::int64_t team = omp_get_num_threads();
+      const std::int64_t thread = omp_get_thread_num();
+      body(count() * thread / team, count() * (thread + 1) / team);
+    }
+  }
+};
+
+/// Of the team that the calling thread is in; alone it waits for nobody.
+inline void wait_for_all() {
+#pragma omp barrier
+}
+
+/// A kernel's workspace, or with `at` null only its size.
+class RecurrentWorkspace {
+ public:
+  /// `states`: numbers kept from step to step, beside the factors.
+  RecurrentWorkspace(const RecurrentBlocks& blocks, std::int64_t states, float* at) : at_(at) {
+    weights = take(blocks.count() * blocks.weights());
+    products = take(blocks.count() * blocks.products());
+    for (float*& side : factors) side = take(blocks.size.rows * blocks.stride());
+    cells = take(states);
+    before = take(states);
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(used_) * sizeof(float); }
+
+  float* weights;
+  float* products;
+  float* factors[2];  ///< the products' left side, of this step and the next in turn
+  float* cells;
+  float* before;
+
+ private:
+  float* take(std::int64_t floats) {
+    float* const piece = at_ == nullptr ? nullptr : at_ + used_;
+    used_ += (floats + cache_line_floats - 1) / cache_line_floats * cache_line_floats;
+    return piece;
+  }
+
+  float* at_;
+  std::int64_t used_ = 0;
+};
+
+inline float wide(float from) {
+  return from;
+}
+inline float wide(BFloat16 from) {
+  return widen(from);
+}
+inline void keep(float from, float& to) {
+  to = from;
+}
+inline void keep(float from, BFloat16& to) {
+  narrow(from, to);
+}
+
+/// The rows of the weights (G H, H) that make a block's gates, as the columns of its panel.
+template <class Element>
+void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t gates, const Element* w,
+               float* to) {
+  const RecurrentPart part = blocks.part(block, 0, nullptr);
+  const std::int64_t hidden = blocks.size.hidden;
+  std::fill_n(to, blocks.weights(), 0.0F);
+  for (std::int64_t gate = 0; gate < gates; ++gate) {
+    const Element* const from = w + (gate * hidden + part.first) * hidden;
+    float* const first = to + gate * blocks.units;
+    for (std::int64_t k = 0; k < hidden; ++k) {
+      for (std::int64_t u = 0; u < part.count; ++u)
+        first[k * RecurrentBlocks::columns + u] = wide(from[u * hidden + k]);
+    }
+  }
+}
+
+/// The columns of the weights that belong to a block's units.
+template <class Element>
+void pack_columns(const RecurrentBlocks& blocks, std::int64_t block, const Element* w, float* to) {
+  const RecurrentPart part = blocks.part(block, 0, nullptr);
+  for (std::int64_t k = 0; k < blocks.depth; ++k) {
+    const Element* const from = w + k * blocks.size.hidden + part.first;
+    float* const row = to + k * RecurrentBlocks::columns;
+    for (std::int64_t u = 0; u < part.count; ++u) row[u] = wide(from[u]);
+    std::fill(row + part.count, row + RecurrentBlocks::columns, 0.0F);
+  }
+}
+
+/// A part's units of a state (N, H), zeros for null, into rows `stride` apart.
+template <class Element>
+void load_state(const RecurrentPart& part, const Element* state, float* to, std::int64_t stride) {
+  for (std::int64_t row = 0; row < part.size.rows; ++row) {
+    float* const at = to + row * stride + part.first;
+    const Element* const from = state == nullptr ? nullptr : state + row * part.size.hidden + part.first;
+    for (std::int64_t u = 0; u < part.count; ++u) at[u] = from == nullptr ? 0.0F : wide(from[u]);
+  }
+}
+
+/// Back; `from` begins with the part's first unit.
+template <class Element>
+void store_state(const RecurrentPart& part, const float* from, std::int64_t stride, Element* state) {
+  for (std::int64_t row = 0; row < part.size.rows; ++row) {
+    Element* const to = state + row * part.size.hidden + part.first;
+    for (std::int64_t u = 0; u < part.count; ++u) keep(from[row * stride + u], to[u]);
+  }
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,189 @@
+#include "kernels/recurrent.h"
+
+#include "kernels/cpu/simd/math.h"
+
+namespace lockstep::kernels::simd::LOCKSTEP_ISA {
+namespace {
+
+/// `visit(row, at)` for each row; `at` counts the row's steps in whole tensors.
+template <class Visit>
+[[gnu::always_inline]] inline void for_rows(const RecurrentPart& part, const Visit& visit) {
+  for (std::int64_t row = 0; row < part.size.rows; ++row) visit(row, row * part.size.steps + part.step);
+}
+
+/// Whether the row stands still in this step.
+[[gnu::always_inline]] inline bool is_over(const RecurrentPart& part, std::int64_t row) {
+  return part.lengths != nullptr && part.step >= part.lengths[row];
+}
+
+template <class Element>
+[[gnu::always_inline]] inline void clear(Element* to, std::int64_t count) {
+  for (std::int64_t u = 0; u < count; ++u) store(to + u, 0.0F);
+}
+
+template <class Element>
+void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
+  const std::int64_t hidden = part.size.hidden;
+  const std::int64_t count = part.count;
+  const Element* const bias = static_cast<const Element*>(f.bias) + part.first;
+  for_rows(part, [&](std::int64_t row, std::int64_t at) {
+    const Element* const pre = static_cast<const Element*>(f.pre) + at * hidden + part.first;
+    Element* const y = static_cast<Element*>(f.y) + at * hidden + part.first;
+    const float* const product = f.product + row * RecurrentPart::columns;
+    float* const h = f.h + row * f.stride + part.first;
+    if (is_over(part, row)) {
+      clear(h, count);
+      clear(y, count);
+    } else if (op.nonlinearity == Nonlinearity::relu) {
+#pragma omp simd
+      for (std::int64_t u = 0; u < count; ++u) {
+        const float sum = product[u] + load(pre + u) + load(bias + u);
+        h[u] = sum < 0 ? 0 : sum;
+        store(y + u, h[u]);
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t u = 0; u < count; ++u) {
+        h[u] = Math::tanh(product[u] + load(pre + u) + load(bias + u));
+        store(y + u, h[u]);
+      }
+    }
+  });
+}
+
+template <class Element>
+void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const RecurrentBackward& b) {
+  const std::int64_t hidden = part.size.hidden;
+  const std::int64_t count = part.count;
+  for_rows(part, [&](std::int64_t row, std::int64_t at) {
+    const std::int64_t offset = at * hidden + part.first;
+    const Element* const dy = static_cast<const Element*>(b.dy) + offset;
+    const Element* const y = static_cast<const Element*>(b.y) + offset;
+    Element* const dpre = static_cast<Element*>(b.dpre) + offset;
+    const float* const product = b.product + row * RecurrentPart::columns;
+    float* const d = b.d + row * b.stride + part.first;
+    if (is_over(part, row)) {
+      clear(d, count);
+      clear(dpre, count);
+      return;
+    }
+    const bool relu = op.nonlinearity == Nonlinearity::relu;
+#pragma omp simd
+    for (std::int64_t u = 0; u < count; ++u) {
+      const float h = load(y + u);
+      const float slope = relu ? (h > 0 ? 1.0F : 0.0F) : 1.0F - h * h;
+      d[u] = (load(dy + u) + product[u]) * slope;
+      store(dpre + u, d[u]);
+    }
+  });
+}
+
+template <class Element>
+void lstm(const RecurrentPart& part, const RecurrentForward& f) {
+  const std::int64_t hidden = part.size.hidden;
+  const std::int64_t count = part.count;
+  constexpr std::int64_t units = RecurrentPart::columns / Lstm::gates;
+  const Element* const bias = static_cast<const Element*>(f.bias) + part.first;
+  for_rows(part, [&](std::int64_t row, std::int64_t at) {
+    const std::int64_t offset = at * Lstm::gates * hidden + part.first;
+    const Element* const pre = static_cast<const Element*>(f.pre) + offset;
+    Element* const gates = static_cast<Element*>(f.gates) + offset;
+    Element* const y = static_cast<Element*>(f.y) + at * hidden + part.first;
+    float* const cells = f.cells + at * hidden + part.first;
+    const float* const product = f.product + row * RecurrentPart::columns;
+    float* const h = f.h + row * f.stride + part.first;
+    float* const c = f.c + row * hidden + part.first;
+    if (is_over(part, row)) {
+      for (std::int64_t gate = 0; gate < Lstm::gates; ++gate) clear(gates + gate * hidden, count);
+      clear(y, count);
+      clear(cells, count);
+      clear(h, count);
+      return;
+    }
+#pragma omp simd
+    for (std::int64_t u = 0; u < count; ++u) {
+      const std::int64_t f_at = hidden + u;
+      const std::int64_t g_at = 2 * hidden + u;
+      const std::int64_t o_at = 3 * hidden + u;
+      const float i = Math::sigmoid(product[u] + load(pre + u) + load(bias + u));
+      const float forget = Math::sigmoid(product[units + u] + load(pre + f_at) + load(bias + f_at));
+      const float g = Math::tanh(product[2 * units + u] + load(pre + g_at) + load(bias + g_at));
+      const float o = Math::sigmoid(product[3 * units + u] + load(pre + o_at) + load(bias + o_at));
+      c[u] = forget * c[u] + i * g;
+      h[u] = o * Math::tanh(c[u]);
+      cells[u] = c[u];
+      store(y + u, h[u]);
+      store(gates + u, i);
+      store(gates + f_at, forget);
+      store(gates + g_at, g);
+      store(gates + o_at, o);
+    }
+  });
+}
+
+template <class Element>
+void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
+  const std::int64_t hidden = part.size.hidden;
+  const std::int64_t count = part.count;
+  for_rows(part, [&](std::int64_t row, std::int64_t at) {
+    const std::int64_t offset = at * Lstm::gates * hidden + part.first;
+    const Element* const gates = static_cast<const Element*>(b.gates) + offset;
+    Element* const dpre = static_cast<Element*>(b.dpre) + offset;
+    float* const d = b.d + row * b.stride + part.first;
+    if (is_over(part, row)) {
+      for (std::int64_t gate = 0; gate < Lstm::gates; ++gate) {
+        clear(d + gate * hidden, count);
+        clear(dpre + gate * hidden, count);
+      }
+      return;
+    }
+    const std::int64_t state = at * hidden + part.first;
+    const Element* const dy = static_cast<const Element*>(b.dy) + state;
+    const float* const cells = b.cells + state;
+    const float* const before = part.step > 0 ? cells - hidden : b.before + row * hidden + part.first;
+    const float* const product = b.product + row * RecurrentPart::columns;
+    float* const dc = b.dc + row * hidden + part.first;
+    if (b.dcells != nullptr) {
+      for (std::int64_t u = 0; u < count; ++u) dc[u] += b.dcells[state + u];
+    }
+#pragma omp simd
+    for (std::int64_t u = 0; u < count; ++u) {
+      const float i = load(gates + u);
+      const float forget = load(gates + hidden + u);
+      const float g = load(gates + 2 * hidden + u);
+      const float o = load(gates + 3 * hidden + u);
+      const float squashed = Math::tanh(cells[u]);
+      const float dh = load(dy + u) + product[u];
+      const float of_cell = dc[u] + dh * o * (1.0F - squashed * squashed);
+      d[u] = of_cell * g * (i * (1.0F - i));
+      d[hidden + u] = of_cell * before[u] * (forget * (1.0F - forget));
+      d[2 * hidden + u] = of_cell * i * (1.0F - g * g);
+      d[3 * hidden + u] = dh * squashed * (o * (1.0F - o));
+      dc[u] = of_cell * forget;
+      store(dpre + u, d[u]);
+      store(dpre + hidden + u, d[hidden + u]);
+      store(dpre + 2 * hidden + u, d[2 * hidden + u]);
+      store(dpre + 3 * hidden + u, d[3 * hidden + u]);
+    }
+  });
+}
+
+}  // namespace
+
+void run(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
+  part.dtype == DType::bf16 ? rnn<Bf16>(op, part, f) : rnn<float>(op, part, f);
+}
+
+void run(const RnnBackward& op, const RecurrentPart& part, const RecurrentBackward& b) {
+  part.dtype == DType::bf16 ? rnn_backward<Bf16>(op, part, b) : rnn_backward<float>(op, part, b);
+}
+
+void run(const Lstm&, const RecurrentPart& part, const RecurrentForward& f) {
+  part.dtype == DType::bf16 ? lstm<Bf16>(part, f) : lstm<float>(part, f);
+}
+
+void run(const LstmBackward&, const RecurrentPart& part, const RecurrentBackward& b) {
+  part.dtype == DType::bf16 ? lstm_backward<Bf16>(part, b) : lstm_backward<float>(part, b);
+}
+
+}  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

@@ -1,0 +1,157 @@
+#include "kernels/recurrent.h"
+
+#include "kernels/cuda/portability.h"
+
+#include "kernels/base/alignment.h"
+#include "kernels/cuda/cast.h"
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/recurrent_cells.h"
+
+// A product and a kernel for the gates for each step, one behind the other in their stream; --cuda-graph
+// makes one launch of them all.
+namespace lockstep::kernels {
+namespace {
+
+RecurrentSize size_of_states(const Shape& s) {
+  return {s[0], s[1], s[2]};
+}
+
+/// Consecutive pieces of a workspace, each as aligned as a tensor.
+struct Pieces {
+  std::size_t states;   ///< (N, H) of the tensors' type, or (N, G H) of gate gradients
+  std::size_t product;  ///< f32
+  std::size_t cells;    ///< (N, H) f32
+  std::size_t gemm;
+
+  std::size_t bytes() const { return states + product + cells + gemm; }
+};
+
+struct Memory {
+  void* states;
+  float* product;
+  float* cells;
+  void* gemm;
+
+  Memory(const Pieces& pieces, char* at)
+      : states(at),
+        product(reinterpret_cast<float*>(at + pieces.states)),
+        cells(reinterpret_cast<float*>(at + pieces.states + pieces.product)),
+        gemm(at + pieces.states + pieces.product + pieces.cells) {}
+};
+
+template <class Op>
+constexpr bool has_cells = requires {
+  Op::cells;
+};
+
+template <class Op>
+Pieces pieces_of(const RecurrentSize& size, DType dtype, std::int64_t state_gates, std::int64_t product_gates,
+                 const Gemm& gemm) {
+  const auto units = static_cast<std::size_t>(size.rows * size.hidden);
+  return {whole_lines(units * static_cast<std::size_t>(state_gates) * size_of(dtype)),
+          whole_lines(units * static_cast<std::size_t>(product_gates) * sizeof(float)),
+          has_cells<Op> ? whole_lines(units * sizeof(float)) : 0, gemm.workspace_bytes()};
+}
+
+template <class Op, class Element>
+KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
+  const TensorDesc& y = io.outputs[Op::y];
+  const RecurrentSize size = size_of_states(y.shape);
+  const auto gemm = prepare_gemm({.m = size.rows,
+                                  .n = Op::gates * size.hidden,
+                                  .k = size.hidden,
+                                  .transpose_b = true,
+                                  .dtype = y.dtype,
+                                  .precision = gpu_precision(op.precision)});
+  const Pieces pieces = pieces_of<Op>(size, y.dtype, 1, Op::gates, *gemm);
+  const Spread s = spread(size.rows * size.hidden);
+  const auto run = [=](const Addresses& a, cudaStream_t stream) {
+    const Memory memory(pieces, a.workspace<char>());
+    const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
+    auto* const h = static_cast<Element*>(memory.states);
+    for (std::int64_t step = 0; step < size.steps; ++step) {
+      const void* const before = step > 0 ? h : a.in<void>(op.h0());
+      const float* const product = before == nullptr ? nullptr : memory.product;
+      if (before != nullptr)
+        gemm->launch({before, a.in<void>(Op::weight), memory.product}, memory.gemm, stream);
+      const RecurrentStep at{size, step};
+      if constexpr (has_cells<Op>) {
+        launch(lstm_step<Element>, s.blocks, s.threads, 0, stream, at, a.in<Element>(Op::pre),
+               a.in<Element>(Op::bias), product, a.in<Element>(op.c0()), lengths,
+               a.out<Element>(Op::activations), a.out<Element>(Op::y), a.out(Op::cells), h, memory.cells);
+      } else {
+        launch(rnn_step<Element>, s.blocks, s.threads, 0, stream, at, op.nonlinearity == Nonlinearity::relu,
+               a.in<Element>(Op::pre), a.in<Element>(Op::bias), product, lengths, a.out<Element>(Op::y), h);
+      }
+    }
+  };
+  return cuda_kernel(io, run, pieces.bytes());
+}
+
+template <class Op, class Element>
+KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Element*) {
+  const TensorDesc& y = io.inputs[Op::y];
+  const RecurrentSize size = size_of_states(y.shape);
+  const auto gemm = prepare_gemm({.m = size.rows,
+                                  .n = size.hidden,
+                                  .k = Op::gates * size.hidden,
+                                  .dtype = y.dtype,
+                                  .precision = gpu_precision(op.precision)});
+  const Pieces pieces = pieces_of<Op>(size, y.dtype, Op::gates, 1, *gemm);
+  const std::int64_t units = size.rows * size.hidden;
+  const auto run = [=, dtype = y.dtype, s = spread(units), all = spread(units * size.steps)](
+                       const Addresses& a, cudaStream_t stream) {
+    const Memory memory(pieces, a.workspace<char>());
+    const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
+    auto* const d = static_cast<Element*>(memory.states);
+    launch(shift_steps<Element>, all.blocks, all.threads, 0, stream, size, a.in<Element>(Op::y),
+           a.in<Element>(op.h0()), a.out<Element>(Op::previous));
+    for (std::int64_t step = size.steps; step-- > 0;) {
+      const float* const product = step == size.steps - 1 ? nullptr : memory.product;
+      const RecurrentStep at{size, step};
+      if constexpr (has_cells<Op>) {
+        launch(lstm_step_backward<Element>, s.blocks, s.threads, 0, stream, at, a.in<Element>(Op::dy),
+               a.in(op.dcells()), a.in<Element>(Op::activations), a.in(Op::cells), a.in<Element>(op.c0()),
+               product, lengths, memory.cells, d, a.out<Element>(Op::dpre));
+      } else {
+        launch(rnn_step_backward<Element>, s.blocks, s.threads, 0, stream, at,
+               op.nonlinearity == Nonlinearity::relu, a.in<Element>(Op::dy), a.in<Element>(Op::y), product,
+               lengths, d, a.out<Element>(Op::dpre));
+      }
+      if (step > 0 || op.initial) {
+        gemm->launch({d, a.in<void>(Op::weight), memory.product}, memory.gemm, stream);
+      }
+    }
+    if (!op.initial) return;
+    launch_cast(units, DType::f32, memory.product, dtype, a.out<void>(Op::dh0), stream);
+    if constexpr (has_cells<Op>) {
+      launch_cast(units, DType::f32, memory.cells, dtype, a.out<void>(Op::dc0), stream);
+    }
+  };
+  return cuda_kernel(io, run, pieces.bytes());
+}
+
+}  // namespace
+
+KernelPtr prepare(Cuda, const Rnn& op, const KernelIo& io) {
+  return with_element(io.outputs[Rnn::y].dtype,
+                      [&](auto* element) { return forward_kernel(op, io, element); });
+}
+
+KernelPtr prepare(Cuda, const RnnBackward& op, const KernelIo& io) {
+  return with_element(io.inputs[RnnBackward::y].dtype,
+                      [&](auto* element) { return backward_kernel(op, io, element); });
+}
+
+KernelPtr prepare(Cuda, const Lstm& op, const KernelIo& io) {
+  return with_element(io.outputs[Lstm::y].dtype,
+                      [&](auto* element) { return forward_kernel(op, io, element); });
+}
+
+KernelPtr prepare(Cuda, const LstmBackward& op, const KernelIo& io) {
+  return with_element(io.inputs[LstmBackward::y].dtype,
+                      [&](auto* element) { return backward_kernel(op, io, element); });
+}
+
+}  // namespace lockstep::kernels

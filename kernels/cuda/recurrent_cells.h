@@ -1,0 +1,145 @@
+#pragma once
+
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/grid.h"
+#include "kernels/recurrent.h"
+
+/// One step of a recurrent layer on a GPU, behind its matrix product: a thread a unit of a row. The kernels'
+/// products are f32, and null for zeros.
+namespace lockstep::kernels {
+
+struct RecurrentStep {
+  RecurrentSize size;
+  std::int64_t step;
+
+  __device__ std::int64_t items() const { return size.rows * size.hidden; }
+};
+
+/// Where a thread's unit is.
+struct RecurrentUnit {
+  std::int64_t row, unit;
+  std::int64_t state;  ///< in a tensor of all steps
+  std::int64_t gate;   ///< its first gate, in a tensor of all steps
+  std::int64_t own;    ///< its first gate, in a matrix of the step
+
+  __device__ RecurrentUnit(const RecurrentStep& at, std::int64_t item, std::int64_t gates)
+      : row(item / at.size.hidden), unit(item % at.size.hidden) {
+    const std::int64_t step = row * at.size.steps + at.step;
+    state = step * at.size.hidden + unit;
+    gate = step * gates * at.size.hidden + unit;
+    own = row * gates * at.size.hidden + unit;
+  }
+};
+
+__device__ inline bool is_over(const RecurrentStep& at, const RecurrentUnit& u, const std::int64_t* lengths) {
+  return lengths != nullptr && at.step >= lengths[u.row];
+}
+
+template <class Element>
+__global__ void rnn_step(RecurrentStep at, bool relu, const Element* pre, const Element* bias,
+                         const float* product, const std::int64_t* lengths, Element* y, Element* h) {
+  for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
+    const RecurrentUnit u(at, item, Rnn::gates);
+    float value = widen(pre[u.gate]) + widen(bias[u.unit]);
+    if (product != nullptr) value += product[item];
+    value = relu ? (value < 0 ? 0 : value) : CudaMath::tanh(value);
+    y[u.state] = h[item] = narrow<Element>(is_over(at, u, lengths) ? 0 : value);
+  }
+}
+
+template <class Element>
+__global__ void rnn_step_backward(RecurrentStep at, bool relu, const Element* dy, const Element* y,
+                                  const float* product, const std::int64_t* lengths, Element* d,
+                                  Element* dpre) {
+  for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
+    const RecurrentUnit u(at, item, Rnn::gates);
+    const float h = widen(y[u.state]);
+    const float dh = widen(dy[u.state]) + (product == nullptr ? 0 : product[item]);
+    const float value = dh * (relu ? (h > 0 ? 1.0F : 0.0F) : 1.0F - h * h);
+    dpre[u.gate] = d[item] = narrow<Element>(is_over(at, u, lengths) ? 0 : value);
+  }
+}
+
+/// `c0` may be null.
+template <class Element>
+__global__ void lstm_step(RecurrentStep at, const Element* pre, const Element* bias, const float* product,
+                          const Element* c0, const std::int64_t* lengths, Element* gates, Element* y,
+                          float* cells, Element* h, float* c) {
+  const std::int64_t hidden = at.size.hidden;
+  for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
+    const RecurrentUnit u(at, item, Lstm::gates);
+    const bool over = is_over(at, u, lengths);
+    const auto sum = [&](int gate) {
+      const float own = product == nullptr ? 0 : product[u.own + gate * hidden];
+      return own + widen(pre[u.gate + gate * hidden]) + widen(bias[u.unit + gate * hidden]);
+    };
+    const float i = CudaMath::sigmoid(sum(0));
+    const float forget = CudaMath::sigmoid(sum(1));
+    const float g = CudaMath::tanh(sum(2));
+    const float o = CudaMath::sigmoid(sum(3));
+    const float before = at.step > 0 ? c[item] : c0 == nullptr ? 0.0F : widen(c0[item]);
+    const float cell = forget * before + i * g;
+    c[item] = cell;
+    cells[u.state] = over ? 0 : cell;
+    y[u.state] = h[item] = narrow<Element>(over ? 0 : o * CudaMath::tanh(cell));
+    gates[u.gate] = narrow<Element>(over ? 0 : i);
+    gates[u.gate + hidden] = narrow<Element>(over ? 0 : forget);
+    gates[u.gate + 2 * hidden] = narrow<Element>(over ? 0 : g);
+    gates[u.gate + 3 * hidden] = narrow<Element>(over ? 0 : o);
+  }
+}
+
+/// `dcells` and `c0` may be null.
+template <class Element>
+__global__ void lstm_step_backward(RecurrentStep at, const Element* dy, const float* dcells,
+                                   const Element* gates, const float* cells, const Element* c0,
+                                   const float* product, const std::int64_t* lengths, float* dc, Element* d,
+                                   Element* dpre) {
+  const std::int64_t hidden = at.size.hidden;
+  for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
+    const RecurrentUnit u(at, item, Lstm::gates);
+    const auto put = [&](int gate, float value) {
+      dpre[u.gate + gate * hidden] = d[u.own + gate * hidden] = narrow<Element>(value);
+    };
+    const bool is_first = at.step == at.size.steps - 1;
+    if (is_over(at, u, lengths)) {
+      for (int gate = 0; gate < Lstm::gates; ++gate) put(gate, 0);
+      if (is_first) dc[item] = 0;
+      continue;
+    }
+    const float i = widen(gates[u.gate]);
+    const float forget = widen(gates[u.gate + hidden]);
+    const float g = widen(gates[u.gate + 2 * hidden]);
+    const float o = widen(gates[u.gate + 3 * hidden]);
+    const float before = at.step > 0 ? cells[u.state - hidden] : c0 == nullptr ? 0.0F : widen(c0[item]);
+    const float squashed = CudaMath::tanh(cells[u.state]);
+    const float dh = widen(dy[u.state]) + (product == nullptr ? 0 : product[item]);
+    float of_cell = is_first ? 0 : dc[item];
+    if (dcells != nullptr) of_cell += dcells[u.state];
+    of_cell += dh * o * (1.0F - squashed * squashed);
+    dc[item] = of_cell * forget;
+    put(0, of_cell * g * (i * (1.0F - i)));
+    put(1, of_cell * before * (forget * (1.0F - forget)));
+    put(2, of_cell * i * (1.0F - g * g));
+    put(3, dh * squashed * (o * (1.0F - o)));
+  }
+}
+
+/// The states but the last, behind h0 or, where it is null, zeros.
+template <class Element>
+__global__ void shift_steps(RecurrentSize size, const Element* y, const Element* h0, Element* previous) {
+  const std::int64_t of_row = size.steps * size.hidden;
+  for (std::int64_t item = first_item(); item < size.rows * of_row; item += item_stride()) {
+    const std::int64_t at = item % of_row;
+    const std::int64_t row = item / of_row;
+    if (at >= size.hidden) {
+      previous[item] = y[item - size.hidden];
+    } else {
+      previous[item] = h0 == nullptr ? narrow<Element>(0) : h0[row * size.hidden + at];
+    }
+  }
+}
+
+}  // namespace lockstep::kernels

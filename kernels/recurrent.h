@@ -1,0 +1,277 @@
+#pragma once
+
+#include <limits>
+
+#include "kernels/matmul.h"
+#include "kernels/op.h"
+
+/// Recurrent layers over all steps of a sequence, as torch.nn.RNN and torch.nn.LSTM (Hochreiter, Schmidhuber,
+/// "Long short-term memory", 1997) compute one layer in one direction. The input's part of all steps,
+/// x W_ih^T + b_ih, is a product of its own (kernels/linear.h); these ops take it as `pre` (N, T, G H), G
+/// gates of H units. A row of fewer steps than T (`lengths`) stands still from its last one on: what the ops
+/// write there is 0, and no gradient comes from there. States are f32 inside, whatever the operands are.
+namespace lockstep::kernels {
+
+/// Rows, steps and units of a layer.
+struct RecurrentSize {
+  std::int64_t rows, steps, hidden;
+
+  /// Multiply-adds count as two. Of all steps.
+  double flops(std::int64_t gates) const {
+    return static_cast<double>(rows * steps) * 2 * static_cast<double>(gates * hidden * hidden);
+  }
+};
+
+/// What a SIMD kernel computes at a call: units [first, first + count) of all rows, in one step.
+struct RecurrentPart {
+  static constexpr std::int64_t columns = 64;  ///< of a row of products: the units' gates, one behind another
+
+  RecurrentSize size;
+  DType dtype;  ///< f32 or bf16: of all that is void below
+  std::int64_t step, first, count;
+  const std::int64_t* lengths;  ///< by row, or null
+};
+
+/// Of forward: all rows' products of state and weights, states with rows `stride` apart, and whole tensors.
+struct RecurrentForward {
+  const void* pre;
+  const void* bias;
+  const float* product;
+  float* h;  ///< of the next step
+  std::int64_t stride;
+  float* c;  ///< (N, H), as are `dc` and `before`
+  void* gates;
+  void* y;
+  float* cells;
+};
+
+/// Of backward: d loss / d state by the products of the step behind, gate gradients with rows `stride` apart.
+struct RecurrentBackward {
+  const void* dy;
+  const float* dcells;  ///< or null
+  const void* gates;
+  const void* y;
+  const float* cells;
+  const float* before;  ///< cells before the first step
+  const float* product;
+  float* dc;
+  float* d;
+  std::int64_t stride;
+  void* dpre;
+};
+
+/// c (rows, 64) = a b: a part of both directions. Rows of a are `stride` apart, those of b and c follow each
+/// other. Sums are taken in the order of `depth`.
+struct RecurrentProduct {
+  static constexpr std::string_view name = "recurrent_product";
+  using Simd = void(const RecurrentProduct&, const float* a, const float* b, float* c);
+
+  std::int64_t rows, depth, stride;
+};
+
+/// Operands that an op does not have go by this index.
+inline constexpr std::size_t no_operand = std::numeric_limits<std::size_t>::max();
+
+enum class Nonlinearity { tanh, relu };
+
+constexpr std::string_view name_of(Nonlinearity function) {
+  return function == Nonlinearity::relu ? "relu" : "tanh";
+}
+
+/// `operands`: pre, weight, bias, and then what the op takes of h0, c0 and lengths.
+inline RecurrentSize check_recurrent(TypeSpan operands, std::int64_t gates, std::size_t states,
+                                     bool lengths) {
+  const std::size_t count = 3 + states + (lengths ? 1 : 0);
+  require_count(operands, count, count);
+  const TensorType& pre = operands[0];
+  require_floats("x", pre);
+  require_rank("x", pre, 3);
+  require_rank("the recurrent weights", operands[1], 2);
+  const std::int64_t hidden = operands[1].shape[1];
+  const std::int64_t columns = gates * hidden;
+  if (pre.shape[1] < 1) throw_misfit("x " + pre.shape.str() + " has no steps");
+  require_type("x", pre, {pre.dtype, {pre.shape[0], pre.shape[1], columns}});
+  require_type("the recurrent weights", operands[1], {pre.dtype, {columns, hidden}});
+  require_type("the recurrent bias", operands[2], {pre.dtype, {columns}});
+  for (std::size_t i = 0; i < states; ++i) {
+    require_type(i == 0 ? "h0" : "c0", operands[3 + i], {pre.dtype, {pre.shape[0], hidden}});
+  }
+  if (lengths) require_type("lengths", operands[3 + states], {DType::i64, {pre.shape[0]}});
+  return {pre.shape[0], pre.shape[1], hidden};
+}
+
+inline TensorType states_of(const RecurrentSize& size, DType dtype) {
+  return {dtype, {size.rows, size.steps, size.hidden}};
+}
+
+/// h_t = f(pre_t + W_hh h_(t-1) + b_hh); y has all of them.
+struct Rnn {
+  static constexpr std::string_view name = "rnn";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr std::size_t overwrites = 0;
+  static constexpr std::int64_t gates = 1;
+  enum In : std::size_t { pre, weight, bias, states };
+  enum Out : std::size_t { y };
+  using Simd = void(const Rnn&, const RecurrentPart&, const RecurrentForward&);
+
+  Nonlinearity nonlinearity = Nonlinearity::tanh;
+  bool initial = false;  ///< h0 is given, else it is 0
+  bool lengths = false;  ///< lengths are given, else every row has T steps
+  MatmulPrecision precision = MatmulPrecision::highest;
+
+  std::size_t h0() const { return initial ? states : no_operand; }
+  std::size_t lengths_at() const { return lengths ? states + (initial ? 1 : 0) : no_operand; }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nonlinearity", name_of(nonlinearity));
+    visit("h0", initial);
+    visit("lengths", lengths);
+    visit("precision", precision);
+  }
+
+  Types infer(TypeSpan in) const {
+    return {states_of(check_recurrent(in, gates, initial ? 1 : 0, lengths), in[pre].dtype)};
+  }
+
+  double flops(TypeSpan, TypeSpan out) const {
+    const Shape& s = out[y].shape;
+    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
+  }
+};
+
+/// `previous` is the state before each step: with `dpre` the factors of the gradients of W_hh and b_hh.
+struct RnnBackward {
+  static constexpr std::string_view name = "rnn_backward";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr std::int64_t gates = Rnn::gates;
+  enum In : std::size_t { dy, y, weight, states };
+  enum Out : std::size_t { dpre, previous, dh0 };
+  using Simd = void(const RnnBackward&, const RecurrentPart&, const RecurrentBackward&);
+
+  Nonlinearity nonlinearity = Nonlinearity::tanh;
+  bool initial = false;
+  bool lengths = false;
+  MatmulPrecision precision = MatmulPrecision::highest;
+
+  std::size_t h0() const { return initial ? states : no_operand; }
+  std::size_t lengths_at() const { return lengths ? states + (initial ? 1 : 0) : no_operand; }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nonlinearity", name_of(nonlinearity));
+    visit("h0", initial);
+    visit("lengths", lengths);
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    const std::size_t count = states + (initial ? 1 : 0) + (lengths ? 1 : 0);
+    require_count(in, count, count);
+    require_count(out, initial ? 3 : 2, initial ? 3 : 2);
+    Types forward{out[dpre], in[weight], {in[weight].dtype, {in[weight].shape[0]}}};
+    forward.insert(forward.end(), in.begin() + states, in.end());
+    const Rnn op{.initial = initial, .lengths = lengths};
+    require_forward(op, forward, Types{in[dy]});
+    require_forward(op, forward, Types{in[y]});
+    require_forward(op, forward, Types{out[previous]});
+    if (initial) require_type("the gradient of h0", out[dh0], in[h0()]);
+  }
+
+  double flops(TypeSpan in, TypeSpan) const {
+    const Shape& s = in[y].shape;
+    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
+  }
+};
+
+/// (i, f, g, o) = pre_t + W_hh h_(t-1) + b_hh through sigmoid, sigmoid, tanh, sigmoid: the gates;
+/// c_t = f c_(t-1) + i g; h_t = o tanh(c_t). y has all h, cells (f32) all c.
+struct Lstm {
+  static constexpr std::string_view name = "lstm";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr std::size_t overwrites = 0;
+  static constexpr std::int64_t gates = 4;
+  enum In : std::size_t { pre, weight, bias, states };
+  enum Out : std::size_t { activations, y, cells };
+  using Simd = void(const Lstm&, const RecurrentPart&, const RecurrentForward&);
+
+  bool initial = false;  ///< h0 and c0 are given, else they are 0
+  bool lengths = false;  ///< lengths are given, else every row has T steps
+  MatmulPrecision precision = MatmulPrecision::highest;
+
+  std::size_t h0() const { return initial ? states : no_operand; }
+  std::size_t c0() const { return initial ? states + 1 : no_operand; }
+  std::size_t lengths_at() const { return lengths ? states + (initial ? 2 : 0) : no_operand; }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("h0 and c0", initial);
+    visit("lengths", lengths);
+    visit("precision", precision);
+  }
+
+  Types infer(TypeSpan in) const {
+    const RecurrentSize size = check_recurrent(in, gates, initial ? 2 : 0, lengths);
+    return {in[pre], states_of(size, in[pre].dtype), states_of(size, DType::f32)};
+  }
+
+  double flops(TypeSpan, TypeSpan out) const {
+    const Shape& s = out[y].shape;
+    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
+  }
+};
+
+/// As RnnBackward. `dcells` (f32) is there if anything but this layer read the cells.
+struct LstmBackward {
+  static constexpr std::string_view name = "lstm_backward";
+  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr std::size_t overwrites = 0;
+  static constexpr std::int64_t gates = Lstm::gates;
+  enum In : std::size_t { activations, dy, y, cells, weight, states };
+  enum Out : std::size_t { dpre, previous, dh0, dc0 };
+  using Simd = void(const LstmBackward&, const RecurrentPart&, const RecurrentBackward&);
+
+  bool initial = false;
+  bool lengths = false;
+  bool cell_gradients = false;
+  MatmulPrecision precision = MatmulPrecision::highest;
+
+  std::size_t h0() const { return initial ? states : no_operand; }
+  std::size_t c0() const { return initial ? states + 1 : no_operand; }
+  std::size_t lengths_at() const { return lengths ? states + (initial ? 2 : 0) : no_operand; }
+  std::size_t dcells() const {
+    return cell_gradients ? states + (initial ? 2 : 0) + (lengths ? 1 : 0) : no_operand;
+  }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("h0 and c0", initial);
+    visit("lengths", lengths);
+    visit("cell gradients", cell_gradients);
+    visit("precision", precision);
+  }
+
+  void check(TypeSpan in, TypeSpan out) const {
+    const std::size_t of_forward = states + (initial ? 2 : 0) + (lengths ? 1 : 0);
+    const std::size_t count = of_forward + (cell_gradients ? 1 : 0);
+    require_count(in, count, count);
+    require_count(out, initial ? 4 : 2, initial ? 4 : 2);
+    Types forward{out[dpre], in[weight], {in[weight].dtype, {in[weight].shape[0]}}};
+    forward.insert(forward.end(), in.begin() + states, in.begin() + static_cast<std::ptrdiff_t>(of_forward));
+    const Lstm op{.initial = initial, .lengths = lengths};
+    require_forward(op, forward, Types{in[activations], in[y], in[cells]});
+    require_forward(op, forward, Types{in[activations], in[dy], in[cells]});
+    require_type("the states before each step", out[previous], in[y]);
+    if (cell_gradients) require_type("the gradient of the cells", in[dcells()], in[cells]);
+    if (!initial) return;
+    require_type("the gradient of h0", out[dh0], in[h0()]);
+    require_type("the gradient of c0", out[dc0], in[c0()]);
+  }
+
+  double flops(TypeSpan in, TypeSpan) const {
+    const Shape& s = in[y].shape;
+    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
+  }
+};
+
+}  // namespace lockstep::kernels

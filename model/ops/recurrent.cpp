@@ -1,0 +1,164 @@
+#include "kernels/recurrent.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/linear.h"
+#include "model/define_op.h"
+
+namespace lockstep::model {
+namespace {
+
+using kernels::Lstm;
+using kernels::LstmBackward;
+using kernels::Rnn;
+using kernels::RnnBackward;
+
+/// What stands behind the bias: the states before the first step and the lengths.
+void append_optional(const Backward& backward, std::size_t first, std::vector<ValueId>& operands) {
+  for (std::size_t i = first; backward.has_input(i); ++i) operands.push_back(backward.input(i));
+}
+
+/// Adds the node of `back`. Its gradients are those of `pre` and of the `states` first states; the weights'
+/// are a product over all steps.
+template <class Op, class OpBackward>
+void add_backward(Backward& backward, OpBackward back, std::vector<ValueId> operands, std::size_t states) {
+  const ValueType& of_steps = backward.type(backward.output(Op::y));
+  Types types{backward.type(backward.input(Op::pre)), of_steps};
+  for (std::size_t i = 0; i < states; ++i) types.push_back(backward.type(backward.input(Op::states + i)));
+  const auto outputs = backward.add_nodes(make_op(std::move(back)), std::move(operands), types);
+  backward.contribute(Op::pre, outputs[OpBackward::dpre]);
+  for (std::size_t i = 0; i < states; ++i) backward.contribute(Op::states + i, outputs[OpBackward::dh0 + i]);
+  backward.add_gradients(kernels::LinearBackwardWeights{},
+                         {outputs[OpBackward::previous], outputs[OpBackward::dpre]}, {Op::weight, Op::bias});
+}
+
+void differentiate(const Rnn& op, Backward& backward) {
+  std::vector<ValueId> operands{backward.output_gradient(), backward.output(Rnn::y),
+                                backward.input(Rnn::weight)};
+  append_optional(backward, Rnn::states, operands);
+  add_backward<Rnn>(
+      backward, RnnBackward{.nonlinearity = op.nonlinearity, .initial = op.initial, .lengths = op.lengths},
+      std::move(operands), op.initial ? 1 : 0);
+}
+
+void differentiate(const Lstm& op, Backward& backward) {
+  const bool cell_gradients = backward.has_output_gradient(Lstm::cells);
+  std::vector<ValueId> operands{backward.output(Lstm::activations), backward.output_gradient(Lstm::y),
+                                backward.output(Lstm::y), backward.output(Lstm::cells),
+                                backward.input(Lstm::weight)};
+  append_optional(backward, Lstm::states, operands);
+  if (cell_gradients) operands.push_back(backward.output_gradient(Lstm::cells));
+  add_backward<Lstm>(
+      backward, LstmBackward{.initial = op.initial, .lengths = op.lengths, .cell_gradients = cell_gradients},
+      std::move(operands), op.initial ? 2 : 0);
+}
+
+/// One layer's parameters, in the order of torch.nn.
+struct LayerWeights {
+  ValueId input_weight, weight, input_bias, bias;
+
+  LayerWeights(Graph& graph, const std::string& name, std::int64_t layer, std::int64_t columns,
+               std::int64_t in_features, std::int64_t hidden) {
+    const Initializer uniform = uniform_by_fan_in(hidden);
+    const auto add = [&](const char* kind, const Shape& shape) {
+      return graph.add_parameter(parameter_name(name, fmt::format("{}_l{}", kind, layer).c_str()), shape,
+                                 uniform);
+    };
+    input_weight = add("weight_ih", {columns, in_features});
+    weight = add("weight_hh", {columns, hidden});
+    input_bias = add("bias_ih", {columns});
+    bias = add("bias_hh", {columns});
+  }
+};
+
+struct Stack {
+  std::int64_t hidden, layers;
+  double dropout;
+  std::size_t states;  ///< that a layer has
+};
+
+void require_stack(const char* kind, const std::string& name, const Shape& x, const Stack& stack,
+                   const RecurrentStates& initial) {
+  const auto layers = static_cast<std::size_t>(stack.layers);
+  if (x.rank() != 3 || x[2] < 1 || stack.hidden < 1 || stack.layers < 1) {
+    throw UsageError(fmt::format("layer '{}' ({}): input {}, {} layers of {} units: (N, T, features) wanted",
+                                 name, kind, x.str(), stack.layers, stack.hidden));
+  }
+  const bool given = !initial.h.empty() || !initial.c.empty();
+  if (!given || (initial.h.size() == layers && initial.c.size() == (stack.states == 2 ? layers : 0))) return;
+  throw UsageError(fmt::format("layer '{}' ({}): {} h0 and {} c0 for {} layers", name, kind, initial.h.size(),
+                               initial.c.size(), layers));
+}
+
+/// One layer, behind the product with its inputs.
+template <class Op>
+RecurrentOutput steps_of(Op op, Tensor pre, ValueId weight, ValueId bias,
+                         const std::optional<Tensor>& lengths, const RecurrentStates& initial,
+                         const std::string& layer) {
+  op.initial = !initial.h.empty();
+  op.lengths = lengths.has_value();
+  std::vector<ValueId> inputs{pre.id(), weight, bias};
+  for (const auto* states : {&initial.h, &initial.c}) {
+    for (const Tensor& state : *states) inputs.push_back(state.id());
+  }
+  if (lengths) inputs.push_back(lengths->id());
+  const auto outputs = apply_all(pre.graph(), op, differentiate, std::move(inputs), layer);
+  RecurrentOutput output{.y = outputs[Op::y], .steps = {.h = {outputs[Op::y]}, .c = {}}};
+  if constexpr (requires { Op::cells; }) output.steps.c.push_back(outputs[Op::cells]);
+  return output;
+}
+
+/// Layer upon layer of `op`.
+template <class Op>
+RecurrentOutput stacked(Op op, Tensor x, const std::string& name, const Stack& stack,
+                        const std::optional<Tensor>& lengths, const RecurrentStates& initial) {
+  require_stack(Op::name.data(), name, x.shape(), stack, initial);
+  RecurrentOutput all{.y = x, .steps = {}};
+  for (std::int64_t layer = 0; layer < stack.layers; ++layer) {
+    const auto at = static_cast<std::size_t>(layer);
+    if (layer > 0) all.y = dropout(all.y, stack.dropout);
+    const LayerWeights weights(x.graph(), name, layer, Op::gates * stack.hidden, all.y.shape()[2],
+                               stack.hidden);
+    RecurrentStates first;
+    if (!initial.h.empty()) first.h = {initial.h[at]};
+    if (!initial.c.empty()) first.c = {initial.c[at]};
+    const RecurrentOutput output =
+        steps_of(op, apply_linear(all.y, weights.input_weight, weights.input_bias, name), weights.weight,
+                 weights.bias, lengths, first, name);
+    all.y = output.y;
+    all.steps.h.push_back(output.y);
+    all.steps.c.insert(all.steps.c.end(), output.steps.c.begin(), output.steps.c.end());
+  }
+  return all;
+}
+
+kernels::Nonlinearity nonlinearity(bool relu) {
+  return relu ? kernels::Nonlinearity::relu : kernels::Nonlinearity::tanh;
+}
+
+}  // namespace
+
+RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, bool relu,
+                          std::optional<Tensor> lengths, const RecurrentStates& initial) {
+  return steps_of(Rnn{.nonlinearity = nonlinearity(relu)}, pre, weight_hh.id(), bias_hh.id(), lengths,
+                  initial, "rnn");
+}
+
+RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, std::optional<Tensor> lengths,
+                           const RecurrentStates& initial) {
+  return steps_of(Lstm{}, pre, weight_hh.id(), bias_hh.id(), lengths, initial, "lstm");
+}
+
+RecurrentOutput rnn(Tensor x, const std::string& name, RnnOptions options, std::optional<Tensor> lengths,
+                    const RecurrentStates& initial) {
+  return stacked(Rnn{.nonlinearity = nonlinearity(options.relu)}, x, name,
+                 {options.hidden, options.layers, options.dropout, 1}, lengths, initial);
+}
+
+RecurrentOutput lstm(Tensor x, const std::string& name, LstmOptions options, std::optional<Tensor> lengths,
+                     const RecurrentStates& initial) {
+  return stacked(Lstm{}, x, name, {options.hidden, options.layers, options.dropout, 2}, lengths, initial);
+}
+
+}  // namespace lockstep::model

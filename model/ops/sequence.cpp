@@ -1,0 +1,32 @@
+#include "kernels/sequence.h"
+
+#include "model/define_op.h"
+
+namespace lockstep::model {
+namespace {
+
+using kernels::LastStep;
+using kernels::SequenceLengths;
+
+/// Counts have none.
+void differentiate(const SequenceLengths&, Backward&) {}
+
+void differentiate(const LastStep&, Backward& backward) {
+  std::vector<ValueId> operands{backward.output_gradient()};
+  if (backward.has_input(LastStep::lengths)) operands.push_back(backward.input(LastStep::lengths));
+  backward.add_gradients(kernels::LastStepBackward{}, std::move(operands), {LastStep::x});
+}
+
+}  // namespace
+
+Tensor sequence_lengths(Tensor tokens) {
+  return apply<SequenceLengths>(tokens.graph(), {}, differentiate, {tokens.id()}, "sequence_lengths");
+}
+
+Tensor last_step(Tensor x, std::optional<Tensor> lengths) {
+  std::vector<ValueId> inputs{x.id()};
+  if (lengths) inputs.push_back(lengths->id());
+  return apply<LastStep>(x.graph(), {}, differentiate, std::move(inputs), "last_step");
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,257 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/ops/conformance.h"
+#include "tests/ops/layer_run.h"
+
+namespace lockstep::ops {
+namespace {
+
+enum class Cell { tanh, relu, lstm };
+
+/// A layer's operands as the reference has them; those that may be null are left out.
+struct Operands {
+  const Values* x;  ///< or, without weight_ih, `pre`
+  const Values* weight_ih;
+  const Values* weight_hh;
+  const Values* bias_ih;
+  const Values* bias_hh;
+  const Values* h0 = nullptr;
+  const Values* c0 = nullptr;
+  const Values* lengths = nullptr;
+
+  /// `parameters`: in their order.
+  Operands(const Values& input, const Values* parameters)
+      : x(&input),
+        weight_ih(parameters),
+        weight_hh(parameters + 1),
+        bias_ih(parameters + 2),
+        bias_hh(parameters + 3) {}
+  Operands(const Values& pre, const Values& weight, const Values& bias)
+      : x(&pre), weight_ih(nullptr), weight_hh(&weight), bias_ih(nullptr), bias_hh(&bias) {}
+};
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+/// One step of one row: h and c become those of the next step.
+void advance(Cell cell, const Operands& in, std::size_t at, std::vector<double>& h, std::vector<double>& c) {
+  const std::size_t hidden = h.size();
+  const auto features = static_cast<std::size_t>(in.x->shape[2]);
+  const double* const x = in.x->data.data() + at * features;
+  std::vector<double> pre = in.bias_hh->data;
+  for (std::size_t k = 0; k < pre.size(); ++k) {
+    pre[k] += in.weight_ih == nullptr ? x[k] : in.bias_ih->data[k];
+    for (std::size_t i = 0; in.weight_ih != nullptr && i < features; ++i)
+      pre[k] += in.weight_ih->data[k * features + i] * x[i];
+    for (std::size_t i = 0; i < hidden; ++i) pre[k] += in.weight_hh->data[k * hidden + i] * h[i];
+  }
+  for (std::size_t u = 0; u < hidden; ++u) {
+    if (cell != Cell::lstm) {
+      h[u] = cell == Cell::tanh ? std::tanh(pre[u]) : std::max(pre[u], 0.0);
+      continue;
+    }
+    c[u] = sigmoid(pre[hidden + u]) * c[u] + sigmoid(pre[u]) * std::tanh(pre[2 * hidden + u]);
+    h[u] = sigmoid(pre[3 * hidden + u]) * std::tanh(c[u]);
+  }
+}
+
+/// All h (N, T, H) and, with `ends`, behind each row's h_n and of an LSTM c_n: (N, T + 1 or 2, H).
+Values reference(Cell cell, const Operands& in, bool ends) {
+  const std::int64_t rows = in.x->shape[0];
+  const std::int64_t steps = in.x->shape[1];
+  const std::int64_t hidden = in.weight_hh->shape[1];
+  const std::int64_t extra = !ends ? 0 : cell == Cell::lstm ? 2 : 1;
+  Values y{{rows, steps + extra, hidden}, {}};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto state = [&](const Values* given) {
+      const auto begin = [&] { return given->data.begin() + row * hidden; };
+      return given == nullptr ? std::vector<double>(static_cast<std::size_t>(hidden))
+                              : std::vector<double>(begin(), begin() + hidden);
+    };
+    std::vector<double> h = state(in.h0);
+    std::vector<double> c = state(in.c0);
+    const std::vector<double> nothing(static_cast<std::size_t>(hidden));
+    const auto append = [&](const std::vector<double>& numbers) {
+      y.data.insert(y.data.end(), numbers.begin(), numbers.end());
+    };
+    bool any = false;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const bool over = in.lengths != nullptr &&
+                        static_cast<double>(step) >= in.lengths->data[static_cast<std::size_t>(row)];
+      if (!over) advance(cell, in, static_cast<std::size_t>(row * steps + step), h, c);
+      any = any || !over;
+      append(over ? nothing : h);
+    }
+    if (extra > 0) append(any ? h : nothing);
+    if (extra > 1) append(any ? c : nothing);
+  }
+  return y;
+}
+
+/// What the last steps give, behind all of them.
+Tensor with_ends(const model::RecurrentOutput& output, std::optional<Tensor> lengths) {
+  const Tensor& y = output.y;
+  const Shape one{y.shape()[0], 1, y.shape()[2]};
+  std::vector<Tensor> parts{y};
+  for (const auto* steps : {&output.steps.h, &output.steps.c}) {
+    if (steps->empty()) continue;
+    const Tensor last = last_step(steps->back(), lengths);
+    parts.push_back(reshape(last.dtype() == y.dtype() ? last : cast(last, y.dtype()), one));
+  }
+  return concat(parts, 1);
+}
+
+constexpr std::int64_t hidden = 5;
+const std::vector<std::string> parameters{"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+const std::vector<DType> all_dtypes{DType::f32, DType::bf16, DType::f16};
+
+std::vector<std::string> named(std::vector<std::string> inputs) {
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  return inputs;
+}
+
+}  // namespace
+
+TEST_CASE("rnn: tanh and relu") {
+  const bool relu = GENERATE(false, true);
+  conform({.name = relu ? "rnn_relu" : "rnn_tanh",
+           .layer =
+               [=](const std::vector<Tensor>& in) {
+                 return rnn(in[0], "rnn", {.hidden = hidden, .relu = relu}).y;
+               },
+           .reference =
+               [=](const std::vector<Values>& in) {
+                 return reference(relu ? Cell::relu : Cell::tanh, {in[0], &in[1]}, false);
+               },
+           .operands = named({"x"}),
+           .shapes = {{{3, 4, 7}}, {{1, 1, 1}}, {{13, 2, 3}}},
+           .tolerance = 1e-4});
+}
+
+TEST_CASE("rnn: the state before the first step and lengths are given, h_n is read") {
+  conform({.name = "rnn_lengths",
+           .layer =
+               [](const std::vector<Tensor>& in) {
+                 return with_ends(rnn_steps(in[1], in[2], in[3], false, in[0], {.h = {in[4]}, .c = {}}),
+                                  in[0]);
+               },
+           .reference =
+               [](const std::vector<Values>& in) {
+                 Operands operands(in[1], in[2], in[3]);
+                 operands.lengths = &in[0];
+                 operands.h0 = &in[4];
+                 return reference(Cell::tanh, operands, true);
+               },
+           .operands = {"lengths", "pre", "weight_hh", "bias_hh", "h0"},
+           .shapes = {{{7}, {7, 3, hidden}, {hidden, hidden}, {hidden}, {7, hidden}}},
+           .tolerance = 1e-4,
+           .dtypes = all_dtypes,
+           .vocab = {4}});
+}
+
+TEST_CASE("lstm") {
+  conform({.name = "lstm",
+           .layer = [](const std::vector<Tensor>& in) { return lstm(in[0], "lstm", {.hidden = hidden}).y; },
+           .reference =
+               [](const std::vector<Values>& in) {
+                 return reference(Cell::lstm, {in[0], &in[1]}, false);
+               },
+           .operands = named({"x"}),
+           .shapes = {{{3, 4, 7}}, {{1, 1, 1}}, {{13, 2, 3}}},
+           .tolerance = 1e-4});
+}
+
+TEST_CASE("lstm: two layers") {
+  std::vector<std::string> operands = named({"x"});
+  for (const std::string& name : parameters) operands.push_back(name + "_l1");
+  conform({.name = "lstm_stacked",
+           .layer =
+               [](const std::vector<Tensor>& in) {
+                 return lstm(in[0], "lstm", {.hidden = hidden, .layers = 2}).y;
+               },
+           .reference =
+               [](const std::vector<Values>& in) {
+                 const Values first = reference(Cell::lstm, {in[0], &in[1]}, false);
+                 return reference(Cell::lstm, {first, &in[5]}, false);
+               },
+           .operands = std::move(operands),
+           .shapes = {{{2, 3, 4}}},
+           .tolerance = 1e-4});
+}
+
+TEST_CASE("lstm: the states before the first step and lengths are given, h_n and c_n are read") {
+  constexpr std::int64_t columns = 4 * hidden;
+  conform({.name = "lstm_lengths",
+           .layer =
+               [](const std::vector<Tensor>& in) {
+                 return with_ends(lstm_steps(in[1], in[2], in[3], in[0], {.h = {in[4]}, .c = {in[5]}}),
+                                  in[0]);
+               },
+           .reference =
+               [](const std::vector<Values>& in) {
+                 Operands operands(in[1], in[2], in[3]);
+                 operands.lengths = &in[0];
+                 operands.h0 = &in[4];
+                 operands.c0 = &in[5];
+                 return reference(Cell::lstm, operands, true);
+               },
+           .operands = {"lengths", "pre", "weight_hh", "bias_hh", "h0", "c0"},
+           .shapes = {{{7}, {7, 3, columns}, {columns, hidden}, {columns}, {7, hidden}, {7, hidden}}},
+           .tolerance = 1e-4,
+           .dtypes = all_dtypes,
+           .vocab = {4}});
+}
+
+TEST_CASE("last_step without lengths") {
+  conform({.name = "last_step",
+           .layer = [](const std::vector<Tensor>& in) { return last_step(in[0]); },
+           .reference =
+               [](const std::vector<Values>& in) {
+                 const Shape& shape = in[0].shape;
+                 const std::int64_t width = shape.elements(2);
+                 Values y{{shape[0], shape[2]}, {}};
+                 for (std::int64_t row = 1; row <= shape[0]; ++row) {
+                   const auto end = in[0].data.begin() + row * shape[1] * width;
+                   y.data.insert(y.data.end(), end - width, end);
+                 }
+                 return y;
+               },
+           .operands = {"x"},
+           .shapes = {{{3, 5, 7}}, {{1, 1, 1}}},
+           .dtypes = all_dtypes});
+}
+
+TEST_CASE("recurrent layers of many units, whose weights are small: the same bits from any team") {
+  const bool is_lstm = GENERATE(false, true);
+  const std::int64_t units = 150;
+  const auto layer = [=](const std::vector<Tensor>& in) {
+    return is_lstm ? lstm(in[0], "r", {.hidden = units}).y : rnn(in[0], "r", {.hidden = units}).y;
+  };
+  LayerRun run(layer, std::vector<Shape>{{29, 6, 33}}, DType::f32);
+  std::vector<Values> operands;
+  for (const Shape& shape : run.operand_shapes()) {
+    operands.push_back(kernels::test::random_values(shape, static_cast<unsigned>(operands.size()) + 1));
+    for (double& value : operands.back().data) value /= 8;
+  }
+  const Values dy = kernels::test::random_values(run.output_shape(), 77);
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const LayerResult alone = run.run(operands, dy);
+  omp_set_num_threads(3);
+  const LayerResult by_three = run.run(operands, dy);
+  omp_set_num_threads(before);
+  CHECK(alone.y.data == by_three.y.data);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    CHECK(alone.gradients[i].data == by_three.gradients[i].data);
+  const auto function = [=](const std::vector<Values>& in) {
+    return reference(is_lstm ? Cell::lstm : Cell::tanh, {in[0], &in[1]}, false);
+  };
+  require_close(alone.y, function(operands), 1e-5);
+  for (std::size_t i = 0; i < 3; ++i) require_gradient(alone.gradients[i], function, operands, i, dy, 1e-3);
+}
+
+}  // namespace lockstep::ops
