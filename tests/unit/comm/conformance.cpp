@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -107,6 +108,7 @@ class Conformance {
       all_reduce(range);
       reduce_scatter(range);
       all_gather(range);
+      all_gather_filled(range);
       in_two_phases(range);
     }
     several_ranges(1, 17);
@@ -172,6 +174,36 @@ class Conformance {
     backend_.group.all_gather(range, {}, backend_.stream);
     for (int rank = 0; rank < ranks_; ++rank) put_shard(rank);
     check(values, "all_gather", range.count);
+  }
+
+  /// Each rank's shard says how much of it is in use, of rank 1's nothing but that, of rank 2's all. Behind
+  /// it an element has what it had, or what that rank has there.
+  void all_gather_filled(const ArenaRange& range) const {
+    Values sent = fillers_;
+    const auto put_shard = [&](int rank) {
+      const ArenaRange shard = shard_of(range, rank, ranks_);
+      put(sent, shard, [&](std::size_t i) { return element<T>(rank + 50, i); });
+      const std::uint64_t bytes = rank == 1 ? 1 : shard.bytes() / (rank == 2 ? 1 : 3);
+      const auto at = std::as_writable_bytes(std::span(sent)).subspan(index_of(shard.first) * sizeof(T));
+      if (shard.bytes() >= sizeof(bytes)) std::memcpy(at.data(), &bytes, sizeof(bytes));
+    };
+    put_shard(rank_);
+    const Values old = sent;
+    write(backend_, *arena_, old);
+    backend_.group.all_gather_filled(range, {}, backend_.stream);
+    for (int rank = 0; rank < ranks_; ++rank) put_shard(rank);
+    const Values found = read<T>(backend_, *arena_);
+    std::vector<char> is_used(found.size(), 0);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const ArenaRange shard = shard_of(range, rank, ranks_);
+      const std::size_t bytes = rank == 1 ? 8 : shard.bytes() / (rank == 2 ? 1 : 3);
+      const std::size_t used = shard.bytes() < 8 ? shard.bytes() : std::max<std::size_t>(bytes, 8);
+      for (std::size_t i = 0; i * sizeof(T) < used; ++i) is_used[index_of(shard.first) + i] = 1;
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const bool is_right = same_bits(found[i], sent[i]) || (!is_used[i] && same_bits(found[i], old[i]));
+      if (!is_right) fail("all_gather_filled", range.count, i);
+    }
   }
 
   /// With values whose sums are rounded, whatever the order.
