@@ -10,7 +10,8 @@ namespace lockstep::model {
 const std::vector<ZooEntry>& zoo() {
   static const std::vector<ZooEntry> entries{
       linear_entry(),   mlp_entry(),      convnet_entry(),  simplecnn_entry(),
-      resnet18_entry(), resnet34_entry(), resnet50_entry(), mobilenet_v3_small_entry()};
+      resnet18_entry(), resnet34_entry(), resnet50_entry(), mobilenet_v3_small_entry(),
+      rnn_entry(),      lstm_entry()};
   return entries;
 }
 

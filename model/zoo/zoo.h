@@ -45,5 +45,7 @@ ZooEntry resnet18_entry();
 ZooEntry resnet34_entry();
 ZooEntry resnet50_entry();
 ZooEntry mobilenet_v3_small_entry();
+ZooEntry rnn_entry();
+ZooEntry lstm_entry();
 
 }  // namespace lockstep::model

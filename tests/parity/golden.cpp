@@ -113,6 +113,10 @@ std::vector<float> InputSpec::floats(const std::string& name) const {
 std::vector<std::int64_t> InputSpec::integers(const std::string& name) const {
   auto values = parity::integers(name, static_cast<std::size_t>(shape.elements()), classes);
   for (const std::int64_t index : ignored) values.at(static_cast<std::size_t>(index)) = -100;
+  for (std::size_t row = 0; row < lengths.size(); ++row) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * shape[1];
+    std::fill(begin + lengths[row], begin + shape[1], -1);
+  }
   return values;
 }
 
@@ -135,6 +139,7 @@ void from_json(const nlohmann::json& json, InputSpec& spec) {
   spec.relu = json.value("relu", false);
   spec.classes = json.value("classes", std::int64_t{0});
   spec.ignored = json.value("ignored", std::vector<std::int64_t>{});
+  spec.lengths = json.value("lengths", std::vector<std::int64_t>{});
 }
 
 nlohmann::json load_cases(const std::string& kind) {

@@ -62,6 +62,7 @@ struct InputSpec {
   bool relu = false;
   std::int64_t classes = 0;  ///< not 0: integer targets
   std::vector<std::int64_t> ignored;
+  std::vector<std::int64_t> lengths;  ///< of rows of tokens, behind which they are -1
 
   bool is_integer() const { return classes != 0; }
   std::vector<float> floats(const std::string& name) const;

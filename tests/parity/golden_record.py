@@ -10,7 +10,7 @@ def tensor(name, spec):
     shape = spec["shape"]
     if "classes" in spec:
         values = formula.integers(name, shape, spec["classes"])
-        values[spec.get("ignored", [])] = -100
+        values.reshape(-1)[spec.get("ignored", [])] = -100
     else:
         values = formula.uniform(name, shape, spec["scale"]) + np.float32(spec.get("start", 0))
         if spec.get("relu"):

@@ -18,6 +18,30 @@ std::string name_in_formula(const nlohmann::json& model_case, const std::string&
   return model_case.at("name").get<std::string>() + "/" + tensor;
 }
 
+/// Floats or integers, as the golden says.
+class FormulaTensor {
+ public:
+  FormulaTensor(const nlohmann::json& model_case, const std::string& name)
+      : name_(name), spec_(model_case.at(name).get<InputSpec>()) {
+    if (spec_.is_integer()) {
+      integers_ = spec_.integers(name_in_formula(model_case, name));
+    } else {
+      floats_ = spec_.floats(name_in_formula(model_case, name));
+    }
+  }
+
+  SafetensorsFile::Tensor tensor() const {
+    return spec_.is_integer() ? view(name_, DType::i64, spec_.shape, integers_)
+                              : view(name_, DType::f32, spec_.shape, floats_);
+  }
+
+ private:
+  std::string name_;
+  InputSpec spec_;
+  std::vector<std::int64_t> integers_;
+  std::vector<float> floats_;
+};
+
 constexpr std::string_view weight_suffix = ".weight";
 constexpr std::string_view mean_suffix = ".running_mean";
 
@@ -60,16 +84,9 @@ void write_formula_weights(const std::filesystem::path& path, const nlohmann::js
 }
 
 void write_formula_batch(const std::filesystem::path& path, const nlohmann::json& model_case) {
-  const auto inputs = model_case.at("inputs").get<InputSpec>();
-  const auto targets = model_case.at("targets").get<InputSpec>();
-  const std::string target_name = name_in_formula(model_case, "targets");
-  const auto x = inputs.floats(name_in_formula(model_case, "inputs"));
-  const auto classes = targets.is_integer() ? targets.integers(target_name) : std::vector<std::int64_t>{};
-  const auto values = targets.is_integer() ? std::vector<float>{} : targets.floats(target_name);
-  const std::vector<SafetensorsFile::Tensor> tensors{
-      view("inputs", DType::f32, inputs.shape, x), targets.is_integer()
-                                                       ? view("targets", DType::i64, targets.shape, classes)
-                                                       : view("targets", DType::f32, targets.shape, values)};
+  const FormulaTensor inputs(model_case, "inputs");
+  const FormulaTensor targets(model_case, "targets");
+  const std::vector<SafetensorsFile::Tensor> tensors{inputs.tensor(), targets.tensor()};
   write_safetensors(path, tensors);
 }
 

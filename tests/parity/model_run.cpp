@@ -21,7 +21,8 @@ std::string model_args(const json& golden) {
   if (!golden.contains("arguments")) return {};
   std::string text;
   for (const auto& [name, value] : golden.at("arguments").items()) {
-    text += (text.empty() ? " --model-args " : ",") + name + "=" + value.dump();
+    text += (text.empty() ? " --model-args " : ",") + name + "=" +
+            (value.is_string() ? value.get<std::string>() : value.dump());
   }
   return text;
 }

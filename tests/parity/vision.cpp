@@ -1,8 +1,6 @@
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
+#include "tests/parity/exact_golden.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/model_run.h"
 #include "tests/support/catch.h"
@@ -12,43 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-/// A gradient by its name, as PyTorch computed it in double. `own`: how far rounding alone takes PyTorch's.
-struct GoldenGradient {
-  std::string name;
-  std::size_t elements;
-  Digest digest;
-  double own;
-};
-
-std::vector<GoldenGradient> gradients_of(const json& golden) {
-  std::vector<GoldenGradient> gradients;
-  for (const json& parameter : golden.at("parameters")) {
-    const auto elements = static_cast<std::size_t>(parameter.get<InputSpec>().shape.elements());
-    gradients.push_back(
-        {parameter.at("name"), elements, parameter.get<Digest>(), parameter.at("own").get<double>()});
-  }
-  return gradients;
-}
-
 /// Of a MobileNetV3 many gradients are sums that cancel: a bias before a normalisation has a gradient of 0
 /// but for rounding.
 bool cancels(const json& golden) {
   return golden.at("model").get<std::string>().starts_with("mobilenet");
-}
-
-void check_gradients(const json& golden, const SafetensorsFile& file) {
-  const auto gradients = gradients_of(golden);
-  double largest = 0;
-  for (const GoldenGradient& wanted : gradients) largest = std::max(largest, wanted.digest.norm);
-  for (const GoldenGradient& wanted : gradients) {
-    const auto values = floats_of(file, wanted.name);
-    REQUIRE(values.size() == wanted.elements);
-    const double apart = distance(digest(values), wanted.digest, wanted.elements);
-    const double error = apart / (wanted.digest.norm + 1e-4 * largest);
-    INFO(wanted.name << ": norm " << wanted.digest.norm << ", apart " << apart << ", PyTorch's own "
-                     << wanted.own);
-    CHECK(error <= std::max(cancels(golden) ? 1e-2 : 1e-4, 3 * wanted.own));
-  }
 }
 
 /// Twenty steps of the deeper models take a simulated GPU minutes: there resnet18 stands for all.
@@ -61,33 +26,16 @@ bool trains_here(const json& golden) {
 TEST_CASE("loss and gradients of torchvision's models agree with PyTorch's in double") {
   for (const json& golden : load_cases("vision")) {
     DYNAMIC_SECTION(title(golden)) {
-      const ModelRun run(golden);
-      run.train("--optimizer sgd --max-steps 1 --eval-every 0 --dump-gradients " +
-                run.at("gradients.safetensors"));
-      const SafetensorsFile file(run.at("gradients.safetensors"));
-      const double loss = golden.at("training").at("losses").at(0);
-      CHECK(std::abs(floats_of(file, "loss")[0] - loss) <= 1e-4 * loss);
-      check_gradients(golden, file);
+      check_first_step(golden, cancels(golden) ? 1e-2 : 1e-4);
     }
   }
 }
 
-/// Rounding grows from step to step: three times as far as the farthest of three runs of PyTorch in float32.
 TEST_CASE("twenty steps of torchvision's models lose as PyTorch's do") {
   for (const json& golden : load_cases("vision")) {
     if (!trains_here(golden)) continue;
     DYNAMIC_SECTION(title(golden)) {
-      const json& training = golden.at("training");
-      const ModelRun run(golden);
-      run.train("--optimizer sgd --lr " + training.at("lr").dump() +
-                " --max-steps 20 --eval-every 0 --log-every 1");
-      const auto losses = run.losses();
-      REQUIRE(losses.size() == training.at("losses").size());
-      for (std::size_t i = 0; i < losses.size(); ++i) {
-        const double wanted = training.at("losses").at(i);
-        INFO("step " << i + 1 << ": " << losses[i] << ", PyTorch's " << wanted);
-        CHECK(std::abs(losses[i] - wanted) <= 3 * training.at("own").get<double>());
-      }
+      check_losses(golden);
     }
   }
 }
