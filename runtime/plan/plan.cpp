@@ -84,6 +84,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
   plan.compute_dtype = constraints.compute_dtype;
+  plan.embedding_exchange = constraints.embedding_exchange;
   plan.graph =
       model::build_graph(model, model::cut_to(input, request.key.length), request.key.batch, training);
   freeze_parameters(plan.graph, constraints.freeze);
@@ -135,13 +136,14 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   const ArenaPlan& arena = plans.front().arena;
   const bool trains = plans.front().key().mode == Mode::train;
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
-  MemoryNeed need{
-      .parameters = arena.parameter_bytes() + arena.buffer_bytes(),
-      .gradients = trains ? arena.gradient_bytes() + static_cast<std::size_t>(arena.rows_bytes) : 0,
-      .optimizer_state = trains ? states * arena.bytes() : 0,
-      .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
-      .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
-                    2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+  MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
+                  .gradients = trains ? arena.gradient_bytes() : 0,
+                  .optimizer_state = trains ? states * arena.bytes() : 0,
+                  .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
+                  .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
+                                2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+  // A plan that is only looked at may have an exchange with nobody, which a run of one rank has not.
+  if (plans.front().request.buckets.ranks > 1) need.gradients += static_cast<std::size_t>(arena.rows_bytes);
   std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
     gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());

@@ -73,6 +73,7 @@ struct Plan {
   PlanRequest request;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   DType compute_dtype = DType::f32;
+  EmbeddingExchange embedding_exchange = EmbeddingExchange::automatic;
   model::Graph graph;
   ArenaPlan arena;
   ActivationPlan activations;

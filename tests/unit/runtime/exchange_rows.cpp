@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/plan/print.h"
+#include "runtime/plan/scaling.h"
 #include "runtime/plan/signature.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
@@ -170,6 +171,23 @@ TEST_CASE("an embedding that is all that is learned stays dense: the control blo
                 {.key = {.batch = batch}, .buckets = {.ranks = 2}}, *device, {});
   CHECK(plan.arena.rows.empty());
   CHECK(plan.arena.buckets.back().with_control);
+}
+
+TEST_CASE(
+    "a predicted step of several ranks exchanges rows where they do, in no more time than was measured") {
+  const Plan plan = plan_for(untied, 10, {.ranks = 1, .schedule = {.exchange = false}});
+  NodeTimes node;
+  for (const Step& step : plan.steps) node.work[{step.kind, step.index}] = 1;
+  const auto predicted = [&](int ranks) {
+    return predict(plan, {.ranks = ranks, .ranks_per_node = 1, .link_bytes_per_s = 1000}, node, {});
+  };
+  const double dense_bytes = 4.0 * static_cast<double>(plan.arena.elements);
+  const kernels::RowListShape list{dim, batch * length, DType::f32};
+  const double table = 4.0 * vocab * dim;
+  const double two = (dense_bytes - table + static_cast<double>(list.bytes())) / 1000;
+  CHECK(predicted(2).exchange == Approx(two).epsilon(0.15));  // buckets are padded
+  CHECK(predicted(2).compute == Approx(predicted(1).compute));
+  CHECK(predicted(3).exchange == Approx(dense_bytes * 4 / 3 / 1000).epsilon(0.1));
 }
 
 TEST_CASE("rows in the type of the gradients, and as the run's first plan has them") {
