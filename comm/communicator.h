@@ -77,7 +77,7 @@ class Communicator {
                                     kernels::Stream& stream) = 0;
 
   /// The same of which each rank's shard begins with the number of its bytes (i64, 8 at least) that are in
-  /// use: whatever lies behind them may be left out, and then differs from rank to rank.
+  /// use: what lies behind them may be left out, and is anything then.
   virtual ExchangeTiming all_gather_filled(const ArenaRange& range, ExchangeLabel label,
                                            kernels::Stream& stream) {
     return all_gather(range, label, stream);

@@ -143,7 +143,7 @@ std::vector<std::byte> list_from(const Rows& rows, const RowListShape& shape) {
 }
 
 /// In the tree whose left part has the greatest power of two below the number of ranks.
-float tree_sum(const std::vector<Rows>& ranks, std::size_t first, std::size_t end, std::int32_t row,
+float sum_of(const std::vector<Rows>& ranks, std::size_t first, std::size_t end, std::int32_t row,
                std::size_t k) {
   if (end - first == 1) {
     const auto found = ranks[first].find(row);
@@ -151,7 +151,7 @@ float tree_sum(const std::vector<Rows>& ranks, std::size_t first, std::size_t en
   }
   std::size_t left = 1;
   while (2 * left < end - first) left *= 2;
-  return tree_sum(ranks, first, first + left, row, k) + tree_sum(ranks, first + left, end, row, k);
+  return sum_of(ranks, first, first + left, row, k) + sum_of(ranks, first + left, end, row, k);
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ TEST_CASE("rows of all ranks are added in the tree over the ranks, and rounded o
     for (std::size_t k = 0; k < static_cast<std::size_t>(dim); ++k) {
       const std::size_t at = static_cast<std::size_t>(row) * static_cast<std::size_t>(dim) + k;
       const float held = overwrites ? 0 : rounded(static_cast<float>(before.data[at]), dtype);
-      const float wanted = rounded(held + tree_sum(of_ranks, 0, of_ranks.size(), row, k), dtype);
+      const float wanted = rounded(held + sum_of(of_ranks, 0, of_ranks.size(), row, k), dtype);
       if (static_cast<float>(got.data[at]) != wanted) FAIL("row " << row << ", column " << k);
     }
   }
