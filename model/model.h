@@ -64,4 +64,8 @@ struct LossOperands {
 void add_cross_entropy(Graph& graph, const LossOperands& operands, float label_smoothing, bool has_gradient);
 void add_mean_squared_error(Graph& graph, const LossOperands& operands, bool has_gradient);
 
+/// A linear map and its cross entropy in one (kernels/classifier.h), for the pass that puts it in their
+/// place.
+OpPtr classifier_loss_op(float label_smoothing, bool has_gradient);
+
 }  // namespace lockstep::model

@@ -60,6 +60,10 @@ dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const
 dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, const Operands& operands,
                                                   MatmulPrecision precision);
 
+/// Matrices y = x weights, or y += x weights.
+dnnl::primitive_desc_base matmul(const dnnl::engine& engine, const Operands& operands, bool accumulate,
+                                 MatmulPrecision precision);
+
 /// The C handle of a primitive, for launches that build no argument map.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description);
 

@@ -133,6 +133,17 @@ dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, co
                                                              t.weights, t.bias, t.y);
 }
 
+dnnl::primitive_desc_base matmul(const dnnl::engine& engine, const Operands& t, bool accumulate,
+                                 MatmulPrecision precision) {
+  dnnl::primitive_attr attr = attributes(Activation::none, precision);
+  if (accumulate) {
+    dnnl::post_ops after;
+    after.append_sum(1.0F);
+    attr.set_post_ops(after);
+  }
+  return make<dnnl::matmul>(engine, attr, t.x, t.weights, t.y);
+}
+
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {
   return dnnl::primitive(description.get());
 }

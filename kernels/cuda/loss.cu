@@ -3,7 +3,7 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/grid.h"
+#include "kernels/cuda/loss_rows.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -12,75 +12,7 @@ constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 constexpr int warp = 32;
 constexpr int block = 256;
 
-/// A part of a row in online softmax (Milakov and Gimelshein 2018): its first greatest element, and the sum
-/// of e^(x - greatest).
-struct Peak {
-  float greatest;
-  float total;
-  std::int64_t at;
-};
-
-__device__ Peak exchange(const Peak& peak, int lane_mask) {
-  return {__shfl_xor_sync(0xffffffffU, peak.greatest, lane_mask),
-          __shfl_xor_sync(0xffffffffU, peak.total, lane_mask),
-          __shfl_xor_sync(0xffffffffU, peak.at, lane_mask)};
-}
-
-__device__ Peak combine(const Peak& a, const Peak& b) {
-  // Equals apart, since infinity minus infinity is not a number.
-  if (a.greatest == b.greatest) return {a.greatest, a.total + b.total, a.at < b.at ? a.at : b.at};
-  if (a.greatest > b.greatest) return {a.greatest, a.total + b.total * expf(b.greatest - a.greatest), a.at};
-  return {b.greatest, b.total + a.total * expf(a.greatest - b.greatest), b.at};
-}
-
-/// Losses of a row, each called by all `threads` threads of the row and giving the result to all. `gradient`
-/// is null or the row's.
-struct CrossEntropy {
-  using Target = std::int64_t;
-  std::int64_t columns;
-  float smoothing;
-  float certain;  ///< 1 - smoothing
-
-  __device__ const Target* of_row(const Target* targets, std::int64_t row) const { return targets + row; }
-  __device__ bool counts(const Target* target) const { return *target != ignored_target; }
-
-  template <int threads>
-  __device__ RowLoss run(const float* x, const Target* row_target, float* gradient, float scale) const {
-    const std::int64_t target = *row_target;
-    const std::int64_t first = threadIdx.x % threads;
-    if (target < 0 || target >= columns) {
-      for (std::int64_t k = first; gradient != nullptr && k < columns; k += threads) gradient[k] = 0;
-      return {NAN, 0, 0, 1};
-    }
-    const float hit = x[target];
-    Peak peak{-INFINITY, 0, columns};
-    float above = 0;   // sum of x - hit
-    float before = 0;  // how many are greater; of equal ones the first is
-    for (std::int64_t k = first; k < columns; k += threads) {
-      peak = combine(peak, Peak{x[k], 1, k});
-      above += x[k] - hit;
-      before += x[k] > hit || (x[k] == hit && k < target) ? 1 : 0;
-    }
-    peak = reduce<threads>(peak, combine);
-    // An infinity as the greatest leaves no trace in the total.
-    const float poison = isfinite(peak.greatest) && isfinite(peak.total) ? 0 : NAN;
-    const auto classes = static_cast<float>(columns);
-    const float hard = logf(peak.total) + (peak.greatest - hit);
-    const float soft = smoothing > 0 ? hard - sum<threads>(above) / classes : 0;
-    if (gradient != nullptr) {
-      const float inverse = scale / peak.total;
-      const float spread = scale * smoothing / classes - poison;
-      const float at_target = scale * certain;
-      for (std::int64_t k = first; k < columns; k += threads) {
-        gradient[k] = expf(x[k] - peak.greatest) * inverse - spread - (k == target ? at_target : 0);
-      }
-    }
-    const bool in_top5 = sum<threads>(before) < 5 && poison == 0;
-    return {certain * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F,
-            in_top5 ? 1.0F : 0.0F, 1};
-  }
-};
-
+/// As CrossEntropy.
 struct SquaredError {
   using Target = float;
   std::int64_t columns;
@@ -125,34 +57,6 @@ __global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of
   if (first == 0) losses[row] = loss;
 }
 
-/// Adds all rows, by one block: the order depends on the number of rows alone.
-template <int threads>
-__global__ void account(std::int64_t rows, const RowLoss* losses, const StepState* state,
-                        ControlBlock* control) {
-  double loss = 0;
-  double correct = 0;
-  double top5 = 0;
-  double targets = 0;
-  for (std::int64_t row = threadIdx.x; row < rows; row += threads) {
-    loss += losses[row].loss;
-    correct += losses[row].correct;
-    top5 += losses[row].top5;
-    targets += losses[row].targets;
-  }
-  loss = sum<threads>(loss);
-  correct = sum<threads>(correct);
-  top5 = sum<threads>(top5);
-  targets = sum<threads>(targets);
-  if (threadIdx.x != 0) return;
-  control->loss += static_cast<float>(loss * state->loss_scale);
-  control->correct += static_cast<float>(correct);
-  control->top5 += static_cast<float>(top5);
-  control->targets += static_cast<float>(targets);
-  if (isfinite(loss)) return;
-  control->not_finite = 1;
-  control->not_finite_ranks = control->rank;
-}
-
 /// The rows' losses are kept in the workspace.
 template <class Op, class Loss>
 KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelIo& io) {
@@ -176,9 +80,7 @@ KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelI
           launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
                  rows_of_sample, predictions, targets, state, gradient, losses);
         }
-        const bool few = rows <= block;
-        launch(few ? account<warp> : account<block>, 1, few ? warp : block, 0, stream, rows, losses, state,
-               control);
+        launch_account(rows, losses, state, control, stream);
       },
       static_cast<std::size_t>(rows) * sizeof(RowLoss));
 }

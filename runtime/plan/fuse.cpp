@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cast.h"
+#include "kernels/classifier.h"
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/pointwise.h"
@@ -85,6 +86,23 @@ void fuse_cast_into_weights_gradient(Graph& graph) {
       continue;
     }
     std::ranges::replace(before->outputs, cast.inputs[0], cast.outputs[0]);
+    drop(cast);
+  }
+  erase_dropped_nodes(graph);
+}
+
+/// cast(cast(gradient of weights)), narrow and back to f32: the classifier's are f32 from the start.
+void drop_casts_of_wide_gradients(Graph& graph) {
+  for (Node& cast : graph.nodes()) {
+    const auto* op = as<kernels::Cast>(cast);
+    if (op == nullptr || op->to != DType::f32 || graph.uses(cast.inputs[0]) != 1) continue;
+    Node* narrowing = producer_of(graph, cast.inputs[0]);
+    if (narrowing == nullptr || as<kernels::Cast>(*narrowing) == nullptr) continue;
+    const ValueId wide = narrowing->inputs[0];
+    Node* writer = graph.uses(wide) == 1 ? producer_of(graph, wide) : nullptr;
+    if (writer == nullptr || as<kernels::ClassifierLoss>(*writer) == nullptr) continue;
+    std::ranges::replace(writer->outputs, wide, cast.outputs[0]);
+    drop(*narrowing);
     drop(cast);
   }
   erase_dropped_nodes(graph);
@@ -186,6 +204,7 @@ void fuse_flatten_into_linear(Graph& graph) {
 
 void fuse(Graph& graph) {
   fuse_cast_into_weights_gradient(graph);
+  drop_casts_of_wide_gradients(graph);
   fuse_flatten_into_linear(graph);
   fuse_relu_into_producer(graph);
   fuse_relu_backward_into_pool_backward(graph);

@@ -21,6 +21,11 @@ struct ArenaPlan;
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
+/// First of all: a linear map to 8192 classes or more whose only reader is the cross entropy becomes one op
+/// with it (kernels/classifier.h), so that all logits never exist at once. Its gradients are those of the two
+/// but for the order of sums. A layer with a frozen parameter, which needs no gradient of it, stays as it is.
+void fuse_classifier(model::Graph& graph);
+
 /// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
 /// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
 /// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that

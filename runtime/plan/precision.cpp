@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cast.h"
+#include "kernels/classifier.h"
 #include "kernels/conv2d.h"
 #include "kernels/external_op.h"
 #include "kernels/layer_norm.h"
@@ -33,7 +34,7 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::Conv2d, kernels::Linear, kernels::Lstm, kernels::Rnn>(node);
+  return is_any<kernels::ClassifierLoss, kernels::Conv2d, kernels::Linear, kernels::Lstm, kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
   return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,

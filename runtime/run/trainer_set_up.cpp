@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <exception>
 
+#include <fmt/format.h>
+
 #include "comm/world/world.h"
+#include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/output/console.h"
@@ -32,10 +35,33 @@ std::string plugin_lines(const TrainingTask& task) {
   return lines;
 }
 
+/// The ranks sum their counts in fp32, which is exact up to here.
+void require_countable(const TrainingTask& task, const Batching& batching, const comm::World& world) {
+  const std::int64_t targets = task.input.num_classes > 0 ? task.input.target_shape.elements() : 1;
+  const std::int64_t samples = batching.step_samples() * world.size;
+  if (targets <= most_global_batch / samples) return;
+  throw UsageError(
+      fmt::format("a step of {} samples with {} targets each: at most {} targets a step; take a "
+                  "smaller --batch-size",
+                  samples, targets, most_global_batch));
+}
+
 /// A CUDA graph contains work on the device's streams only: with several ranks the exchange must be there
 /// too.
 bool can_replay(const Session& session) {
   return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
+}
+
+/// Ranks that cut batches to lengths of their own take different plans in a step: one of them may be captured
+/// already and another not, and a collective in a graph needs its peers in graphs.
+CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
+  if (asked.from_the_start()) {
+    throw UsageError(
+        "--cuda-graph on: with several ranks graphs need sequences of one length, and these are padded; "
+        "leave "
+        "it out");
+  }
+  return {"off", false};
 }
 
 }  // namespace
@@ -49,9 +75,12 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       cuda_graph_policy_(options.cuda_graph, can_replay(session) && !options.detect_anomaly) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
+  require_countable(task_, batching_, session_.world);
   find_checkpoint();
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
+  if (session_.world.size > 1 && !plans_.lengths.training.empty())
+    cuda_graph_policy_ = walks_only(cuda_graph_policy_);
   const std::string signature =
       plugin_lines(task_) +
       exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);

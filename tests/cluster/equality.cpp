@@ -1,7 +1,4 @@
-#include <cmath>
-#include <cstring>
-
-#include "kernels/base/safetensors.h"
+#include "tests/support/largest_difference.h"
 #include "tests/support/training.h"
 
 namespace lockstep::tests {
@@ -11,24 +8,6 @@ namespace {
 /// padding.
 const Words small_images{"--dataset=synthetic", "--samples=500", "--image-shape=3x12x12",
                          "--threads=1",         "--seed=7",      "--log-every=1"};
-
-double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b) {
-  const SafetensorsFile left(a / "model.safetensors");
-  const SafetensorsFile right(b / "model.safetensors");
-  double largest = 0;
-  for (const auto& tensor : left.tensors()) {
-    const auto* other = right.find(tensor.name);
-    REQUIRE(other != nullptr);
-    for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
-      float x = 0;
-      float y = 0;
-      std::memcpy(&x, tensor.bytes.data() + at, sizeof(x));
-      std::memcpy(&y, other->bytes.data() + at, sizeof(y));
-      largest = std::max(largest, static_cast<double>(std::abs(x - y)));
-    }
-  }
-  return largest;
-}
 
 TEST_CASE("N ranks learn what one rank learns on the same global batches") {
   const std::string model = GENERATE("mlp", "simplecnn", "convnet");

@@ -1,21 +1,16 @@
 // Sequences of tokens through a whole run: targets for each token, of which some do not count.
-#include <cmath>
-#include <cstring>
+#include "tests/cluster/sequences.h"
+
+#include <array>
 
 #include "kernels/base/philox.h"
-#include "kernels/base/safetensors.h"
-#include "tests/support/json_lines.h"
+#include "tests/support/largest_difference.h"
 
 namespace lockstep::tests {
 namespace {
 
 constexpr std::int64_t samples = 100;
 constexpr std::int64_t length = 12;
-constexpr std::int64_t vocabulary = 24;
-constexpr std::int64_t padding = -1;
-constexpr std::int64_t ignored = -100;
-
-const Words of_tokens{"--plugin=" TOKENS_PLUGIN, "--threads=1", "--seed=7", "--log-every=1"};
 
 /// Row i has 1 + i * 5 % 12 tokens, then padding; each third target of those does not count either.
 struct Sequences {
@@ -36,49 +31,6 @@ Sequences make_sequences() {
     made.classes[static_cast<std::size_t>(row)] = made.tokens[static_cast<std::size_t>(row * length)] % 6;
   }
   return made;
-}
-
-SafetensorsFile::Tensor tensor(const char* name, const Shape& shape,
-                               const std::vector<std::int64_t>& values) {
-  return {name, DType::i64, shape, std::as_bytes(std::span(values))};
-}
-
-std::string file_of(const TemporaryFolder& folder, const char* name,
-                    const std::vector<SafetensorsFile::Tensor>& tensors) {
-  const std::string path = (folder / name).string();
-  write_safetensors(path, tensors);
-  return path;
-}
-
-Words data_in(const std::string& file) {
-  return {"--dataset=tensors", "--data-dir=" + file};
-}
-
-double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b) {
-  const SafetensorsFile left(a / "model.safetensors");
-  const SafetensorsFile right(b / "model.safetensors");
-  double largest = 0;
-  for (const auto& one : left.tensors()) {
-    const auto* other = right.find(one.name);
-    REQUIRE(other != nullptr);
-    REQUIRE(other->bytes.size() == one.bytes.size());
-    for (std::size_t at = 0; at < one.bytes.size(); at += sizeof(float)) {
-      float x = 0;
-      float y = 0;
-      std::memcpy(&x, one.bytes.data() + at, sizeof x);
-      std::memcpy(&y, other->bytes.data() + at, sizeof y);
-      largest = std::max(largest, static_cast<double>(std::abs(x - y)));
-    }
-  }
-  return largest;
-}
-
-std::vector<double> losses_of(const std::filesystem::path& run) {
-  std::vector<double> losses;
-  for (const auto& line : lines_of(contents(run / "log.jsonl"))) {
-    if (line.contains("step") && line.contains("lr")) losses.push_back(line["loss"]);
-  }
-  return losses;
 }
 
 struct Refusal {
@@ -132,6 +84,23 @@ TEST_CASE("ranks with unequal numbers of targets learn what one learns, in micro
       CHECK(summary["eval"]["loss"].get<double>() == Approx(one["eval"]["loss"].get<double>()).epsilon(1e-5));
       CHECK(summary["eval"]["accuracy"] == one["eval"]["accuracy"]);
     }
+  }
+}
+
+TEST_CASE("the loss of a step is the mean over its targets, however many each rank and micro-batch has") {
+  const TemporaryFolder folder;
+  const Sequences made = make_sequences();
+  const auto file = file_of(
+      folder, "data.safetensors",
+      {tensor("inputs", {samples, length}, made.tokens), tensor("targets", {samples, length}, made.targets)});
+  const Words options =
+      of_tokens + data_in(file) + Words{"--model=tagger",     "--optimizer=sgd", "--lr=0",    "--max-steps=3",
+                                        "--global-batch=100", "--eval-every=1",  "--epochs=3"};
+  for (const int parts : {1, 5}) {
+    const auto run = folder / std::to_string(parts);
+    const auto summary = train(2, options + Words{"--accumulate-steps=" + std::to_string(parts)}, run);
+    for (const double loss : losses_of(run))
+      CHECK(loss == Approx(summary["eval"]["loss"].get<double>()).epsilon(1e-5));
   }
 }
 
@@ -202,6 +171,29 @@ TEST_CASE("eval and predict of tokens: the last token that is no padding, and al
     std::memcpy(last.data(), all->bytes.data() + static_cast<std::size_t>(at) * sizeof last, sizeof last);
     CHECK(lines[static_cast<std::size_t>(row)]["class"] == std::ranges::max_element(last) - last.begin());
   }
+
+  // The weights tell the vocabulary, where samples have fewer tokens; more are refused.
+  std::vector<std::int64_t> few(length, 3);
+  const auto small = file_of(folder, "small.safetensors", {tensor("inputs", {1, length}, few)});
+  CHECK(lines_of(output_of(1, {"predict", run, "--data-dir", small})).size() == 1);
+  few[4] = 40;
+  const auto large = file_of(folder, "large.safetensors", {tensor("inputs", {1, length}, few)});
+  expect(refusal({"predict", run, "--data-dir", large}), 3, "it knows 24 tokens, the samples have 41");
+}
+
+TEST_CASE("a run on tokens that goes on after a stop ends with the same weights") {
+  const TemporaryFolder folder;
+  const Sequences made = make_sequences();
+  const auto file = file_of(
+      folder, "data.safetensors",
+      {tensor("inputs", {samples, length}, made.tokens), tensor("targets", {samples, length}, made.targets)});
+  const Words options = of_tokens + data_in(file) +
+                        Words{"--model=tagger", "--batch-size=4", "--accumulate-steps=3", "--eval-every=1",
+                              "--checkpoint-every=3"};
+  const auto whole = train(2, options + Words{"--max-steps=13"}, folder / "whole");
+  train(2, options + Words{"--max-steps=7"}, folder / "parts");
+  const auto parts = train(2, options + Words{"--max-steps=13", "--resume=auto"}, folder / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
 }
 
 TEST_CASE("tensors of source and target are one row; what cannot be used is named") {
@@ -222,7 +214,7 @@ TEST_CASE("tensors of source and target are one row; what cannot be used is name
   const Words more_tokens = options + Words{"--model-args=vocab_size=40"};
   train(1, more_tokens + data_in(single), folder / "more");
   const SafetensorsFile weights((folder / "more/model.safetensors"));
-  CHECK(weights.find("embedding.weight")->shape == Shape{12, 40});
+  CHECK(weights.find("embedding.weight")->shape == Shape{40, 12});
 
   expect(refusal(options + Words{"--model-args=vocab_size=20"} + data_in(single)), 3, "no token, which are");
   Sequences broken = make_sequences();

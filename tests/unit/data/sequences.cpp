@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/datasets.h"
+#include "data/lengths.h"
 #include "data/loader.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
@@ -203,4 +204,91 @@ TEST_CASE("source and target are one row; each has its own padding") {
   without.vocab_size = 0;
   CHECK_THAT(message_of<DataError>([&] { open_dataset(without, Split::train); }),
              contains("'src' and 'tgt' are tokens, which this model does not take"));
+}
+
+namespace {
+
+/// Sample i is 1 + i * 37 % 1000 tokens i, then padding.
+class Padded final : public Dataset {
+ public:
+  explicit Padded(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const SampleSpec& spec() const override { return spec_; }
+  std::int64_t length(std::int64_t index) const override { return 1 + index * 37 % 1000; }
+  void get(std::int64_t index, std::int64_t, std::span<std::byte> input,
+           std::span<std::byte> target) const override {
+    const Tokens row = whole_row(index);
+    std::memcpy(input.data(), row.input.data(), input.size());
+    std::memcpy(target.data(), row.target.data(), target.size());
+  }
+  Tokens whole_row(std::int64_t index) const {
+    Tokens row{std::vector<std::int64_t>(1200, padding_token), std::vector<std::int64_t>(1200, no_class)};
+    std::fill_n(row.input.begin(), length(index), index);
+    std::fill_n(row.target.begin(), length(index), index % 3);
+    return row;
+  }
+
+ private:
+  std::int64_t size_;
+  SampleSpec spec_{.input_dtype = DType::i64,
+                   .input_shape = {1200},
+                   .target_shape = {1200},
+                   .num_classes = 3,
+                   .vocab_size = 10000};
+};
+
+}  // namespace
+
+TEST_CASE("batches are cut to few lengths, which random batches take about equally often") {
+  const Padded set(4000);
+  const std::vector<std::int64_t> lengths = batch_lengths(set, 4);
+  REQUIRE(lengths.size() == most_lengths);
+  CHECK(std::ranges::is_sorted(lengths));
+  CHECK(lengths.back() == 1000);
+  CHECK(batch_lengths(set, 1024) == std::vector<std::int64_t>{1000});
+  CHECK(batch_lengths(SomeClasses(20), 4).empty());
+  std::vector<int> taken(lengths.size());
+  std::vector<std::int64_t> order = torch_randperm(4000, 3);
+  Loader loader(std::make_shared<Padded>(4000), [&](std::int64_t) { return order; },
+                {.batch_size = 4, .lengths = lengths, .workers = 2, .epochs = 1});
+  while (const auto batch = loader.next(soon())) {
+    const auto at = std::ranges::find(lengths, batch->info.length) - lengths.begin();
+    ++taken.at(static_cast<std::size_t>(at));
+    loader.release(*batch);
+  }
+  CHECK(*std::ranges::min_element(taken) > 1000 / 8 / 2);
+}
+
+TEST_CASE(
+    "rows of a batch are cut to the least length that holds its longest, a smaller last step's to the "
+    "greatest") {
+  const auto set = std::make_shared<Padded>(50);
+  const std::int64_t batches_per_step = GENERATE(1, 2);
+  const std::vector<std::int64_t> lengths{240, 640, 1000};
+  Loader loader(
+      set, in_order(50),
+      {.batch_size = 4, .batches_per_step = batches_per_step, .lengths = lengths, .workers = 0, .epochs = 1});
+  while (const auto batch = loader.next(soon())) {
+    const std::int64_t length = batch->info.length;
+    const std::int64_t first = 4 * batch->info.index;
+    std::int64_t longest = 0;
+    for (std::int64_t i = first; i < first + batch->info.samples; ++i)
+      longest = std::max(longest, set->length(i));
+    const bool last_step = batch->info.index >= 12;
+    CHECK(length == (last_step ? 1000 : *std::ranges::lower_bound(lengths, longest)));
+    REQUIRE(batch->input.size() == static_cast<std::size_t>(4 * length) * 8);
+    std::int64_t targets = 0;
+    for (std::int64_t row = 0; row < 4; ++row) {
+      // Rows that are missing repeat the first.
+      const std::int64_t sample = row < batch->info.samples ? first + row : first;
+      Tokens whole = set->whole_row(sample);
+      whole.input.resize(static_cast<std::size_t>(length));
+      whole.target.resize(static_cast<std::size_t>(length));
+      CHECK(row_of(batch->input, row, static_cast<std::size_t>(length)) == whole.input);
+      CHECK(row_of(batch->target, row, static_cast<std::size_t>(length)) == whole.target);
+      if (row < batch->info.samples) targets += set->length(sample);
+    }
+    CHECK(batch->info.targets == targets);
+    loader.release(*batch);
+  }
 }

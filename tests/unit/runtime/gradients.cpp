@@ -134,8 +134,9 @@ class Step {
  public:
   Step(const Case& test, LossKind loss)
       : device_(kernels::make_cpu_device(1)), communicator_(comm::make_communicator({}, {})) {
+    const bool classes = loss == LossKind::cross_entropy;
     const InputSpec input{
-        .shape = {3, 7, 6}, .num_classes = loss == LossKind::cross_entropy ? 4 : 0, .target_shape = Shape{4}};
+        .shape = {3, 7, 6}, .num_classes = classes ? 4 : 0, .target_shape = classes ? Shape{} : Shape{4}};
     const Model net{.name = test.op, .forward = test.network, .loss = loss, .label_smoothing = 0.1F};
     plans_.push_back(make_plan(net, input, {.key = {.batch = batch}, .optimizer = frozen}, *device_, {}));
     memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);

@@ -1,0 +1,279 @@
+#include "kernels/classifier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/base/error.h"
+#include "kernels/cpu/classifier_products.h"
+#include "kernels/cpu/loss_rows.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/widened.h"
+#include "kernels/kernel.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Op = ClassifierLoss;
+
+/// A processor without fast products of bf16 takes the factors as f32.
+bool widens(DType dtype) {
+  return dtype == DType::bf16 && !onednn::multiplies_bf16_faster();
+}
+
+/// Hands out the workspace, piece after piece.
+class Pieces {
+ public:
+  explicit Pieces(void* workspace) : begin_(static_cast<std::byte*>(workspace)) {}
+
+  template <class T>
+  T* take(std::int64_t count) {
+    std::byte* const at = begin_ + used_;
+    used_ += whole_lines(static_cast<std::size_t>(count) * sizeof(T));
+    return reinterpret_cast<T*>(at);
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t used_ = 0;
+};
+
+/// What a launch works in. Null: not needed.
+struct Rooms {
+  RowLoss* losses;
+  ClassifierRow* rows;
+  float* logits;       ///< of a chunk, block behind block
+  float* wide_x;       ///< of a chunk
+  float* wide_weight;  ///< of a block
+  float* wide_bias;
+  float* wide_dx;      ///< of a chunk
+  BFloat16* gradient;  ///< of a block
+  std::byte* products;
+
+  Rooms(Pieces& pieces, const ClassifierSize& size, DType dtype, std::size_t products_bytes)
+      : losses(pieces.take<RowLoss>(size.rows)),
+        rows(pieces.take<ClassifierRow>(size.chunk)),
+        logits(pieces.take<float>(size.chunk * size.classes)),
+        wide_x(widens(dtype) ? pieces.take<float>(size.chunk * size.inputs) : nullptr),
+        wide_weight(widens(dtype) ? pieces.take<float>(size.block * size.inputs) : nullptr),
+        wide_bias(dtype == DType::f32 ? nullptr : pieces.take<float>(size.classes)),
+        wide_dx(dtype == DType::f32 ? nullptr : pieces.take<float>(size.chunk * size.inputs)),
+        gradient(dtype == DType::f32 || widens(dtype) ? nullptr
+                                                      : pieces.take<BFloat16>(size.chunk * size.block)),
+        products(pieces.take<std::byte>(static_cast<std::int64_t>(products_bytes))) {}
+};
+
+class Bound : public BoundKernel {
+ public:
+  Bound(const Op& op, const ClassifierSize& size, DType dtype, std::int64_t rows_of_sample,
+        const ClassifierProducts& products, Addresses addresses, Rooms rooms)
+      : op_(op),
+        size_(size),
+        dtype_(dtype),
+        rows_of_sample_(rows_of_sample),
+        steps_(products.steps),
+        a_(std::move(addresses)),
+        room_(rooms) {
+    for (const Matmul& product : products.all) products_.emplace_back(product, rooms.products);
+  }
+
+  void launch(Stream&) override {
+    const StepState& state = *a_.in<StepState>(Op::state);
+    gradient_ = {.label_smoothing = op_.label_smoothing,
+                 .scale = state.loss_scale * state.scaler_scale,
+                 .dtype = room_.gradient == nullptr ? DType::f32 : DType::bf16};
+    if (float* const dbias = a_.out(Op::dbias)) std::fill_n(dbias, size_.classes, 0.0F);
+    bias_ = static_cast<const float*>(a_.in<void>(Op::bias));
+    if (bias_ != nullptr && room_.wide_bias != nullptr) {
+      widen_all(a_.in<BFloat16>(Op::bias), size_.classes, room_.wide_bias);
+      bias_ = room_.wide_bias;
+    }
+    for (std::int64_t chunk = 0; chunk < size_.chunks(); ++chunk) run_chunk(chunk, state);
+    account(room_.losses, size_.rows, state.loss_scale, *a_.out<ControlBlock>(Op::control));
+  }
+
+ private:
+  using Step = ClassifierProducts::Step;
+
+  void run_chunk(std::int64_t chunk, const StepState& state) {
+    const std::int64_t begin = chunk * size_.chunk;
+    const std::int64_t rows = std::min(size_.rows, begin + size_.chunk) - begin;
+    const std::int64_t blocks = size_.blocks();
+    begin_rows(begin, rows, state);
+    const void* const x =
+        factors(a_.in<std::byte>(Op::x), begin * size_.inputs, rows * size_.inputs, room_.wide_x);
+    for (std::int64_t b = 0; b < blocks; ++b) add_logits(step(chunk, b), rows, x);
+    for (std::int64_t b = 0; b < blocks; ++b) take_gradient(step(chunk, b), begin, rows, x);
+    if (op_.has_gradient && room_.wide_dx != nullptr) round_dx(begin, rows);
+    end_rows(begin, rows, state);
+  }
+
+  const Step& step(std::int64_t chunk, std::int64_t block) const {
+    return steps_[static_cast<std::size_t>(chunk * size_.blocks() + block)];
+  }
+
+  static void widen_all(const BFloat16* halves, std::int64_t n, float* wide) {
+    parallel_ranges(n, n, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+      std::transform(halves + begin, halves + end, wide + begin, [](BFloat16 half) { return widen(half); });
+    });
+  }
+
+  /// Numbers of a factor as the products take them.
+  const void* factors(const std::byte* from, std::int64_t first, std::int64_t n, float* wide) const {
+    if (wide == nullptr) return from + first * static_cast<std::int64_t>(size_of(dtype_));
+    widen_all(reinterpret_cast<const BFloat16*>(from) + first, n, wide);
+    return wide;
+  }
+
+  const void* weights(const Step& step) const {
+    return factors(a_.in<std::byte>(Op::weight), step.first * size_.inputs, step.columns * size_.inputs,
+                   room_.wide_weight);
+  }
+
+  /// `body(part of the block)` on the team.
+  template <class Body>
+  void for_rows(const Step& step, std::int64_t rows, const Body& body) const {
+    parallel_ranges(rows, rows * step.columns, 1, [&](std::int64_t begin, std::int64_t end) {
+      body(ClassifierBlock{begin, end, step.first, step.columns, size_.classes});
+    });
+  }
+
+  void begin_rows(std::int64_t begin, std::int64_t rows, const StepState& state) {
+    const auto* const targets = a_.in<std::int64_t>(Op::targets);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t target = targets[begin + i];
+      const bool has_gradient =
+          begin + i < state.valid_samples * rows_of_sample_ && target >= 0 && target < size_.classes;
+      room_.rows[i] = {.target = has_gradient ? target : ClassifierRow::none,
+                       .before = 0,
+                       .peak = std::numeric_limits<float>::lowest(),
+                       .total = 0,
+                       .sum = 0,
+                       .hit = 0,
+                       .broken = 0};
+    }
+  }
+
+  void add_logits(const Step& step, std::int64_t rows, const void* x) {
+    float* const logits = room_.logits + rows * step.first;
+    products_[step.logits].run(x, weights(step), logits);
+    for_rows(step, rows, [&](const ClassifierBlock& block) {
+      sums_kernel_(ClassifierSums{}, block, bias_, logits, room_.rows);
+    });
+  }
+
+  void take_gradient(const Step& step, std::int64_t begin, std::int64_t rows, const void* x) {
+    float* const logits = room_.logits + rows * step.first;
+    void* gradient = nullptr;
+    if (op_.has_gradient) gradient = room_.gradient == nullptr ? static_cast<void*>(logits) : room_.gradient;
+    for_rows(step, rows, [&](const ClassifierBlock& block) {
+      gradient_kernel_(gradient_, block, logits, gradient, room_.rows);
+    });
+    if (!op_.has_gradient) return;
+    float* const dx = room_.wide_dx == nullptr ? a_.out(Op::dx) + begin * size_.inputs : room_.wide_dx;
+    products_[step.dx].run(gradient, weights(step), dx);
+    products_[step.dweight].run(gradient, x, a_.out(Op::dweight) + step.first * size_.inputs);
+    if (float* const dbias = a_.out(Op::dbias)) add_bias_gradient(step, rows, gradient, dbias + step.first);
+  }
+
+  /// Rows in their order, each column by one thread.
+  void add_bias_gradient(const Step& step, std::int64_t rows, const void* gradient, float* dbias) const {
+    parallel_ranges(step.columns, rows * step.columns, cache_line_floats,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = 0; i < rows; ++i) {
+                        for_each_widened(gradient_.dtype, gradient, i * step.columns + begin, end - begin,
+                                         [&](const float* values, std::int64_t at, std::int64_t n) {
+                                           float* const to = dbias + (at - i * step.columns);
+                                           for (std::int64_t k = 0; k < n; ++k) to[k] += values[k];
+                                         });
+                      }
+                    });
+  }
+
+  void round_dx(std::int64_t first, std::int64_t rows) const {
+    auto* const dx = a_.out<BFloat16>(Op::dx) + first * size_.inputs;
+    const std::int64_t n = rows * size_.inputs;
+    parallel_ranges(n, n, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) narrow(room_.wide_dx[i], dx[i]);
+    });
+  }
+
+  void end_rows(std::int64_t begin, std::int64_t rows, const StepState& state) {
+    const auto* const targets = a_.in<std::int64_t>(Op::targets);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const bool counts =
+          begin + i < state.valid_samples * rows_of_sample_ && targets[begin + i] != ignored_target;
+      room_.losses[begin + i] = counts ? loss_of(room_.rows[i]) : RowLoss{0, 0, 0, 0};
+    }
+  }
+
+  RowLoss loss_of(const ClassifierRow& row) const {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    if (row.target == ClassifierRow::none) return {nan, 0, 0, 1};
+    const float smoothing = op_.label_smoothing;
+    const float log_total = std::log(row.total);
+    const float hard = log_total - (row.hit - row.peak);
+    const float soft = smoothing > 0 ? log_total - row.sum / static_cast<float>(size_.classes) : 0;
+    const bool whole = row.broken == 0;
+    return {(1 - smoothing) * hard + smoothing * soft + (whole ? 0 : nan),
+            row.before == 0 && whole ? 1.0F : 0.0F, row.before < 5 && whole ? 1.0F : 0.0F, 1};
+  }
+
+  Op op_;
+  ClassifierSize size_;
+  DType dtype_;
+  std::int64_t rows_of_sample_;
+  std::vector<Step> steps_;
+  std::vector<Matmul::Bound> products_;
+  Addresses a_;
+  Rooms room_;
+  ClassifierGradient gradient_{};
+  const float* bias_ = nullptr;
+  ClassifierSums::Simd* sums_kernel_ = simd::best<ClassifierSums>();
+  ClassifierGradient::Simd* gradient_kernel_ = simd::best<ClassifierGradient>();
+};
+
+class ClassifierKernel : public Kernel {
+ public:
+  ClassifierKernel(Cpu cpu, const Op& op, const KernelIo& io)
+      : op_(op),
+        size_(matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape), op),
+        dtype_(io.inputs[Op::x].dtype),
+        rows_of_sample_(io.inputs[Op::x].shape.rank() == 3 ? io.inputs[Op::x].shape[1] : 1),
+        inputs_(io.inputs.size()),
+        products_(cpu.onednn, size_, widens(dtype_) ? DType::f32 : dtype_, op.precision, op.has_gradient) {}
+
+  std::size_t workspace_bytes() const override {
+    Pieces pieces(nullptr);
+    Rooms(pieces, size_, dtype_, products_.workspace_bytes());
+    return pieces.used();
+  }
+
+  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
+    Pieces pieces(workspace);
+    return std::make_unique<Bound>(op_, size_, dtype_, rows_of_sample_, products_,
+                                   Addresses(args, inputs_, workspace),
+                                   Rooms(pieces, size_, dtype_, products_.workspace_bytes()));
+  }
+
+ private:
+  Op op_;
+  ClassifierSize size_;
+  DType dtype_;
+  std::int64_t rows_of_sample_;
+  std::size_t inputs_;
+  ClassifierProducts products_;
+};
+
+}  // namespace
+
+KernelPtr prepare(Cpu cpu, const ClassifierLoss& op, const KernelIo& io) {
+  if (io.inputs[Op::x].dtype == DType::f16) {
+    throw UsageError("classifier_loss: f16 is computed on GPUs; use bf16");
+  }
+  return std::make_unique<ClassifierKernel>(cpu, op, io);
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,258 @@
+#include "kernels/classifier.h"
+
+#include <cmath>
+
+#include "kernels/base/half.h"
+#include "tests/unit/kernels/harness.h"
+
+namespace lockstep::ops {
+namespace {
+
+using kernels::ClassifierLoss;
+using kernels::ControlBlock;
+using kernels::StepState;
+using kernels::test::device;
+using kernels::test::Values;
+
+struct Case {
+  Shape x;
+  std::int64_t classes = 8200;
+  bool bias = false;
+  float smoothing = 0;
+  std::int32_t valid = 1000;  ///< samples
+  DType dtype = DType::f32;
+  std::int64_t chunk = 0;
+};
+
+struct Problem {
+  Values x, weight, bias;
+  std::vector<std::int64_t> targets;
+};
+
+struct Outcome {
+  ControlBlock control;
+  std::vector<float> dx, dweight, dbias;
+};
+
+Problem problem_of(const Case& c) {
+  using kernels::test::random_values;
+  const std::int64_t inputs = c.x[c.x.rank() - 1];
+  Problem problem{
+      random_values(c.x, 1), random_values({c.classes, inputs}, 2), random_values({c.classes}, 3), {}};
+  for (double& weight : problem.weight.data) weight /= 2;  // exact in bf16 too
+  for (std::int64_t row = 0; row < c.x.elements() / inputs; ++row) {
+    problem.targets.push_back(row % 5 == 3 ? -100 : (row * 7919 + 12) % c.classes);
+  }
+  problem.targets.back() = c.classes - 1;
+  return problem;
+}
+
+/// From the definition, in double; products in no order that matters.
+Outcome reference(const Case& c, const Problem& p, const StepState& state) {
+  const std::int64_t inputs = c.x[c.x.rank() - 1];
+  const std::int64_t rows_of_sample = c.x.rank() == 3 ? c.x[1] : 1;
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  std::vector<double> dx(p.x.data.size());
+  std::vector<double> dweight(at(c.classes * inputs));
+  std::vector<double> dbias(at(c.classes));
+  std::vector<double> logits(at(c.classes));
+  Outcome out{.control = {}, .dx = {}, .dweight = {}, .dbias = {}};
+  double loss = 0;
+  for (std::int64_t row = 0; row < static_cast<std::int64_t>(p.targets.size()); ++row) {
+    const std::int64_t target = p.targets[at(row)];
+    if (row >= c.valid * rows_of_sample || target == -100) continue;
+    double total = 0;
+    double sum = 0;
+    for (std::int64_t k = 0; k < c.classes; ++k) {
+      double logit = c.bias ? p.bias.data[at(k)] : 0;
+      for (std::int64_t i = 0; i < inputs; ++i)
+        logit += p.x.data[at(row * inputs + i)] * p.weight.data[at(k * inputs + i)];
+      logits[at(k)] = logit;
+      total += std::exp(logit);
+      sum += logit;
+    }
+    const double log_total = std::log(total);
+    const auto classes = static_cast<double>(c.classes);
+    loss += (1 - c.smoothing) * (log_total - logits[at(target)]) + c.smoothing * (log_total - sum / classes);
+    int before = 0;
+    for (std::int64_t k = 0; k < c.classes; ++k) {
+      const double other = logits[at(k)] - logits[at(target)];
+      before += other > 0 || (other == 0 && k < target) ? 1 : 0;
+      double g = std::exp(logits[at(k)] - log_total) - c.smoothing / classes;
+      if (k == target) g -= 1 - c.smoothing;
+      g *= state.loss_scale * state.scaler_scale;
+      dbias[at(k)] += g;
+      for (std::int64_t i = 0; i < inputs; ++i) {
+        dx[at(row * inputs + i)] += g * p.weight.data[at(k * inputs + i)];
+        dweight[at(k * inputs + i)] += g * p.x.data[at(row * inputs + i)];
+      }
+    }
+    out.control.correct += before == 0 ? 1 : 0;
+    out.control.top5 += before < 5 ? 1 : 0;
+    out.control.targets += 1;
+  }
+  out.control.loss = static_cast<float>(loss * state.loss_scale);
+  out.dx.assign(dx.begin(), dx.end());
+  out.dweight.assign(dweight.begin(), dweight.end());
+  out.dbias.assign(dbias.begin(), dbias.end());
+  return out;
+}
+
+template <class Half>
+std::unique_ptr<kernels::Memory> narrowed(const Values& values) {
+  std::vector<Half> halves(values.data.size());
+  for (std::size_t i = 0; i < halves.size(); ++i) narrow(static_cast<float>(values.data[i]), halves[i]);
+  return kernels::test::upload(halves);
+}
+
+std::unique_ptr<kernels::Memory> upload(const Values& values, DType dtype) {
+  if (dtype == DType::bf16) return narrowed<BFloat16>(values);
+  if (dtype == DType::f16) return narrowed<Float16>(values);
+  return kernels::test::upload(std::vector<float>(values.data.begin(), values.data.end()));
+}
+
+template <class Half>
+std::vector<float> widened(const kernels::Memory& memory) {
+  std::vector<float> floats;
+  for (const Half half : kernels::test::download<Half>(memory)) floats.push_back(widen(half));
+  return floats;
+}
+
+std::vector<float> floats(const kernels::Memory& memory, DType dtype) {
+  if (dtype == DType::bf16) return widened<BFloat16>(memory);
+  if (dtype == DType::f16) return widened<Float16>(memory);
+  return kernels::test::download<float>(memory);
+}
+
+Outcome run(const Case& c, const Problem& p, const StepState& state, bool has_gradient = true) {
+  const ClassifierLoss op{.label_smoothing = c.smoothing, .has_gradient = has_gradient, .chunk = c.chunk};
+  const std::int64_t inputs = c.x[c.x.rank() - 1];
+  const Shape rows = c.x.rank() == 3 ? Shape{c.x[0], c.x[1]} : Shape{c.x[0]};
+  kernels::KernelIo io;
+  io.inputs = {{c.dtype, c.x, {}},
+               {c.dtype, {c.classes, inputs}, {}},
+               {DType::i64, rows, {}},
+               {DType::u8, {sizeof(StepState)}, {}}};
+  if (c.bias) io.inputs.push_back({c.dtype, {c.classes}, {}});
+  for (const kernels::TensorType& type : op.infer(kernels::types_of(io.inputs))) {
+    io.outputs.push_back({type.dtype, type.shape, {}});
+  }
+  const auto kernel = kernel_for(device(), op, io);
+  std::vector<std::unique_ptr<kernels::Memory>> memory;
+  memory.push_back(upload(p.x, c.dtype));
+  memory.push_back(upload(p.weight, c.dtype));
+  memory.push_back(kernels::test::upload(p.targets));
+  memory.push_back(kernels::test::upload(std::vector{state}));
+  if (c.bias) memory.push_back(upload(p.bias, c.dtype));
+  const std::size_t first_output = memory.size();
+  memory.push_back(kernels::test::upload(std::vector{ControlBlock{}}));
+  for (std::size_t i = 1; i < io.outputs.size(); ++i) {
+    // Not zero: what is not overwritten shows.
+    const auto bytes = static_cast<std::size_t>(io.outputs[i].bytes());
+    memory.push_back(kernels::test::upload(std::vector<std::uint8_t>(bytes, 0x3E)));
+  }
+  std::vector<void*> addresses;
+  for (const auto& each : memory) addresses.push_back(each->data());
+  const auto workspace = device().allocate(kernel->workspace_bytes());
+  const auto stream = device().make_stream();
+  kernel->bind(addresses, workspace->data())->launch(*stream);
+  stream->synchronize();
+  Outcome out{.control = kernels::test::download<ControlBlock>(*memory[first_output]).front(),
+              .dx = {},
+              .dweight = {},
+              .dbias = {}};
+  if (!has_gradient) return out;
+  out.dx = floats(*memory[first_output + ClassifierLoss::dx], c.dtype);
+  out.dweight = kernels::test::download<float>(*memory[first_output + ClassifierLoss::dweight]);
+  if (c.bias) out.dbias = kernels::test::download<float>(*memory[first_output + ClassifierLoss::dbias]);
+  return out;
+}
+
+void check_near(const char* name, const std::vector<float>& got, const std::vector<float>& wanted,
+                double tolerance) {
+  INFO(name);
+  REQUIRE(got.size() == wanted.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double off = std::abs(static_cast<double>(got[i]) - wanted[i]);
+    worst = off > worst || std::isnan(off) ? off : worst;
+  }
+  CHECK(worst <= tolerance);
+}
+
+/// A logit errs by (I + 1) u times the sum of its terms' sizes, at most I / 2 + 1 here; a share of the
+/// softmax by twice that, and by u sqrt(K) for the sum of the exponentials, whose roundings are independent.
+/// What the rows' gradients, whose sizes add up to 2 at most, give dx and dweight errs alike, and by their
+/// own sums: sqrt(K) u and rows u. In half types the gradient is rounded to them, and dx again: twice half a
+/// unit of the last place.
+void check(const Case& c) {
+  if (c.dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) return;
+  INFO("x " << c.x.str() << ", " << c.classes << " classes, " << name_of(c.dtype));
+  const StepState state{.loss_scale = 0.25F, .valid_samples = c.valid, .scaler_scale = 2};
+  const Problem problem = problem_of(c);
+  const Outcome wanted = reference(c, problem, state);
+  const Outcome got = run(c, problem, state);
+  const double u = std::ldexp(1.0, -24);
+  const auto inputs = static_cast<double>(c.x[c.x.rank() - 1]);
+  const auto rows = static_cast<double>(problem.targets.size());
+  const double half = c.dtype == DType::f32 ? 0 : std::ldexp(1.0, c.dtype == DType::bf16 ? -8 : -11);
+  const bool on_gpu = device().kind() == kernels::DeviceKind::cuda;
+  const double of_logit = (inputs / 2 + 1) * ((inputs + 1) * u + (on_gpu ? half / 2 : 0));
+  const double of_sums = 4 * std::sqrt(static_cast<double>(c.classes)) * u;
+  const double scale = 0.5;  // of the gradient
+  const double each = scale * 2 * (2 * of_logit + 2 * of_sums + half);
+  check_near("dx", got.dx, wanted.dx, each);
+  check_near("dweight", got.dweight, wanted.dweight, rows * (each + scale * 2 * rows * u));
+  if (c.bias) check_near("dbias", got.dbias, wanted.dbias, rows * (each + scale * 2 * rows * u));
+  for (const Outcome& outcome : {got, run(c, problem, state, false)}) {
+    CHECK(outcome.control.loss == Approx(wanted.control.loss).epsilon(2 * (2 * of_logit + of_sums)));
+    if (!on_gpu || c.dtype == DType::f32) {
+      CHECK(outcome.control.correct == wanted.control.correct);
+      CHECK(outcome.control.top5 == wanted.control.top5);
+    }
+    CHECK(outcome.control.targets == wanted.control.targets);
+    CHECK(outcome.control.not_finite == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("classifier_loss: loss and gradients of the linear map and the cross entropy") {
+  check({.x = {6, 24}});
+  check({.x = {7, 5}, .classes = 1000, .bias = true});
+  check({.x = {2, 3, 17}, .classes = 8193, .bias = true, .smoothing = 0.1F});
+  check({.x = {3, 2, 16}, .smoothing = 0.3F, .valid = 2});
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    check({.x = {2, 3, 16}, .classes = 8200, .bias = true, .smoothing = 0.1F, .dtype = dtype});
+  }
+}
+
+TEST_CASE("classifier_loss: several chunks of rows add up") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    check({.x = {5, 14, 4}, .classes = 1100, .bias = true, .valid = 4, .dtype = dtype, .chunk = 32});
+  }
+}
+
+TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {
+  const Case c{.x = {4, 8}, .classes = 1000};
+  Problem problem = problem_of(c);
+  problem.targets = {1, -1, 1000, -100};
+  const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 4});
+  CHECK(std::isnan(got.control.loss));
+  CHECK(got.control.not_finite == 1);
+  CHECK(got.control.targets == 3);
+  for (std::size_t i = 8; i < got.dx.size(); ++i) CHECK(got.dx[i] == 0);
+}
+
+TEST_CASE("classifier_loss: numbers that are not finite show in the loss and in the gradient") {
+  const Case c{.x = {2, 8}, .classes = 3000};
+  for (const double broken : {std::nan(""), static_cast<double>(INFINITY)}) {
+    Problem problem = problem_of(c);
+    problem.weight.data[8 * 2500] = broken;
+    const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 2});
+    CHECK(got.control.not_finite == 1);
+    CHECK(std::isnan(got.dx[0]));
+  }
+}
+
+}  // namespace lockstep::ops
