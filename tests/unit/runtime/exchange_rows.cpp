@@ -141,6 +141,30 @@ TEST_CASE("what a classifier leaves of a tied weight is exchanged when it is the
           }) == 1);
 }
 
+TEST_CASE("with the fused classifier a tied weight's gradient is on its way before backward") {
+  constexpr std::int64_t large = 9000;
+  const auto device = kernels::make_cpu_device(1);
+  const auto net = classifier([](Tensor x) {
+    const Tensor weight = embedding_weight(x.graph(), "wte", large, dim, {.deviation = 1});
+    return shared_linear(relu(linear(embedding(x, weight), "h", dim)), weight);
+  });
+  model::InputSpec input = tokens_with_classes(large);
+  input.vocab_size = large;
+  BucketLimits buckets = bucket_for_each;
+  buckets.ranks = 2;
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    const Plan plan = make_plan(net, input, {.key = {.batch = batch}, .buckets = buckets}, *device,
+                                {.compute_dtype = compute});
+    CAPTURE(name_of(compute), ops_of(plan.graph));
+    REQUIRE(plan.arena.rows.size() == 1);
+    CHECK_FALSE(plan.arena.rows.front().overwrites);
+    CHECK(count_ops(plan, "classifier_loss") == 1);
+    const auto backward = std::ranges::find(plan.graph.nodes(), model::Phase::backward, &model::Node::phase);
+    const auto first = static_cast<std::size_t>(backward - plan.graph.nodes().begin());
+    CHECK(place(plan, Kind::all_reduce, 0) < place(plan, Kind::launch, first + 1));
+  }
+}
+
 TEST_CASE("a table that is looked up twice has one list of rows, of the tokens of both") {
   const Plan plan = plan_for(twice, 10, {.way = EmbeddingExchange::rows});
   REQUIRE(plan.arena.rows.size() == 1);
