@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/cuda/sorted_tokens.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -17,7 +18,7 @@ struct Pairs {
   const float* dy[EmbeddingRows::most_pairs];
   const std::int64_t* tokens[EmbeddingRows::most_pairs];
   std::int64_t ends[EmbeddingRows::most_pairs];  ///< past the last token of each
-  std::int64_t dim, vocab;
+  std::int64_t dim;
 
   __device__ std::int64_t begin(int pair) const { return pair == 0 ? 0 : ends[pair - 1]; }
   __device__ int pair_of(std::int64_t n) const {
@@ -25,11 +26,9 @@ struct Pairs {
     while (n >= ends[pair]) ++pair;
     return pair;
   }
-  /// The token's number, or -1 for none of the table.
-  __device__ std::int64_t token(std::int64_t n) const {
+  __device__ std::int64_t operator()(std::int64_t n) const {
     const int pair = pair_of(n);
-    const std::int64_t token = tokens[pair][n - begin(pair)];
-    return token < vocab ? token : -1;
+    return tokens[pair][n - begin(pair)];
   }
   __device__ float value(std::int64_t n, std::int64_t k) const {
     const int pair = pair_of(n);
@@ -47,43 +46,32 @@ struct ListPlace {
   }
 };
 
-/// A block for each token: the row number where the token occurs first, elsewhere -1.
-__global__ void mark_first(Pairs pairs, ListPlace to, std::int32_t* first) {
-  const std::int64_t n = blockIdx.x;
-  const std::int64_t token = pairs.token(n);
-  float before = 0;
-  for (std::int64_t m = threadIdx.x; m < n && token >= 0; m += block)
-    before += pairs.token(m) == token ? 1.0F : 0.0F;
-  before = sum<block>(before);
-  if (threadIdx.x != 0) return;
-  first[n] = token >= 0 && before == 0 ? static_cast<std::int32_t>(token) : -1;
-  if (n == 0) to.set_rows(0);
+__global__ void clear_list(ListPlace to) {
+  to.set_rows(0);
 }
 
-/// A block for each token: where it occurs first, its row goes behind those of all smaller numbers.
+/// A block for each place in the order of the tokens. Where a run begins, its row goes behind those of the
+/// runs before it.
 template <class Element>
-__global__ void list_rows(Pairs pairs, std::int64_t tokens, const std::int32_t* first, ListPlace to) {
-  const std::int64_t n = blockIdx.x;
-  const std::int32_t row = first[n];
-  if (row < 0) return;
-  float smaller = 0;
-  float greater = 0;
-  for (std::int64_t m = threadIdx.x; m < tokens; m += block) {
-    smaller += first[m] >= 0 && first[m] < row ? 1.0F : 0.0F;
-    greater += first[m] > row ? 1.0F : 0.0F;
-  }
-  const auto place = static_cast<std::int64_t>(sum<block>(smaller));
-  const bool is_last = sum<block>(greater) == 0;
+__global__ void list_rows(Pairs pairs, std::int64_t tokens, const TokenKey* sorted, ListPlace to) {
+  const std::int64_t begin = blockIdx.x;
+  if (!begins_run(sorted, begin)) return;
+  float runs = 0;
+  for (std::int64_t at = threadIdx.x; at < begin; at += block) runs += begins_run(sorted, at) ? 1.0F : 0.0F;
+  const auto place = static_cast<std::int64_t>(sum<block>(runs));
+  const std::int64_t row = token_of(sorted[begin]);
+  std::int64_t end = begin + 1;
+  while (end < tokens && token_of(sorted[end]) == row) ++end;
   if (threadIdx.x == 0) {
-    reinterpret_cast<std::int32_t*>(to.list + RowListShape::numbers_at())[place] = row;
+    reinterpret_cast<std::int32_t*>(to.list + RowListShape::numbers_at())[place] =
+        static_cast<std::int32_t>(row);
+    const bool is_last = end == tokens || sorted[end] == no_row;
     if (is_last) to.set_rows(place + 1);
   }
   auto* const values = reinterpret_cast<Element*>(to.list + to.values_at + place * to.row_bytes);
   for (std::int64_t k = threadIdx.x; k < pairs.dim; k += block) {
     float total = 0;
-    for (std::int64_t m = n; m < tokens; ++m) {
-      if (pairs.token(m) == row) total += pairs.value(m, k);
-    }
+    for (std::int64_t at = begin; at < end; ++at) total += pairs.value(place_of(sorted[at]), k);
     values[k] = narrow<Element>(total);
   }
 }
@@ -171,17 +159,17 @@ KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
   const RowListShape shape = op.shape(io.inputs[0].type());
   Pairs sizes{};
   sizes.dim = shape.dim;
-  sizes.vocab = op.vocab;
   const std::size_t pairs = io.inputs.size() / 2;
   std::int64_t tokens = 0;
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     tokens += io.inputs[EmbeddingRows::tokens_of(pair)].shape.elements();
     sizes.ends[pair] = tokens;
   }
-  // They are counted in f32.
+  // Runs are counted in f32.
   if (tokens == 0 || tokens > std::int64_t{1} << 24) {
     throw UsageError("embedding_rows: from 1 to 2^24 tokens in a batch on a GPU");
   }
+  const TokenSort sort(tokens);
   return with_element(op.dtype, [&]<class Element>(Element*) {
     return cuda_kernel(
         io,
@@ -194,12 +182,13 @@ KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
           const ListPlace to{a.out<std::byte>(EmbeddingRows::list),
                              static_cast<std::int64_t>(shape.values_at()),
                              static_cast<std::int64_t>(shape.row_bytes())};
-          auto* const first = a.workspace<std::int32_t>();
-          const auto blocks = static_cast<unsigned>(tokens);
-          launch(mark_first, blocks, block, 0, stream, at, to, first);
-          launch(list_rows<Element>, blocks, block, 0, stream, at, tokens, first, to);
+          auto* const sorted = a.workspace<TokenKey>();
+          sort.launch_on(stream, at, op.vocab, sorted);
+          launch(clear_list, 1, 1, 0, stream, to);
+          launch(list_rows<Element>, static_cast<unsigned>(tokens), block, 0, stream, at, tokens,
+                 static_cast<const TokenKey*>(sorted), to);
         },
-        static_cast<std::size_t>(tokens) * sizeof(std::int32_t));
+        sort.workspace_bytes());
   });
 }
 
