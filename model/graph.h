@@ -77,7 +77,8 @@ struct Parameter {
   ValueId rows = no_value;
   Shape file_shape;  ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
-  bool frozen = false;  ///< keeps its value: no gradient, no optimizer state
+  bool frozen = false;           ///< keeps its value: no gradient, no optimizer state
+  bool file_transposed = false;  ///< files hold the matrix (I, O) of what is (O, I) here
 };
 
 /// A running statistic (f32), or a count (i64); starts with all elements `start`.

@@ -34,14 +34,17 @@ class Tensor {
 struct LinearOptions {
   bool bias = true;
   std::optional<Initializer> initializer{};  ///< of the weight, with a bias of zeros
+  std::optional<Initializer> bias_initializer{};
+  bool file_transposed =
+      false;  ///< the weight is (in_features, out_features) in files: Hugging Face's Conv1D
 };
 /// x (..., in_features); gives (..., out_features).
 LOCKSTEP_API Tensor linear(Tensor x, const std::string& name, std::int64_t out_features,
                            LinearOptions options = {});
 
-/// The same with a parameter that exists, weight (out_features, in_features), and no bias: the classifier of
-/// a language model on the weight of its embedding.
-LOCKSTEP_API Tensor shared_linear(Tensor x, Tensor weight);
+/// The same with values that exist, weight (out_features, in_features) and perhaps bias (out_features): the
+/// classifier of a language model on the weight of its embedding.
+LOCKSTEP_API Tensor shared_linear(Tensor x, Tensor weight, std::optional<Tensor> bias = {});
 
 /// A parameter by itself, as nn.Parameter: learned positions, say.
 LOCKSTEP_API Tensor parameter(Graph& graph, const std::string& name, Shape shape,
@@ -154,6 +157,25 @@ LOCKSTEP_API RecurrentOutput lstm(Tensor x, const std::string& name, LstmOptions
 /// nn.Dropout: in a training graph each element is 0 with probability p, else divided by 1 - p; elsewhere,
 /// and for p = 0, it is x itself. p in [0, 1).
 LOCKSTEP_API Tensor dropout(Tensor x, double p);
+
+struct AttentionOptions {
+  std::int64_t heads = 1;
+  bool causal = false;                 ///< position t sees keys 0 to t
+  std::optional<double> scale{};       ///< of q k^T; 1 / sqrt(columns of a head), if not given
+  std::optional<Tensor> key_tokens{};  ///< (N, S) i64: keys whose token is -1 are not seen
+  double dropout = 0;                  ///< of the probabilities, as nn.Dropout: in [0, 1)
+  std::string layer = "attention";
+};
+/// torch's scaled_dot_product_attention: q (N, T, heads * D), k and v (N, S, heads * D), a head's columns
+/// side by side; gives (N, T, heads * D). A position that sees no key gets zeros. Memory is linear in T and
+/// S.
+LOCKSTEP_API Tensor attention(Tensor q, Tensor k, Tensor v, AttentionOptions options);
+/// The same with k|v (N, S, 2 * heads * D), and with q|k|v (N, T, 3 * heads * D), as projections give them.
+LOCKSTEP_API Tensor attention(Tensor q, Tensor kv, AttentionOptions options);
+LOCKSTEP_API Tensor attention(Tensor qkv, AttentionOptions options);
+
+/// x (..., T, D) plus sines and cosines of the position, as in "Attention is all you need".
+LOCKSTEP_API Tensor position_encoding(Tensor x);
 
 /// The functions of kernels/pointwise.def: relu(x), add(a, b) and so on. Two operands broadcast as in
 /// PyTorch.

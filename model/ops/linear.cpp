@@ -38,12 +38,21 @@ Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, Line
   const auto [weight, bias] = initializers(options.initializer, in_features);
   std::vector<ValueId> inputs{
       x.id(), graph.add_parameter(parameter_name(name, "weight"), {out_features, in_features}, weight)};
-  if (options.bias) inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features}, bias));
+  if (options.file_transposed) {
+    graph.parameters().back().file_shape = {in_features, out_features};
+    graph.parameters().back().file_transposed = true;
+  }
+  if (options.bias) {
+    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features},
+                                         options.bias_initializer.value_or(bias)));
+  }
   return apply(graph, Linear{}, differentiate, std::move(inputs), name);
 }
 
-Tensor shared_linear(Tensor x, Tensor weight) {
-  return apply(x.graph(), Linear{}, differentiate, {x.id(), weight.id()}, layer_of(weight));
+Tensor shared_linear(Tensor x, Tensor weight, std::optional<Tensor> bias) {
+  std::vector<ValueId> inputs{x.id(), weight.id()};
+  if (bias) inputs.push_back(bias->id());
+  return apply(x.graph(), Linear{}, differentiate, std::move(inputs), layer_of(weight));
 }
 
 }  // namespace lockstep::model

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
 
@@ -9,9 +11,9 @@ namespace lockstep::model {
 
 const std::vector<ZooEntry>& zoo() {
   static const std::vector<ZooEntry> entries{
-      linear_entry(),   mlp_entry(),      convnet_entry(),  simplecnn_entry(),
-      resnet18_entry(), resnet34_entry(), resnet50_entry(), mobilenet_v3_small_entry(),
-      rnn_entry(),      lstm_entry()};
+      linear_entry(),   mlp_entry(),      convnet_entry(),     simplecnn_entry(),
+      resnet18_entry(), resnet34_entry(), resnet50_entry(),    mobilenet_v3_small_entry(),
+      rnn_entry(),      lstm_entry(),     transformer_entry(), gpt2_entry()};
   return entries;
 }
 
@@ -27,6 +29,21 @@ std::vector<std::string> argument_names(const ZooEntry& entry) {
     names.push_back(std::visit([](const auto& a) { return a.key; }, argument));
   }
   return names;
+}
+
+void require_tokens(const std::string& model, const InputSpec& input) {
+  if (input.dtype == DType::i64 && input.vocab_size > 0 && input.shape.rank() == 1) return;
+  throw UsageError(
+      fmt::format("model '{}' takes sequences of tokens, the data set has {} of {}: give "
+                  "--dataset synthetic, text or tokens",
+                  model, name_of(input.dtype), input.shape.str()));
+}
+
+void require_heads(const std::string& model, const std::string& columns_key, std::int64_t columns,
+                   const std::string& heads_key, std::int64_t heads) {
+  if (columns % heads == 0) return;
+  throw UsageError(fmt::format("model '{}': {}={} does not divide among {}={} heads", model, columns_key,
+                               columns, heads_key, heads));
 }
 
 const ZooEntry* find_entry(std::span<const ZooEntry> models, const std::string& name) {

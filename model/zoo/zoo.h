@@ -37,6 +37,12 @@ LOCKSTEP_API const ZooEntry& find_model(std::span<const ZooEntry> models, const 
 /// Of the zoo.
 LOCKSTEP_API const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
+/// UsageError unless the inputs are tokens.
+void require_tokens(const std::string& model, const InputSpec& input);
+/// UsageError naming the arguments unless the columns divide among the heads.
+void require_heads(const std::string& model, const std::string& columns_key, std::int64_t columns,
+                   const std::string& heads_key, std::int64_t heads);
+
 ZooEntry linear_entry();
 ZooEntry mlp_entry();
 ZooEntry convnet_entry();
@@ -47,5 +53,7 @@ ZooEntry resnet50_entry();
 ZooEntry mobilenet_v3_small_entry();
 ZooEntry rnn_entry();
 ZooEntry lstm_entry();
+ZooEntry transformer_entry();
+ZooEntry gpt2_entry();
 
 }  // namespace lockstep::model

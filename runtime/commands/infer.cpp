@@ -5,6 +5,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prediction_input.h"
@@ -38,6 +39,7 @@ Request read_request(const std::vector<std::string>& arguments, std::string_view
         fmt::format("trainer {} WEIGHTS [options]: name a run, a checkpoint, or a file of weights", command));
   }
   Options& options = request.told.options;
+  if (!request.saved.config) take_pretrained_config(options, request.saved.weights);
   if (options.model.empty()) {
     throw UsageError(fmt::format("{}: no config.ini tells the model of these weights; give --model NAME",
                                  request.saved.weights.string()));
@@ -55,7 +57,8 @@ int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& bo
   Session session = open_session(request.options());
   return with_peers(session, request.options().timeout, [&](const SetRun&) {
     stop_request.accept();
-    const WeightsFile weights(request.saved.weights);
+    WeightsFile weights(request.saved.weights);
+    use_model_names(weights, request.options().model);
     const data::DatasetPtr samples = open(session, weights);
     TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
     require_fitting(task, request.options());

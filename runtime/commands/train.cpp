@@ -4,6 +4,7 @@
 
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
 #include "runtime/run/stop_request.h"
@@ -26,7 +27,8 @@ TrainingTask opened(const OpenTask& open, const Options& options, Session& sessi
 /// What users typed is judged first, without peers; data are opened in their company, so that these see who
 /// takes long, and why.
 int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
-  const Options options = parse_options(arguments);
+  Options options = parse_options(arguments);
+  take_pretrained_config(options, options.init_from);
   StopRequest stop_request;
   const OpenTask open = prepare(options);
   Session session = open_session(options);

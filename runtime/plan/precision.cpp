@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/attention.h"
 #include "kernels/cast.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
@@ -34,7 +35,8 @@ bool is_any(const Node& node) {
 /// takes the widest type of its inputs. Any other op takes its inputs as they come. A plugin's op has f32,
 /// for which it was written.
 bool computes_narrow(const Node& node) {
-  return is_any<kernels::ClassifierLoss, kernels::Conv2d, kernels::Linear, kernels::Lstm, kernels::Rnn>(node);
+  return is_any<kernels::Attention, kernels::ClassifierLoss, kernels::Conv2d, kernels::Linear, kernels::Lstm,
+                kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
   return is_any<kernels::LayerNorm, kernels::RmsNorm, kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError,

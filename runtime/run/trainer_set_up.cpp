@@ -7,6 +7,7 @@
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"
@@ -135,7 +136,8 @@ void Trainer::set_up_parameters() {
     weights.initialise(options_.seed);
   } else {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
-    const WeightsFile file(find_saved_weights(options_.init_from).weights);
+    WeightsFile file(find_saved_weights(options_.init_from).weights);
+    use_model_names(file, options_.model);
     const auto head = model::head_parameters(model::build_forward(task_.model, task_.input, 1));
     for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }
@@ -157,6 +159,7 @@ void Trainer::open_files() {
                                .batch_size = batching_.batch_size,
                                .micro_batches = batching_.micro_batches,
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (!task_.note.empty()) console_.print(task_.note);
   if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
   if (options_.amp == "bf16" && !session_.device->has_bf16()) {
     log::warn("this processor has no arithmetic on bf16: --amp computes products in fp32 and rounds them");

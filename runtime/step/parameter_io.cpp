@@ -30,10 +30,15 @@ void convert(kernels::Device& device, kernels::Stream& stream, const kernels::Te
   stream.synchronize();
 }
 
-kernels::TensorDesc row_major(const model::Value& value) {
-  return {.dtype = value.type.dtype,
-          .shape = value.type.shape,
-          .layout = kernels::Layout::row_major(value.type.shape)};
+/// As files hold it: row-major, or with the outputs side by side, whatever the shape of the inputs.
+kernels::TensorDesc in_file(const model::Value& value, bool transposed) {
+  const Shape& shape = value.type.shape;
+  kernels::Layout layout = kernels::Layout::row_major(shape);
+  if (transposed) {
+    for (std::size_t axis = 1; axis < shape.rank(); ++axis) layout.strides[axis] *= shape[0];
+    layout.strides[0] = 1;
+  }
+  return {.dtype = value.type.dtype, .shape = shape, .layout = layout};
 }
 
 }  // namespace
@@ -52,7 +57,11 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::parameter_slots() const {
   std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     const std::string& name = plan_.graph.value(parameter.value).name;
-    slots.push_back({name, parameter.value, parameter.file_shape, memory_.parameter(name)});
+    slots.push_back({.name = name,
+                     .value = parameter.value,
+                     .file_shape = parameter.file_shape,
+                     .data = memory_.parameter(name),
+                     .file_transposed = parameter.file_transposed});
   }
   return slots;
 }
@@ -87,12 +96,17 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots(
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     if (parameter.frozen) continue;
     const std::string& name = plan_.graph.value(parameter.value).name;
+    const auto add = [&](const std::string& in_file, void* data) {
+      slots.push_back({.name = in_file,
+                       .value = parameter.value,
+                       .file_shape = parameter.file_shape,
+                       .data = data,
+                       .file_transposed = parameter.file_transposed});
+    };
     for (std::size_t i = 0; i < states.size(); ++i) {
-      slots.push_back(
-          {name + "." + states[i], parameter.value, parameter.file_shape, memory_.optimizer_state(i, name)});
+      add(name + "." + states[i], memory_.optimizer_state(i, name));
     }
-    if (memory_.average(name) != nullptr)
-      slots.push_back({name + ".raw", parameter.value, parameter.file_shape, memory_.parameter(name)});
+    if (memory_.average(name) != nullptr) add(name + ".raw", memory_.parameter(name));
   }
   return slots;
 }
@@ -157,7 +171,7 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, row_major(value), staging->data(), stored(value), target);
+      convert(device_, *stream, in_file(value, slot.file_transposed), staging->data(), stored(value), target);
   }
 }
 
@@ -250,7 +264,8 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
       continue;
     }
     const auto staging = device_.allocate(bytes);
-    convert(device_, *stream, stored(value), slot.data, row_major(value), staging->data());
+    convert(device_, *stream, stored(value), slot.data, in_file(value, slot.file_transposed),
+            staging->data());
     device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
     stream->synchronize();
     if (value.type.dtype == DType::bf16) widen_in_place(tensor.values);

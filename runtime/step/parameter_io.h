@@ -73,7 +73,8 @@ class ParameterIO {
     model::ValueId value;
     Shape file_shape;
     void* data;
-    void* copy = nullptr;  ///< is written alike
+    void* copy = nullptr;          ///< is written alike
+    bool file_transposed = false;  ///< see model::Parameter
   };
 
   kernels::StepState step_state() const;

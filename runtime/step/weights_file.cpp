@@ -146,6 +146,11 @@ const WeightsTensor* WeightsFile::find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
+void WeightsFile::rename(const std::function<std::string(const std::string&)>& name_of) {
+  for (WeightsTensor& tensor : tensors_) tensor.name = name_of(tensor.name);
+  std::erase_if(tensors_, [](const WeightsTensor& tensor) { return tensor.name.empty(); });
+}
+
 std::vector<std::string> WeightsFile::names() const {
   std::vector<std::string> names;
   for (const WeightsTensor& tensor : tensors_) names.push_back(tensor.name);

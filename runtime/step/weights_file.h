@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -42,6 +43,9 @@ class WeightsFile {
   std::vector<std::string> names() const;
   /// What the classifier's classes are called, by number; empty if the files do not tell.
   std::vector<std::string> class_names() const;
+
+  /// Calls each tensor `name_of(its name)`, and leaves those out for which that is empty.
+  void rename(const std::function<std::string(const std::string&)>& name_of);
 
  private:
   void add_file(const std::filesystem::path& file);

@@ -35,6 +35,24 @@ def batch_norm_residual(*shape):
     return lambda x, residual, weight, bias: norm(x, weight, bias) + residual, {**residual, **operands}
 
 
+def heads_of(x, heads):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def attention(heads, causal=False, split=lambda *parts: parts, **operands):
+    """scaled_dot_product_attention of heads whose columns lie side by side; `split` makes q, k and v."""
+    def function(*parts):
+        q, k, v = (heads_of(x, heads) for x in split(*parts))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+    return function, {name: floats(*shape) for name, shape in operands.items()}
+
+
+def sines(positions, columns):
+    """"Attention is all you need", 3.5, in the form of PyTorch's tutorials."""
+    angles = torch.arange(positions).double()[:, None] * 10000 ** (-torch.arange(0, columns, 2).double() / columns)
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[:, :columns]
+
+
 def tokens(*shape, below):
     return {"shape": list(shape), "classes": below}
 
@@ -87,6 +105,10 @@ def packed_recurrent(kind, batch, steps, hidden):
 
 
 CASES = {
+    "attention/cross": attention(2, q=(2, 5, 16), k=(2, 7, 16), v=(2, 7, 16)),
+    "attention_causal/odd": attention(3, True, q=(2, 70, 21), k=(2, 70, 21), v=(2, 70, 21)),
+    "attention_key_value/odd": attention(2, split=lambda q, kv: (q, *kv.chunk(2, -1)), q=(2, 3, 10), kv=(2, 11, 20)),
+    "attention_packed/gpt2": attention(2, True, split=lambda qkv: qkv.chunk(3, -1), qkv=(1, 150, 3 * 128)),
     "batch_norm/odd": batch_norm(3, 5, 7, 9),
     "batch_norm/resnet": batch_norm(2, 64, 28, 28),
     "batch_norm_eps/odd": batch_norm(4, 3, 5, 5, eps=0.5),
@@ -113,6 +135,7 @@ CASES = {
     "mul/odd": (torch.mul, {"a": floats(3, 5, 7), "b": floats(3, 5, 7)}),
     "mul_channels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(3, 1, 1)}),
     "mul_pixels/odd": (torch.mul, {"a": floats(2, 3, 5, 7), "b": floats(2, 3, 1, 1)}),
+    "position_encoding/odd": (lambda x: x + sines(*x.shape[-2:]).to(x.dtype), {"x": floats(2, 9, 7)}),
     "rms_norm/one_column": rms_norm(5, 1),
     "rms_norm/odd": rms_norm(3, 5, 17),
     "rms_norm/transformer": rms_norm(130, 768),

@@ -14,10 +14,11 @@ import golden_ops
 import golden_optimizers
 import golden_recurrent
 import golden_schedules
+import golden_sequences
 import golden_vision
 
 KINDS = {"ops": golden_ops, "layers": golden_layers, "optimizers": golden_optimizers, "models": golden_models,
-         "schedules": golden_schedules, "mixed_precision": golden_mixed_precision, "vision": golden_vision,
+         "schedules": golden_schedules, "mixed_precision": golden_mixed_precision, "vision": golden_vision, "sequences": golden_sequences,
          "recurrent": golden_recurrent}
 KINDS["averages"] = types.SimpleNamespace(make=golden_optimizers.make_averages)
 KINDS["fifty_steps"] = types.SimpleNamespace(make=golden_optimizers.make_fifty_steps)

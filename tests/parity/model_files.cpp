@@ -45,7 +45,7 @@ class FormulaTensor {
 constexpr std::string_view weight_suffix = ".weight";
 constexpr std::string_view mean_suffix = ".running_mean";
 
-/// Of normalisations, whose weights are the only ones with one dimension.
+/// Of batch norms, whose weights are the only ones with one dimension in a model of pictures.
 std::vector<NamedTensor> running_statistics(const std::vector<NamedTensor>& weights) {
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& w : weights) {
@@ -71,7 +71,10 @@ std::vector<NamedTensor> formula_weights(const nlohmann::json& model_case) {
 
 void write_formula_weights(const std::filesystem::path& path, const nlohmann::json& model_case) {
   auto weights = formula_weights(model_case);
-  for (NamedTensor& statistic : running_statistics(weights)) weights.push_back(std::move(statistic));
+  const bool of_pictures = model_case.contains("inputs") && !model_case.at("inputs").contains("classes");
+  if (of_pictures) {
+    for (NamedTensor& statistic : running_statistics(weights)) weights.push_back(std::move(statistic));
+  }
   const std::vector<std::int64_t> no_batches{0};
   std::vector<SafetensorsFile::Tensor> tensors;
   for (const NamedTensor& w : weights) {
@@ -84,9 +87,12 @@ void write_formula_weights(const std::filesystem::path& path, const nlohmann::js
 }
 
 void write_formula_batch(const std::filesystem::path& path, const nlohmann::json& model_case) {
-  const FormulaTensor inputs(model_case, "inputs");
-  const FormulaTensor targets(model_case, "targets");
-  const std::vector<SafetensorsFile::Tensor> tensors{inputs.tensor(), targets.tensor()};
+  std::vector<FormulaTensor> of_case;
+  for (const char* name : {"inputs", "src", "tgt", "targets"}) {
+    if (model_case.contains(name)) of_case.emplace_back(model_case, name);
+  }
+  std::vector<SafetensorsFile::Tensor> tensors;
+  for (const FormulaTensor& tensor : of_case) tensors.push_back(tensor.tensor());
   write_safetensors(path, tensors);
 }
 

@@ -1,0 +1,128 @@
+#include "runtime/checkpoint/hugging_face.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/json.h"
+#include "kernels/base/typed_words.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* gpt2 = "gpt2";
+
+/// Keys of config.json, and what our model calls them. A key that is missing has our default.
+constexpr std::array<std::pair<const char*, const char*>, 5> gpt2_arguments{{{"n_layer", "n_layer"},
+                                                                             {"n_head", "n_head"},
+                                                                             {"n_embd", "n_embd"},
+                                                                             {"n_positions", "block_size"},
+                                                                             {"vocab_size", "vocab_size"}}};
+
+/// Keys of config.json whose other values our model does not compute; a missing one is as wanted.
+const std::vector<std::pair<std::string, std::vector<Json>>>& gpt2_wanted() {
+  static const std::vector<std::pair<std::string, std::vector<Json>>> wanted{
+      {"activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
+      {"layer_norm_epsilon", {1e-5}},
+      {"scale_attn_weights", {true}},
+      {"scale_attn_by_inverse_layer_idx", {false}},
+      {"tie_word_embeddings", {true}},
+      {"add_cross_attention", {false}}};
+  return wanted;
+}
+
+Json read_config(const fs::path& file) {
+  try {
+    return Json::parse(read_text(file));
+  } catch (const JsonError& error) {
+    throw DataError(fmt::format("{}: is no configuration of a model: {}", file.string(), error.what()));
+  }
+}
+
+void require_computed(const Json& config, const fs::path& file) {
+  const auto refuse = [&](const std::string& key, const std::string& wanted) {
+    throw DataError(
+        fmt::format("{}: {} is {}, model 'gpt2' has {}", file.string(), key, config[key].dump(), wanted));
+  };
+  for (const auto& [key, values] : gpt2_wanted()) {
+    if (!config.contains(key) || std::ranges::find(values, config[key]) != values.end()) continue;
+    refuse(key, values.front().dump());
+  }
+  const std::int64_t inner = config["n_inner"].get_or<std::int64_t>(0);
+  if (inner != 0 && inner != 4 * config["n_embd"].get_or<std::int64_t>(768)) refuse("n_inner", "4 * n_embd");
+}
+
+void set_argument(Options& options, const std::string& argument, const std::string& value,
+                  const fs::path& file) {
+  const auto [typed, is_new] = options.model_args.try_emplace(argument, value);
+  if (is_new || typed->second == value) return;
+  throw UsageError(fmt::format("--model-args {}={}: {} says {}; leave it out", argument, typed->second,
+                               file.string(), value));
+}
+
+/// Ours is one probability; theirs are three.
+void set_dropout(Options& options, const Json& config, const fs::path& file) {
+  if (options.model_args.contains("dropout")) return;
+  const double of_residuals = config["resid_pdrop"].get_or(0.1);
+  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
+    if (config[key].get_or(0.1) == of_residuals) continue;
+    throw DataError(fmt::format("{}: {} and resid_pdrop differ; say one of them by --model-args dropout=P",
+                                file.string(), key));
+  }
+  options.model_args["dropout"] = fmt::format("{}", of_residuals);
+}
+
+bool is_gpt2(const std::string& model) {
+  return folded(model) == gpt2;
+}
+
+}  // namespace
+
+void take_pretrained_config(Options& options, const fs::path& folder) {
+  const fs::path file = folder / "config.json";
+  std::error_code ignored;
+  const bool wanted = options.model.empty() || is_gpt2(options.model);
+  if (!wanted || !fs::is_directory(folder, ignored) || !fs::exists(file, ignored)) return;
+  const Json config = read_config(file);
+  const auto type = config["model_type"].get_or<std::string>("");
+  if (type != gpt2) {
+    if (options.model.empty() && type.empty()) return;
+    throw DataError(fmt::format("{}: model_type is '{}'; what is known: {}", file.string(), type, gpt2));
+  }
+  require_computed(config, file);
+  options.model = gpt2;
+  for (const auto& [key, argument] : gpt2_arguments) {
+    if (!config.contains(key)) continue;
+    set_argument(options, argument, fmt::format("{}", config[key].get<std::int64_t>()), file);
+  }
+  set_dropout(options, config, file);
+}
+
+void use_model_names(WeightsFile& file, const std::string& model) {
+  if (!is_gpt2(model)) return;
+  const std::string prefix = "transformer.";
+  const auto name_of = [&](const std::string& name) -> std::string {
+    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) return {};
+    if (name.starts_with(prefix) || name == "lm_head.weight") return name;
+    return prefix + name;
+  };
+  file.rename(name_of);
+  const WeightsTensor* const head = file.find("lm_head.weight");
+  const WeightsTensor* const table = file.find(prefix + "wte.weight");
+  if (head == nullptr || table == nullptr) return;
+  if (!std::ranges::equal(head->bytes, table->bytes)) {
+    throw DataError(
+        fmt::format("{}: lm_head.weight is not transformer.wte.weight; model 'gpt2' has one for both",
+                    head->file.string()));
+  }
+  file.rename([](const std::string& name) { return name == "lm_head.weight" ? std::string() : name; });
+}
+
+}  // namespace lockstep::runtime

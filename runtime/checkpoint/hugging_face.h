@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "runtime/options/options.h"
+#include "runtime/step/weights_file.h"
+
+namespace lockstep::runtime {
+
+/// Where `folder` is one that Hugging Face's save_pretrained wrote (config.json tells a model_type that we
+/// know): sets the options' model and its arguments as config.json says. Does nothing elsewhere. DataError
+/// names what of it our model does not compute, UsageError an argument that was typed otherwise.
+void take_pretrained_config(Options& options, const std::filesystem::path& folder);
+
+/// The names that `model` has for the tensors of such a folder: those of files without the prefix of the
+/// language model get it, the mask that old files hold as a buffer and a second copy of a tied weight are
+/// left out. DataError when that copy differs.
+void use_model_names(WeightsFile& file, const std::string& model);
+
+}  // namespace lockstep::runtime
