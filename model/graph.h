@@ -19,6 +19,7 @@ inline constexpr ValueId no_value = -1;
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
 /// from micro-batch to micro-batch of a step. `parameter_copy`: a parameter in another type, written by what
 /// changes the parameter, never by a node. `positions` and `cache`: of a graph that decodes, see Decoding.
+/// `rows`: this rank's part of a gradient, as a list of rows (kernels/row_list.h) that all ranks exchange.
 enum class Role {
   input,
   target,
@@ -32,6 +33,7 @@ enum class Role {
   gradient_sum,
   statistics,
   cache,
+  rows,
   activation
 };
 
@@ -76,7 +78,9 @@ struct Parameter {
   /// In f32, of the step's micro-batches so far: where the gradient itself is narrower.
   ValueId gradient_sum = no_value;
   ValueId copy = no_value;  ///< in the type that layers compute in (mixed precision)
-  Shape file_shape;         ///< in files; `value` may see the same numbers in more dimensions
+  /// Rows that all ranks add to the gradient, which holds the rest, or nothing if no node writes it.
+  ValueId rows = no_value;
+  Shape file_shape;  ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
   bool frozen = false;           ///< keeps its value: no gradient, no optimizer state
   bool file_transposed = false;  ///< files hold the matrix (I, O) of what is (O, I) here

@@ -2,31 +2,20 @@
 
 #include "kernels/cuda/portability.h"
 
-#include <bit>
-
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/cuda/sorted_tokens.h"
 
 namespace lockstep::kernels {
 namespace {
 
-using Key = std::uint64_t;
-
 constexpr int block = 256;
-constexpr std::int64_t tile = 2 * block;  // keys that a block sorts by itself
 
-/// A token and its place in the batch: in the order of these numbers lie runs of equal tokens, each in the
-/// order of the batch. What is no row of the table comes last.
-constexpr Key no_row = ~Key{0};
-
-__device__ Key key_of(std::int64_t token, std::int64_t vocab, std::int64_t place) {
-  return token >= 0 && token < vocab ? static_cast<Key>(token) << 32 | static_cast<Key>(place) : no_row;
-}
-
-__device__ std::int64_t token_of(Key key) {
-  return static_cast<std::int64_t>(key >> 32);
-}
+struct TokenArray {
+  const std::int64_t* tokens;
+  __device__ std::int64_t operator()(std::int64_t n) const { return tokens[n]; }
+};
 
 template <int lanes>
 __global__ void look_up(EmbeddingSize size, const std::int64_t* tokens, const float* weight, float* y) {
@@ -42,50 +31,6 @@ __global__ void look_up(EmbeddingSize size, const std::int64_t* tokens, const fl
   }
 }
 
-__device__ void order(Key& low, Key& high, bool ascending) {
-  if ((low > high) != ascending) return;
-  const Key kept = low;
-  low = high;
-  high = kept;
-}
-
-/// Bitonic sort (Batcher 1968): the network's steps of all stages within a tile, or of one greater stage
-/// those that stay within it. `stage`: the length of the sequences that are sorted behind it.
-__device__ void sort_in_tile(Key* keys, std::int64_t first, std::int64_t stage, std::int64_t distance) {
-  for (; distance > 0; distance /= 2) {
-    __syncthreads();
-    const std::int64_t low = threadIdx.x / distance * 2 * distance + threadIdx.x % distance;
-    order(keys[low], keys[low + distance], ((first + low) & stage) == 0);
-  }
-}
-
-__global__ void sort_tiles(EmbeddingSize size, const std::int64_t* tokens, Key* sorted) {
-  STATIC_SHARED(Key, keys, tile);
-  const std::int64_t first = blockIdx.x * tile;
-  for (std::int64_t i = threadIdx.x; i < tile; i += block) {
-    const std::int64_t n = first + i;
-    keys[i] = n < size.tokens ? key_of(tokens[n], size.vocab, n) : no_row;
-  }
-  for (std::int64_t stage = 2; stage <= tile; stage *= 2) sort_in_tile(keys, first, stage, stage / 2);
-  __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < tile; i += block) sorted[first + i] = keys[i];
-}
-
-__global__ void order_apart(std::int64_t stage, std::int64_t distance, Key* sorted) {
-  const std::int64_t pair = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
-  const std::int64_t low = pair / distance * 2 * distance + pair % distance;
-  order(sorted[low], sorted[low + distance], (low & stage) == 0);
-}
-
-__global__ void finish_stage(std::int64_t stage, Key* sorted) {
-  STATIC_SHARED(Key, keys, tile);
-  const std::int64_t first = blockIdx.x * tile;
-  for (std::int64_t i = threadIdx.x; i < tile; i += block) keys[i] = sorted[first + i];
-  sort_in_tile(keys, first, stage, tile / 2);
-  __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < tile; i += block) sorted[first + i] = keys[i];
-}
-
 __global__ void clear(std::int64_t n, float* y) {
   for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = 0;
 }
@@ -93,33 +38,19 @@ __global__ void clear(std::int64_t n, float* y) {
 /// blockIdx.x names the place of a run's first key, blockIdx.y the columns. A thread adds a column of the
 /// run.
 template <int lanes>
-__global__ void add_runs(EmbeddingSize size, const Key* sorted, const float* dy, float* dweight) {
-  const Key first = sorted[blockIdx.x];
-  if (first == no_row) return;
-  const std::int64_t token = token_of(first);
-  if (blockIdx.x > 0 && token_of(sorted[blockIdx.x - 1]) == token) return;
+__global__ void add_runs(EmbeddingSize size, const TokenKey* sorted, const float* dy, float* dweight) {
+  if (!begins_run(sorted, blockIdx.x)) return;
+  const std::int64_t token = token_of(sorted[blockIdx.x]);
   const std::int64_t k = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * lanes;
   if (k >= size.dim) return;
   auto total = Floats<lanes>::all(0);
   for (std::int64_t at = blockIdx.x; at < size.tokens; ++at) {
-    const Key key = sorted[at];
+    const TokenKey key = sorted[at];
     if (token_of(key) != token) break;
-    const auto row = load<lanes>(dy + static_cast<std::int64_t>(key & 0xFFFFFFFFU) * size.dim + k);
+    const auto row = load<lanes>(dy + place_of(key) * size.dim + k);
     for (int lane = 0; lane < lanes; ++lane) total.at[lane] += row.at[lane];
   }
   store(dweight + token * size.dim + k, total);
-}
-
-void sort(const EmbeddingSize& size, std::int64_t padded, const std::int64_t* tokens, Key* sorted,
-          cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(padded / tile);
-  launch(sort_tiles, blocks, block, 0, stream, size, tokens, sorted);
-  for (std::int64_t stage = 2 * tile; stage <= padded; stage *= 2) {
-    for (std::int64_t distance = stage / 2; distance >= tile; distance /= 2) {
-      launch(order_apart, blocks, block, 0, stream, stage, distance, sorted);
-    }
-    launch(finish_stage, blocks, block, 0, stream, stage, sorted);
-  }
 }
 
 /// `make.operator()<lanes>()`.
@@ -145,8 +76,7 @@ KernelPtr prepare(Cuda, const Embedding&, const KernelIo& io) {
 KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   using Op = EmbeddingBackward;
   const EmbeddingSize size(io.inputs[Op::tokens], io.outputs[Op::dweight]);
-  const auto padded = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(size.tokens, tile))));
+  const TokenSort sort(size.tokens);
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;
     const std::int64_t columns = (size.dim + lanes - 1) / lanes;
@@ -157,11 +87,12 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
         [=, s = spread(numbers)](const Addresses& a, cudaStream_t stream) {
           launch(clear, s.blocks, s.threads, 0, stream, numbers, a.out(Op::dweight));
           if (size.tokens == 0) return;
-          sort(size, padded, a.in<std::int64_t>(Op::tokens), a.workspace<Key>(), stream);
+          sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)}, size.vocab,
+                         a.workspace<TokenKey>());
           launch(add_runs<lanes>, dim3(static_cast<unsigned>(size.tokens), parts), threads, 0, stream, size,
-                 a.workspace<const Key>(), a.in(Op::dy), a.out(Op::dweight));
+                 a.workspace<const TokenKey>(), a.in(Op::dy), a.out(Op::dweight));
         },
-        static_cast<std::size_t>(padded) * sizeof(Key));
+        sort.workspace_bytes());
   });
 }
 

@@ -16,19 +16,22 @@ enum class StreamName : std::uint8_t { compute, exchange };
 /// One entry of a step's program. The thread that walks the plan enqueues it on `stream`, or does it itself.
 struct Step {
   enum class Kind : std::uint8_t {
-    copy_in,            ///< StepInput, from the batch slot's part on the host to the device
-    begin_step,         ///< launches the kernel that sets step state and control block from it
-    launch,             ///< the kernel of node `index`
-    record,             ///< event `index`
-    wait,               ///< for event `index`: later work on this stream starts after it
-    all_reduce,         ///< of bucket `index`, behind compute
-    all_reduce_inline,  ///< of bucket `index`, when no compute is left to hide it
-    sum_statistics,     ///< `index` over all ranks, for which compute waits
-    join,               ///< the walking thread waits until the exchange queue is empty
-    clip,               ///< launches the norm of all gradients, and the factor that the updates take
-    update,             ///< launches the optimizer on bucket `index`
-    average,            ///< launches the average of the weights of bucket `index`, behind its update
-    copy_back,          ///< the control block, to the batch slot's part on the host
+    copy_in,             ///< StepInput, from the batch slot's part on the host to the device
+    begin_step,          ///< launches the kernel that sets step state and control block from it
+    launch,              ///< the kernel of node `index`
+    record,              ///< event `index`
+    wait,                ///< for event `index`: later work on this stream starts after it
+    all_reduce,          ///< of bucket `index`, behind compute
+    all_reduce_inline,   ///< of bucket `index`, when no compute is left to hide it
+    sum_statistics,      ///< `index` over all ranks, for which compute waits
+    gather_rows,         ///< lists of rows of slice `index`, from all ranks to all, behind compute
+    gather_rows_inline,  ///< the same when no compute is left to hide it
+    add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
+    join,                ///< the walking thread waits until the exchange queue is empty
+    clip,                ///< launches the norm of all gradients, and the factor that the updates take
+    update,              ///< launches the optimizer on bucket `index`
+    average,             ///< launches the average of the weights of bucket `index`, behind its update
+    copy_back,           ///< the control block, to the batch slot's part on the host
   };
   Kind kind = Kind::launch;
   StreamName stream = StreamName::compute;
@@ -63,6 +66,9 @@ Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& option
 /// parameter: updates come last, or, where exchanges are stream-ordered, behind the exchange and the last
 /// kernel that reads one of the bucket's parameters, so that they overlap backward too. With clipping all
 /// updates wait for all exchanges.
+///
+/// Lists of rows are exchanged as soon as they are written, in one order with the buckets; the updates of
+/// what they are added to wait for them, too.
 ///
 /// Statistics are summed behind the node that writes them. Buckets that were ready before are summed first,
 /// on every rank: a communicator takes one order of calls, and which bucket is done is not the same
