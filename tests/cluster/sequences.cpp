@@ -171,6 +171,29 @@ TEST_CASE("eval and predict of tokens: the last token that is no padding, and al
     std::memcpy(last.data(), all->bytes.data() + static_cast<std::size_t>(at) * sizeof last, sizeof last);
     CHECK(lines[static_cast<std::size_t>(row)]["class"] == std::ranges::max_element(last) - last.begin());
   }
+
+  // The weights tell the vocabulary, where samples have fewer tokens; more are refused.
+  std::vector<std::int64_t> few(length, 3);
+  const auto small = file_of(folder, "small.safetensors", {tensor("inputs", {1, length}, few)});
+  CHECK(lines_of(output_of(1, {"predict", run, "--data-dir", small})).size() == 1);
+  few[4] = 40;
+  const auto large = file_of(folder, "large.safetensors", {tensor("inputs", {1, length}, few)});
+  expect(refusal({"predict", run, "--data-dir", large}), 3, "it knows 24 tokens, the samples have 41");
+}
+
+TEST_CASE("a run on tokens that goes on after a stop ends with the same weights") {
+  const TemporaryFolder folder;
+  const Sequences made = make_sequences();
+  const auto file = file_of(
+      folder, "data.safetensors",
+      {tensor("inputs", {samples, length}, made.tokens), tensor("targets", {samples, length}, made.targets)});
+  const Words options = of_tokens + data_in(file) +
+                        Words{"--model=tagger", "--batch-size=4", "--accumulate-steps=3", "--eval-every=1",
+                              "--checkpoint-every=3"};
+  const auto whole = train(2, options + Words{"--max-steps=13"}, folder / "whole");
+  train(2, options + Words{"--max-steps=7"}, folder / "parts");
+  const auto parts = train(2, options + Words{"--max-steps=13", "--resume=auto"}, folder / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
 }
 
 TEST_CASE("tensors of source and target are one row; what cannot be used is named") {
@@ -191,7 +214,7 @@ TEST_CASE("tensors of source and target are one row; what cannot be used is name
   const Words more_tokens = options + Words{"--model-args=vocab_size=40"};
   train(1, more_tokens + data_in(single), folder / "more");
   const SafetensorsFile weights((folder / "more/model.safetensors"));
-  CHECK(weights.find("embedding.weight")->shape == Shape{12, 40});
+  CHECK(weights.find("embedding.weight")->shape == Shape{40, 12});
 
   expect(refusal(options + Words{"--model-args=vocab_size=20"} + data_in(single)), 3, "no token, which are");
   Sequences broken = make_sequences();
