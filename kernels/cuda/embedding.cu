@@ -31,8 +31,9 @@ __global__ void look_up(EmbeddingSize size, const std::int64_t* tokens, const fl
   }
 }
 
-__global__ void clear(std::int64_t n, float* y) {
-  for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = 0;
+/// Where the runs are added: `sum` may be null.
+__global__ void begin_sum(std::int64_t n, const float* sum, float* y) {
+  for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = sum == nullptr ? 0 : sum[i];
 }
 
 /// blockIdx.x names the place of a run's first key, blockIdx.y the columns. A thread adds a column of the
@@ -50,7 +51,10 @@ __global__ void add_runs(EmbeddingSize size, const TokenKey* sorted, const float
     const auto row = load<lanes>(dy + place_of(key) * size.dim + k);
     for (int lane = 0; lane < lanes; ++lane) total.at[lane] += row.at[lane];
   }
-  store(dweight + token * size.dim + k, total);
+  float* const to = dweight + token * size.dim + k;
+  const auto known = load<lanes>(to);
+  for (int lane = 0; lane < lanes; ++lane) total.at[lane] += known.at[lane];
+  store(to, total);
 }
 
 /// `make.operator()<lanes>()`.
@@ -85,12 +89,14 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
     return cuda_kernel(
         io,
         [=, s = spread(numbers)](const Addresses& a, cudaStream_t stream) {
-          launch(clear, s.blocks, s.threads, 0, stream, numbers, a.out(Op::dweight));
+          const float* const sum = a.in(Op::sum);
+          float* const dweight = a.out(Op::dweight);
+          if (sum != dweight) launch(begin_sum, s.blocks, s.threads, 0, stream, numbers, sum, dweight);
           if (size.tokens == 0) return;
           sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)}, size.vocab,
                          a.workspace<TokenKey>());
           launch(add_runs<lanes>, dim3(static_cast<unsigned>(size.tokens), parts), threads, 0, stream, size,
-                 a.workspace<const TokenKey>(), a.in(Op::dy), a.out(Op::dweight));
+                 a.workspace<const TokenKey>(), a.in(Op::dy), dweight);
         },
         sort.workspace_bytes());
   });
