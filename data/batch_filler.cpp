@@ -41,7 +41,8 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
   }
   if (batch % batches_per_step_ == 0) info.step_targets = info.targets + targets_behind(order, batch);
   slot.batch.info = info;
-  const std::int64_t given = length == 0 ? rows : batch_size_;
+  // Evaluation runs whole batches: what stands in the other rows must be tokens too.
+  const std::int64_t given = spec.vocab_size > 0 ? batch_size_ : rows;
   slot.batch.input = slot.input.first(static_cast<std::size_t>(given) * input_step);
   slot.batch.target = slot.target.first(static_cast<std::size_t>(given) * target_step);
   for (auto row = static_cast<std::size_t>(rows); row < static_cast<std::size_t>(given); ++row) {

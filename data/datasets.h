@@ -71,6 +71,8 @@ struct DatasetEntry {
   /// What its pictures are; none where samples are made of no pictures.
   std::optional<PictureKind> pictures{};
   bool can_download = false;  ///< heeds DatasetOptions::download
+  /// What a user should know of where the samples that are evaluated come from; null, or empty: nothing.
+  std::string (*note)(const DatasetOptions&) = nullptr;
 };
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();

@@ -76,4 +76,12 @@ SplitFiles split_files(const fs::path& place, const std::string& extension) {
   throw DataError(fmt::format("{}: no {} file here has 'train' in its name", place.string(), extension));
 }
 
+std::string note_on(const SplitFiles& files) {
+  if (!files.test.empty()) return {};
+  return fmt::format("evaluated is the last tenth of {}, which is not trained on",
+                     files.train.size() == 1 ? files.train.front().string()
+                                             : fmt::format("each of {} files, {}, ...", files.train.size(),
+                                                           files.train.front().string()));
+}
+
 }  // namespace lockstep::data

@@ -30,4 +30,7 @@ struct SplitFiles {
 /// them; a file is the training set. DataError when there is none for training.
 SplitFiles split_files(const std::filesystem::path& place, const std::string& extension);
 
+/// Tells that a part of the training files is evaluated; empty where others are.
+std::string note_on(const SplitFiles& files);
+
 }  // namespace lockstep::data

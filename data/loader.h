@@ -35,7 +35,8 @@ struct BatchInfo {
 /// A batch in a slot of the loader's ring; valid until released.
 struct Batch {
   BatchInfo info;
-  std::span<const std::byte> input;  ///< `info.samples` rows; of cut ones a whole batch, the rest repeated
+  /// `info.samples` rows. Of tokens a whole batch: the rows behind the samples repeat the first.
+  std::span<const std::byte> input;
   std::span<const std::byte> target;
   std::size_t slot = 0;
 };

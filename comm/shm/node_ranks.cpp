@@ -177,7 +177,9 @@ std::vector<int> NodeRanks::ranks_at(std::vector<int> indexes) const {
 
 void NodeRanks::abort_by_rank(std::string_view reason) noexcept {
   try {
-    abort(fmt::format("rank {}: {}", members_.rank(), reason));
+    const std::string prefix = fmt::format("rank {}", members_.rank());
+    const bool names_rank = reason.starts_with(prefix + ",") || reason.starts_with(prefix + ":");
+    abort(names_rank ? std::string(reason) : fmt::format("{}: {}", prefix, reason));
   } catch (const std::exception&) {
     abort(reason);  // no memory for the longer text
   }

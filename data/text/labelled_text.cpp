@@ -210,4 +210,8 @@ std::vector<std::string> labelled_text_class_names(const DatasetOptions& options
   return options.data_dir.empty() ? std::vector<std::string>() : open_corpus(options)->labels;
 }
 
+std::string labelled_text_note(const DatasetOptions& options) {
+  return has_lines(options.data_dir) ? note_on(split_files(options.data_dir, ".tsv")) : std::string();
+}
+
 }  // namespace lockstep::data

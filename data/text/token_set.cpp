@@ -15,18 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// With the neighbour of a file called train.bin, if it has one.
-SplitFiles files_of(const fs::path& place) {
-  SplitFiles files = split_files(place, ".bin");
-  if (fs::is_directory(place)) return files;
-  std::string name = place.filename().string();
-  const std::size_t at = name.rfind("train");
-  if (at == std::string::npos) return files;
-  const fs::path neighbour = place.parent_path() / name.replace(at, 5, "val");
-  if (fs::exists(neighbour)) files.test = {neighbour};
-  return files;
-}
-
 struct TokenFiles {
   std::vector<TokenFile> train;
   std::vector<TokenFile> test;
@@ -35,7 +23,7 @@ struct TokenFiles {
 
 TokenFiles open_files(const DatasetOptions& options) {
   if (options.data_dir.empty()) throw UsageError("tokens: give the file by --data-dir FILE.bin, or a folder");
-  const SplitFiles paths = files_of(options.data_dir);
+  const SplitFiles paths = token_files(options.data_dir);
   TokenFiles files{.train = {}, .test = {}, .has_test_files = !paths.test.empty()};
   for (const fs::path& path : paths.train) files.train.push_back(open_token_file(path, options.token_dtype));
   for (const fs::path& path : paths.test) files.test.push_back(open_token_file(path, options.token_dtype));
@@ -91,6 +79,17 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
 }
 
 }  // namespace
+
+SplitFiles token_files(const fs::path& place) {
+  SplitFiles files = split_files(place, ".bin");
+  if (fs::is_directory(place)) return files;
+  std::string name = place.filename().string();
+  const std::size_t at = name.rfind("train");
+  if (at == std::string::npos) return files;
+  const fs::path neighbour = place.parent_path() / name.replace(at, 5, "val");
+  if (fs::exists(neighbour)) files.test = {neighbour};
+  return files;
+}
 
 DatasetPtr open_tokens(const DatasetOptions& options, Split split) {
   WindowRule rule = WindowRule::parse(options.windows);

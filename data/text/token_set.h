@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/datasets.h"
+#include "data/folders.h"
 
 namespace lockstep::data {
 
@@ -12,5 +13,8 @@ namespace lockstep::data {
 /// the file and the offset of a token that is not in it.
 DatasetPtr open_tokens(const DatasetOptions& options, Split split);
 SampleSpec tokens_spec(const DatasetOptions& options);
+
+/// Which files these are.
+SplitFiles token_files(const std::filesystem::path& place);
 
 }  // namespace lockstep::data

@@ -53,7 +53,7 @@ Request read_request(const std::vector<std::string>& arguments, std::string_view
 
 /// Runs `body` on all ranks with the model of the request on `open`'s samples; 75 when it was stopped.
 template <class Open, class Body>
-int infer(const Request& request, Open&& open, Body&& body) {
+int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& body) {
   StopRequest stop_request;
   Session session = open_session(request.options());
   return with_peers(session, request.options().timeout, [&](const SetRun&) {
@@ -63,7 +63,7 @@ int infer(const Request& request, Open&& open, Body&& body) {
     const data::DatasetPtr samples = open(session, weights);
     TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
     require_fitting(task, request.options());
-    Inference inference(request.options(), session, std::move(task), weights);
+    Inference inference(request.options(), session, std::move(task), weights, gives);
     const bool done = body(session, inference, stop_request);
     session.communicator->barrier();
     return done ? ExitCode::done : ExitCode::stopped;
@@ -108,13 +108,14 @@ int eval_command(const std::vector<std::string>& arguments) {
   const auto open = [&](Session& session, const WeightsFile&) {
     return open_test_set(request.options(), session.activity.get());
   };
-  return infer(request, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
-    const auto evaluation = inference.run(stop);
-    if (!evaluation) return false;
-    require_finite(*evaluation, request);
-    if (session.is_rank0()) Console(Console::Style::plain, 0).print(to_json(*evaluation).dump());
-    return true;
-  });
+  return infer(request, Inference::Gives::scores, open,
+               [&](Session& session, Inference& inference, const StopRequest& stop) {
+                 const auto evaluation = inference.run(stop);
+                 if (!evaluation) return false;
+                 require_finite(*evaluation, request);
+                 if (session.is_rank0()) Console(Console::Style::plain, 0).print(to_json(*evaluation).dump());
+                 return true;
+               });
 }
 
 int predict_command(const std::vector<std::string>& arguments) {
@@ -125,16 +126,18 @@ int predict_command(const std::vector<std::string>& arguments) {
     input = open_prediction_input(request.told, request.inputs, weights, session);
     return input.samples;
   };
-  return infer(request, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
-    PredictionOutput output(std::move(input.names), kind_of(input.samples), request.options().output);
-    const auto take = [&](std::span<const float> rows, std::int64_t columns) {
-      const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
-      if (session.is_rank0()) output.take(rows, columns, unreadable);
-    };
-    if (!inference.run(stop, take)) return false;
-    if (session.is_rank0()) output.finish();
-    return true;
-  });
+  return infer(request, Inference::Gives::outputs, open,
+               [&](Session& session, Inference& inference, const StopRequest& stop) {
+                 PredictionOutput output(std::move(input.names), kind_of(input.samples),
+                                         request.options().output);
+                 const auto take = [&](std::span<const float> rows, std::int64_t columns) {
+                   const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
+                   if (session.is_rank0()) output.take(rows, columns, unreadable);
+                 };
+                 if (!inference.run(stop, take)) return false;
+                 if (session.is_rank0()) output.finish();
+                 return true;
+               });
 }
 
 }  // namespace lockstep::runtime

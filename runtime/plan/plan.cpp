@@ -105,7 +105,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.compute_dtype = constraints.compute_dtype;
   plan.graph = graph_for(model, input, request);
   freeze_parameters(plan.graph, constraints.freeze);
-  fuse_classifier(plan.graph);
+  if (!request.keeps_outputs) fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
   if (plan.graph.decoding) prepare_decoding(plan.graph, decodes_in(request.key.mode));
   fuse_batch_norm(plan.graph);

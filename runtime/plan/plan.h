@@ -68,6 +68,7 @@ struct PlanRequest {
   bool branches = false;            ///< and rows share what they have in common
   double average_decay = 0;         ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
+  bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run

@@ -73,18 +73,28 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
   return task;
 }
 
-Inference::Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights)
+Inference::Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights,
+                     Gives gives)
     : options_(options),
       session_(session),
       task_(std::move(task)),
       batch_size_(batch_size_per_rank(options, session.world.size)),
-      samples_(options.eval_samples > 0 ? options.eval_samples : task_.test_set->size()) {
+      samples_(options.eval_samples > 0 ? options.eval_samples : task_.test_set->size()),
+      lengths_(
+          gives == Gives::outputs
+              ? std::vector<std::int64_t>()
+              : batch_lengths_of(task_, {.batch_size = batch_size_}, session.activity.get()).evaluation) {
   Options of_plan = options;
   of_plan.amp = amp_on(*session.device, options.amp);
   of_plan.freeze.clear();
-  plans_.push_back(make_plan(task_.model, task_.input,
-                             {.key = {.mode = Mode::evaluate, .batch = batch_size_}}, *session.device,
-                             plan_constraints(of_plan)));
+  PlanConstraints constraints = plan_constraints(of_plan);
+  for (const PlanKey& key : of_lengths({{.mode = Mode::evaluate, .batch = batch_size_}}, lengths_)) {
+    plans_.push_back(make_plan(task_.model, task_.input,
+                               {.key = key, .keeps_outputs = gives == Gives::outputs}, *session.device,
+                               constraints));
+    constraints.parameter_layouts = parameter_layouts(plans_.front().graph);
+    constraints.arena = plans_.front().arena;
+  }
   require_equal(*session.communicator, "the model",
                 exchange_signature(plans_.front(), *session.device, {}) +
                     fmt::format("samples {} in batches of {}\n", samples_, batch_size_));
@@ -100,6 +110,7 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
   std::int64_t batch = 0;
   EvaluationOptions evaluating{
       .batch_size = batch_size_,
+      .lengths = lengths_,
       .num_workers = options_.num_workers < 0 ? session_.cores : options_.num_workers,
       .prefetch_factor = options_.prefetch_factor,
       .timeout = Seconds(options_.timeout),
@@ -109,10 +120,11 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
   if (take) {
     evaluating.batch_done = [&](std::int64_t rows) { gather_outputs(batch++, rows, take); };
   }
-  return evaluate(
-      *session_.device, *session_.communicator, *memory_, *executor_,
-      [this](std::int64_t) -> const Plan& { return plans_.front(); }, slot, task_.test_set, evaluating,
-      stop_request);
+  const auto plan_of = [this](std::int64_t length) -> const Plan& {
+    return *std::ranges::find(plans_, length, [](const Plan& plan) { return plan.key().length; });
+  };
+  return evaluate(*session_.device, *session_.communicator, *memory_, *executor_, plan_of, slot,
+                  task_.test_set, evaluating, stop_request);
 }
 
 /// Rank r has samples r, r + R, ... of a batch of all ranks.

@@ -27,10 +27,14 @@ class Inference {
   /// none elsewhere.
   using TakeOutputs = std::function<void(std::span<const float> rows, std::int64_t columns)>;
 
-  /// Collective. DataError when the weights are not the model's.
-  Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights);
+  enum class Gives { scores, outputs };
 
-  /// Collective: each sample of the test set once. Nothing when a rank was asked to stop.
+  /// Collective. DataError when the weights are not the model's.
+  Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights,
+            Gives gives);
+
+  /// Collective: each sample of the test set once. Nothing when a rank was asked to stop. `take`: where the
+  /// inference gives outputs.
   std::optional<Evaluation> run(const StopRequest& stop_request, const TakeOutputs& take = {});
 
  private:
@@ -41,7 +45,9 @@ class Inference {
   const TrainingTask task_;
   const std::int64_t batch_size_;
   const std::int64_t samples_;
-  std::vector<Plan> plans_;  ///< one
+  /// To which batches of padded sequences are cut: for scores alone, as outputs are of whole rows.
+  const std::vector<std::int64_t> lengths_;
+  std::vector<Plan> plans_;  ///< one, or one for each length
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
 };

@@ -49,7 +49,13 @@ std::vector<std::int64_t> lengths_for(const TrainingTask& task, const data::Data
   return lengths.empty() || can_cut(task, lengths.front()) ? lengths : std::vector<std::int64_t>();
 }
 
-/// The same keys for each length, the longest first.
+}  // namespace
+
+BatchLengths batch_lengths_of(const TrainingTask& task, const Batching& batching, Activity* activity) {
+  return {.training = lengths_for(task, task.train_set, batching, activity),
+          .evaluation = lengths_for(task, task.test_set, batching, activity)};
+}
+
 std::vector<PlanKey> of_lengths(const std::vector<PlanKey>& keys, const std::vector<std::int64_t>& lengths) {
   if (lengths.empty()) return keys;
   std::vector<PlanKey> all;
@@ -60,13 +66,6 @@ std::vector<PlanKey> of_lengths(const std::vector<PlanKey>& keys, const std::vec
     }
   }
   return all;
-}
-
-}  // namespace
-
-BatchLengths batch_lengths_of(const TrainingTask& task, const Batching& batching, Activity* activity) {
-  return {.training = lengths_for(task, task.train_set, batching, activity),
-          .evaluation = lengths_for(task, task.test_set, batching, activity)};
 }
 
 std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,

@@ -20,6 +20,9 @@ struct BatchLengths {
 /// Those of the task's data sets; whole rows where the model's parameters follow the length of its input.
 BatchLengths batch_lengths_of(const TrainingTask& task, const Batching& batching, Activity* activity);
 
+/// The same keys for each length, the longest first.
+std::vector<PlanKey> of_lengths(const std::vector<PlanKey>& keys, const std::vector<std::int64_t>& lengths);
+
 /// The plans of a run: of the micro-batches of a full step, for each length, the longest first; those of an
 /// epoch's smaller last step, if the run comes to it, for the longest alone; evaluation, for each length.
 std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,

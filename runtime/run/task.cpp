@@ -199,7 +199,9 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   if (entry.class_names != nullptr) task.class_names = entry.class_names(dataset);
-  if (options.eval_every > 0) task.test_set = entry.open(dataset, data::Split::test);
+  if (options.eval_every == 0) return task;
+  task.test_set = entry.open(dataset, data::Split::test);
+  if (entry.note != nullptr) task.note = entry.note(dataset);
   return task;
 }
 

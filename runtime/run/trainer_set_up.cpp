@@ -53,6 +53,18 @@ bool can_replay(const Session& session) {
   return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
 }
 
+/// Ranks that cut batches to lengths of their own take different plans in a step: one of them may be captured
+/// already and another not, and a collective in a graph needs its peers in graphs.
+CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
+  if (asked.from_the_start()) {
+    throw UsageError(
+        "--cuda-graph on: with several ranks graphs need sequences of one length, and these are padded; "
+        "leave "
+        "it out");
+  }
+  return {"off", false};
+}
+
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
@@ -68,6 +80,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   find_checkpoint();
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
+  if (session_.world.size > 1 && !plans_.lengths.training.empty())
+    cuda_graph_policy_ = walks_only(cuda_graph_policy_);
   const std::string signature =
       plugin_lines(task_) +
       exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);
@@ -145,6 +159,7 @@ void Trainer::open_files() {
                                .batch_size = batching_.batch_size,
                                .micro_batches = batching_.micro_batches,
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (!task_.note.empty()) console_.print(task_.note);
   if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
   if (options_.amp == "bf16" && !session_.device->has_bf16()) {
     log::warn("this processor has no arithmetic on bf16: --amp computes products in fp32 and rounds them");

@@ -1,32 +1,14 @@
 // Padded sequences, whose batches are cut.
-#include "kernels/base/philox.h"
 #include "tests/cluster/sequences.h"
 #include "tests/support/largest_difference.h"
 
 namespace lockstep::tests {
 
 TEST_CASE("ranks cut their batches to lengths of their own and learn what one rank learns") {
-  constexpr std::int64_t rows = 240;
-  constexpr std::int64_t longest = 300;
-  std::vector<std::int64_t> tokens(rows * longest, padding);
-  std::vector<std::int64_t> targets(rows * longest, ignored);
-  std::vector<std::int64_t> classes(rows);
-  const Philox random(3, 4);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t end = 1 + row * row * 31 % longest;
-    for (std::int64_t i = row * longest; i < row * longest + end; ++i) {
-      tokens[static_cast<std::size_t>(i)] = random.below(vocabulary, static_cast<std::uint64_t>(i));
-      targets[static_cast<std::size_t>(i)] = (tokens[static_cast<std::size_t>(i)] * 5 + 1) % vocabulary;
-    }
-    classes[static_cast<std::size_t>(row)] = row % 6;
-  }
   const TemporaryFolder folder;
-  const auto inputs = tensor("inputs", {rows, longest}, tokens);
-  const auto per_token =
-      file_of(folder, "tokens.safetensors", {inputs, tensor("targets", {rows, longest}, targets)});
-  const auto per_row = file_of(folder, "rows.safetensors", {inputs, tensor("targets", {rows}, classes)});
+  const PaddedFiles files = padded_files(folder);
   for (const bool tagged : {true, false}) {
-    const Words options = of_tokens + data_in(tagged ? per_token : per_row) +
+    const Words options = of_tokens + data_in(tagged ? files.per_token : files.per_row) +
                           Words{tagged ? "--model=tagger" : "--model=bag",
                                 "--optimizer=sgd",
                                 tagged ? "--lr=0.1" : "--lr=0.002",
@@ -45,13 +27,13 @@ TEST_CASE("ranks cut their batches to lengths of their own and learn what one ra
       std::filesystem::remove_all(run("many"));
       std::filesystem::remove_all(run("again"));
     }
-    // Of whole rows.
+    // Whose batches are other ones.
     const auto scores = lines_of(output_of(2, {"eval", run("1").string()}));
     CHECK(scores.at(0)["accuracy"] == one["eval"]["accuracy"]);
     CHECK(scores.at(0)["loss"].get<double>() == Approx(one["eval"]["loss"].get<double>()).epsilon(1e-5));
   }
   const Words mixed =
-      of_tokens + data_in(per_token) + Words{"--model=tagger", "--epochs=1", "--eval-every=0"};
+      of_tokens + data_in(files.per_token) + Words{"--model=tagger", "--epochs=1", "--eval-every=0"};
   const auto half = train(2, mixed + Words{"--amp"}, folder / "half");
   const auto full = train(2, mixed, folder / "full");
   CHECK(half["final_loss"].get<double>() == Approx(full["final_loss"].get<double>()).epsilon(2e-2));

@@ -1,6 +1,7 @@
 // Sequences of tokens through a whole run: targets for each token, of which some do not count.
 #include "tests/cluster/sequences.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/base/philox.h"
@@ -31,6 +32,12 @@ Sequences make_sequences() {
     made.classes[static_cast<std::size_t>(row)] = made.tokens[static_cast<std::size_t>(row * length)] % 6;
   }
   return made;
+}
+
+/// Each token is its own class.
+std::vector<std::int64_t> tokens_as_classes(std::vector<std::int64_t> tokens) {
+  std::ranges::replace(tokens, padding, ignored);
+  return tokens;
 }
 
 struct Refusal {
@@ -171,6 +178,51 @@ TEST_CASE("eval and predict of tokens: the last token that is no padding, and al
     std::memcpy(last.data(), all->bytes.data() + static_cast<std::size_t>(at) * sizeof last, sizeof last);
     CHECK(lines[static_cast<std::size_t>(row)]["class"] == std::ranges::max_element(last) - last.begin());
   }
+
+  // The weights tell the vocabulary, where samples have fewer tokens; more are refused.
+  std::vector<std::int64_t> few(length, 3);
+  const auto small = file_of(folder, "small.safetensors", {tensor("inputs", {1, length}, few)});
+  CHECK(lines_of(output_of(1, {"predict", run, "--data-dir", small})).size() == 1);
+  few[4] = 40;
+  const auto large = file_of(folder, "large.safetensors", {tensor("inputs", {1, length}, few)});
+  expect(refusal({"predict", run, "--data-dir", large}), 3, "it knows 24 tokens, the samples have 41");
+}
+
+TEST_CASE(
+    "all logits are there to be predicted with a vocabulary so large that training makes them in parts") {
+  const TemporaryFolder folder;
+  const std::vector<std::int64_t> tokens{8999, 2, 3, 4, 5, padding, 7, 8, 9, 10, 11, 12};
+  const auto file =
+      file_of(folder, "data.safetensors",
+              {tensor("inputs", {2, 6}, tokens), tensor("targets", {2, 6}, tokens_as_classes(tokens))});
+  const auto run = (folder / "run").string();
+  train(1,
+        of_tokens + data_in(file) + Words{"--model=tagger", "--max-steps=40", "--lr=0.05", "--eval-every=0"},
+        run);
+  const auto scores = lines_of(output_of(1, {"eval", run})).at(0);
+  CHECK(scores["accuracy"] == 1);
+  const auto lines = lines_of(output_of(1, {"predict", run, "--data-dir", file}));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["class"] == 5);
+  CHECK(lines[1]["class"] == 12);
+  const auto logits_file = (folder / "logits.safetensors").string();
+  output_of(1, {"predict", run, "--data-dir", file, "--output", logits_file});
+  CHECK(SafetensorsFile(logits_file).find("logits")->shape == Shape{2, 6, 9000});
+}
+
+TEST_CASE("a run on tokens that goes on after a stop ends with the same weights") {
+  const TemporaryFolder folder;
+  const Sequences made = make_sequences();
+  const auto file = file_of(
+      folder, "data.safetensors",
+      {tensor("inputs", {samples, length}, made.tokens), tensor("targets", {samples, length}, made.targets)});
+  const Words options = of_tokens + data_in(file) +
+                        Words{"--model=tagger", "--batch-size=4", "--accumulate-steps=3", "--eval-every=1",
+                              "--checkpoint-every=3"};
+  const auto whole = train(2, options + Words{"--max-steps=13"}, folder / "whole");
+  train(2, options + Words{"--max-steps=7"}, folder / "parts");
+  const auto parts = train(2, options + Words{"--max-steps=13", "--resume=auto"}, folder / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
 }
 
 TEST_CASE("tensors of source and target are one row; what cannot be used is named") {
@@ -191,7 +243,7 @@ TEST_CASE("tensors of source and target are one row; what cannot be used is name
   const Words more_tokens = options + Words{"--model-args=vocab_size=40"};
   train(1, more_tokens + data_in(single), folder / "more");
   const SafetensorsFile weights((folder / "more/model.safetensors"));
-  CHECK(weights.find("embedding.weight")->shape == Shape{12, 40});
+  CHECK(weights.find("embedding.weight")->shape == Shape{40, 12});
 
   expect(refusal(options + Words{"--model-args=vocab_size=20"} + data_in(single)), 3, "no token, which are");
   Sequences broken = make_sequences();

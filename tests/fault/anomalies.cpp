@@ -60,7 +60,7 @@ TEST_CASE("--detect-anomaly: the rank that found the value decides, whenever it 
   CHECK_THAT(run.output(), contains(fmt::format("launch: rank {} (pid ", bad_rank)));
   CHECK_THAT(run.output(), contains("launch:   it said: " + found));
   const auto report = nlohmann::json::parse(contents(folder / "run/failure.json"));
-  CHECK_THAT(report["cause"].get<std::string>(), contains(found));
+  CHECK(report["cause"].get<std::string>().starts_with(found));
 }
 
 }  // namespace

@@ -110,10 +110,14 @@ TEST_CASE("a folder has training and evaluation by name, a lone file its last te
   write_file(folder / "x.bin", words_of<std::uint16_t>(numbers(0, 50)));
   CHECK(inputs_of(token_options(folder / "x.bin", 4)) == numbers(0, 44));
   CHECK(inputs_of(token_options(folder / "x.bin", 4), Split::test) == numbers(45, 4));
+  const auto note = find_dataset(datasets(), "tokens").note;
+  CHECK(note(token_options(folder / "x.bin", 4)) ==
+        "evaluated is the last tenth of " + (folder / "x.bin").string() + ", which is not trained on");
   fs::create_directory(folder / "d");
   write_file(folder / "d/fineweb_train_000002.bin", words_of<std::uint16_t>(numbers(10, 3)));
   write_file(folder / "d/fineweb_train_000001.bin", words_of<std::uint16_t>(numbers(0, 3)));
   write_file(folder / "d/fineweb_val_000000.bin", words_of<std::uint16_t>(numbers(20, 3)));
+  CHECK(note(token_options(folder / "d", 2)).empty());
   CHECK(inputs_of(token_options(folder / "d", 2)) == Ids{0, 1, 10, 11});
   CHECK(inputs_of(token_options(folder / "d", 2), Split::test) == Ids{20, 21});
   CHECK(inputs_of(token_options(folder / "d", 2, "random")).size() == 6);  // no window crosses files

@@ -1,5 +1,6 @@
 // Norms, losses and small products: what is summed over a row follows the vector's width.
 #include "kernels/batch_norm.h"
+#include "kernels/classifier.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
@@ -49,6 +50,42 @@ std::vector<float> normalised(const Loops& run) {
   std::vector<float> all;
   for (const std::int64_t lanes : {1, 8, 16, 27}) {
     run_norms(run, lanes, false, [&](const auto& values) { append(all, values); });
+  }
+  return all;
+}
+
+/// Rows of 37 classes in blocks of 20: what their sums become, and the gradient.
+std::vector<float> classified(const Loops& run) {
+  constexpr std::int64_t rows = 5;
+  constexpr std::int64_t classes = 37;
+  std::vector<ClassifierRow> known(rows);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    known[static_cast<std::size_t>(i)] = {.target = i == 3 ? ClassifierRow::none : i * 9,
+                                          .before = 0,
+                                          .peak = -1e30F,
+                                          .total = 0,
+                                          .sum = 0,
+                                          .hit = 0,
+                                          .broken = 0};
+  }
+  const std::vector<float> bias = numbers(classes, 15);
+  std::vector<float> blocks[2];
+  std::vector<float> all;
+  for (const std::int64_t b : {0, 1}) {
+    const ClassifierBlock block{0, rows, 20 * b, b == 0 ? 20 : 17, classes};
+    blocks[b] = numbers(static_cast<std::size_t>(rows * block.columns), static_cast<int>(16 + b));
+    run(ClassifierSums{}, block, bias.data(), blocks[b].data(), known.data());
+  }
+  for (const std::int64_t b : {0, 1}) {
+    const ClassifierBlock block{0, rows, 20 * b, b == 0 ? 20 : 17, classes};
+    const float* const logits = blocks[b].data();
+    const ClassifierGradient gradient{.label_smoothing = 0.1F, .scale = 0.5F, .dtype = DType::f32};
+    std::vector<float> out(blocks[b].size());
+    run(gradient, block, logits, static_cast<void*>(out.data()), known.data());
+    append(all, out);
+  }
+  for (const ClassifierRow& row : known) {
+    append(all, std::vector{row.peak, row.total, row.sum, row.hit, static_cast<float>(row.before)});
   }
   return all;
 }
@@ -110,6 +147,10 @@ TEST_CASE("all instruction sets normalise to the baseline's bits") {
 
 TEST_CASE("all instruction sets sum losses, norms and products as the baseline does") {
   check_same_sums(summed_results);
+}
+
+TEST_CASE("all instruction sets take a classifier's blocks as the baseline does") {
+  check_same_sums(classified);
 }
 
 }  // namespace lockstep::tests

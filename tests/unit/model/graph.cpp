@@ -93,5 +93,37 @@ TEST_CASE("a model and a data set that do not fit are told apart") {
              contains("gives 2x10") && contains("3 classes"));
 }
 
+TEST_CASE("a class for each token: what the model gives, what the loss takes, and what does not fit") {
+  const auto head = [](std::int64_t classes) {
+    return Model{.name = "tagger", .forward = [classes](Tensor x) {
+                   return linear(embedding(split(x, {2, x.shape()[1] - 2}, 1).back(), "embedding", 9, 4),
+                                 "head", classes);
+                 }};
+  };
+  const InputSpec pairs{.shape = {7},
+                        .num_classes = 9,
+                        .target_shape = {5},
+                        .dtype = DType::i64,
+                        .vocab_size = 9,
+                        .source_length = 2};
+  const Graph graph = build_graph(head(9), pairs, 3, true);
+  CHECK(graph.value(graph.find(Role::input)).type == ValueType{DType::i64, {3, 7}});
+  CHECK(graph.value(graph.find(Role::target)).type == ValueType{DType::i64, {3, 5}});
+  CHECK(graph.value(graph.output).type.shape == Shape{3, 5, 9});
+  CHECK(token_parameters(graph) == std::vector<std::string>{"embedding.weight"});
+
+  const InputSpec cut = cut_to(pairs, 4);
+  CHECK(cut.shape == Shape{4});
+  CHECK(cut.target_shape == Shape{2});
+  CHECK(build_forward(head(9), cut, 3).parameter_elements() == graph.parameter_elements());
+  CHECK(cut_to(pairs, 0).shape == Shape{7});
+
+  CHECK(message_of<UsageError>([&] { build_forward(head(8), pairs, 3); }) ==
+        "model 'tagger' gives 3x5x8 but the data set has 9 classes for each of 5 tokens of a sample");
+  InputSpec one_class = pairs;
+  one_class.target_shape = {};
+  CHECK_THAT(message_of<UsageError>([&] { build_forward(head(9), one_class, 3); }), contains("gives 3x5x9"));
+}
+
 }  // namespace
 }  // namespace lockstep::model

@@ -10,7 +10,6 @@
 #include "runtime/run/run_plans.h"
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
-#include "tests/support/one_hot.h"
 #include "tests/unit/runtime/one_replica.h"
 
 namespace lockstep::runtime {
@@ -53,7 +52,7 @@ const model::InputSpec padded_input{.shape = {whole},
                                     .vocab_size = vocabulary};
 
 Tensor tagger(Tensor x) {
-  x = linear(tests::one_hot(x, vocabulary, false), "embedding", 12);
+  x = embedding(x, "embedding", vocabulary, 12);
   return linear(tanh(x), "fc", vocabulary);
 }
 
@@ -119,7 +118,7 @@ TEST_CASE("a model whose parameters follow the length of its input learns from w
   };
   CHECK_FALSE(lengths_of(tagger).empty());
   CHECK(lengths_of([](Tensor x) {
-          x = flatten(tests::one_hot(x, vocabulary, false));
+          x = flatten(embedding(x, "embedding", vocabulary, 12));
           return reshape(linear(x, "fc", whole * vocabulary), {-1, whole, vocabulary});
         }).empty());
 }
