@@ -87,7 +87,7 @@ struct ClassifierSums {
 };
 
 /// Counts the classes before the target and, unless `gradient` is null, writes the gradient of the block as
-/// f32 or bf16; as f32 it may take the place of the logits.
+/// f32 or bf16.
 struct ClassifierGradient {
   static constexpr std::string_view name = "classifier_gradient";
   using Simd = void(const ClassifierGradient&, const ClassifierBlock&, const float* logits, void* gradient,

@@ -22,6 +22,11 @@ bool widens(DType dtype) {
   return dtype == DType::bf16 && !onednn::multiplies_bf16_faster();
 }
 
+/// The type of the logits' gradient, a factor of two products.
+DType gradient_type(DType dtype) {
+  return widens(dtype) ? DType::f32 : dtype;
+}
+
 /// Hands out the workspace, piece after piece.
 class Pieces {
  public:
@@ -48,8 +53,8 @@ struct Rooms {
   float* wide_x;       ///< of a chunk
   float* wide_weight;  ///< of a block
   float* wide_bias;
-  float* wide_dx;      ///< of a chunk
-  BFloat16* gradient;  ///< of a block
+  float* wide_dx;       ///< of a chunk
+  std::byte* gradient;  ///< of a block
   std::byte* products;
 
   Rooms(Pieces& pieces, const ClassifierSize& size, DType dtype, std::size_t products_bytes)
@@ -60,8 +65,8 @@ struct Rooms {
         wide_weight(widens(dtype) ? pieces.take<float>(size.block * size.inputs) : nullptr),
         wide_bias(dtype == DType::f32 ? nullptr : pieces.take<float>(size.classes)),
         wide_dx(dtype == DType::f32 ? nullptr : pieces.take<float>(size.chunk * size.inputs)),
-        gradient(dtype == DType::f32 || widens(dtype) ? nullptr
-                                                      : pieces.take<BFloat16>(size.chunk * size.block)),
+        gradient(pieces.take<std::byte>(size.chunk * size.block *
+                                        static_cast<std::int64_t>(size_of(gradient_type(dtype))))),
         products(pieces.take<std::byte>(static_cast<std::int64_t>(products_bytes))) {}
 };
 
@@ -83,7 +88,7 @@ class Bound : public BoundKernel {
     const StepState& state = *a_.in<StepState>(Op::state);
     gradient_ = {.label_smoothing = op_.label_smoothing,
                  .scale = state.loss_scale * state.scaler_scale,
-                 .dtype = room_.gradient == nullptr ? DType::f32 : DType::bf16};
+                 .dtype = gradient_type(dtype_)};
     if (float* const dbias = a_.out(Op::dbias)) std::fill_n(dbias, size_.classes, 0.0F);
     bias_ = static_cast<const float*>(a_.in<void>(Op::bias));
     if (bias_ != nullptr && room_.wide_bias != nullptr) {
@@ -165,9 +170,8 @@ class Bound : public BoundKernel {
   }
 
   void take_gradient(const Step& step, std::int64_t begin, std::int64_t rows, const void* x) {
-    float* const logits = room_.logits + rows * step.first;
-    void* gradient = nullptr;
-    if (op_.has_gradient) gradient = room_.gradient == nullptr ? static_cast<void*>(logits) : room_.gradient;
+    const float* const logits = room_.logits + rows * step.first;
+    void* const gradient = op_.has_gradient ? room_.gradient : nullptr;
     for_rows(step, rows, [&](const ClassifierBlock& block) {
       gradient_kernel_(gradient_, block, logits, gradient, room_.rows);
     });
@@ -239,11 +243,11 @@ class ClassifierKernel : public Kernel {
  public:
   ClassifierKernel(Cpu cpu, const Op& op, const KernelIo& io)
       : op_(op),
-        size_(matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape), op),
         dtype_(io.inputs[Op::x].dtype),
+        size_(matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape), op, gradient_type(dtype_)),
         rows_of_sample_(io.inputs[Op::x].shape.rank() == 3 ? io.inputs[Op::x].shape[1] : 1),
         inputs_(io.inputs.size()),
-        products_(cpu.onednn, size_, widens(dtype_) ? DType::f32 : dtype_, op.precision, op.has_gradient) {}
+        products_(cpu.onednn, size_, gradient_type(dtype_), op.precision, op.has_gradient) {}
 
   std::size_t workspace_bytes() const override {
     Pieces pieces(nullptr);
@@ -260,8 +264,8 @@ class ClassifierKernel : public Kernel {
 
  private:
   Op op_;
-  ClassifierSize size_;
   DType dtype_;
+  ClassifierSize size_;
   std::int64_t rows_of_sample_;
   std::size_t inputs_;
   ClassifierProducts products_;

@@ -11,19 +11,19 @@
 namespace lockstep::kernels {
 
 /// How the logits (rows, classes) are cut, by the shape alone. A chunk of rows exists at a time: as many as
-/// 64 MiB hold, since each chunk reads all weights and adds to all of their gradients. It is taken in blocks
-/// of columns, which stay in the second cache from the product that makes them to those that read their
-/// gradient.
+/// 128 MiB hold, since each chunk reads all weights and adds to all of their gradients. It is taken in blocks
+/// of columns: a block's gradient stays in the second cache from the pass that makes it to the products that
+/// read it.
 struct ClassifierSize {
   std::int64_t rows, inputs, classes;
   std::int64_t chunk, block;
 
-  ClassifierSize(const MatmulSize& size, const ClassifierLoss& op)
+  ClassifierSize(const MatmulSize& size, const ClassifierLoss& op, DType gradient)
       : rows(size.rows), inputs(size.inputs), classes(size.outputs) {
-    constexpr std::int64_t chunk_bytes = 64 << 20;
+    constexpr std::int64_t chunk_bytes = 128 << 20;
     const std::int64_t most = std::max<std::int64_t>(32, chunk_bytes / (classes * 4));
     chunk = equal_parts(rows, op.chunk > 0 ? op.chunk : most);
-    block = equal_parts(classes, 1024);
+    block = equal_parts(classes, 2048 / static_cast<std::int64_t>(size_of(gradient)));
   }
 
   std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }

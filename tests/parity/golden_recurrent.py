@@ -1,20 +1,13 @@
-"""Goldens of the recurrent models: every gradient of a first step in float64, and the losses of twenty steps.
-
-As torchvision's (golden_vision.py): `own` says how far rounding alone takes PyTorch's own numbers.
-"""
+"""Goldens of the recurrent models (golden_exact.py)."""
 import math
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import rnn
 
-import formula
+import golden_exact
 from golden_record import digits, tensor
-from golden_vision import CHANGE, distances
 
-STEPS = 20
-LEARNING_RATE = 0.2
 LENGTHS = [17, 1, 9, 16, 5]
 SMALL = {"vocab_size": 60, "embedding": 12, "hidden": 40}
 # The golden's name: (model, shape of a sample, batch, --model-args, what the targets are: a class a row, a class a token,
@@ -104,59 +97,26 @@ def parameter_specs(module):
             for name, value in module.named_parameters()}
 
 
-def with_formula_weights(case, dtype, change=None):
-    """`change`: the seed of the signs with which each weight moves by CHANGE of itself."""
-    module = build(case).to(dtype)
-    signs = np.random.default_rng(change)
-    with torch.no_grad():
-        for (name, value), spec in zip(module.named_parameters(), parameter_specs(module).values()):
-            value.copy_(tensor(f"{case}/{name}", spec))
-            if change is not None:
-                value.mul_(1 + CHANGE * torch.from_numpy(signs.choice([-1.0, 1.0], value.shape)))
-    return module
+class Case:
+    rate = 0.2
 
+    def __init__(self, name):
+        self.name = name
+        self.model, _, self.batch, self.arguments, _ = CASES[name]
 
-RUNS = ((torch.float32, None), (torch.float64, 1), (torch.float64, 2))
+    def specs(self):
+        return dict(zip(("inputs", "targets"), input_specs(self.name)))
 
+    def build(self):
+        return build(self.name)
 
-def gradients(case, dtype, change=None):
-    module = with_formula_weights(case, dtype, change)
-    x, y = batch_of(case, dtype)
-    loss_of(module(x), y).backward()
-    return {name: parameter.grad.double().numpy() for name, parameter in module.named_parameters()}
+    def parameter_specs(self, module):
+        return parameter_specs(module)
 
-
-def training_losses(case, dtype, change=None):
-    module = with_formula_weights(case, dtype, change)
-    x, y = batch_of(case, dtype)
-    stepper = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
-    losses = []
-    for _ in range(STEPS):
-        stepper.zero_grad()
-        loss = loss_of(module(x), y)
-        loss.backward()
-        stepper.step()
-        losses.append(loss.item())
-    return losses
-
-
-def make_case(case):
-    model, _, batch, arguments, _ = CASES[case]
-    exact = gradients(case, torch.float64)
-    others = [distances(gradients(case, *run), exact) for run in RUNS]
-    parameters = []
-    for name, spec in parameter_specs(build(case)).items():
-        digest = formula.digest(exact[name])
-        parameters.append({"name": name, **spec, "own": digits(max(o[name] for o in others), 2),
-                           "norm": digits(digest["norm"], 7), "sum": digits(digest["sum"], 7),
-                           "projections": [digits(p, 7) for p in digest["projections"]]})
-    losses = training_losses(case, torch.float64)
-    own = max(abs(a - b) for run in RUNS for a, b in zip(training_losses(case, *run), losses))
-    inputs, targets = input_specs(case)
-    return {"name": case, "model": model, "batch": batch, "arguments": arguments, "inputs": inputs, "targets": targets,
-            "training": {"lr": LEARNING_RATE, "losses": [digits(loss, 9) for loss in losses], "own": digits(own, 2)},
-            "parameters": parameters}
+    def run(self, module, dtype):
+        x, y = batch_of(self.name, dtype)
+        return loss_of(module(x), y)
 
 
 def make():
-    return [make_case(case) for case in CASES]
+    return [golden_exact.make_case(Case(name)) for name in CASES]

@@ -101,12 +101,13 @@ class Forward {
   /// Scores to probabilities, not yet divided by their sum: the softmax goes on from tile to tile
   /// (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
   void take_up(std::int64_t queries, std::int64_t at, std::int64_t keys, const Band& band) {
+    if (head_.tokens != nullptr) fill_mask(head_.tokens + at, keys, masks_);
     Floats lanes[Tile::queries] = {};
     float found[Tile::queries];
     for (std::int64_t r = 0; r < queries; ++r) {
       float* const scores = scores_ + r * Tile::row;
       const std::int64_t count = band.keys_of(r + 1, keys);
-      if (head_.tokens != nullptr) mask(scores, count, head_.tokens + at);
+      if (head_.tokens != nullptr) mask(scores, count, masks_);
       end_row(scores, count);
       lanes[r] = L::all(-infinity);
       for (std::int64_t c = 0; c < count; c += native_width)
@@ -154,6 +155,7 @@ class Forward {
   float* queries_;  ///< a tile, packed by columns
   float* sums_;
   float* scores_;
+  float masks_[Tile::keys] = {};  ///< of a tile, where there are tokens
   float maxima_[Tile::queries];   ///< of the scores of each query so far
   float totals_[Tile::queries];   ///< and the sums of its probabilities
   float shrinks_[Tile::queries];  ///< factors for what was summed before the last tile

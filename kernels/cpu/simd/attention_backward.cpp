@@ -73,6 +73,7 @@ class BackwardPass {
     pack_columns<Tile::keys>(k, head_.k_row, count, head_.dim, 1, k_columns_);
     pack_columns<Tile::keys>(rows_of(head_.v, first, head_.v_row), head_.v_row, count, head_.dim, 1,
                              v_columns_);
+    if (head_.tokens != nullptr) fill_mask(head_.tokens + first, count, masks_);
     for (std::int64_t c = 0; c < count * dim_; ++c) dk_[c] = dv_[c] = 0;
     const std::int64_t skipped = op_.causal ? first / Tile::queries * Tile::queries : 0;
     for (std::int64_t at = skipped; at < head_.queries; at += Tile::queries) {
@@ -126,7 +127,7 @@ class BackwardPass {
   void differentiate_row(std::int64_t query, std::int64_t row, std::int64_t first_key, std::int64_t count) {
     float* const values = probabilities_ + row * Tile::row;
     float* const gradients = gradients_ + row * Tile::row;
-    if (head_.tokens != nullptr) mask(values, count, head_.tokens + first_key);
+    if (head_.tokens != nullptr) mask(values, count, masks_);
     end_row(values, count);
     exponentials(values, count, at_.logsumexp[query]);
     const std::int64_t end = Tile::padded(count);
@@ -160,6 +161,7 @@ class BackwardPass {
   float *dk_, *dv_;          ///< likewise
   float *probabilities_, *gradients_;
   float* row_sums_;
+  float masks_[Tile::keys] = {};  ///< of a tile, where there are tokens
 };
 
 }  // namespace

@@ -191,9 +191,13 @@ void store_rows(const float* from, std::int64_t stride, std::int64_t rows, std::
   }
 }
 
-/// Adds minus infinity to the scores of keys that nobody may look at.
-inline void mask(float* scores, std::int64_t count, const std::int64_t* tokens) {
-  for (std::int64_t c = 0; c < count; ++c) scores[c] = tokens[c] == -1 ? -infinity : scores[c];
+/// What is added to the scores of a tile of keys: minus infinity where nobody may look.
+inline void fill_mask(const std::int64_t* tokens, std::int64_t keys, float* masks) {
+  for (std::int64_t c = 0; c < keys; ++c) masks[c] = tokens[c] == -1 ? -infinity : 0.0F;
+}
+inline void mask(float* scores, std::int64_t count, const float* masks) {
+  for (std::int64_t c = 0; c < count; c += native_width)
+    L::store(scores + c, L::load(scores + c) + L::load(masks + c));
 }
 
 /// Minus infinity behind the first `count` scores, up to a whole register.

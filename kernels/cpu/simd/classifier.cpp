@@ -6,8 +6,8 @@ namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
 /// How many of [begin, end) stand before a class with the logit `hit`; of equal ones the first does.
-std::int64_t count_before(const float* x, std::int64_t begin, std::int64_t end, float hit, bool behind) {
-  std::int64_t before = 0;
+std::int32_t count_before(const float* x, std::int64_t begin, std::int64_t end, float hit, bool behind) {
+  std::int32_t before = 0;  // as wide as the numbers: a lane each
   if (behind) {
 #pragma omp simd reduction(+ : before)
     for (std::int64_t k = begin; k < end; ++k) before += x[k] > hit ? 1 : 0;
@@ -57,16 +57,17 @@ void add_block(const ClassifierBlock& block, const float* x, ClassifierRow& row)
 template <class Element>
 void write_gradient(const ClassifierGradient& op, const ClassifierBlock& block, const float* x,
                     const ClassifierRow& row, Element* gradient) {
+  const float peak = row.peak;
   const float inverse = op.scale / row.total;
   // exp_negative's clamp hides a NaN, and an infinity as the greatest.
   const float poison = row.broken > 0 ? __builtin_nanf("") : 0;
   const float spread = op.scale * op.label_smoothing / static_cast<float>(block.classes) - poison;
   const std::int64_t target = row.target - block.first;
   const bool here = target >= 0 && target < block.columns;
-  const float hit = here ? Math::exp_negative(x[target] - row.peak) * inverse - spread : 0;
+  const float hit = here ? Math::exp_negative(x[target] - peak) * inverse - spread : 0;
 #pragma omp simd
   for (std::int64_t k = 0; k < block.columns; ++k) {
-    store(gradient + k, Math::exp_negative(x[k] - row.peak) * inverse - spread);
+    store(gradient + k, Math::exp_negative(x[k] - peak) * inverse - spread);
   }
   if (here) store(gradient + target, hit - op.scale * (1 - op.label_smoothing));
 }
