@@ -78,16 +78,18 @@ struct CachedQueries {
 
 /// y = softmax(q k^T * scale) v for each query and head, over the entries 0 to last[n, t] of the caches; a
 /// query whose `last` is -1 gives zeros. For a sequence that grows, `last` is the query's own position, whose
-/// key is in the cache by then; for cross attention the last position of the source.
+/// key is in the cache by then; for cross attention the last position of the source. With `rows` entry j of
+/// row n is that of row rows[n, j] of the caches: texts that begin alike share what they have in common.
 /// q (N, T, heads * D), last (N, T), keys and values (N, heads, capacity, D). Sums are taken in the order of
 /// the entries, whatever the team: the bits of a row depend neither on threads nor on other rows.
 struct CachedAttention {
   static constexpr std::string_view name = "cached_attention";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
-  enum In : std::size_t { q, last, keys, values };
+  enum In : std::size_t { q, last, keys, values, rows };
   enum Out : std::size_t { y };
+  /// `rows` may be null.
   using Simd = void(const CachedAttention&, const CachedQueries&, const float* q, const std::int64_t* last,
-                    const float* keys, const float* values, float* y);
+                    const float* keys, const float* values, const std::int64_t* rows, float* y);
 
   double scale = 1;
 
@@ -97,7 +99,7 @@ struct CachedAttention {
   }
 
   Types infer(TypeSpan in) const {
-    require_count(in, 4, 4);
+    require_count(in, 4, 5);
     require_dtype("q", in[q], DType::f32);
     require_rank("q", in[q], 3);
     require_positions(in[last], in[q].shape);
@@ -109,6 +111,7 @@ struct CachedAttention {
     if (cache[0] != queries[0] || cache[1] * cache[3] != queries[2]) {
       throw_misfit("queries " + queries.str() + " do not fit a cache " + cache.str());
     }
+    if (in.size() > rows) require_type("rows", in[rows], {DType::i64, {cache[0], cache[2]}});
     return {in[q]};
   }
 

@@ -18,12 +18,14 @@ inline constexpr ValueId no_value = -1;
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
 /// from micro-batch to micro-batch of a step. `parameter_copy`: a parameter in another type, written by what
-/// changes the parameter, never by a node. `positions` and `cache`: of a graph that decodes, see Decoding.
-/// `rows`: this rank's part of a gradient, as a list of rows (kernels/row_list.h) that all ranks exchange.
+/// changes the parameter, never by a node. `positions`, `cache_rows` and `cache`: of a graph that decodes,
+/// see Decoding. `rows`: this rank's part of a gradient, as a list of rows (kernels/row_list.h) that all
+/// ranks exchange.
 enum class Role {
   input,
   target,
   positions,
+  cache_rows,
   step_state,
   control,
   parameter,
@@ -100,6 +102,9 @@ std::vector<float> initial_words(const Buffer& buffer, const ValueType& type);
 struct Decoding {
   std::int64_t capacity = 0;     ///< tokens of a row that the caches hold
   ValueId positions = no_value;  ///< (N, T) i64, of each new token in its row; -1: padding
+  /// (N, capacity) i64, where rows share what they have in common: in which row of the caches each earlier
+  /// token of a row lies. no_value: in its own.
+  ValueId cache_rows = no_value;
   /// Caches that follow from the source and the weights alone: written once, when a source is taken in.
   std::vector<ValueId> of_source{};
   bool suspended = false;  ///< see WholeSequences

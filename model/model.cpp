@@ -84,7 +84,7 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
 }
 
 Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
-                     std::int64_t capacity) {
+                     std::int64_t capacity, bool branches) {
   if (input.shape.rank() == 0) {
     throw UsageError(fmt::format("model '{}' takes no sequences: it cannot extend one", model.name));
   }
@@ -95,6 +95,10 @@ Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t ba
       graph.add_value("input", {input.dtype, with_batch(batch_size, Shape(std::move(extents)))}, Role::input);
   const ValueId positions = graph.add_value("positions", {DType::i64, {batch_size, tokens}}, Role::positions);
   graph.decoding = Decoding{.capacity = capacity, .positions = positions};
+  if (branches) {
+    graph.decoding->cache_rows =
+        graph.add_value("cache rows", {DType::i64, {batch_size, capacity}}, Role::cache_rows);
+  }
   const Tensor output = model.forward(Tensor(graph, x));
   const Shape& shape = output.shape();
   if (shape.rank() != 3 || shape[0] != batch_size || shape[1] != tokens) {

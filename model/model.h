@@ -43,9 +43,10 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
                     bool training = false);
 
 /// The network on `tokens` new tokens a row, behind those that its caches have, `capacity` at most. Of a
-/// model whose samples are sequences (T, ...); where they have a source, it comes first in a row.
+/// model whose samples are sequences (T, ...); where they have a source, it comes first in a row. `branches`:
+/// rows share what they have in common (Decoding::cache_rows).
 Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
-                     std::int64_t capacity);
+                     std::int64_t capacity, bool branches = false);
 
 /// Names of the parameters of the last layer that has any, on the way to the output: of a classifier those
 /// whose first dimension is the classes.

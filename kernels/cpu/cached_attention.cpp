@@ -51,7 +51,8 @@ KernelPtr prepare(Cpu, const CachedAttention& op, const KernelIo& io) {
       CachedQueries part = all;
       part.begin = begin;
       part.end = end;
-      kernel(op, part, a.in(Op::q), last, a.in(Op::keys), a.in(Op::values), a.out(Op::y));
+      kernel(op, part, a.in(Op::q), last, a.in(Op::keys), a.in(Op::values), a.in<std::int64_t>(Op::rows),
+             a.out(Op::y));
     });
   });
 }

@@ -67,7 +67,7 @@ struct Partial {
 /// the head, 32 apart. The warps' parts are joined in their order.
 template <int lanes>
 __global__ void attend(CacheShape shape, float scale, const float* q, const std::int64_t* last,
-                       const float* keys, const float* values, float* y) {
+                       const float* keys, const float* values, const std::int64_t* rows, float* y) {
   STATIC_SHARED(float, greatest_of, warps);
   STATIC_SHARED(float, total_of, warps);
   STATIC_SHARED(float, y_of, warps* lanes* warp);
@@ -75,7 +75,8 @@ __global__ void attend(CacheShape shape, float scale, const float* q, const std:
   const std::int64_t token = of_head / shape.heads * shape.tokens + blockIdx.x % shape.tokens;
   const std::int64_t size = shape.head_size;
   const std::int64_t element = (token * shape.heads + of_head % shape.heads) * size;
-  const std::int64_t cache = of_head * shape.capacity * size;
+  const std::int64_t row = of_head / shape.heads;
+  const std::int64_t in_head = shape.capacity * size;
   const std::int64_t known = last[token] + 1;
   const std::int64_t entries = known < shape.capacity ? known : shape.capacity;
   const int lane = static_cast<int>(threadIdx.x % warp);
@@ -87,7 +88,8 @@ __global__ void attend(CacheShape shape, float scale, const float* q, const std:
   }
   Partial<lanes> mine;
   for (std::int64_t entry = of_warp; entry < entries; entry += warps) {
-    const std::int64_t at = cache + entry * size + lane;
+    const std::int64_t of_row = rows == nullptr ? row : rows[row * shape.capacity + entry];
+    const std::int64_t at = (of_row * shape.heads + of_head % shape.heads) * in_head + entry * size + lane;
     float score = 0;
     for (int i = 0; i < lanes; ++i) {
       if (i * warp + lane < size) score += query[i] * keys[at + i * warp];
@@ -154,7 +156,8 @@ KernelPtr prepare(Cuda, const CachedAttention& op, const KernelIo& io) {
     return cuda_kernel(io, [shape, scale = static_cast<float>(op.scale), blocks = q[0] * q[1] * cache[1]](
                                const Addresses& a, cudaStream_t stream) {
       launch(attend<lanes>, static_cast<unsigned>(blocks), warps * warp, 0, stream, shape, scale, a.in(Op::q),
-             a.in<std::int64_t>(Op::last), a.in(Op::keys), a.in(Op::values), a.out(Op::y));
+             a.in<std::int64_t>(Op::last), a.in(Op::keys), a.in(Op::values), a.in<std::int64_t>(Op::rows),
+             a.out(Op::y));
     });
   };
   if (shape.head_size > greatest_head) {

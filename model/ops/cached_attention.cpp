@@ -41,8 +41,9 @@ Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
   if (!graph.decodes()) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
   const Tensor keys = cached(k, options.heads, name);
   const Tensor values = cached(v, options.heads, name);
-  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr,
-                                {q.id(), graph.decoding->positions, keys.id(), values.id()}, name);
+  std::vector<ValueId> inputs{q.id(), graph.decoding->positions, keys.id(), values.id()};
+  if (graph.decoding->cache_rows != no_value) inputs.push_back(graph.decoding->cache_rows);
+  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr, std::move(inputs), name);
 }
 
 Tensor cached_cross_attention(Tensor q, Tensor k, Tensor v, Tensor tokens, const std::string& name,

@@ -11,6 +11,7 @@
 #include "runtime/machine/open_device.h"
 #include "runtime/output/console.h"
 #include "runtime/plan/signature.h"
+#include "runtime/run/beam_search.h"
 #include "runtime/run/generator.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/prompts.h"
@@ -79,20 +80,32 @@ TrainingTask task_for_prompts(const Options& options, const WeightsFile& weights
   return task_for_weights(options, weights, spec, nullptr);
 }
 
-SamplingOptions sampling_of(const Options& options) {
+std::unique_ptr<TextWriter> writer_for(const Options& options, Decoder& decoder,
+                                       const data::Tokenizer& tokenizer) {
   const GenerationOptions& generation = options.generation;
-  return {.temperature = generation.temperature,
-          .top_k = generation.top_k,
-          .top_p = generation.top_p,
-          .seed = options.seed};
+  if (generation.beam > 1) {
+    return std::make_unique<BeamSearch>(decoder, tokenizer,
+                                        BeamOptions{.beams = generation.beam,
+                                                    .max_new_tokens = generation.max_new_tokens,
+                                                    .boundary = tokenizer.size()});
+  }
+  return std::make_unique<Generator>(
+      decoder, tokenizer,
+      GeneratorOptions{.max_new_tokens = generation.max_new_tokens,
+                       .stop = generation.stop,
+                       .boundary = translates(options) ? std::optional(tokenizer.size()) : std::nullopt,
+                       .sampling = {.temperature = generation.temperature,
+                                    .top_k = generation.top_k,
+                                    .top_p = generation.top_p,
+                                    .seed = options.seed}});
 }
 
 /// Prompts are dealt out to the ranks in turn, as many at a time as there are rows; rank 0 prints what all
 /// have written in the prompts' order.
 class Dealer {
  public:
-  Dealer(Session& session, Generator& generator, const std::vector<Prompt>& prompts, std::int64_t rows)
-      : session_(session), generator_(generator), prompts_(prompts), rows_(rows) {}
+  Dealer(Session& session, TextWriter& writer, const std::vector<Prompt>& prompts)
+      : session_(session), writer_(writer), prompts_(prompts), rows_(writer.places()) {}
 
   /// Collective. False when a rank was asked to stop.
   bool run(const StopRequest& stop_request) {
@@ -101,8 +114,8 @@ class Dealer {
     for (std::int64_t first = 0; first < std::ssize(prompts_); first += of_all) {
       begin(first);
       do {
-        for (int token = 0; token < tokens_of_a_turn && generator_.is_active(); ++token) {
-          generator_.advance();
+        for (int token = 0; token < tokens_of_a_turn && writer_.is_active(); ++token) {
+          writer_.advance();
           work.advance();
         }
         if (stops(stop_request)) return false;
@@ -121,12 +134,12 @@ class Dealer {
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t number = number_of(first, row, session_.world.rank);
       if (number >= std::ssize(prompts_)) return;
-      generator_.begin(row, number, prompts_[static_cast<std::size_t>(number)].tokens);
+      writer_.begin(row, number, prompts_[static_cast<std::size_t>(number)].tokens);
     }
   }
 
   bool stops(const StopRequest& stop_request) {
-    std::array sums{generator_.is_active() ? 1.0 : 0.0, stop_request.made() ? 1.0 : 0.0};
+    std::array sums{writer_.is_active() ? 1.0 : 0.0, stop_request.made() ? 1.0 : 0.0};
     session_.communicator->all_reduce_sum(sums);
     any_active_ = sums[0] > 0;
     return sums[1] > 0;
@@ -137,7 +150,7 @@ class Dealer {
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t number = number_of(first, row, session_.world.rank);
       if (number >= std::ssize(prompts_)) break;
-      const Generated& written = generator_.result(row);
+      const Generated& written = writer_.result(row);
       mine += generated_line(prompts_[static_cast<std::size_t>(number)].text, written.text, written.tokens,
                              name_of(written.reason)) +
               "\n";
@@ -154,15 +167,15 @@ class Dealer {
   }
 
   Session& session_;
-  Generator& generator_;
+  TextWriter& writer_;
   const std::vector<Prompt>& prompts_;
   const std::int64_t rows_;
   bool any_active_ = false;
   Console console_{Console::Style::plain, 0};
 };
 
-/// As many as the prompts need, and --batch-size at most.
-std::int64_t rows_for(const Options& options, const Session& session, std::size_t prompts) {
+/// Texts at a time: as many as the prompts need, and --batch-size at most.
+std::int64_t places_for(const Options& options, const Session& session, std::size_t prompts) {
   const std::int64_t ranks = session.world.size;
   const std::int64_t needed = (static_cast<std::int64_t>(prompts) + ranks - 1) / ranks;
   return std::min(batch_size_per_rank(options, session.world.size), needed);
@@ -172,6 +185,12 @@ std::int64_t rows_for(const Options& options, const Session& session, std::size_
 
 int write_on(const SavedWeights& saved, const Options& options) {
   const std::vector<std::string> texts = read_prompts(options.generation);
+  if (options.generation.beam > 1 && !translates(options)) {
+    throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
+  }
+  if (options.generation.beam > 1 && !options.generation.stop.empty()) {
+    throw UsageError("--stop with --beam: a translation ends where the model ends it; leave one out");
+  }
   const model::InputSpec windows = windows_of(options);
   const std::int64_t capacity = windows.shape[0];
   StopRequest stop_request;
@@ -186,19 +205,16 @@ int write_on(const SavedWeights& saved, const Options& options) {
     Options of_plan = options;
     of_plan.amp = "off";  // weights are read once a token, in f32: narrow copies of them would cost more
     of_plan.freeze.clear();
-    const std::int64_t rows = rows_for(options, session, prompts.size());
+    const GenerationOptions& generation = options.generation;
+    const std::int64_t rows = generation.beam * places_for(options, session, prompts.size());
     Decoder decoder(*session.device, *session.communicator, task.model, task.input,
-                    {.rows = rows, .capacity = capacity}, plan_constraints(of_plan));
+                    {.rows = rows, .capacity = capacity, .branches = generation.beam > 1},
+                    plan_constraints(of_plan));
     ParameterIO replica(*session.device, decoder.plan(), decoder.memory());
     replica.load(weights);
     require_equal(*session.communicator, "the weights", replica.fingerprint());
-    const GenerationOptions& generation = options.generation;
-    Generator generator(decoder, *tokenizer,
-                        {.max_new_tokens = generation.max_new_tokens,
-                         .stop = generation.stop,
-                         .boundary = translates(options) ? std::optional(tokenizer->size()) : std::nullopt,
-                         .sampling = sampling_of(options)});
-    const bool done = Dealer(session, generator, prompts, rows).run(stop_request);
+    const std::unique_ptr<TextWriter> writer = writer_for(options, decoder, *tokenizer);
+    const bool done = Dealer(session, *writer, prompts).run(stop_request);
     session.communicator->barrier();
     return done ? ExitCode::done : ExitCode::stopped;
   });

@@ -50,6 +50,8 @@ std::vector<OptionEntry> generation_entries() {
             kept_tokens),
       number("top-p", "predict: draw from the likeliest tokens that together have X", &Generation::top_p,
              {0, 1}),
+      count("beam", "predict: of translations, the likeliest by N hypotheses; 1: tokens are drawn",
+            &Generation::beam, {1, 256}),
       {{"generation", "stop", "TEXT", "predict: end before this text", nothing},
        [](Options& o, const std::string& given) { o.generation.stop = given; },
        not_shown},

@@ -26,6 +26,7 @@ struct GenerationOptions {
   std::int64_t top_k = 0;  ///< 0: all
   double top_p = 1;
   std::string stop;
+  std::int64_t beam = 1;  ///< hypotheses; 1: tokens are drawn
 
   bool asked_for() const { return !prompts.empty() || !prompt_file.empty(); }
 };

@@ -57,6 +57,8 @@ class OperandNames {
         return {.region = Region::target};
       case model::Role::positions:
         return {.region = Region::positions};
+      case model::Role::cache_rows:
+        return {.region = Region::cache_rows};
       case model::Role::step_state:
         return step_state;
       case model::Role::control:

@@ -17,7 +17,8 @@ namespace lockstep::runtime {
 enum class Region : std::uint8_t {
   input,
   target,
-  positions,  ///< of new tokens
+  positions,   ///< of new tokens
+  cache_rows,  ///< of earlier ones
   activations,
   parameters,
   parameter_copies,  ///< in the type that layers compute in

@@ -50,7 +50,7 @@ model::Graph graph_for(const model::Model& model, const model::InputSpec& input,
   if (key.mode == Mode::train || key.mode == Mode::evaluate) {
     return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train);
   }
-  return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity);
+  return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity, request.branches);
 }
 
 }  // namespace
@@ -69,6 +69,9 @@ std::size_t Plan::input_bytes() const {
 }
 std::size_t Plan::position_bytes() const {
   return bytes_of(graph, model::Role::positions);
+}
+std::size_t Plan::cache_row_bytes() const {
+  return bytes_of(graph, model::Role::cache_rows);
 }
 std::size_t Plan::target_bytes() const {
   return bytes_of(graph, model::Role::target);
@@ -175,9 +178,10 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
-    need.batch_slots = std::max(need.batch_slots, batch_slot_count * (whole_lines(plan.input_bytes()) +
-                                                                      whole_lines(plan.target_bytes()) +
-                                                                      whole_lines(plan.position_bytes())));
+    need.batch_slots = std::max(
+        need.batch_slots,
+        batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +
+                            whole_lines(plan.position_bytes()) + whole_lines(plan.cache_row_bytes())));
   }
   need.gradients += gradient_sums;
   return need;

@@ -66,6 +66,7 @@ struct PlanRequest {
   ScheduleOptions schedule;
   double clip_grad_norm = 0;        ///< the greatest norm of all gradients; 0: not clipped
   std::int64_t cache_capacity = 0;  ///< tokens of a row, where sequences are extended
+  bool branches = false;            ///< and rows share what they have in common
   double average_decay = 0;         ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
   bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
@@ -96,6 +97,7 @@ struct Plan {
   std::size_t gradient_sum_bytes() const;
   std::size_t input_bytes() const;
   std::size_t position_bytes() const;
+  std::size_t cache_row_bytes() const;
   std::size_t target_bytes() const;
 };
 

@@ -27,7 +27,8 @@ Decoder::Decoder(kernels::Device& device, comm::Communicator& communicator, cons
   const auto add_plan = [&](Mode mode, std::int64_t tokens) {
     plans_.push_back(make_plan(model, input,
                                {.key = {.mode = mode, .batch = options_.rows, .length = tokens},
-                                .cache_capacity = options_.capacity},
+                                .cache_capacity = options_.capacity,
+                                .branches = options_.branches},
                                device, constraints));
     constraints.parameter_layouts = parameter_layouts(plans_.front().graph);
     constraints.arena = plans_.front().arena;
@@ -45,6 +46,11 @@ Decoder::Decoder(kernels::Device& device, comm::Communicator& communicator, cons
                                  sizeof(std::int64_t));
   positions_ = device.allocate_host(bytes);
   logits_ = device.allocate_host(static_cast<std::size_t>(options_.rows * columns_) * sizeof(float));
+  if (options_.branches) {
+    parent_lengths_.resize(rows_.size());
+    parent_rows_.resize(index(options_.rows * options_.capacity));
+    cache_rows_ = device.allocate_host(parent_rows_.size() * sizeof(std::int64_t));
+  }
   for (Row& row : rows_) row.waiting.reserve(static_cast<std::size_t>(options_.capacity));
 }
 
@@ -60,6 +66,17 @@ void Decoder::begin_target(std::int64_t row, std::span<const std::int64_t> sourc
   clear(row);
   rows_[index(row)].source.assign(source.begin(), source.end());
   sources_wait_ = true;
+}
+
+void Decoder::branch(std::span<const std::int64_t> parents) {
+  const std::span rows(static_cast<std::int64_t*>(cache_rows_->data()), parent_rows_.size());
+  std::ranges::copy(rows, parent_rows_.begin());
+  for (std::size_t row = 0; row < parents.size(); ++row) {
+    std::copy_n(parent_rows_.begin() + parents[row] * options_.capacity, options_.capacity,
+                rows.begin() + static_cast<std::int64_t>(row) * options_.capacity);
+    parent_lengths_[row] = rows_[index(parents[row])].length;
+  }
+  for (std::size_t row = 0; row < parents.size(); ++row) rows_[row].length = parent_lengths_[row];
 }
 
 void Decoder::append(std::int64_t row, std::span<const std::int64_t> tokens) {
@@ -95,6 +112,7 @@ void Decoder::take_in(const Plan& plan, std::int64_t keep) {
   const std::span positions(static_cast<std::int64_t*>(positions_->data()), index(options_.rows * width));
   std::ranges::fill(tokens, padding);
   std::ranges::fill(positions, padding);
+  auto* const cache_rows = options_.branches ? static_cast<std::int64_t*>(cache_rows_->data()) : nullptr;
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     Row& row = rows_[at];
     const std::int64_t taken = std::clamp<std::int64_t>(row.left() - keep, 0, width);
@@ -102,12 +120,16 @@ void Decoder::take_in(const Plan& plan, std::int64_t keep) {
     std::ranges::copy(row.source, tokens.begin() + number * row_tokens);
     for (std::int64_t i = 0; i < taken; ++i) {
       tokens[index(number * row_tokens + source_length_ + i)] = row.waiting[row.taken++];
+      if (options_.branches) cache_rows[number * options_.capacity + row.length] = number;
       positions[index(number * width + i)] = row.length++;
     }
   }
   kernels::Stream& stream = executor_->stream();
   device_.copy_to_device(memory_->input(slot), tokens.data(), tokens.size_bytes(), stream);
   device_.copy_to_device(memory_->positions(slot), positions.data(), positions.size_bytes(), stream);
+  if (options_.branches) {
+    device_.copy_to_device(memory_->cache_rows(slot), cache_rows_->data(), cache_rows_->bytes(), stream);
+  }
   executor_->run(plan, slot);
 }
 

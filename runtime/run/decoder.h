@@ -15,6 +15,7 @@ struct DecoderOptions {
   std::int64_t rows = 1;      ///< sequences at a time
   std::int64_t capacity = 1;  ///< tokens of a sequence that the model can look at
   std::int64_t piece = 64;    ///< tokens of a row that are taken in at once
+  bool branches = false;      ///< `branch` will be called
 };
 
 /// Sequences of tokens, one a row, that grow: what the model needs of earlier tokens lies in caches, so that
@@ -40,6 +41,9 @@ class Decoder {
   void clear(std::int64_t row);
   /// The same, as the target of `source`, of at most `InputSpec::source_length` tokens.
   void begin_target(std::int64_t row, std::span<const std::int64_t> source);
+  /// Row i goes on from what row parents[i] holds, by row; nothing may wait to be taken in. Copies nothing of
+  /// the caches: each entry stays where it was written.
+  void branch(std::span<const std::int64_t> parents);
   /// To be taken in by the next `run`, behind those that the row holds, `capacity` in all.
   void append(std::int64_t row, std::span<const std::int64_t> tokens);
   /// Takes in all that was appended. Allocates nothing but in its first call.
@@ -72,6 +76,9 @@ class Decoder {
   std::unique_ptr<kernels::Memory> tokens_;  ///< on the host, as the next three
   std::unique_ptr<kernels::Memory> positions_;
   std::unique_ptr<kernels::Memory> logits_;
+  std::unique_ptr<kernels::Memory> cache_rows_;  ///< null without branches
+  std::vector<std::int64_t> parent_rows_;        ///< what `cache_rows_` held before a branch
+  std::vector<std::int64_t> parent_lengths_;     ///< of the rows that rows go on from
   std::int64_t columns_ = 0;
 };
 

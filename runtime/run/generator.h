@@ -4,27 +4,14 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/text/tokenizer.h"
 #include "runtime/run/decoder.h"
 #include "runtime/run/sampling.h"
+#include "runtime/run/text_writer.h"
 
 namespace lockstep::runtime {
-
-enum class StopReason : std::uint8_t {
-  length,  ///< as many new tokens as were asked for, or as the model has room for
-  stop,    ///< the text that ends it
-  end      ///< of a translation
-};
-std::string_view name_of(StopReason reason);
-
-struct Generated {
-  std::string text;         ///< behind the prompt
-  std::int64_t tokens = 0;  ///< that were drawn for it
-  StopReason reason = StopReason::length;
-};
 
 struct GeneratorOptions {
   std::int64_t max_new_tokens = 100;
@@ -38,19 +25,18 @@ struct GeneratorOptions {
 /// Writes on from prompts, as many at a time as the decoder has rows. A text that outgrows what the model can
 /// look at goes on from its last half, which is taken in anew: once for each half, so a token's mean cost
 /// stays (llama.cpp's context shift).
-class Generator {
+class Generator : public TextWriter {
  public:
   Generator(Decoder& decoder, const data::Tokenizer& tokenizer, GeneratorOptions options);
 
-  /// A prompt of some tokens, at most the decoder's capacity. `number` is its place among all prompts, from
-  /// which its random numbers follow.
-  void begin(std::int64_t row, std::int64_t number, std::span<const std::int64_t> prompt);
-  /// Whether a row is not done.
-  bool is_active() const;
-  /// One token more for each row that is not done.
-  void advance();
-  /// What has been written in a row.
-  const Generated& result(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)].result; }
+  std::int64_t places() const override { return static_cast<std::int64_t>(rows_.size()); }
+  /// A prompt of some tokens, at most the decoder's capacity, or a source of translations.
+  void begin(std::int64_t row, std::int64_t number, std::span<const std::int64_t> prompt) override;
+  bool is_active() const override;
+  void advance() override;
+  const Generated& result(std::int64_t row) const override {
+    return rows_[static_cast<std::size_t>(row)].result;
+  }
 
  private:
   struct Row {

@@ -70,6 +70,7 @@ class ReplicaMemory {
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   /// Of new tokens, (N, T) i64.
   void* positions(std::size_t slot) const { return slots_[slot].positions->data(); }
+  void* cache_rows(std::size_t slot) const { return slots_[slot].cache_rows->data(); }
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
 
@@ -88,7 +89,8 @@ class ReplicaMemory {
   struct Slot {
     std::unique_ptr<kernels::Memory> input;
     std::unique_ptr<kernels::Memory> target;
-    std::unique_ptr<kernels::Memory> positions;  ///< null: no plan extends sequences
+    std::unique_ptr<kernels::Memory> positions;   ///< null: no plan extends sequences
+    std::unique_ptr<kernels::Memory> cache_rows;  ///< null: their rows share nothing
     std::unique_ptr<kernels::Memory> host_input;
     std::unique_ptr<kernels::Memory> host_control;
   };

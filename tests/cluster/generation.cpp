@@ -112,6 +112,9 @@ TEST_CASE("predict translates what it has learned, the same on any number of ran
   CHECK(one[0]["stop_reason"] == "end");
   CHECK(lines_of(output_of(2, asked)) == one);
   CHECK(lines_of(output_of(1, asked + Words{"--batch-size=1"})) == one);
+  const auto searched = lines_of(output_of(1, asked + Words{"--beam=4"}));
+  CHECK(searched.at(0) == one[0]);
+  CHECK(lines_of(output_of(2, asked + Words{"--beam=4", "--threads=1"})) == searched);
 }
 
 TEST_CASE("what no text can be written for is said in one line, with 2") {
@@ -131,6 +134,8 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt=t", "--top-k=-1"}, "--top-k: -1 is not in the range");
   expect({"--prompt=t", "--max-new-tokens=0"}, "--max-new-tokens: 0 is not in the range");
   expect({"--prompt=t", "--model=mlp", "--model-args="}, "model mlp gives no next token");
+  expect({"--prompt=t", "--beam=0"}, "--beam: 0 is not in the range");
+  expect({"--prompt=t", "--beam=2"}, "--beam is for translations");
   write_file(folder / "empty.txt", "\n\n");
   expect({"--prompt-file=" + (folder / "empty.txt").string()}, "has no line with a prompt");
 }

@@ -67,13 +67,20 @@ std::vector<double> attention(const Case& test, double scale, const Values& q, c
   return y;
 }
 
+/// `from`: the row of each entry; null: its own.
 std::vector<float> attended(const Case& test, double scale, const Values& q, const Values& keys,
-                            const Values& values) {
-  const KernelIo io{{desc(DType::f32, test.queries()), desc(DType::i64, {rows, test.tokens}),
-                     desc(DType::f32, test.cache()), desc(DType::f32, test.cache())},
-                    {desc(DType::f32, test.queries())}};
+                            const Values& values, const std::vector<std::int64_t>* from = nullptr) {
+  KernelIo io{{desc(DType::f32, test.queries()), desc(DType::i64, {rows, test.tokens}),
+               desc(DType::f32, test.cache()), desc(DType::f32, test.cache())},
+              {desc(DType::f32, test.queries())}};
+  if (from != nullptr) io.inputs.push_back(desc(DType::i64, {rows, test.capacity}));
   const auto kernel = kernel_for(device(), CachedAttention{.scale = scale}, io);
   const auto y = device().allocate(q.data.size() * sizeof(float));
+  if (from != nullptr) {
+    launch(kernel, {upload(floats(q)).get(), upload(test.last).get(), upload(floats(keys)).get(),
+                    upload(floats(values)).get(), upload(*from).get(), y.get()});
+    return download<float>(*y);
+  }
   launch(kernel, {upload(floats(q)).get(), upload(test.last).get(), upload(floats(keys)).get(),
                   upload(floats(values)).get(), y.get()});
   return download<float>(*y);
@@ -98,6 +105,27 @@ TEST_CASE("cached_attention: as its definition, whatever a query sees") {
     CAPTURE(test.tokens, test.head_size, test.capacity);
     CHECK(worst < 1e-6);
   }
+}
+
+TEST_CASE("cached_attention: entries of other rows, as if they were copied") {
+  const Case test{1, 2, 20, 150, {149, 77}};
+  const Values q = random_values(test.queries(), 1);
+  const Values keys = random_values(test.cache(), 2);
+  const Values values = random_values(test.cache(), 3);
+  std::vector<std::int64_t> from;
+  for (std::int64_t i = 0; i < rows * test.capacity; ++i) from.push_back(i * i % 7 % rows);
+  const auto gathered = [&](const Values& cache) {
+    Values copy = cache;
+    const std::int64_t in_row = test.heads * test.capacity * test.head_size;
+    for (std::int64_t i = 0; i < rows * in_row; ++i) {
+      const std::int64_t entry = i / in_row * test.capacity + i / test.head_size % test.capacity;
+      const std::int64_t at = from[static_cast<std::size_t>(entry)] * in_row + i % in_row;
+      copy.data[static_cast<std::size_t>(i)] = cache.data[static_cast<std::size_t>(at)];
+    }
+    return copy;
+  };
+  CHECK(attended(test, 0.2, q, keys, values, &from) ==
+        attended(test, 0.2, q, gathered(keys), gathered(values)));
 }
 
 TEST_CASE("cached_attention: great scores choose one value") {
@@ -142,6 +170,18 @@ TEST_CASE("cache_append: each token to its position, padding nowhere") {
     }
   }
   CHECK(download<float>(*cache) == wanted);
+}
+
+TEST_CASE("source_positions: those of tokens, and of the last one") {
+  const std::vector<std::int64_t> tokens{5, 0, 7, -1, -1, -1, -1, -1, -1, -1, 3, 3, 3, 3, 3};
+  const KernelIo io{{desc(DType::i64, {3, 5})}, {desc(DType::i64, {3, 5}), desc(DType::i64, {3, 2})}};
+  const auto kernel = kernel_for(device(), SourcePositions{.queries = 2}, io);
+  const auto positions = device().allocate(15 * sizeof(std::int64_t));
+  const auto last = device().allocate(6 * sizeof(std::int64_t));
+  launch(kernel, {upload(tokens).get(), positions.get(), last.get()});
+  CHECK(download<std::int64_t>(*positions) ==
+        std::vector<std::int64_t>{0, 1, 2, -1, -1, -1, -1, -1, -1, -1, 0, 1, 2, 3, 4});
+  CHECK(download<std::int64_t>(*last) == std::vector<std::int64_t>{2, 2, -1, -1, 4, 4});
 }
 
 TEST_CASE("cached_attention: what does not fit is refused") {

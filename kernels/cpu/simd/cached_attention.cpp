@@ -15,23 +15,36 @@ constexpr std::int64_t tile = 64;
   return sum;
 }
 
-/// y += the values, each times its factor. Four at a time, so that y is read and written less.
-[[gnu::always_inline]] inline void add_values(const float* factors, const float* values, std::int64_t count,
+/// Where the entries of a head lie in a cache.
+struct Entries {
+  std::int64_t count, size;
+  std::int64_t first;            ///< element of the first, if they are one behind another
+  const std::int64_t* rows;      ///< else the row of each
+  std::int64_t in_row, of_head;  ///< elements of a row, and to its head
+
+  [[gnu::always_inline]] std::int64_t operator[](std::int64_t entry) const {
+    return (rows == nullptr ? first : rows[entry] * in_row + of_head) + entry * size;
+  }
+};
+
+/// y += the values at these places, each times its factor. Four at a time, so that y is read and written
+/// less.
+[[gnu::always_inline]] inline void add_values(const float* factors, const float* values,
+                                              const std::int64_t* places, std::int64_t count,
                                               std::int64_t size, float* y) {
   std::int64_t j = 0;
   for (; j + 4 <= count; j += 4) {
-    const float* const value = values + j * size;
-    const float a = factors[j];
-    const float b = factors[j + 1];
-    const float c = factors[j + 2];
-    const float d = factors[j + 3];
+    const float* const a = values + places[j];
+    const float* const b = values + places[j + 1];
+    const float* const c = values + places[j + 2];
+    const float* const d = values + places[j + 3];
 #pragma omp simd
     for (std::int64_t i = 0; i < size; ++i) {
-      y[i] += (a * value[i] + b * value[size + i]) + (c * value[2 * size + i] + d * value[3 * size + i]);
+      y[i] += (factors[j] * a[i] + factors[j + 1] * b[i]) + (factors[j + 2] * c[i] + factors[j + 3] * d[i]);
     }
   }
   for (; j < count; ++j) {
-    const float* const value = values + j * size;
+    const float* const value = values + places[j];
 #pragma omp simd
     for (std::int64_t i = 0; i < size; ++i) y[i] += factors[j] * value[i];
   }
@@ -40,17 +53,19 @@ constexpr std::int64_t tile = 64;
 /// Softmax as it goes: `y` holds the sum of the values times exp(score - greatest) so far, `total` that of
 /// the factors (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
 [[gnu::always_inline]] inline void attend(float factor, const float* q, const float* keys,
-                                          const float* values, std::int64_t entries, std::int64_t size,
-                                          float* y) {
+                                          const float* values, const Entries& entries, float* y) {
+  const std::int64_t size = entries.size;
   for (std::int64_t i = 0; i < size; ++i) y[i] = 0;
   float greatest = -__builtin_inff();
   float total = 0;
   alignas(64) float scores[tile];
-  for (std::int64_t first = 0; first < entries; first += tile) {
-    const std::int64_t count = entries - first < tile ? entries - first : tile;
+  std::int64_t places[tile];
+  for (std::int64_t first = 0; first < entries.count; first += tile) {
+    const std::int64_t count = entries.count - first < tile ? entries.count - first : tile;
     float of_tile = greatest;
     for (std::int64_t j = 0; j < count; ++j) {
-      scores[j] = dot(q, keys + (first + j) * size, size) * factor;
+      places[j] = entries[first + j];
+      scores[j] = dot(q, keys + places[j], size) * factor;
       of_tile = scores[j] > of_tile ? scores[j] : of_tile;
     }
     const float shrink = greatest == of_tile ? 1.0F : Math::exp(greatest - of_tile);
@@ -61,7 +76,7 @@ constexpr std::int64_t tile = 64;
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) scores[j] = Math::exp(scores[j] - greatest);
     for (std::int64_t j = 0; j < count; ++j) total += scores[j];
-    add_values(scores, values + first * size, count, size, y);
+    add_values(scores, values, places, count, size, y);
   }
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) y[i] /= total;
@@ -70,8 +85,9 @@ constexpr std::int64_t tile = 64;
 }  // namespace
 
 void run(const CachedAttention& op, const CachedQueries& queries, const float* q, const std::int64_t* last,
-         const float* keys, const float* values, float* y) {
+         const float* keys, const float* values, const std::int64_t* rows, float* y) {
   const std::int64_t size = queries.head_size;
+  const std::int64_t in_head = queries.capacity * size;
   const auto factor = static_cast<float>(op.scale);
   for (std::int64_t at = queries.begin; at < queries.end; ++at) {
     const std::int64_t of_head = at / queries.tokens;  // row * heads + head
@@ -79,11 +95,15 @@ void run(const CachedAttention& op, const CachedQueries& queries, const float* q
     const std::int64_t head = of_head % queries.heads;
     const std::int64_t token = row * queries.tokens + at % queries.tokens;
     const std::int64_t element = (token * queries.heads + head) * size;
-    const std::int64_t cache = of_head * queries.capacity * size;
-    std::int64_t entries = last[token] + 1;
-    entries = entries < queries.capacity ? entries : queries.capacity;
-    if (entries > 0) {
-      attend(factor, q + element, keys + cache, values + cache, entries, size, y + element);
+    const std::int64_t known = last[token] + 1;
+    const Entries entries{.count = known < queries.capacity ? known : queries.capacity,
+                          .size = size,
+                          .first = of_head * in_head,
+                          .rows = rows == nullptr ? nullptr : rows + row * queries.capacity,
+                          .in_row = queries.heads * in_head,
+                          .of_head = head * in_head};
+    if (entries.count > 0) {
+      attend(factor, q + element, keys, values, entries, y + element);
     } else {
       for (std::int64_t i = 0; i < size; ++i) y[element + i] = 0;
     }

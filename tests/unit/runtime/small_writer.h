@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "runtime/run/decoder.h"
 #include "runtime/step/parameter_io.h"
+#include "tests/support/device_under_test.h"
 
 namespace lockstep::runtime::testing {
 
@@ -44,15 +45,14 @@ inline model::InputSpec windows(std::int64_t length) {
 
 /// It with random weights, the same each time.
 struct SmallWriter {
-  explicit SmallWriter(const DecoderOptions& options, int threads = 1, kernels::Device* other = nullptr)
-      : own(other == nullptr ? kernels::make_cpu_device(threads) : nullptr),
-        device(other == nullptr ? *own : *other),
-        decoder(device, *communicator, writer(options.capacity), windows(options.capacity), options, {}) {
-    ParameterIO(device, decoder.plan(), decoder.memory()).initialise(5);
+  explicit SmallWriter(const DecoderOptions& options, int threads = 1)
+      : device(tests::make_device_under_test(threads)),
+        decoder(*device, *communicator, writer(options.capacity), windows(options.capacity), options, {}) {
+    ParameterIO(*device, decoder.plan(), decoder.memory()).initialise(5);
   }
+  bool on_cpu() const { return device->kind() == kernels::DeviceKind::cpu; }
 
-  std::unique_ptr<kernels::Device> own;
-  kernels::Device& device;
+  std::unique_ptr<kernels::Device> device;
   std::unique_ptr<comm::Communicator> communicator = comm::make_communicator({}, {});
   Decoder decoder;
 };
