@@ -134,6 +134,9 @@ struct MemoryNeed {
 /// The first plan is the one that laid out the arenas; gradients and optimizer state are of training plans.
 MemoryNeed memory_need(std::span<const Plan> plans);
 
+/// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
+std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
+
 inline constexpr std::size_t batch_slot_count = 2;
 
 }  // namespace lockstep::runtime

@@ -44,16 +44,6 @@ kernels::TensorDesc in_file(const model::Value& value, bool transposed) {
 
 }  // namespace
 
-std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer) {
-  std::size_t copies = 0;
-  for (const model::Parameter& parameter : plan.graph.parameters()) {
-    const std::size_t states =
-        model::state_names(optimizer).size() + (plan.request.average_decay > 0 ? 1 : 0);
-    copies += static_cast<std::size_t>(parameter.file_shape.elements()) * (parameter.frozen ? 1 : 1 + states);
-  }
-  return copies * sizeof(float) + plan.arena.buffer_bytes();
-}
-
 std::vector<ParameterIO::ParameterSlot> ParameterIO::parameter_slots() const {
   std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {

@@ -20,9 +20,6 @@ struct GradScalerState {
   std::int32_t growth_tracker = 0;
 };
 
-/// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
-std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
-
 /// Moves a replica's parameters, gradients and optimizer state between its arenas and files. What sets
 /// parameters makes their copies (mixed precision) anew. Where weights
 /// are averaged, files of weights have the averages, and the optimizer's state has the weights that are
