@@ -7,10 +7,15 @@
 #include "data/built_in.h"
 #include "data/cifar.h"
 #include "data/download.h"
+#include "data/folders.h"
 #include "data/idx.h"
 #include "data/image_folder.h"
 #include "data/picture_dataset.h"
 #include "data/shards.h"
+#include "data/text/labelled_text.h"
+#include "data/text/parallel_text.h"
+#include "data/text/text_corpus.h"
+#include "data/text/token_set.h"
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
 
@@ -179,6 +184,25 @@ const std::vector<DatasetEntry>& datasets() {
        "random samples of any --image-shape and --num-classes, or of --seq-len tokens below --vocab-size, at "
        "almost no cost",
        make_synthetic, synthetic_spec},
+      {"text",
+       "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or of a folder's "
+       "train*.txt and val*.txt",
+       open_text, text_spec, std::nullopt, text_class_names, std::nullopt, false,
+       [](const DatasetOptions& options) { return note_on(split_files(options.data_dir, ".txt")); }},
+      {"tokens",
+       "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write them, and "
+       "val.bin beside train.bin, or the last tenth, to evaluate",
+       open_tokens, tokens_spec, std::nullopt, nullptr, std::nullopt, false,
+       [](const DatasetOptions& options) { return note_on(token_files(options.data_dir)); }},
+      {"labelled-text",
+       "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
+       "files for each class",
+       open_labelled_text, labelled_text_spec, std::nullopt, labelled_text_class_names, std::nullopt, false,
+       labelled_text_note},
+      {"parallel-text",
+       "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
+       open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names, std::nullopt, false,
+       [](const DatasetOptions& options) { return note_on(split_files(options.data_dir, ".src")); }},
       {"tensors", "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors",
        open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},

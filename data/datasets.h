@@ -17,6 +17,7 @@ class Activity;
 
 namespace lockstep::data {
 
+class OpenedTexts;
 class ShardIndexes;
 
 enum class Split { train, test };
@@ -41,6 +42,11 @@ struct DatasetOptions {
   bool download = false;            ///< published sets: fetch the files that are missing
   Activity* activity = nullptr;     ///< is told what opening takes long
   std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
+  std::string windows{};                          ///< text and tokens: how samples are cut (`WindowRule`)
+  std::string token_dtype{};  ///< tokens: of files without a header, "uint16" or "uint32"; empty: uint16
+  std::filesystem::path tokenizer{};     ///< of text; empty: its characters are the vocabulary
+  std::filesystem::path target_file{};   ///< parallel text: the translation of `data_dir`
+  std::shared_ptr<OpenedTexts> texts{};  ///< text: shared by calls with copies of these options
 };
 
 /// Lists of transforms for training and evaluation (transforms.h).
@@ -65,6 +71,8 @@ struct DatasetEntry {
   /// What its pictures are; none where samples are made of no pictures.
   std::optional<PictureKind> pictures{};
   bool can_download = false;  ///< heeds DatasetOptions::download
+  /// What a user should know of where the samples that are evaluated come from; null, or empty: nothing.
+  std::string (*note)(const DatasetOptions&) = nullptr;
 };
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();

@@ -60,4 +60,28 @@ fs::path split_folder(const fs::path& root, Split split) {
       root.string()));
 }
 
+SplitFiles split_files(const fs::path& place, const std::string& extension) {
+  if (!fs::is_directory(place)) return {.train = {place}, .test = {}};
+  const auto has = [](const std::string& name, const char* part) { return name.find(part) != name.npos; };
+  SplitFiles files;
+  for (const std::string& name : files_in(place)) {
+    if (!name.ends_with(extension)) continue;
+    if (has(name, "train")) {
+      files.train.push_back(place / name);
+    } else if (has(name, "val") || has(name, "test")) {
+      files.test.push_back(place / name);
+    }
+  }
+  if (!files.train.empty()) return files;
+  throw DataError(fmt::format("{}: no {} file here has 'train' in its name", place.string(), extension));
+}
+
+std::string note_on(const SplitFiles& files) {
+  if (!files.test.empty()) return {};
+  return fmt::format("evaluated is the last tenth of {}, which is not trained on",
+                     files.train.size() == 1 ? files.train.front().string()
+                                             : fmt::format("each of {} files, {}, ...", files.train.size(),
+                                                           files.train.front().string()));
+}
+
 }  // namespace lockstep::data

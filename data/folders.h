@@ -20,4 +20,17 @@ std::vector<std::string> folders_below(const std::filesystem::path& folder);
 /// `test`; else every split is the whole. DataError when there is none of these.
 std::filesystem::path split_folder(const std::filesystem::path& root, Split split);
 
+/// Files of a split each, in byte order.
+struct SplitFiles {
+  std::vector<std::filesystem::path> train;
+  std::vector<std::filesystem::path> test;  ///< empty: the last tenth of each of `train`
+};
+
+/// Of a folder those whose names end in `extension` (".bin") and have "train", or else "val" or "test", in
+/// them; a file is the training set. DataError when there is none for training.
+SplitFiles split_files(const std::filesystem::path& place, const std::string& extension);
+
+/// Tells that a part of the training files is evaluated; empty where others are.
+std::string note_on(const SplitFiles& files);
+
 }  // namespace lockstep::data

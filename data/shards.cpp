@@ -1,7 +1,5 @@
 #include "data/shards.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -122,16 +120,6 @@ std::optional<ShardIndex> index_from(std::string_view bytes) {
   return index;
 }
 
-/// Where the index of an archive is kept; another name when the archive changes.
-fs::path index_path(const fs::path& folder, const fs::path& archive) {
-  struct stat status {};
-  if (::stat(archive.c_str(), &status) != 0)
-    throw DataError(fmt::format("{}: cannot open: {}", archive.string(), errno_message(errno)));
-  return folder / fmt::format("{}-{}-{}.{:09}.index",
-                              Sha256().update(fs::canonical(archive).string()).hex().substr(0, 16),
-                              status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-}
-
 /// None unless it is whole.
 std::optional<ShardIndex> read_index(const fs::path& path) {
   if (!fs::exists(path)) return std::nullopt;
@@ -171,7 +159,7 @@ ShardIndex kept_or_scanned(const fs::path& archive, std::span<const std::byte> b
 /// `folder`: empty if none keeps it. `known`: null if no other caller wants it.
 std::shared_ptr<const ShardIndex> index_of(const fs::path& archive, std::span<const std::byte> bytes,
                                            const fs::path& folder, ShardIndexes* known) {
-  const fs::path path = index_path(folder, archive);
+  const fs::path path = kept_path(folder, archive, ".index");
   std::shared_ptr<const ShardIndex> unshared;
   auto& index = known != nullptr ? known->of(path.string()) : unshared;
   if (index == nullptr) index = std::make_shared<const ShardIndex>(kept_or_scanned(archive, bytes, path));

@@ -39,14 +39,9 @@ struct Entry {
 };
 
 Entry entry_for(const fs::path& folder, const fs::path& compressed) {
-  struct stat status {};
-  if (::stat(compressed.c_str(), &status) != 0) {
-    throw DataError(fmt::format("{}: cannot open: {}", compressed.string(), errno_message(errno)));
-  }
-  const std::string prefix = Sha256().update(fs::canonical(compressed).string()).hex().substr(0, 16);
-  return {folder, prefix,
-          fmt::format("{}-{}-{}.{:09}-{}", prefix, status.st_size, status.st_mtim.tv_sec,
-                      status.st_mtim.tv_nsec, compressed.stem().string())};
+  const std::string name =
+      kept_path(folder, compressed, "-" + compressed.stem().string()).filename().string();
+  return {folder, name.substr(0, name.find('-')), name};
 }
 
 /// None if nothing is kept, or what is kept was cut or damaged: then it is unpacked again.
@@ -192,6 +187,15 @@ fs::path default_cache_folder() {
     return fs::path(home) / ".cache/lockstep";
   }
   return {};
+}
+
+fs::path kept_path(const fs::path& folder, const fs::path& file, const std::string& suffix) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0)
+    throw DataError(fmt::format("{}: cannot open: {}", file.string(), errno_message(errno)));
+  return folder / fmt::format("{}-{}-{}.{:09}{}",
+                              Sha256().update(fs::canonical(file).string()).hex().substr(0, 16),
+                              status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, suffix);
 }
 
 std::uint64_t gzip_contents_size(const fs::path& compressed) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,11 @@ class FileBytes {
 
 /// `$XDG_CACHE_HOME/lockstep`, else `~/.cache/lockstep`; empty if neither variable is set.
 std::filesystem::path default_cache_folder();
+
+/// Where in `folder` what was made of `file` is kept: a name by the file's path, size and time of change, and
+/// `suffix`. DataError when there is no such file.
+std::filesystem::path kept_path(const std::filesystem::path& folder, const std::filesystem::path& file,
+                                const std::string& suffix);
 
 /// What a gzip file of one member unpacks to, by its trailer, which has the size modulo 2^32: for files that
 /// hold less than 4 GiB and whose contents tell no size of their own. DataError.

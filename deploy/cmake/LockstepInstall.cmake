@@ -31,4 +31,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-config.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindSPNG.cmake DESTINATION ${package_dir})
+  ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindSPNG.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/FindUTF8PROC.cmake DESTINATION ${package_dir})

@@ -89,7 +89,7 @@ ZooEntry gpt2_entry() {
                                  .vocab_size = vocab_size.of(args)};
               },
           .make = make,
-          .example = "--dataset synthetic --model-args block_size=64,dropout=0 --batch-size 1"};
+          .example = "--dataset synthetic --seq-len 64 --batch-size 1"};
 }
 
 }  // namespace lockstep::model

@@ -20,6 +20,7 @@ int sampler_command(const std::vector<std::string>& arguments);
 int devices_command(const std::vector<std::string>& arguments);
 int models_command(const std::vector<std::string>& arguments);
 int datasets_command(const std::vector<std::string>& arguments);
+int tokenize_command(const std::vector<std::string>& arguments);  ///< `trainer datasets tokenize`
 
 /// The program `trainer`.
 LOCKSTEP_API int trainer_main(int argc, const char* const* argv);

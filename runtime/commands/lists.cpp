@@ -83,6 +83,8 @@ void print_machine(const Options& options, const comm::World& world) {
 }  // namespace
 
 int datasets_command(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "tokenize")
+    return tokenize_command({arguments.begin() + 1, arguments.end()});
   const Plugins plugins = load_plugins(parse_options(arguments).plugins);
   for (const data::DatasetEntry& entry : plugins.registry.datasets()) {
     fmt::print("{:<14} {}\n", entry.name, entry.what);

@@ -69,4 +69,7 @@ OptionEntry image_shape(OptionInfo info);
 OptionEntry transforms(OptionInfo info, std::string Options::*field);
 OptionEntry port_range(OptionInfo info);
 
+/// Of data sets of text and tokens.
+std::vector<OptionEntry> text_data();
+
 }  // namespace lockstep::runtime

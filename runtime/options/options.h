@@ -43,6 +43,11 @@ struct Options {
   std::string eval_transform;
   std::string corrupt_samples = "fail";
 
+  std::string windows;                ///< of text and tokens; empty: random
+  std::string token_dtype;            ///< of tokens without a header; empty: uint16
+  std::filesystem::path tokenizer;    ///< of text; empty: its characters
+  std::filesystem::path target_file;  ///< of parallel text
+
   std::int64_t epochs = 0;     ///< 0: not given
   std::int64_t max_steps = 0;  ///< 0: no limit
   model::OptimizerOptions optimizer;

@@ -234,7 +234,8 @@ std::vector<OptionEntry> state_and_output() {
 
 std::vector<OptionEntry> make_table() {
   std::vector<OptionEntry> table;
-  for (const auto& part : {model_and_data(), training(), device_and_exchange(), state_and_output()}) {
+  for (const auto& part :
+       {model_and_data(), text_data(), training(), device_and_exchange(), state_and_output()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   return table;

@@ -6,6 +6,7 @@
 
 #include "data/picture_files.h"
 #include "data/shards.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
@@ -68,7 +69,12 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .eval_transform = options.eval_transform,
           .skip_corrupt = options.corrupt_samples == "skip",
           .download = options.download,
-          .shard_indexes = std::make_shared<data::ShardIndexes>()};
+          .shard_indexes = std::make_shared<data::ShardIndexes>(),
+          .windows = options.windows,
+          .token_dtype = options.token_dtype,
+          .tokenizer = options.tokenizer,
+          .target_file = options.target_file,
+          .texts = std::make_shared<data::OpenedTexts>()};
 }
 
 /// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
@@ -193,7 +199,9 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   if (entry.class_names != nullptr) task.class_names = entry.class_names(dataset);
-  if (options.eval_every > 0) task.test_set = entry.open(dataset, data::Split::test);
+  if (options.eval_every == 0) return task;
+  task.test_set = entry.open(dataset, data::Split::test);
+  if (entry.note != nullptr) task.note = entry.note(dataset);
   return task;
 }
 

@@ -21,6 +21,7 @@ struct TrainingTask {
   data::DatasetPtr train_set;
   data::DatasetPtr test_set;               ///< may be null: nothing is evaluated
   std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
+  std::string note{};                      ///< on the test set, for the user; may be empty
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
 };
 

@@ -159,6 +159,7 @@ void Trainer::open_files() {
                                .batch_size = batching_.batch_size,
                                .micro_batches = batching_.micro_batches,
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (!task_.note.empty()) console_.print(task_.note);
   if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
   if (options_.amp == "bf16" && !session_.device->has_bf16()) {
     log::warn("this processor has no arithmetic on bf16: --amp computes products in fp32 and rounds them");

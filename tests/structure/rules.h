@@ -83,6 +83,7 @@ inline constexpr std::array vendors{
     Vendor{"jpeglib.h", "data tests/unit/data tests/bench/loader"},
     Vendor{"jerror.h", "data"},
     Vendor{"spng.h", "data tests/unit/data"},
+    Vendor{"utf8proc.h", "data/text"},
     Vendor{"openssl/ssl.h", "comm/net tests/unit/comm"},
 };
 

@@ -75,7 +75,7 @@ TEST_CASE("an unknown data set names its nearest") {
 }
 
 TEST_CASE("data sets are listed, and their samples known before a file is opened") {
-  CHECK(datasets().size() == 7);
+  CHECK(datasets().size() == 11);
   CHECK(dataset_spec({.name = "fashion-mnist", .data_dir = "/nowhere"}).input_shape == Shape{1, 28, 28});
   CHECK(dataset_spec(synthetic({3, 8, 8}, 5)).num_classes == 5);
 }

@@ -1,0 +1,217 @@
+#include "data/text/labelled_text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "data/folders.h"
+#include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
+#include "kernels/base/activity.h"
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/number.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, std::size_t offset, const std::string& reason) {
+  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
+}
+
+struct Text {
+  fs::path path;
+  std::string text;
+  std::string label;
+};
+
+struct Texts {
+  std::vector<std::string> labels;
+  std::vector<Text> train;
+  std::vector<Text> test;
+};
+
+/// Of a split, as tokens.
+struct Samples {
+  TokenSequences sequences;
+  std::vector<std::int64_t> classes;
+};
+
+struct LabelledCorpus {
+  Vocabulary vocabulary;
+  std::vector<std::string> labels;
+  Samples train;
+  Samples test;
+};
+
+std::vector<std::string> ordered(const std::set<std::string>& labels) {
+  std::vector<std::string> names(labels.begin(), labels.end());
+  const auto number = [](const std::string& label) { return parse_number<std::int64_t>(label); };
+  const bool are_numbers =
+      std::ranges::all_of(names, [&](const auto& label) { return number(label).has_value(); });
+  if (are_numbers) std::ranges::stable_sort(names, {}, [&](const auto& label) { return *number(label); });
+  return names;
+}
+
+void add_lines(const fs::path& path, std::vector<Text>& texts) {
+  const MappedFile file(path);
+  const std::size_t before = texts.size();
+  for_each_line(checked_utf8(path, file.bytes()), [&](std::string_view line, std::size_t offset) {
+    if (line.empty()) return;
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string_view::npos) fail(path, offset, "this line has no tab between label and text");
+    if (tab == 0 || tab + 1 == line.size()) fail(path, offset, "this line has no label, or no text");
+    texts.push_back({path, std::string(line.substr(tab + 1)), std::string(line.substr(0, tab))});
+  });
+  if (texts.size() == before) fail(path, 0, "the file has no lines");
+}
+
+Texts read_lines(const SplitFiles& files) {
+  Texts texts;
+  for (const fs::path& path : files.train) add_lines(path, texts.train);
+  std::set<std::string> labels;
+  for (const Text& text : texts.train) labels.insert(text.label);
+  texts.labels = ordered(labels);
+  for (const fs::path& path : files.test) add_lines(path, texts.test);
+  if (!files.test.empty()) return texts;
+  const auto cut =
+      texts.train.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(texts.train.size()) * 0.9);
+  texts.test.assign(std::make_move_iterator(cut), std::make_move_iterator(texts.train.end()));
+  texts.train.erase(cut, texts.train.end());
+  return texts;
+}
+
+/// The ends of its last lines are no part of a text.
+void add_files(const fs::path& folder, const std::string& label, std::vector<Text>& texts) {
+  const std::size_t before = texts.size();
+  for (const std::string& below : folders_below(folder)) {
+    for (const std::string& name : files_in(below)) {
+      if (!name.ends_with(".txt")) continue;
+      const fs::path path = fs::path(below) / name;
+      const MappedFile file(path);
+      std::string_view text = checked_utf8(path, file.bytes());
+      text = text.substr(0, text.find_last_not_of("\r\n") + 1);
+      if (text.empty()) fail(path, 0, "the file holds no text");
+      texts.push_back({path, std::string(text), label});
+    }
+  }
+  if (texts.size() == before)
+    throw DataError(fmt::format("{}: no .txt files for this class", folder.string()));
+}
+
+Texts read_folders(const fs::path& root) {
+  Texts texts;
+  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
+  texts.labels = folders_in(train);
+  if (texts.labels.empty()) {
+    throw DataError(fmt::format(
+        "{}: neither train*.tsv files nor folders of .txt files for each class are here", train.string()));
+  }
+  for (const std::string& label : texts.labels) add_files(train / label, label, texts.train);
+  for (const std::string& label : folders_in(test)) add_files(test / label, label, texts.test);
+  return texts;
+}
+
+bool has_lines(const fs::path& place) {
+  if (!fs::is_directory(place)) return true;
+  return std::ranges::any_of(files_in(place), [](const std::string& name) { return name.ends_with(".tsv"); });
+}
+
+Samples samples_of(const std::vector<Text>& texts, const std::vector<std::string>& labels,
+                   const Tokenizer& tokenizer, Activity::Work& reading) {
+  Samples samples;
+  for (const Text& text : texts) {
+    const auto label = std::ranges::find(labels, text.label);
+    if (label == labels.end())
+      throw DataError(fmt::format("{}: training has no class '{}'", text.path.string(), text.label));
+    samples.sequences.add(text.path, tokenizer, text.text);
+    samples.classes.push_back(label - labels.begin());
+    reading.advance();
+  }
+  samples.sequences.finish(tokenizer.size());
+  return samples;
+}
+
+LabelledCorpus read(const DatasetOptions& options) {
+  Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
+  const Texts texts = has_lines(options.data_dir) ? read_lines(split_files(options.data_dir, ".tsv"))
+                                                  : read_folders(options.data_dir);
+  std::vector<std::string_view> all;
+  for (const auto* split : {&texts.train, &texts.test}) {
+    for (const Text& text : *split) all.push_back(text.text);
+  }
+  LabelledCorpus corpus{.vocabulary = vocabulary_of(options, all), .labels = texts.labels};
+  const Tokenizer& tokenizer = *corpus.vocabulary.tokenizer;
+  corpus.train = samples_of(texts.train, texts.labels, tokenizer, reading);
+  corpus.test = samples_of(texts.test, texts.labels, tokenizer, reading);
+  return corpus;
+}
+
+std::shared_ptr<const LabelledCorpus> open_corpus(const DatasetOptions& options) {
+  if (options.data_dir.empty())
+    throw UsageError("labelled-text: give the file by --data-dir FILE.tsv, or a folder");
+  return OpenedTexts::of<LabelledCorpus>(options, read);
+}
+
+SampleSpec spec_for(const DatasetOptions& options, const LabelledCorpus& corpus) {
+  const std::int64_t vocab_size = settled_vocab_size(options, corpus.vocabulary.tokenizer->size());
+  if (options.per_token)
+    throw UsageError(
+        "labelled-text has a class for each text, and the model wants one for each token: take rnn");
+  SampleSpec spec = window_spec(options.seq_len, false, vocab_size);
+  spec.num_classes = std::ssize(corpus.labels);
+  return spec;
+}
+
+class LabelledText final : public Dataset {
+ public:
+  LabelledText(std::shared_ptr<const LabelledCorpus> corpus, const Samples& samples, const SampleSpec& spec)
+      : corpus_(std::move(corpus)), samples_(&samples), spec_(spec) {}
+
+  std::int64_t size() const override { return samples_->sequences.size(); }
+  const SampleSpec& spec() const override { return spec_; }
+
+  void get(std::int64_t index, std::int64_t, std::span<std::byte> input,
+           std::span<std::byte> target) const override {
+    samples_->sequences.copy(index, {reinterpret_cast<std::int64_t*>(input.data()), input.size() / 8});
+    std::memcpy(target.data(), &samples_->classes[static_cast<std::size_t>(index)], sizeof(std::int64_t));
+  }
+
+  std::int64_t length(std::int64_t index) const override {
+    return std::min(samples_->sequences.length(index), spec_.input_shape[0]);
+  }
+
+ private:
+  std::shared_ptr<const LabelledCorpus> corpus_;
+  const Samples* samples_;
+  SampleSpec spec_;
+};
+
+}  // namespace
+
+DatasetPtr open_labelled_text(const DatasetOptions& options, Split split) {
+  const auto corpus = open_corpus(options);
+  const Samples& samples = split == Split::train ? corpus->train : corpus->test;
+  const SampleSpec spec = spec_for(options, *corpus);
+  if (samples.sequences.size() == 0)
+    throw DataError(fmt::format("{}: too few texts to hold a tenth back", options.data_dir.string()));
+  return std::make_shared<LabelledText>(corpus, samples, spec);
+}
+
+SampleSpec labelled_text_spec(const DatasetOptions& options) {
+  return spec_for(options, *open_corpus(options));
+}
+
+std::vector<std::string> labelled_text_class_names(const DatasetOptions& options) {
+  return options.data_dir.empty() ? std::vector<std::string>() : open_corpus(options)->labels;
+}
+
+std::string labelled_text_note(const DatasetOptions& options) {
+  return has_lines(options.data_dir) ? note_on(split_files(options.data_dir, ".tsv")) : std::string();
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,119 @@
+#include "data/text/token_set.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "data/folders.h"
+#include "data/text/token_file.h"
+#include "data/text/vocabulary.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TokenFiles {
+  std::vector<TokenFile> train;
+  std::vector<TokenFile> test;
+  bool has_test_files = false;
+};
+
+TokenFiles open_files(const DatasetOptions& options) {
+  if (options.data_dir.empty()) throw UsageError("tokens: give the file by --data-dir FILE.bin, or a folder");
+  const SplitFiles paths = token_files(options.data_dir);
+  TokenFiles files{.train = {}, .test = {}, .has_test_files = !paths.test.empty()};
+  for (const fs::path& path : paths.train) files.train.push_back(open_token_file(path, options.token_dtype));
+  for (const fs::path& path : paths.test) files.test.push_back(open_token_file(path, options.token_dtype));
+  return files;
+}
+
+[[noreturn]] void refuse_token(const TokenFile& file, std::int64_t vocab_size) {
+  const std::int64_t at = file.tokens.find_at_least(vocab_size);
+  std::int64_t token = 0;
+  file.tokens.part(at, at + 1).copy_to(std::span(&token, 1));
+  throw DataError(fmt::format("{}: offset {}: token {}, but the vocabulary has {}", file.path.string(),
+                              file.offset + static_cast<std::size_t>(at) * file.tokens.width(), token,
+                              vocab_size));
+}
+
+SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
+  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : 0;
+  settled_vocab_size(options, vocab_size);
+  for (const auto* split : {&files.train, &files.test}) {
+    for (const TokenFile& file : *split) {
+      const std::int64_t largest = largest_token(file, default_cache_folder(), options.activity);
+      if (largest >= (options.vocab_size_given ? vocab_size : most_classes))
+        refuse_token(file, options.vocab_size_given ? vocab_size : most_classes);
+      vocab_size = std::max(vocab_size, largest + 1);
+    }
+  }
+  return window_spec(options.seq_len, options.per_token, vocab_size);
+}
+
+/// Inside [begin, end): what the format tells of, else from one boundary up to the next, which ends a
+/// document as its last target and begins the next one as its first input.
+std::vector<TokenPiece::Document> documents_of(const TokenFile& file, const WindowRule& rule,
+                                               std::int64_t begin, std::int64_t end) {
+  const bool by_index = file.documents && !rule.boundary;
+  std::vector<std::int64_t> starts =
+      by_index ? *file.documents : file.tokens.positions_of(rule.boundary.value_or(file.usual_boundary));
+  starts.push_back(end);
+  std::vector<TokenPiece::Document> documents;
+  std::int64_t from = begin;
+  for (const std::int64_t start : starts) {
+    const std::int64_t to = std::clamp(start, from, end);
+    const bool is_shared = !by_index && to < end;
+    if (to > from) documents.push_back({from - begin, to + (is_shared ? 1 : 0) - begin});
+    from = to;
+  }
+  return documents;
+}
+
+TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end, const WindowRule& rule) {
+  TokenPiece piece{.tokens = file.tokens.part(begin, end), .owner = file.file};
+  if (rule.kind == WindowRule::Kind::documents) piece.documents = documents_of(file, rule, begin, end);
+  return piece;
+}
+
+}  // namespace
+
+SplitFiles token_files(const fs::path& place) {
+  SplitFiles files = split_files(place, ".bin");
+  if (fs::is_directory(place)) return files;
+  std::string name = place.filename().string();
+  const std::size_t at = name.rfind("train");
+  if (at == std::string::npos) return files;
+  const fs::path neighbour = place.parent_path() / name.replace(at, 5, "val");
+  if (fs::exists(neighbour)) files.test = {neighbour};
+  return files;
+}
+
+DatasetPtr open_tokens(const DatasetOptions& options, Split split) {
+  WindowRule rule = WindowRule::parse(options.windows);
+  const TokenFiles files = open_files(options);
+  const SampleSpec spec = spec_of(options, files);
+  if (split == Split::test) rule = {.kind = WindowRule::Kind::each};
+  std::vector<TokenPiece> pieces;
+  if (files.has_test_files) {
+    for (const TokenFile& file : split == Split::train ? files.train : files.test)
+      pieces.push_back(piece_of(file, 0, file.tokens.size(), rule));
+  } else {
+    for (const TokenFile& file : files.train) {
+      const auto cut = static_cast<std::int64_t>(static_cast<double>(file.tokens.size()) * 0.9);
+      pieces.push_back(split == Split::train ? piece_of(file, 0, cut, rule)
+                                             : piece_of(file, cut, file.tokens.size(), rule));
+    }
+  }
+  const std::string source =
+      options.data_dir.string() + (split == Split::test ? ", the part that is evaluated" : "");
+  return make_windows(std::move(pieces), rule, spec, options.seed, source);
+}
+
+SampleSpec tokens_spec(const DatasetOptions& options) {
+  return spec_of(options, open_files(options));
+}
+
+}  // namespace lockstep::data

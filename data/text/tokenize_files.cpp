@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include "data/folders.h"
+#include "data/text/token_file.h"
+#include "data/text/tokenizer.h"
+#include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Job {
+  fs::path input;
+  fs::path output;
+};
+
+std::vector<Job> jobs_of(const TokenizeRequest& request) {
+  if (!fs::is_directory(request.input)) return {{request.input, request.output}};
+  const SplitFiles files = split_files(request.input, ".txt");
+  std::vector<Job> jobs;
+  for (const auto* split : {&files.train, &files.test}) {
+    for (const fs::path& path : *split)
+      jobs.push_back({path, request.output / path.filename().replace_extension(".bin")});
+  }
+  return jobs;
+}
+
+/// Of the characters of all files; kept beside what is made of them.
+TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& request) {
+  CharacterSet characters;
+  for (const Job& job : jobs) {
+    const MappedFile file(job.input);
+    characters.add(checked_utf8(job.input, file.bytes()));
+  }
+  const bool is_folder = fs::is_directory(request.input);
+  fs::path kept = request.output;
+  write_characters(is_folder ? kept / "characters.json" : kept.replace_extension(".characters.json"),
+                   characters.names());
+  return make_character_tokenizer(characters.names());
+}
+
+TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
+  const MappedFile file(job.input);
+  std::vector<std::uint32_t> ids;
+  encode_from(job.input, tokenizer, checked_utf8(job.input, file.bytes()), ids);
+  const std::int64_t count = std::ssize(ids);
+  if (count == 0) throw DataError(fmt::format("{}: offset 0: the file is empty", job.input.string()));
+  if (count > most_llm_c_tokens) {
+    throw DataError(fmt::format("{}: {} tokens, more than llm.c's format holds in a file ({}); cut the text",
+                                job.input.string(), count, most_llm_c_tokens));
+  }
+  AtomicFile out(job.output);
+  const std::size_t width = tokenizer.size() <= 1 << 16 ? 2 : 4;
+  out.write(llm_c_header(count, width));
+  if (width == 2) {
+    const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
+    out.write(std::as_bytes(std::span(narrow)));
+  } else {
+    out.write(std::as_bytes(std::span(ids)));
+  }
+  out.commit();
+  return {.path = job.output, .tokens = count, .vocab_size = tokenizer.size()};
+}
+
+}  // namespace
+
+std::vector<TokenizedFile> tokenize_files(const TokenizeRequest& request) {
+  const std::vector<Job> jobs = jobs_of(request);
+  if (fs::is_directory(request.input)) make_folders(request.output);
+  const TokenizerPtr tokenizer =
+      request.tokenizer.empty() ? characters_of(jobs, request) : open_tokenizer(request.tokenizer);
+  std::vector<TokenizedFile> files;
+  for (const Job& job : jobs) files.push_back(tokenize(job, *tokenizer));
+  return files;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,73 @@
+#include "data/text/vocabulary.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+
+Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts) {
+  if (!options.tokenizer.empty() && options.tokenizer != "characters")
+    return {.tokenizer = open_tokenizer(options.tokenizer)};
+  CharacterSet characters;
+  for (const std::string_view text : texts) characters.add(text);
+  Vocabulary vocabulary{.tokenizer = nullptr, .names = characters.names()};
+  vocabulary.tokenizer = make_character_tokenizer(vocabulary.names);
+  return vocabulary;
+}
+
+std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own) {
+  if (options.seq_len < 1) {
+    throw UsageError(fmt::format(
+        "{}: the model takes no sequences of tokens; `trainer models` lists those that do", options.name));
+  }
+  if (!options.vocab_size_given) return own;
+  if (options.vocab_size >= own) return options.vocab_size;
+  throw UsageError(fmt::format("vocab_size {}: the {} data have {} tokens; leave it out", options.vocab_size,
+                               options.name, own));
+}
+
+void encode_from(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text,
+                 std::vector<std::uint32_t>& ids) {
+  try {
+    tokenizer.encode(text, ids);
+  } catch (const UsageError& error) {
+    throw DataError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_size) {
+  const auto as_words = [&]<class Word>(Word) {
+    const auto words = std::make_shared<std::vector<Word>>(ids.begin(), ids.end());
+    return TokenPiece{TokenSpan(std::as_bytes(std::span(*words)), sizeof(Word)), words};
+  };
+  if (vocab_size <= 1 << 8) return as_words(std::uint8_t{});
+  return vocab_size <= 1 << 16 ? as_words(std::uint16_t{}) : as_words(std::uint32_t{});
+}
+
+void TokenSequences::add(const std::filesystem::path& path, const Tokenizer& tokenizer,
+                         std::string_view text) {
+  encode_from(path, tokenizer, text, ids_);
+  begins_.push_back(std::ssize(ids_));
+}
+
+void TokenSequences::finish(std::int64_t vocab_size) {
+  piece_ = piece_of(ids_, vocab_size);
+  ids_ = {};
+}
+
+std::int64_t TokenSequences::length(std::int64_t index) const {
+  const auto at = static_cast<std::size_t>(index);
+  return begins_[at + 1] - begins_[at];
+}
+
+void TokenSequences::copy(std::int64_t index, std::span<std::int64_t> out) const {
+  const std::int64_t begin = begins_[static_cast<std::size_t>(index)];
+  const std::int64_t count = std::min(length(index), static_cast<std::int64_t>(out.size()));
+  piece_.tokens.part(begin, begin + count).copy_to(out.first(static_cast<std::size_t>(count)));
+  std::ranges::fill(out.subspan(static_cast<std::size_t>(count)), padding_token);
+}
+
+}  // namespace lockstep::data

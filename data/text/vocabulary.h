@@ -1,0 +1,86 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/datasets.h"
+#include "data/text/tokenizer.h"
+#include "data/text/windows.h"
+
+namespace lockstep::data {
+
+/// What texts were opened last: training set, test set and names of classes come from one reading. Used by
+/// one thread at a time.
+class OpenedTexts {
+ public:
+  /// What `read` gives for these options, or gave when it was last asked for the same. `Corpus` is always the
+  /// same for a data set of one name.
+  template <class Corpus, class Read>
+  static std::shared_ptr<const Corpus> of(const DatasetOptions& options, Read&& read) {
+    if (options.texts == nullptr) return std::make_shared<const Corpus>(read(options));
+    OpenedTexts& opened = *options.texts;
+    Key key{options.name, options.data_dir, options.target_file, options.tokenizer, options.windows};
+    if (opened.corpus_ == nullptr || opened.key_ != key) {
+      opened.corpus_ = std::make_shared<const Corpus>(read(options));
+      opened.key_ = std::move(key);
+    }
+    return std::static_pointer_cast<const Corpus>(opened.corpus_);
+  }
+
+ private:
+  struct Key {
+    std::string name;
+    std::filesystem::path place;
+    std::filesystem::path target_file;
+    std::filesystem::path tokenizer;
+    std::string windows;
+
+    bool operator==(const Key&) const = default;
+  };
+  Key key_{};
+  std::shared_ptr<const void> corpus_{};
+};
+
+struct Vocabulary {
+  TokenizerPtr tokenizer;
+  std::vector<std::string> names{};  ///< of its tokens, where they are characters of the data
+};
+
+/// That of --tokenizer PATH, else ("characters") the characters of `texts`.
+Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts);
+
+/// The size of the vocabulary that a model gets for data with one of `own` tokens: what was typed, if any.
+/// UsageError when that is smaller; and when the model takes no sequences.
+std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own);
+
+/// Appends the ids of `text`, which is from the file `path`. DataError for what the vocabulary has not.
+void encode_from(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text,
+                 std::vector<std::uint32_t>& ids);
+
+/// Ids in the narrowest words that hold every one below `vocab_size`.
+TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_size);
+
+/// Sequences of tokens, each of its own length.
+class TokenSequences {
+ public:
+  /// A text from the file `path`.
+  void add(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text);
+  void finish(std::int64_t vocab_size);  ///< after the last `add`, before the first look
+
+  std::int64_t size() const { return std::ssize(begins_) - 1; }
+  std::int64_t length(std::int64_t index) const;
+  /// Its first tokens, as many as fit, and padding behind them.
+  void copy(std::int64_t index, std::span<std::int64_t> out) const;
+
+ private:
+  std::vector<std::uint32_t> ids_;
+  TokenPiece piece_;
+  std::vector<std::int64_t> begins_{0};  ///< and the end of the last
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,170 @@
+#include "data/text/labelled_text.h"
+
+#include "data/text/parallel_text.h"
+#include "data/text/tokenizer.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/data/text_files.h"
+
+using namespace lockstep;
+using namespace lockstep::data;
+using namespace lockstep::data::testing;
+using namespace lockstep::tests;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+DatasetOptions labelled(const fs::path& place) {
+  return {.name = "labelled-text", .data_dir = place, .seq_len = 4};
+}
+
+DatasetOptions parallel(const fs::path& place) {
+  return {.name = "parallel-text", .data_dir = place, .seq_len = 4, .per_token = true};
+}
+
+std::vector<TokenSample> samples(const DatasetOptions& options, Split split) {
+  return all_samples(*open_dataset(options, split));
+}
+
+void put(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  write_file(path, text);
+}
+
+std::string usage(const DatasetOptions& options) {
+  return message_of<UsageError>([&] { open_dataset(options, Split::train); });
+}
+
+}  // namespace
+
+TEST_CASE("lines of label, tab and text are samples, the last tenth of which is evaluated") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "a.tsv";
+  write_file(file, "10\taab\r\n9\tb\n\n9\tabab\n9\tbbbbbb\n10\ta\tb\n9\ta\n9\ta\n9\ta\n9\ta\n9\tbb\n");
+  const DatasetOptions options = labelled(file);
+  const DatasetPtr train = open_dataset(options, Split::train);
+  REQUIRE(train->size() == 9);
+  CHECK(labelled_text_class_names(options) == std::vector<std::string>{"9", "10"});
+  CHECK(train->spec().num_classes == 2);
+  CHECK(train->spec().vocab_size == 3);
+  CHECK(train->spec().input_shape == Shape{4});
+  CHECK(train->spec().target_shape == Shape{});
+  CHECK(token_sample(*train, 0) == TokenSample{{1, 1, 2, -1}, {1}});
+  CHECK(token_sample(*train, 3) == TokenSample{{2, 2, 2, 2}, {0}});
+  CHECK(train->length(0) == 3);
+  CHECK(train->length(3) == 4);
+  CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
+  CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
+}
+
+TEST_CASE("folders of text files are classes, and files have one class each") {
+  const TemporaryFolder folder;
+  put(folder / "d/train/pos/1.txt", "ab\n");
+  put(folder / "d/train/pos/more/2.txt", "a");
+  put(folder / "d/train/neg/1.txt", "b");
+  put(folder / "d/train/neg/notes.md", "zz");
+  put(folder / "d/val/neg/1.txt", "c");
+  const DatasetOptions options = labelled(folder / "d");
+  CHECK(labelled_text_class_names(options) == std::vector<std::string>{"neg", "pos"});
+  CHECK(samples(options, Split::train) ==
+        std::vector<TokenSample>{{{1, -1, -1, -1}, {0}}, {{0, 1, -1, -1}, {1}}, {{0, -1, -1, -1}, {1}}});
+  CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, -1, -1, -1}, {0}}});
+  put(folder / "d/val/odd/1.txt", "c");
+  CHECK(complaint(options, folder / "d/val/odd/1.txt") == "training has no class 'odd'");
+  put(folder / "d/train/neg/1.txt", "\n");
+  CHECK(complaint(options, folder / "d/train/neg/1.txt") == "offset 0: the file holds no text");
+  fs::create_directories(folder / "d/train/new");
+  put(folder / "d/train/neg/1.txt", "b");
+  CHECK(complaint(options, folder / "d/train/new") == "no .txt files for this class");
+  fs::create_directory(folder / "e");
+  CHECK(complaint(labelled(folder / "e"), folder / "e") ==
+        "neither train*.tsv files nor folders of .txt files for each class are here");
+}
+
+TEST_CASE("labelled text that is wrong is named with its place") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "a.tsv";
+  const auto says = [&](const std::string& bytes) {
+    write_file(file, bytes);
+    return complaint(labelled(file), file);
+  };
+  CHECK(says("") == "offset 0: the file has no lines");
+  CHECK(says("a\tb\nc d\n") == "offset 4: this line has no tab between label and text");
+  CHECK(says("a\tb\n\tc\n") == "offset 4: this line has no label, or no text");
+  CHECK(says("a\tb\nc\t\n") == "offset 4: this line has no label, or no text");
+  CHECK(says("a\t\xFF\n").starts_with("offset 2: byte 0xff is no UTF-8"));
+  write_file(file, "a\tb\n");
+  CHECK(complaint(labelled(file), file) == "too few texts to hold a tenth back");
+  DatasetOptions options = labelled(file);
+  options.per_token = true;
+  CHECK(usage(options) ==
+        "labelled-text has a class for each text, and the model wants one for each token: take rnn");
+}
+
+TEST_CASE("texts take the tokens of a tokenizer") {
+  const TemporaryFolder folder;
+  write_file(folder / "a.tsv", "x\tthe king\ny\tthe\n");
+  DatasetOptions options = labelled(folder / "a.tsv");
+  options.tokenizer = TOKENIZER;
+  const DatasetPtr train = open_dataset(options, Split::train);
+  CHECK(train->spec().vocab_size == 1500);
+  const auto ids = open_tokenizer(TOKENIZER)->encode("the king");
+  CHECK(token_sample(*train, 0).input[0] == ids[0]);
+  CHECK(token_sample(*train, 0).input[ids.size() - 1] == ids.back());
+  write_characters(folder / "c.json", {"t", "h", "e", " "});
+  options.tokenizer = folder / "c.json";
+  CHECK(complaint(options, folder / "a.tsv") ==
+        "U+006B at byte 4 is no character of the 4 that the vocabulary has");
+}
+
+TEST_CASE("lines of two files are a row of source and translation, parted by a boundary") {
+  const TemporaryFolder folder;
+  std::string source = "abc\nabcdef\n\nb\na\n", target = "c\nbbbb\nc\nccc\n\n";
+  for (int i = 0; i < 15; ++i) source += "d\n", target += "e\n";
+  write_file(folder / "a.src", source);
+  write_file(folder / "a.tgt", target);
+  const DatasetOptions options = parallel(folder / "a.src");
+  const DatasetPtr train = open_dataset(options, Split::train);
+  CHECK(train->spec().vocab_size == 7);  // a to f, and the boundary
+  CHECK(train->spec().num_classes == 7);
+  CHECK(train->spec().source_length == 4);
+  CHECK(train->spec().input_shape == Shape{8});
+  CHECK(train->spec().target_shape == Shape{4});
+  CHECK(parallel_text_class_names(options) == std::vector<std::string>{"a", "b", "c", "d", "e", "f", ""});
+  REQUIRE(train->size() == 16);  // of 18 lines two have an empty side
+  CHECK(token_sample(*train, 0) == TokenSample{{0, 1, 2, -1, 6, 2, -1, -1}, {2, 6, -100, -100}});
+  CHECK(token_sample(*train, 1) == TokenSample{{0, 1, 2, 3, 6, 1, 1, 1}, {1, 1, 1, 1}});
+  CHECK(token_sample(*train, 2) == TokenSample{{1, -1, -1, -1, 6, 2, 2, 2}, {2, 2, 2, 6}});
+  CHECK(train->length(0) == 6);
+  CHECK(train->length(2) == 8);
+  for (std::int64_t i = 0; i < 3; ++i)
+    CHECK(train->valid_targets(i, 0) == train->Dataset::valid_targets(i, 0));
+  CHECK(open_dataset(options, Split::test)->size() == 2);
+  DatasetOptions apart = parallel(folder / "b.txt");
+  fs::rename(folder / "a.src", folder / "b.txt");
+  CHECK(usage(apart) == "parallel-text: where are the translations of " + (folder / "b.txt").string() +
+                            "? give them by --target-file FILE");
+  apart.target_file = folder / "a.tgt";
+  CHECK(samples(apart, Split::train) == all_samples(*train));
+  write_file(folder / "a.tgt", target + "e\n");
+  CHECK(complaint(apart, folder / "a.tgt") == "21 lines, but " + (folder / "b.txt").string() + " has 20");
+  apart.per_token = false;
+  write_file(folder / "a.tgt", target);
+  CHECK(usage(apart) ==
+        "parallel-text has a target for each token, which the model does not want: take transformer");
+}
+
+TEST_CASE("a folder has pairs of files for training and evaluation") {
+  const TemporaryFolder folder;
+  put(folder / "d/train.src", "a\nb\n");
+  put(folder / "d/train.tgt", "b\na\n");
+  put(folder / "d/val.src", "a\n");
+  put(folder / "d/val.tgt", "c\n");
+  CHECK(samples(parallel(folder / "d"), Split::train).size() == 2);
+  CHECK(samples(parallel(folder / "d"), Split::test) ==
+        std::vector<TokenSample>{{{0, -1, -1, -1, 3, 2, -1, -1}, {2, 3, -100, -100}}});
+  fs::remove(folder / "d/val.tgt");
+  CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
+}
