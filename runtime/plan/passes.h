@@ -11,6 +11,8 @@
 
 namespace lockstep::runtime {
 
+struct ArenaPlan;
+
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
@@ -45,6 +47,27 @@ void set_gradient_dtype(model::Graph& graph, DType dtype);
 /// UsageError names every parameter that the loss does not depend on; with `allow_unused` their gradients are
 /// zeros, which come last. Nodes that change buffers go behind all others.
 void differentiate(model::Graph& graph, bool allow_unused = false);
+
+/// Makes `gradient`, or a copy of it where that is needed elsewhere, the gradient of the parameter.
+void set_gradient(model::Graph& graph, model::Parameter& parameter, model::ValueId gradient);
+
+/// How gradients of embeddings are exchanged: as rows when the tokens of all ranks are fewer than half of the
+/// vocabulary, all dense, or all as rows.
+enum class EmbeddingExchange { automatic, dense, rows };
+
+struct RowsOptions {
+  EmbeddingExchange way = EmbeddingExchange::automatic;
+  int ranks = 1;
+  DType dtype = DType::f32;          ///< of gradients as they are exchanged
+  const ArenaPlan* arena = nullptr;  ///< of the run's first plan, which has decided
+};
+
+/// Behind `differentiate`: the part of a gradient that comes from embedding backward, which has as few rows
+/// as the batch has tokens, becomes a list of rows (Parameter::rows). What is left of the gradient is
+/// exchanged as soon as it is there: of a tied weight the classifier's part, else nothing. Decided by shapes
+/// alone, so that all ranks decide alike. A parameter whose gradient is another value's too, or that an op
+/// reads before an embedding, stays dense, and so does one whose rows would be all that is exchanged.
+void exchange_rows(model::Graph& graph, const RowsOptions& options);
 
 /// `--sync-bn`, behind `differentiate`: batch norm's statistics are those of all ranks' samples, as with
 /// torch.nn.SyncBatchNorm. The ranks add their moments in forward and the sums of their gradients in backward
