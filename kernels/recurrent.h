@@ -72,13 +72,16 @@ struct RecurrentBackward {
   void* dpre;
 };
 
-/// c (rows, 64) = a b: a part of both directions. Rows of a are `stride` apart, those of b and c follow each
-/// other. Sums are taken in the order of `depth`.
+/// c = a b, a part of both directions: b (depth, 64) has no gaps, rows of a and c are `a_row` and `c_row`
+/// apart. c's columns are those of `units` units for each gate, `c_gate` from gate to gate. Sums are taken in
+/// the order of `depth`.
 struct RecurrentProduct {
   static constexpr std::string_view name = "recurrent_product";
+  static constexpr std::int64_t columns = 64;
   using Simd = void(const RecurrentProduct&, const float* a, const float* b, float* c);
 
-  std::int64_t rows, depth, stride;
+  std::int64_t rows, depth, a_row;
+  std::int64_t c_row, c_gate, units;
 };
 
 /// Operands that an op does not have go by this index.

@@ -23,39 +23,43 @@ RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int
   return {{shape[0], shape[1], shape[2]}, states.dtype, units, gates_of_term * shape[2]};
 }
 
+/// The products of blocks [begin, end), all rows.
+void multiply(const RecurrentBlocks& blocks, const float* factors, const RecurrentWorkspace& memory,
+              std::int64_t begin, std::int64_t end) {
+  const auto kernel = simd::best<RecurrentProduct>();
+  for (std::int64_t block = begin; block < end; ++block) {
+    kernel(blocks.product(), factors, memory.weights + block * blocks.weights(),
+           memory.products + block * blocks.units);
+  }
+}
+
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   const RecurrentBlocks blocks = blocks_of<Op>(io.outputs[Op::y], columns / Op::gates, 1);
-  const auto run = [=, compute = simd::best<Op>(),
-                    multiply = simd::best<RecurrentProduct>()](const Addresses& a) {
+  const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentWorkspace memory(blocks, cells_of<Op>(blocks.size), a.workspace<float>());
     const auto* const h0 = a.in<Element>(op.h0());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
-    const std::int64_t stride = blocks.stride();
-    const RecurrentForward all = forward_operands<Op>(a, memory.cells, stride);
+    const RecurrentForward all = forward_operands<Op>(a, memory.cells, blocks.factor_row());
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentForward mine = all;
-      float* const products = memory.products + begin * blocks.products();
-      mine.product = {products, columns, blocks.units};
+      mine.product = blocks.products(memory.products, begin);
       for (std::int64_t block = begin; block < end; ++block) {
         pack_rows(blocks, block, Op::gates, a.in<Element>(Op::weight),
                   memory.weights + block * blocks.weights());
-        const RecurrentPart part = blocks.part(block, 0, lengths);
-        load_state(part, h0, memory.factors[0], stride);
-        if constexpr (has_cells<Op>) load_state(part, a.in<Element>(op.c0()), all.c, blocks.size.hidden);
       }
+      const RecurrentPart first = blocks.part(begin, end, 0, lengths);
+      load_state(first, h0, memory.factors[0], all.h.row);
+      if constexpr (has_cells<Op>) load_state(first, a.in<Element>(op.c0()), all.c, blocks.size.hidden);
       wait_for_all();
       for (std::int64_t step = 0; step < blocks.size.steps; ++step) {
-        mine.h.at = memory.factors[(step + 1) % 2];
-        for (std::int64_t block = begin; block < end; ++block) {
-          if (step == 0 && h0 == nullptr) {
-            std::fill_n(products, blocks.products(), 0.0F);
-          } else {
-            multiply({blocks.size.rows, blocks.depth, stride}, memory.factors[step % 2],
-                     memory.weights + block * blocks.weights(), products);
-          }
-          compute(op, blocks.part(block, step, lengths), mine);
+        if (step == 0 && h0 == nullptr) {
+          blocks.clear_products(memory.products, begin, end);
+        } else {
+          multiply(blocks, memory.factors[step % 2], memory, begin, end);
         }
+        mine.h.at = memory.factors[(step + 1) % 2];
+        compute(op, blocks.part(begin, end, step, lengths), mine);
         wait_for_all();
       }
     });
@@ -66,47 +70,36 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
   const RecurrentBlocks blocks = blocks_of<Op>(io.inputs[Op::y], columns, Op::gates);
-  const auto run = [=, compute = simd::best<Op>(),
-                    multiply = simd::best<RecurrentProduct>()](const Addresses& a) {
+  const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentSize& size = blocks.size;
     const RecurrentWorkspace memory(blocks, cells_of<Op>(size), a.workspace<float>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
-    const std::int64_t stride = blocks.stride();
-    const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, stride);
+    const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, blocks.factor_row());
     shift_steps(size, a.in<Element>(Op::y), a.in<Element>(op.h0()), a.out<Element>(Op::previous));
     auto* const dh0 = op.initial ? a.out<Element>(Op::dh0) : nullptr;
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentBackward mine = all;
-      const auto products = [&](std::int64_t block) { return memory.products + block * blocks.products(); };
+      mine.product = blocks.products(memory.products, begin);
       for (std::int64_t block = begin; block < end; ++block) {
         pack_columns(blocks, block, a.in<Element>(Op::weight), memory.weights + block * blocks.weights());
-        std::fill_n(products(block), blocks.products(), 0.0F);
-        if constexpr (has_cells<Op>) {
-          const RecurrentPart part = blocks.part(block, 0, lengths);
-          load_state(part, static_cast<const float*>(nullptr), memory.cells, size.hidden);
-          load_state(part, a.in<Element>(op.c0()), memory.before, size.hidden);
-        }
+      }
+      blocks.clear_products(memory.products, begin, end);
+      const RecurrentPart first = blocks.part(begin, end, 0, lengths);
+      if constexpr (has_cells<Op>) {
+        load_state(first, static_cast<const float*>(nullptr), memory.cells, size.hidden);
+        load_state(first, a.in<Element>(op.c0()), memory.before, size.hidden);
       }
       for (std::int64_t step = size.steps; step-- > 0;) {
         float* const d = memory.factors[step % 2];
         mine.d.at = d;
-        for (std::int64_t block = begin; block < end; ++block) {
-          mine.product = {products(block), columns, columns};
-          compute(op, blocks.part(block, step, lengths), mine);
-        }
+        compute(op, blocks.part(begin, end, step, lengths), mine);
         wait_for_all();
         if (step == 0 && dh0 == nullptr) return;
-        for (std::int64_t block = begin; block < end; ++block) {
-          multiply({size.rows, blocks.depth, stride}, d, memory.weights + block * blocks.weights(),
-                   products(block));
-        }
+        multiply(blocks, d, memory, begin, end);
       }
-      for (std::int64_t block = begin; block < end; ++block) {
-        const RecurrentPart part = blocks.part(block, 0, lengths);
-        store_state(part, products(block), columns, dh0);
-        if constexpr (has_cells<Op>) {
-          store_state(part, memory.cells + part.first, size.hidden, a.out<Element>(Op::dc0));
-        }
+      store_state(first, mine.product.at, mine.product.row, dh0);
+      if constexpr (has_cells<Op>) {
+        store_state(first, memory.cells + first.first, size.hidden, a.out<Element>(Op::dc0));
       }
     });
   };
