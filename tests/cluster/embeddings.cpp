@@ -102,6 +102,17 @@ TEST_CASE("rows: the same bits from run to run, without overlap, and on any node
   if (model == "untied") CHECK(dense["weights_sha256"] == first["weights_sha256"]);
 }
 
+TEST_CASE("rows: the same bits of two and of three ranks, on one node or more") {
+  const int ranks = GENERATE(2, 3);
+  const Words options = of_tokens + Words{"--model=tied", "--max-steps=8"};
+  const TemporaryFolder folder;
+  const auto together = train(ranks, options, folder / "together");
+  for (int nodes = 2; nodes <= ranks; ++nodes) {
+    const auto apart = train_on_nodes(nodes, ranks, options, folder / std::to_string(nodes));
+    CHECK(apart["weights_sha256"] == together["weights_sha256"]);
+  }
+}
+
 TEST_CASE("rows: ranks learn what one learns, with mixed precision and micro-batches, and go on to the bit") {
   const Words options =
       of_tokens + Words{"--model=tied", "--optimizer=sgd", "--lr=0.5", "--global-batch=24", "--samples=240"};
