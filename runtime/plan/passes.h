@@ -42,6 +42,12 @@ void copy_parameters(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
+/// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
+/// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
+/// both. The results have the same bits. With `keep_segments` only within a segment, which `recompute` runs
+/// again.
+void fuse_layer_norm(model::Graph& graph, bool keep_segments);
+
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
 /// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
