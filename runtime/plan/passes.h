@@ -86,9 +86,9 @@ void sync_batch_norm(model::Graph& graph);
 
 /// Rewrites the differentiated (or evaluation) graph where one kernel can do the work of several:
 /// linear or convolution with relu; max-pool backward with relu backward; flatten into the linear layer
-/// behind it, whose weights are then seen as (O, C, H, W); chains of pointwise ops. The results have the same
-/// bits, but for gradients of weights in mixed precision: their sums are no longer rounded before they are
-/// cast to f32.
+/// behind it, whose weights are then seen as (O, C, H, W); the sum of a tied weight's gradients with its
+/// embedding's; chains of pointwise ops. The results have the same bits, but for gradients of weights in
+/// mixed precision: their sums are no longer rounded before they are cast to f32.
 void fuse(model::Graph& graph);
 
 /// The last part of `fuse`: joins chains of pointwise nodes of one phase, so that intermediate values stay in
@@ -139,8 +139,8 @@ struct ActivationPlan {
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input use its memory. Caches come one behind another, in their order. First fit, largest
-/// first; offsets are multiples of 64.
+/// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
+/// Caches come one behind another, in their order. First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime
