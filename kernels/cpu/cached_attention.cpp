@@ -44,7 +44,7 @@ KernelPtr prepare(Cpu, const CachedAttention& op, const KernelIo& io) {
     for (std::int64_t token = 0; token < all.end / all.heads; ++token) {
       entries += std::clamp<std::int64_t>(last[token] + 1, 0, all.capacity);
     }
-    const std::int64_t work = 2 * entries * all.heads * all.head_size;
+    const std::int64_t work = entries * all.heads * all.head_size / 2;
     // A head of a row is one thread's, unless there are few: its keys stay in that thread's cache.
     const std::int64_t align = all.end / all.tokens >= 2 * omp_get_max_threads() ? all.tokens : 1;
     parallel_ranges(all.end, in_row > 0 ? work : 0, align, [&](std::int64_t begin, std::int64_t end) {

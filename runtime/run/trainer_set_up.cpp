@@ -153,6 +153,7 @@ void Trainer::open_files() {
   const Activity::Work work(session_.activity.get(), "making files in " + folder().string());
   files_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
   files_->write_config(to_ini(options_));
+  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes());
   console_.print(opening_line({.model = task_.model.name,
                                .parameters = plans_.full_batch().graph.parameter_elements(),
                                .world_size = session_.world.size,
