@@ -85,7 +85,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.graph =
       model::build_graph(model, model::cut_to(input, request.key.length), request.key.batch, training);
   freeze_parameters(plan.graph, constraints.freeze);
-  fuse_classifier(plan.graph);
+  if (!request.keeps_outputs) fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
   fuse_batch_norm(plan.graph);
   if (training) differentiate(plan.graph, constraints.allow_unused);

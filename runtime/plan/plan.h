@@ -64,6 +64,7 @@ struct PlanRequest {
   double clip_grad_norm = 0;  ///< the greatest norm of all gradients; 0: not clipped
   double average_decay = 0;   ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
+  bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run

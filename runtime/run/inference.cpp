@@ -89,7 +89,9 @@ Inference::Inference(const Options& options, Session& session, TrainingTask task
   of_plan.freeze.clear();
   PlanConstraints constraints = plan_constraints(of_plan);
   for (const PlanKey& key : of_lengths({{.mode = Mode::evaluate, .batch = batch_size_}}, lengths_)) {
-    plans_.push_back(make_plan(task_.model, task_.input, {.key = key}, *session.device, constraints));
+    plans_.push_back(make_plan(task_.model, task_.input,
+                               {.key = key, .keeps_outputs = gives == Gives::outputs}, *session.device,
+                               constraints));
     constraints.parameter_layouts = parameter_layouts(plans_.front().graph);
     constraints.arena = plans_.front().arena;
   }

@@ -1,6 +1,7 @@
 // Sequences of tokens through a whole run: targets for each token, of which some do not count.
 #include "tests/cluster/sequences.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/base/philox.h"
@@ -31,6 +32,12 @@ Sequences make_sequences() {
     made.classes[static_cast<std::size_t>(row)] = made.tokens[static_cast<std::size_t>(row * length)] % 6;
   }
   return made;
+}
+
+/// Each token is its own class.
+std::vector<std::int64_t> tokens_as_classes(std::vector<std::int64_t> tokens) {
+  std::ranges::replace(tokens, padding, ignored);
+  return tokens;
 }
 
 struct Refusal {
@@ -179,6 +186,28 @@ TEST_CASE("eval and predict of tokens: the last token that is no padding, and al
   few[4] = 40;
   const auto large = file_of(folder, "large.safetensors", {tensor("inputs", {1, length}, few)});
   expect(refusal({"predict", run, "--data-dir", large}), 3, "it knows 24 tokens, the samples have 41");
+}
+
+TEST_CASE(
+    "all logits are there to be predicted with a vocabulary so large that training makes them in parts") {
+  const TemporaryFolder folder;
+  const std::vector<std::int64_t> tokens{8999, 2, 3, 4, 5, padding, 7, 8, 9, 10, 11, 12};
+  const auto file =
+      file_of(folder, "data.safetensors",
+              {tensor("inputs", {2, 6}, tokens), tensor("targets", {2, 6}, tokens_as_classes(tokens))});
+  const auto run = (folder / "run").string();
+  train(1,
+        of_tokens + data_in(file) + Words{"--model=tagger", "--max-steps=40", "--lr=0.05", "--eval-every=0"},
+        run);
+  const auto scores = lines_of(output_of(1, {"eval", run})).at(0);
+  CHECK(scores["accuracy"] == 1);
+  const auto lines = lines_of(output_of(1, {"predict", run, "--data-dir", file}));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["class"] == 5);
+  CHECK(lines[1]["class"] == 12);
+  const auto logits_file = (folder / "logits.safetensors").string();
+  output_of(1, {"predict", run, "--data-dir", file, "--output", logits_file});
+  CHECK(SafetensorsFile(logits_file).find("logits")->shape == Shape{2, 6, 9000});
 }
 
 TEST_CASE("a run on tokens that goes on after a stop ends with the same weights") {
