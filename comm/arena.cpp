@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -23,6 +24,16 @@ ArenaRange shard_of(const ArenaRange& range, int rank, int ranks) {
   };
   const std::int64_t begin = begin_of(rank);
   return {.arena = range.arena, .first = range.first + begin, .count = begin_of(rank + 1) - begin};
+}
+
+ArenaRange filled_part(const ArenaRange& shard) {
+  std::uint64_t bytes = 0;
+  if (shard.bytes() < sizeof(bytes)) return shard;
+  std::memcpy(&bytes, shard.data(), sizeof(bytes));
+  ArenaRange part = shard;
+  const std::uint64_t elements = (std::max(bytes, sizeof(bytes)) - 1) / size_of(shard.dtype()) + 1;
+  if (elements < static_cast<std::uint64_t>(shard.count)) part.count = static_cast<std::int64_t>(elements);
+  return part;
 }
 
 void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective) {

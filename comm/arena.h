@@ -90,6 +90,10 @@ inline ArenaRange all_of(const Arena& arena) {
 /// many on each rank as on the others or one more. With fewer lines than ranks some shards are empty.
 ArenaRange shard_of(const ArenaRange& range, int rank, int ranks);
 
+/// The first part of a shard that begins with the number of its bytes in use (i64); all of one too short for
+/// that.
+ArenaRange filled_part(const ArenaRange& shard);
+
 /// std::invalid_argument, beginning with `collective`, unless every range is in an arena of `owner` and
 /// begins on a line.
 void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective);

@@ -76,6 +76,13 @@ class Communicator {
   virtual ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label,
                                     kernels::Stream& stream) = 0;
 
+  /// The same of which each rank's shard begins with the number of its bytes (i64, 8 at least) that are in
+  /// use: what lies behind them may be left out, and is anything then.
+  virtual ExchangeTiming all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                           kernels::Stream& stream) {
+    return all_gather(range, label, stream);
+  }
+
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }

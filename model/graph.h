@@ -17,7 +17,8 @@ inline constexpr ValueId no_value = -1;
 
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
-/// from micro-batch to micro-batch of a step.
+/// from micro-batch to micro-batch of a step. `rows`: this rank's part of a gradient, as a list of rows
+/// (kernels/row_list.h) that all ranks exchange.
 enum class Role {
   input,
   target,
@@ -28,6 +29,7 @@ enum class Role {
   gradient,
   gradient_sum,
   statistics,
+  rows,
   activation
 };
 
@@ -71,6 +73,8 @@ struct Parameter {
   ValueId gradient = no_value;  ///< set by the differentiate pass
   /// In f32, of the step's micro-batches so far: where the gradient itself is narrower.
   ValueId gradient_sum = no_value;
+  /// Rows that all ranks add to the gradient, which holds the rest, or nothing if no node writes it.
+  ValueId rows = no_value;
   Shape file_shape;  ///< in files; `value` may see the same numbers in more dimensions
   Initializer initializer;
   bool frozen = false;           ///< keeps its value: no gradient, no optimizer state

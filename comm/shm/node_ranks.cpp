@@ -22,6 +22,8 @@ std::string_view name_of(Call::Kind kind) {
       return "reduce-scatter";
     case Call::Kind::all_gather:
       return "all-gather";
+    case Call::Kind::all_gather_filled:
+      return "all-gather of what is filled";
     case Call::Kind::all_reduce_sum:
       return "sum";
     case Call::Kind::broadcast:

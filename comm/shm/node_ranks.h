@@ -28,6 +28,7 @@ struct Call {
     all_reduce,
     reduce_scatter,
     all_gather,
+    all_gather_filled,
     all_reduce_sum,
     broadcast,
     all_gather_texts,

@@ -64,10 +64,20 @@ ExchangeTiming ShmCommunicator::reduce_scatter(const ArenaRange& range, Exchange
 }
 
 ExchangeTiming ShmCommunicator::all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream&) {
+  return gather(Call::Kind::all_gather, range, label, [](const ArenaRange& shard) { return shard; });
+}
+
+ExchangeTiming ShmCommunicator::all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                                  kernels::Stream&) {
+  return gather(Call::Kind::all_gather_filled, range, label, filled_part);
+}
+
+ExchangeTiming ShmCommunicator::gather(Call::Kind kind, const ArenaRange& range, ExchangeLabel label,
+                                       ArenaRange (*part_of)(const ArenaRange& shard)) {
   check_ranges(std::span(&range, 1), &node_, "all_gather");
-  const auto scope = node_.begin(Call::Kind::all_gather, std::span(&range, 1), label);
+  const auto scope = node_.begin(kind, std::span(&range, 1), label);
   node_.arrive();
-  node_.copy_to_members(shard_of(range, world_.rank, world_.size));
+  node_.copy_to_members(part_of(shard_of(range, world_.rank, world_.size)));
   node_.arrive();
   return node_.timing(node_.call().all_here);
 }

@@ -28,6 +28,8 @@ class ShmCommunicator final : public Communicator {
   ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                 kernels::Stream& stream) override;
   ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
+  ExchangeTiming all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                   kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;
@@ -40,6 +42,9 @@ class ShmCommunicator final : public Communicator {
  private:
   /// Sums this rank's shard of the range, from all arenas into those of `receivers`.
   void sum_shard(const ArenaRange& range, RankRange receivers);
+  /// Copies a part of the own shard, as `part_of` gives it, to all.
+  ExchangeTiming gather(Call::Kind kind, const ArenaRange& range, ExchangeLabel label,
+                        ArenaRange (*part_of)(const ArenaRange& shard));
   void sum_through_mailboxes(std::span<const ArenaRange> ranges);
   /// Sums the bytes at `offset` of all mailboxes of the round; `sum` gives their number.
   void sum_mailboxes(std::uint32_t round, std::size_t offset, DType dtype, std::span<std::byte> sum);

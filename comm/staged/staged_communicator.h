@@ -21,6 +21,8 @@ class StagedCommunicator final : public DecoratedCommunicator {
   ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                 kernels::Stream& stream) override;
   ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
+  ExchangeTiming all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                   kernels::Stream& stream) override;
 
  private:
   /// Copies `sent` to the host, exchanges there, copies `received` back.

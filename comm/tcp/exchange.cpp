@@ -55,7 +55,7 @@ void TcpExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool be
   node_.arrive();
   all_here_ = Clock::now();
   if (!phases_.sums) {
-    spread_shard();
+    spread_shard(ranges.front());
   } else if (schedule_.remote_parts.empty()) {
     sum_alone();
   }
@@ -136,11 +136,7 @@ void TcpExchange::post_partial(OutgoingPartials& outgoing) {
     reduce(travels_as, schedule_.subtree_trees[outgoing.next_part], operands_, std::span(&sum, 1), count);
     partial = sum;
   }
-  links_[outgoing.link].post({.kind = ChunkHeader::Kind::partial,
-                              .call = node_.call().number,
-                              .signature = signature_,
-                              .part = static_cast<std::uint16_t>(outgoing.next_part),
-                              .chunk = static_cast<std::uint16_t>(outgoing.next_chunk)},
+  links_[outgoing.link].post(header_of(ChunkHeader::Kind::partial, outgoing.next_chunk, outgoing.next_part),
                              {partial, count * size_of(travels_as)});
 }
 
@@ -190,13 +186,18 @@ bool TcpExchange::has_bytes_of_its_kind(std::size_t link, const ChunkHeader& hea
   const bool is_sum = header.kind == ChunkHeader::Kind::sum;
   const int ranks = is_sum ? 1 : schedule_.remote_parts[remote_part(from, header.part)].ranks;
   const ArenaRange chunk = chunks_.at(is_sum ? from.rank() : rank_, header.chunk);
-  return header.bytes == static_cast<std::size_t>(chunk.count) * size_of(travel_type(chunk.dtype(), ranks));
+  const std::size_t bytes =
+      static_cast<std::size_t>(chunk.count) * size_of(travel_type(chunk.dtype(), ranks));
+  return header.bytes == bytes ||
+         (phases_.only_filled && header.bytes < bytes && header.bytes % size_of(chunk.dtype()) == 0);
 }
 
 void TcpExchange::arrived(std::size_t link, const ChunkHeader& header) {
   orders_[link].count(header);
   if (header.kind == ChunkHeader::Kind::sum) {
-    node_.copy_to_members(chunks_.at(links_[link].rank(), header.chunk));
+    ArenaRange chunk = chunks_.at(links_[link].rank(), header.chunk);
+    chunk.count = static_cast<std::int64_t>(header.bytes / size_of(chunk.dtype()));
+    node_.copy_to_members(chunk);
     --outgoing_for(links_[link]).sums_missing;
     return;
   }
@@ -219,17 +220,12 @@ void TcpExchange::sum_chunk(std::size_t chunk) {
     operands_[leaf] = {received_[part].at(chunk), travel_type(range.dtype(), ranks)};
   }
   reduce(range.dtype(), schedule_.tree, operands_, outputs_, static_cast<std::size_t>(range.count));
-  if (phases_.spreads) post_sum(chunk);
+  if (phases_.spreads) post_sum(range, chunk);
 }
 
-void TcpExchange::post_sum(std::size_t chunk) {
-  const ArenaRange range = chunks_.at(rank_, chunk);
+void TcpExchange::post_sum(const ArenaRange& range, std::size_t chunk) {
   for (const int receiver : schedule_.receivers) {
-    links_[link_to(receiver)].post({.kind = ChunkHeader::Kind::sum,
-                                    .call = node_.call().number,
-                                    .signature = signature_,
-                                    .chunk = static_cast<std::uint16_t>(chunk)},
-                                   {range.data(), range.bytes()});
+    links_[link_to(receiver)].post(header_of(ChunkHeader::Kind::sum, chunk), {range.data(), range.bytes()});
   }
 }
 
@@ -239,10 +235,14 @@ void TcpExchange::sum_alone() {
   chunks_to_sum_ = 0;
 }
 
-void TcpExchange::spread_shard() {
+void TcpExchange::spread_shard(const ArenaRange& range) {
+  const ArenaRange shard = shard_of(range, rank_, ranks_);
+  const std::int64_t end = shard.first + (phases_.only_filled ? filled_part(shard) : shard).count;
   for (std::size_t chunk = 0; chunk < chunks_.count(rank_); ++chunk) {
-    post_sum(chunk);
-    node_.copy_to_members(chunks_.at(rank_, chunk));
+    ArenaRange part = chunks_.at(rank_, chunk);
+    part.count = std::clamp<std::int64_t>(end - part.first, 0, part.count);
+    post_sum(part, chunk);
+    node_.copy_to_members(part);
   }
 }
 

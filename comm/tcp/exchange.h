@@ -42,6 +42,12 @@ class TcpExchange {
     run({.sums = false, .spreads = true}, std::span(&range, 1), behind_compute);
   }
 
+  /// Of each shard its `filled_part`. A chunk has what is in use of it, nothing if need be, so that the
+  /// numbers of chunks are known beforehand.
+  void all_gather_filled(const ArenaRange& range, bool behind_compute = false) {
+    run({.sums = false, .spreads = true, .only_filled = true}, std::span(&range, 1), behind_compute);
+  }
+
   /// When the first bytes of the last peer arrived in the last collective.
   Clock::time_point all_here() const { return all_here_; }
 
@@ -62,8 +68,9 @@ class TcpExchange {
 
   /// What a collective does with shards.
   struct Phases {
-    bool sums;     ///< owners get partial sums and add them
-    bool spreads;  ///< owners send their shards to all
+    bool sums;                 ///< owners get partial sums and add them
+    bool spreads;              ///< owners send their shards to all
+    bool only_filled = false;  ///< of a shard no more than its filled part
   };
   void run(Phases phases, std::span<const ArenaRange> ranges, bool behind_compute);
   void start(std::span<const ArenaRange> ranges);
@@ -77,8 +84,15 @@ class TcpExchange {
   void arrived(std::size_t link, const ChunkHeader& header);
   void sum_chunk(std::size_t chunk);
   void sum_alone();
-  void spread_shard();
-  void post_sum(std::size_t chunk);
+  void spread_shard(const ArenaRange& range);
+  void post_sum(const ArenaRange& range, std::size_t chunk);
+  ChunkHeader header_of(ChunkHeader::Kind kind, std::size_t chunk, std::size_t part = 0) const {
+    return {.kind = kind,
+            .call = node_.call().number,
+            .signature = signature_,
+            .part = static_cast<std::uint16_t>(part),
+            .chunk = static_cast<std::uint16_t>(chunk)};
+  }
 
   void expect_chunks();
   OutgoingPartials& outgoing_for(const Link& from);

@@ -168,6 +168,14 @@ ExchangeTiming TcpCommunicator::all_gather(const ArenaRange& range, ExchangeLabe
   return node_->timing(exchange_->all_here());
 }
 
+ExchangeTiming TcpCommunicator::all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                                  kernels::Stream&) {
+  check_ranges(std::span(&range, 1), &*node_, "all_gather_filled");
+  const auto scope = node_->begin(Call::Kind::all_gather_filled, std::span(&range, 1), label);
+  guarded([&] { exchange_->all_gather_filled(range, label.behind_compute); });
+  return node_->timing(exchange_->all_here());
+}
+
 void TcpCommunicator::all_reduce_sum(std::span<double> values) {
   const auto scope = node_->begin(Call::Kind::all_reduce_sum, values.size_bytes());
   const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());

@@ -34,6 +34,8 @@ class TcpCommunicator final : public Communicator {
   ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                 kernels::Stream& stream) override;
   ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
+  ExchangeTiming all_gather_filled(const ArenaRange& range, ExchangeLabel label,
+                                   kernels::Stream& stream) override;
   void all_reduce_sum(std::span<double> values) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
   std::vector<std::string> all_gather(std::string_view mine) override;

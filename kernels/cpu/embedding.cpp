@@ -6,56 +6,36 @@
 #include "kernels/base/error.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_kernel.h"
+#include "kernels/cpu/sorted_tokens.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// Places in the batch by token, in their order: a run of places for each token that occurs.
-class SortedTokens {
- public:
-  static std::size_t workspace_bytes(const EmbeddingSize& size) {
-    return static_cast<std::size_t>(size.vocab + 1 + size.tokens) * sizeof(std::int32_t);
-  }
-
-  /// A counting sort, which keeps the order of equal tokens. Those that are no rows are left out.
-  SortedTokens(const EmbeddingSize& size, const std::int64_t* tokens, std::int32_t* workspace)
-      : tokens_(tokens), places_(workspace + size.vocab + 1) {
-    std::int32_t* const next = workspace;  // by token: where its next place goes
-    std::fill(next, next + size.vocab + 1, 0);
-    const auto is_row = [&](std::int64_t token) { return token >= 0 && token < size.vocab; };
-    for (std::int64_t n = 0; n < size.tokens; ++n) {
-      if (is_row(tokens[n])) ++next[tokens[n] + 1];
+/// row[k] += the sum of the run's rows of dy, in pieces that stay in the first cache.
+void add_run(const SortedTokens& sorted, std::int64_t begin, std::int64_t end, std::int64_t dim,
+             const float* dy, float* row) {
+  constexpr std::int64_t piece = 1024;
+  alignas(64) float total[piece];
+  for (std::int64_t first = 0; first < dim; first += piece) {
+    const std::int64_t n = std::min(piece, dim - first);
+    std::copy_n(dy + sorted.place(begin) * dim + first, n, total);
+    for (std::int64_t at = begin + 1; at < end; ++at) {
+      const float* const from = dy + sorted.place(at) * dim + first;
+      for (std::int64_t k = 0; k < n; ++k) total[k] += from[k];
     }
-    for (std::int64_t token = 0; token < size.vocab; ++token) next[token + 1] += next[token];
-    count_ = next[size.vocab];
-    for (std::int64_t n = 0; n < size.tokens; ++n) {
-      if (is_row(tokens[n])) places_[next[tokens[n]]++] = static_cast<std::int32_t>(n);
-    }
+    for (std::int64_t k = 0; k < n; ++k) row[first + k] += total[k];
   }
-
-  std::int64_t count() const { return count_; }
-  std::int64_t place(std::int64_t at) const { return places_[at]; }
-  std::int64_t token(std::int64_t at) const { return tokens_[places_[at]]; }
-  bool begins_run(std::int64_t at) const { return at == 0 || token(at) != token(at - 1); }
-
- private:
-  const std::int64_t* tokens_;
-  std::int32_t* places_;
-  std::int64_t count_ = 0;
-};
+}
 
 /// Runs that begin in [begin, end).
 void add_runs(const SortedTokens& sorted, std::int64_t begin, std::int64_t end, std::int64_t dim,
               const float* dy, float* dweight) {
   while (begin < end && !sorted.begins_run(begin)) ++begin;
-  float* row = nullptr;
-  for (std::int64_t at = begin; at < sorted.count(); ++at) {
-    if (sorted.begins_run(at)) {
-      if (at >= end) return;
-      row = dweight + sorted.token(at) * dim;
-    }
-    const float* const from = dy + sorted.place(at) * dim;
-    for (std::int64_t k = 0; k < dim; ++k) row[k] += from[k];
+  while (begin < end) {
+    std::int64_t behind = begin + 1;
+    while (behind < sorted.count() && !sorted.begins_run(behind)) ++behind;
+    add_run(sorted, begin, behind, dim, dy, dweight + sorted.token(begin) * dim);
+    begin = behind;
   }
 }
 
@@ -93,9 +73,16 @@ KernelPtr prepare(Cpu, const EmbeddingBackward&, const KernelIo& io) {
       [size](const Addresses& a) {
         float* const dweight = a.out(Op::dweight);
         const std::int64_t numbers = size.vocab * size.dim;
-        parallel_ranges(numbers, numbers, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
-          std::fill(dweight + begin, dweight + end, 0.0F);
-        });
+        const float* const sum = a.in(Op::sum);
+        if (sum != dweight) {
+          parallel_ranges(numbers, numbers, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+            if (sum == nullptr) {
+              std::fill(dweight + begin, dweight + end, 0.0F);
+            } else {
+              std::copy(sum + begin, sum + end, dweight + begin);
+            }
+          });
+        }
         const SortedTokens sorted(size, a.in<std::int64_t>(Op::tokens), a.workspace<std::int32_t>());
         parallel_ranges(sorted.count(), sorted.count() * size.dim, 1,
                         [&](std::int64_t begin, std::int64_t end) {

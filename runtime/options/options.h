@@ -73,6 +73,7 @@ struct Options {
   double first_bucket_mb = 1;
   bool no_overlap = false;
   std::string grad_dtype = "fp32";
+  std::string embedding_exchange = "auto";
   bool sync_bn = false;  ///< batch norm's statistics of all ranks' samples
   double timeout = 600;
   std::string world;      ///< --world SOURCE; empty: by precedence

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace lockstep::runtime {
 namespace {
@@ -14,6 +15,12 @@ std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
     ready.push_back(graph.producer(parameter.gradient).value_or(sum.value_or(graph.nodes().size())));
   }
   return ready;
+}
+
+/// Whether the rows that the ranks exchange are the whole gradient.
+bool goes_as_rows_alone(const model::Graph& graph, std::size_t index) {
+  const model::Parameter& parameter = graph.parameters()[index];
+  return parameter.rows != model::no_value && !graph.producer(parameter.gradient);
 }
 
 /// All gradients have one type; in a graph without gradients what a training step has by default.
@@ -34,10 +41,12 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t parameter) { return graph.parameters()[parameter].frozen; });
   std::ranges::stable_sort(order, {}, [&](std::size_t parameter) { return ready[parameter]; });
+  const auto as_rows = std::ranges::stable_partition(
+      order, [&](std::size_t parameter) { return !goes_as_rows_alone(graph, parameter); });
 
   std::vector<std::vector<std::size_t>> buckets;
   std::size_t bytes = 0;
-  for (const std::size_t parameter : order) {
+  for (const std::size_t parameter : std::span(order.begin(), as_rows.begin())) {
     if (buckets.empty() || bytes >= (buckets.size() == 1 ? limits.first_bytes : limits.bytes)) {
       buckets.emplace_back();
       bytes = 0;
@@ -46,6 +55,7 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
     const std::int64_t count = stored_elements(graph.value(graph.parameters()[parameter].value));
     bytes += static_cast<std::size_t>(round_up(count, line)) * size_of(dtype);
   }
+  if (!as_rows.empty()) buckets.emplace_back(as_rows.begin(), as_rows.end());
   return buckets;
 }
 
@@ -93,6 +103,31 @@ void assign_statistics(const model::Graph& graph, ArenaPlan& plan) {
   }
 }
 
+void assign_rows(const model::Graph& graph, int ranks, ArenaPlan& plan) {
+  for (std::size_t index = 0; index < graph.parameters().size(); ++index) {
+    const model::Parameter& parameter = graph.parameters()[index];
+    if (parameter.rows == model::no_value) continue;
+    const model::Node& writer = graph.nodes()[*graph.producer(parameter.rows)];
+    const model::Value& dy = graph.value(writer.inputs[0]);
+    const auto slice = std::ranges::find(plan.slices, index, &ArenaSlice::parameter);
+    const auto holds = [&](const Bucket& bucket) { return slice->first < bucket.first + bucket.count; };
+    const auto bucket = std::ranges::find_if(plan.buckets, holds);
+    plan.rows.push_back({.parameter = index,
+                         .name = slice->name,
+                         .list = writer.op->as<kernels::EmbeddingRows>()->shape(dy.type),
+                         .ranks = ranks,
+                         .bucket = static_cast<std::size_t>(bucket - plan.buckets.begin()),
+                         .overwrites = bucket->only_rows});
+  }
+  std::ranges::stable_sort(plan.rows, {}, [&](const RowsSlice& slice) {
+    return *graph.producer(graph.parameters()[slice.parameter].rows);
+  });
+  for (RowsSlice& slice : plan.rows) {
+    slice.first = plan.rows_bytes;
+    plan.rows_bytes += slice.bytes();
+  }
+}
+
 /// The value whose memory `id` is a view of.
 model::ValueId viewed(const model::Graph& graph, model::ValueId id) {
   for (auto writer = graph.producer(id); writer && graph.nodes()[*writer].op->is_view();
@@ -115,7 +150,8 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   for (std::vector<std::size_t>& parameters :
        parameters_by_bucket(graph, limits, plan.gradient_dtype, line)) {
     Bucket bucket{.first = plan.elements,
-                  .first_parameter = graph.value(graph.parameters()[parameters.front()].value).name};
+                  .first_parameter = graph.value(graph.parameters()[parameters.front()].value).name,
+                  .only_rows = goes_as_rows_alone(graph, parameters.front())};
     std::ranges::stable_partition(parameters, is_decayed);
     std::int64_t end = bucket.first;
     for (const std::size_t index : parameters) {
@@ -130,15 +166,30 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     plan.elements = bucket.first + bucket.count;
     plan.buckets.push_back(std::move(bucket));
   }
-  if (!plan.buckets.empty()) plan.buckets.back().with_control = true;
+  const std::size_t exchanged = exchanged_buckets(plan);
+  if (exchanged > 0) plan.buckets[exchanged - 1].with_control = true;
   assign_frozen(graph, plan);
   assign_buffers(graph, plan);
   assign_statistics(graph, plan);
+  assign_rows(graph, limits.ranks, plan);
   return plan;
+}
+
+std::size_t exchanged_buckets(const ArenaPlan& arena) {
+  const bool ends_with_rows = !arena.buckets.empty() && arena.buckets.back().only_rows;
+  return arena.buckets.size() - (ends_with_rows ? 1 : 0);
 }
 
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena) {
   return last_of_each_bucket(arena, gradient_ready_nodes(graph));
+}
+
+std::vector<std::size_t> rows_ready_nodes(const model::Graph& graph, const ArenaPlan& arena) {
+  std::vector<std::size_t> ready;
+  for (const RowsSlice& slice : arena.rows) {
+    ready.push_back(*graph.producer(graph.parameters()[slice.parameter].rows));
+  }
+  return ready;
 }
 
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena) {

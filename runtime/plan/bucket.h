@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/base/alignment.h"
+#include "kernels/row_list.h"
 #include "model/graph.h"
 
 namespace lockstep::runtime {
@@ -55,13 +56,29 @@ struct StatisticsSlice {
   std::int64_t count = 0;
 };
 
+/// The memory of the lists of rows that the ranks add to a parameter's gradient: rank r's is the r-th. In
+/// bytes.
+struct RowsSlice {
+  std::size_t parameter = 0;  ///< index in Graph::parameters()
+  std::string name;
+  std::int64_t first = 0;  ///< on a cache line
+  kernels::RowListShape list;
+  int ranks = 1;
+  std::size_t bucket = 0;   ///< whose update waits for them
+  bool overwrites = false;  ///< they are the whole gradient
+
+  std::int64_t list_bytes() const { return static_cast<std::int64_t>(list.bytes()); }
+  std::int64_t bytes() const { return ranks * list_bytes(); }
+};
+
 /// A contiguous part of the gradient arena that is summed at once. In elements.
 struct Bucket {
   std::int64_t first = 0;
   std::int64_t count = 0;    ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
   std::int64_t decayed = 0;  ///< its first elements, on which weight decay acts
   std::string first_parameter;
-  bool with_control = false;  ///< the last: its exchange sums the control block, too
+  bool with_control = false;  ///< the last that is exchanged: its exchange sums the control block, too
+  bool only_rows = false;     ///< is not exchanged: all of its gradients go as rows
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
@@ -79,6 +96,8 @@ struct ArenaPlan {
   std::int64_t buffer_elements = 0;  ///< words of 32 bits
   std::vector<StatisticsSlice> statistics;
   std::int64_t statistics_elements = 0;
+  std::vector<RowsSlice> rows;  ///< in the order in which they are complete
+  std::int64_t rows_bytes = 0;
 
   std::size_t bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
   std::size_t gradient_bytes() const { return static_cast<std::size_t>(elements) * size_of(gradient_dtype); }
@@ -99,11 +118,18 @@ struct BucketLimits {
   bool decays_matrices_only = false;
 };
 
-/// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit.
+/// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit. Parameters whose
+/// gradients go as rows alone are in a last one.
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
+
+/// How many of the buckets, the first ones, are exchanged.
+std::size_t exchanged_buckets(const ArenaPlan& arena);
 
 /// For each bucket the index of the node of `graph` that completes its last gradient.
 std::vector<std::size_t> bucket_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
+
+/// For each slice of rows the index of the node that writes this rank's list.
+std::vector<std::size_t> rows_ready_nodes(const model::Graph& graph, const ArenaPlan& arena);
 
 /// For each bucket the index of the last node that reads one of its parameters, itself or a view: no update
 /// may come before it.

@@ -64,14 +64,14 @@ bool is_value_of_its_own(const Graph& graph, ValueId gradient) {
          graph.value(gradient).role == model::Role::activation && graph.uses(gradient) == 0;
 }
 
+}  // namespace
+
 void set_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
   parameter.gradient = is_value_of_its_own(graph, gradient) ? gradient : graph.insert_copy(gradient);
   model::Value& value = graph.value(parameter.gradient);
   value.role = model::Role::gradient;
   value.name = "gradient of " + graph.value(parameter.value).name;
 }
-
-}  // namespace
 
 void differentiate(Graph& graph, bool allow_unused) {
   const std::vector<bool> needed = depends_on_parameters(graph);

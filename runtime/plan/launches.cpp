@@ -38,6 +38,10 @@ class OperandNames {
     }
     for (const BufferSlice& slice : arena.buffers)
       first_[index(graph.buffers()[slice.buffer].value)] = slice.first;
+    for (const RowsSlice& slice : arena.rows) {
+      const model::ValueId rows = graph.parameters()[slice.parameter].rows;
+      if (rows != model::no_value) first_[index(rows)] = slice.first;
+    }
     for (std::size_t i = 0; i < graph.statistics().size(); ++i)
       first_[index(graph.statistics()[i])] = arena.statistics[i].first;
   }
@@ -63,6 +67,10 @@ class OperandNames {
         return {.region = Region::gradient_sums, .first = first_[index(root)]};
       case model::Role::statistics:
         return {.region = Region::statistics, .first = first_[index(root)]};
+      case model::Role::rows:
+        return {.region = Region::own_rows,
+                .first = first_[index(root)],
+                .of_each_rank = graph_.value(root).type.shape.elements()};
       case model::Role::activation:
         return {.region = Region::activations,
                 .first = static_cast<std::int64_t>(activations_.offsets[index(root)])};
@@ -104,6 +112,19 @@ Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const k
       .clip_value = options.optimizer.clip_value,
       .growth_interval = options.scales_gradients ? kernels::scale_growth_interval : 0};
   launch.kernel = kernels::kernel_for(device, norm, launch.io);
+  return launch;
+}
+
+Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const OperandNames& names,
+                       const kernels::Device& device) {
+  const model::ValueId gradient = graph.parameters()[slice.parameter].gradient;
+  Launch launch{
+      .kernel = nullptr,
+      .io = {.inputs = {{.dtype = DType::u8, .shape = {slice.ranks, slice.list_bytes()}, .layout = {}}},
+             .outputs = {stored(graph.value(gradient))}},
+      .operands = {{.region = Region::rows, .first = slice.first}, names.of(gradient)}};
+  const kernels::AddRows add{.capacity = slice.list.capacity, .overwrites = slice.overwrites};
+  launch.kernel = kernels::kernel_for(device, add, launch.io);
   return launch;
 }
 
@@ -155,6 +176,9 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
     launches.nodes.push_back(node_launch(graph, node, names, device));
   }
   if (!options.training || !options.ends_step) return launches;
+  for (const RowsSlice& slice : arena.rows) {
+    launches.add_rows.push_back(add_rows_launch(graph, slice, names, device));
+  }
   if (options.clip_grad_norm > 0 || options.scales_gradients) {
     launches.clip = clip_launch(arena, options, device);
   }

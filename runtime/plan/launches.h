@@ -23,7 +23,9 @@ enum class Region : std::uint8_t {
   buffers,
   gradients,
   gradient_sums,  ///< of micro-batches, in f32
-  statistics,  ///< of training: each value summed over all ranks
+  rows,           ///< lists of all ranks
+  own_rows,       ///< this rank's of them
+  statistics,     ///< of training: each value summed over all ranks
   optimizer_state,
   step_input,
   step_state,
@@ -34,8 +36,9 @@ enum class Region : std::uint8_t {
 /// A symbolic address; it is resolved once, when the plan is bound to a replica's memory.
 struct Operand {
   Region region = Region::input;
-  std::int64_t first = 0;  ///< elements from the arena's start on; of `activations` bytes
-  std::size_t state = 0;   ///< which of the optimizer's
+  std::int64_t first = 0;         ///< elements from the arena's start on; of `activations` and rows bytes
+  std::size_t state = 0;          ///< which of the optimizer's
+  std::int64_t of_each_rank = 0;  ///< own_rows: bytes of a rank's list
   bool operator==(const Operand&) const = default;
 };
 
@@ -54,6 +57,7 @@ struct Launches {
   Launch begin_step;
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled
+  std::vector<Launch> add_rows;  ///< by slice of rows; none unless it ends a step of training
   std::vector<Launch> updates;   ///< by bucket; none unless it ends a step of training
   std::vector<Launch> averages;  ///< the same; none if weights are not averaged
 };

@@ -11,6 +11,8 @@
 
 namespace lockstep::runtime {
 
+struct ArenaPlan;
+
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
@@ -36,6 +38,12 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
+/// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
+/// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
+/// both. The results have the same bits. With `keep_segments` only within a segment, which `recompute` runs
+/// again.
+void fuse_layer_norm(model::Graph& graph, bool keep_segments);
+
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
 /// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
@@ -46,6 +54,27 @@ void set_gradient_dtype(model::Graph& graph, DType dtype);
 /// zeros, which come last. Nodes that change buffers go behind all others.
 void differentiate(model::Graph& graph, bool allow_unused = false);
 
+/// Makes `gradient`, or a copy of it where that is needed elsewhere, the gradient of the parameter.
+void set_gradient(model::Graph& graph, model::Parameter& parameter, model::ValueId gradient);
+
+/// How gradients of embeddings are exchanged: as rows when the tokens of all ranks are fewer than half of the
+/// vocabulary, all dense, or all as rows.
+enum class EmbeddingExchange { automatic, dense, rows };
+
+struct RowsOptions {
+  EmbeddingExchange way = EmbeddingExchange::automatic;
+  int ranks = 1;
+  DType dtype = DType::f32;          ///< of gradients as they are exchanged
+  const ArenaPlan* arena = nullptr;  ///< of the run's first plan, which has decided
+};
+
+/// Behind `differentiate`: the part of a gradient that comes from embedding backward, which has as few rows
+/// as the batch has tokens, becomes a list of rows (Parameter::rows). What is left of the gradient is
+/// exchanged as soon as it is there: of a tied weight the classifier's part, else nothing. Decided by shapes
+/// alone, so that all ranks decide alike. A parameter whose gradient is another value's too, or that an op
+/// reads before an embedding, stays dense, and so does one whose rows would be all that is exchanged.
+void exchange_rows(model::Graph& graph, const RowsOptions& options);
+
 /// `--sync-bn`, behind `differentiate`: batch norm's statistics are those of all ranks' samples, as with
 /// torch.nn.SyncBatchNorm. The ranks add their moments in forward and the sums of their gradients in backward
 /// (Role::statistics); gradients of weight and bias stay each rank's own.
@@ -53,9 +82,9 @@ void sync_batch_norm(model::Graph& graph);
 
 /// Rewrites the differentiated (or evaluation) graph where one kernel can do the work of several:
 /// linear or convolution with relu; max-pool backward with relu backward; flatten into the linear layer
-/// behind it, whose weights are then seen as (O, C, H, W); chains of pointwise ops. The results have the same
-/// bits, but for gradients of weights in mixed precision: their sums are no longer rounded before they are
-/// cast to f32.
+/// behind it, whose weights are then seen as (O, C, H, W); the sum of a tied weight's gradients with its
+/// embedding's; chains of pointwise ops. The results have the same bits, but for gradients of weights in
+/// mixed precision: their sums are no longer rounded before they are cast to f32.
 void fuse(model::Graph& graph);
 
 /// The last part of `fuse`: joins chains of pointwise nodes of one phase, so that intermediate values stay in
@@ -105,7 +134,8 @@ struct ActivationPlan {
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
+/// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
+/// First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

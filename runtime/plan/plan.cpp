@@ -20,6 +20,8 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
       return &launches.begin_step;
     case Step::Kind::launch:
       return &launches.nodes[step.index];
+    case Step::Kind::add_rows:
+      return &launches.add_rows[step.index];
     case Step::Kind::clip:
       return &launches.clip;
     case Step::Kind::update:
@@ -82,13 +84,21 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
   plan.compute_dtype = constraints.compute_dtype;
+  plan.embedding_exchange = constraints.embedding_exchange;
   plan.graph =
       model::build_graph(model, model::cut_to(input, request.key.length), request.key.batch, training);
   freeze_parameters(plan.graph, constraints.freeze);
   if (!request.keeps_outputs) fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
   fuse_batch_norm(plan.graph);
+  fuse_layer_norm(plan.graph, constraints.recompute);
   if (training) differentiate(plan.graph, constraints.allow_unused);
+  if (training && request.schedule.exchange && request.micro_batches == 1) {
+    exchange_rows(plan.graph, {.way = constraints.embedding_exchange,
+                               .ranks = request.buckets.ranks,
+                               .dtype = constraints.gradient_dtype,
+                               .arena = constraints.arena ? &*constraints.arena : nullptr});
+  }
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
@@ -134,6 +144,8 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
                   .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
                                 2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+  // A plan that is only looked at may have an exchange with nobody, which a run of one rank has not.
+  if (plans.front().request.buckets.ranks > 1) need.gradients += static_cast<std::size_t>(arena.rows_bytes);
   std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
     gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());

@@ -53,7 +53,8 @@ struct PlanConstraints {
   bool allow_unused = false;          ///< parameters that do not reach the loss get gradients of zero
   bool recompute = false;             ///< activations of the model's segments
   bool sync_batch_norm = false;       ///< where a step exchanges: statistics of all ranks' samples
-  std::optional<ArenaPlan> arena;     ///< of the run's first plan; none: this is the first
+  EmbeddingExchange embedding_exchange = EmbeddingExchange::automatic;
+  std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
 };
 
 struct PlanRequest {
@@ -73,6 +74,7 @@ struct Plan {
   PlanRequest request;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   DType compute_dtype = DType::f32;
+  EmbeddingExchange embedding_exchange = EmbeddingExchange::automatic;
   model::Graph graph;
   ArenaPlan arena;
   ActivationPlan activations;
@@ -93,9 +95,9 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, differentiate, sync_batch_norm, fuse,
-/// layout, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic: equal arguments give
-/// equal plans on every rank.
+/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, fuse_layer_norm, differentiate, exchange_rows,
+/// sync_batch_norm, fuse, layout, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic:
+/// equal arguments give equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 
@@ -107,7 +109,7 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 /// the staged copy (`staged_bytes`, set by the caller).
 struct MemoryNeed {
   std::size_t parameters = 0;
-  std::size_t gradients = 0;  ///< with the sums of micro-batches, where these are apart
+  std::size_t gradients = 0;  ///< with the sums of micro-batches, where these are apart, and lists of rows
   std::size_t optimizer_state = 0;
   std::size_t averages = 0;  ///< of parameters
   std::size_t activations = 0;

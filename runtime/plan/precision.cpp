@@ -131,6 +131,10 @@ void set_gradient_dtype(Graph& graph, DType dtype) {
   if (dtype == DType::f32) return;
   for (model::Parameter& parameter : graph.parameters()) {
     if (parameter.gradient == model::no_value) continue;
+    if (!graph.producer(parameter.gradient)) {
+      graph.value(parameter.gradient).type.dtype = dtype;  // rows are added to it in this type
+      continue;
+    }
     const std::size_t writer = graph.producer(parameter.gradient).value();
     if (writes_any_type(graph, graph.nodes()[writer], dtype)) {
       graph.value(parameter.gradient).type.dtype = dtype;

@@ -63,6 +63,17 @@ std::string step_line(const Plan& plan, std::size_t at) {
       is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
 }
 
+std::string rows_lines(const Plan& plan) {
+  std::string text = plan.arena.rows.empty() ? "" : "\nrows of embeddings, from each rank to all\n";
+  for (const RowsSlice& slice : plan.arena.rows) {
+    const model::Value& weight = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
+    text += fmt::format("  {}  at most {} of {} rows, {}{}\n", slice.name, slice.list.capacity,
+                        weight.type.shape[0], size(slice.list.bytes()),
+                        slice.overwrites ? "" : ", added to the gradient of its other uses");
+  }
+  return text;
+}
+
 constexpr std::int64_t factors_a_word = 4;
 
 class Misses {
@@ -89,6 +100,7 @@ std::string label_of(const Plan& plan, const Step& step) {
   const auto bucket = [&] {
     return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
   };
+  const auto rows = [&] { return "rows of " + plan.arena.rows[step.index].name; };
   switch (step.kind) {
     case Step::Kind::copy_in:
       return "copy the step's input to the device";
@@ -106,6 +118,12 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "all-reduce of " + bucket() + ", behind compute";
     case Step::Kind::all_reduce_inline:
       return "all-reduce of " + bucket();
+    case Step::Kind::gather_rows:
+      return "exchange of " + rows() + ", behind compute";
+    case Step::Kind::gather_rows_inline:
+      return "exchange of " + rows();
+    case Step::Kind::add_rows:
+      return "add " + rows();
     case Step::Kind::sum_statistics:
       return "all-reduce of the " + plan.arena.statistics[step.index].name;
     case Step::Kind::join:
@@ -160,10 +178,11 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   text += "\nbuckets, in the order of their exchange\n";
   for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
     const Bucket& bucket = plan.arena.buckets[i];
-    text += fmt::format("  {}  {:>10}  from {}\n", i,
+    text += fmt::format("  {}  {:>10}  from {}{}\n", i,
                         size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.gradient_dtype)),
-                        bucket.first_parameter);
+                        bucket.first_parameter, bucket.only_rows ? ", not exchanged but as rows" : "");
   }
+  text += rows_lines(plan);
   if (!plan.arena.statistics.empty()) {
     text += fmt::format("\nstatistics of all ranks: {} exchanges, {}\n", plan.arena.statistics.size(),
                         size(plan.arena.statistics_bytes()));

@@ -1,8 +1,11 @@
 #include "runtime/plan/scaling.h"
 
 #include <algorithm>
+#include <map>
 
 #include "comm/tcp/node_traffic.h"
+#include "kernels/embedding.h"
+#include "kernels/row_list.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,6 +18,46 @@ comm::Placement placement_of(const Cluster& cluster) {
 
 bool has(const Plan& plan, Step::Kind kind) {
   return std::ranges::find(plan.steps, kind, &Step::kind) != plan.steps.end();
+}
+
+double bytes_of(const Bucket& bucket, const ArenaPlan& arena) {
+  return static_cast<double>(bucket.count) * static_cast<double>(size_of(arena.gradient_dtype));
+}
+
+/// Of the nodes of `plan` in whose places `node` is: their own time, or that of embedding backward.
+double seconds_of(const Plan& plan, const model::Node& node, const WorkTimes& work) {
+  double seconds = 0;
+  for (std::size_t at = 0; at < plan.graph.nodes().size(); ++at) {
+    const model::Node& measured = plan.graph.nodes()[at];
+    const bool became_rows = measured.op->as<kernels::EmbeddingBackward>() != nullptr &&
+                             node.op->as<kernels::EmbeddingRows>() != nullptr &&
+                             std::ranges::find(node.inputs, measured.inputs[0]) != node.inputs.end();
+    if (measured.id != node.id && !became_rows) continue;
+    const auto known = work.find({Step::Kind::launch, at});
+    if (known != work.end()) seconds += known->second;
+  }
+  return seconds;
+}
+
+/// What was measured of `plan`, for the graph whose embeddings' gradients are rows and its other buckets,
+/// which share out the time of all updates.
+WorkTimes work_with_rows(const Plan& plan, const model::Graph& graph, const ArenaPlan& arena,
+                         const WorkTimes& measured) {
+  WorkTimes work;
+  std::map<Step::Kind, double> of_buckets{{Step::Kind::update, 0.0}, {Step::Kind::average, 0.0}};
+  for (const auto& [what, seconds] : measured) {
+    if (what.first == Step::Kind::launch) continue;
+    const auto sum = of_buckets.find(what.first);
+    (sum == of_buckets.end() ? work[what] : sum->second) += seconds;
+  }
+  for (std::size_t at = 0; at < graph.nodes().size(); ++at)
+    work[{Step::Kind::launch, at}] = seconds_of(plan, graph.nodes()[at], measured);
+  for (std::size_t bucket = 0; bucket < arena.buckets.size(); ++bucket) {
+    const double share =
+        static_cast<double>(arena.buckets[bucket].count) / static_cast<double>(arena.elements);
+    for (const auto& [kind, seconds] : of_buckets) work[{kind, bucket}] = share * seconds;
+  }
+  return work;
 }
 
 }  // namespace
@@ -33,21 +76,52 @@ ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const 
   return time;
 }
 
+ExchangeTime rows_exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
+                                std::size_t bytes) {
+  const auto list = static_cast<double>(bytes);
+  const int members = cluster.most_on_a_node();
+  const double copied = list * (members > 1 ? cluster.ranks - 1 : 0);
+  ExchangeTime time{.seconds = node.memory_seconds_per_byte * copied, .core_seconds = 0};
+  time.core_seconds = time.seconds;
+  if (cluster.nodes() > 1) {
+    const double sent = list * (cluster.nodes() - 1);
+    time.core_seconds += tcp.core_seconds_per_byte * sent;
+    time.seconds = tcp.latency * (cluster.nodes() - 1) +
+                   std::max(time.core_seconds, members * sent / cluster.link_bytes_per_s);
+  }
+  if (node.spare_core) time.core_seconds = 0;
+  return time;
+}
+
 Timeline predict(const Plan& plan, const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp) {
   BucketLimits limits = plan.request.buckets;
   limits.ranks = cluster.ranks;
-  const ArenaPlan arena = assign_buckets(plan.graph, limits);
+  model::Graph graph = plan.graph;
+  if (cluster.ranks > 1 && plan.request.micro_batches == 1) {
+    exchange_rows(
+        graph, {.way = plan.embedding_exchange, .ranks = cluster.ranks, .dtype = plan.arena.gradient_dtype});
+  }
+  const ArenaPlan arena = assign_buckets(graph, limits);
   const ScheduleOptions schedule{.exchange = cluster.ranks > 1,
                                  .overlap = plan.request.schedule.overlap,
                                  .clips = has(plan, Step::Kind::clip),
                                  .averages = has(plan, Step::Kind::average)};
+  NodeTimes times = node;
+  if (!arena.rows.empty()) {
+    times.work = work_with_rows(plan, graph, arena, node.work);
+    times.memory_all_reduce.clear();
+    for (const Bucket& bucket : arena.buckets)
+      times.memory_all_reduce.push_back(node.memory_seconds_per_byte * bytes_of(bucket, arena));
+  }
   std::vector<ExchangeTime> exchanges;
   for (std::size_t bucket = 0; schedule.exchange && bucket < arena.buckets.size(); ++bucket) {
-    const std::size_t bytes =
-        static_cast<std::size_t>(arena.buckets[bucket].count) * size_of(arena.gradient_dtype);
-    exchanges.push_back(exchange_time(cluster, node, tcp, bucket, bytes, arena.gradient_dtype));
+    const auto bytes = static_cast<std::size_t>(bytes_of(arena.buckets[bucket], arena));
+    exchanges.push_back(exchange_time(cluster, times, tcp, bucket, bytes, arena.gradient_dtype));
   }
-  Timeline timeline = simulate(schedule_training(plan.graph, arena, schedule).steps, node.work, exchanges);
+  std::vector<ExchangeTime> rows;
+  for (const RowsSlice& slice : arena.rows)
+    rows.push_back(rows_exchange_time(cluster, times, tcp, slice.list.bytes()));
+  Timeline timeline = simulate(schedule_training(graph, arena, schedule).steps, times.work, exchanges, rows);
   timeline.step += node.micro_batches_before;
   timeline.compute += node.micro_batches_before;
   return timeline;

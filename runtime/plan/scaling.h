@@ -24,6 +24,7 @@ struct NodeTimes {
   WorkTimes work;                         ///< of the step's last micro-batch, update included
   double micro_batches_before = 0;        ///< seconds of those before it
   std::vector<double> memory_all_reduce;  ///< by bucket: seconds between the ranks of a node alone
+  double memory_seconds_per_byte = 0;     ///< of those exchanges together
   bool spare_core = false;                ///< a rank has a core on which its exchange disturbs no compute
 };
 
@@ -38,8 +39,13 @@ struct TcpTimes {
 ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
                            std::size_t bucket, std::size_t bytes, DType gradient_dtype);
 
+/// The same of lists of rows, each of `bytes`: every node receives those of all others.
+ExchangeTime rows_exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
+                                std::size_t bytes);
+
 /// The timeline of a whole step on `cluster`, whose nodes are as `node` was measured: of `plan`, the only or
-/// last micro-batch's for any number of ranks.
+/// last micro-batch's for any number of ranks. Embeddings go as rows where so many ranks do that; adding them
+/// up is taken to cost no more than writing the dense gradient did.
 Timeline predict(const Plan& plan, const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp);
 
 }  // namespace lockstep::runtime

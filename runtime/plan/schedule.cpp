@@ -88,8 +88,35 @@ std::size_t nodes_before_updates(const model::Graph& graph) {
   return static_cast<std::size_t>(first - nodes.begin());
 }
 
-std::string gradients_ready(std::size_t bucket) {
-  return fmt::format("gradients {} ready", bucket);
+/// What one call of the communicator exchanges.
+struct Exchange {
+  Step::Kind kind;  ///< all_reduce of bucket `index`, or gather_rows of a slice
+  std::size_t index;
+  std::size_t ready;  ///< the node behind which it may come
+
+  bool is_rows() const { return kind == Kind::gather_rows; }
+  Step::Kind without_compute() const {
+    return is_rows() ? Kind::gather_rows_inline : Kind::all_reduce_inline;
+  }
+  std::string ready_event() const {
+    return fmt::format("{} {} ready", is_rows() ? "rows" : "gradients", index);
+  }
+  std::string done_event() const {
+    return is_rows() ? fmt::format("rows {} here", index) : fmt::format("bucket {} summed", index);
+  }
+};
+
+/// In the order in which they become ready; where that is the same node, buckets come first.
+std::vector<Exchange> exchanges_of(const model::Graph& graph, const ArenaPlan& arena) {
+  std::vector<Exchange> exchanges;
+  const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, arena);
+  for (std::size_t index = 0; index < exchanged_buckets(arena); ++index)
+    exchanges.push_back({Kind::all_reduce, index, buckets[index]});
+  const std::vector<std::size_t> rows = rows_ready_nodes(graph, arena);
+  for (std::size_t index = 0; index < rows.size(); ++index)
+    exchanges.push_back({Kind::gather_rows, index, rows[index]});
+  std::ranges::stable_sort(exchanges, {}, &Exchange::ready);
+  return exchanges;
 }
 
 /// Without an exchange, or with one that occupies a thread: the exchange queue's while compute continues,
@@ -97,7 +124,8 @@ std::string gradients_ready(std::size_t bucket) {
 class ThreadSchedule {
  public:
   ThreadSchedule(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options)
-      : ready_(bucket_ready_nodes(graph, arena)),
+      : arena_(arena),
+        exchanges_(options.exchange ? exchanges_of(graph, arena) : std::vector<Exchange>()),
         nodes_(nodes_before_updates(graph)),
         end_(graph.nodes().size()),
         options_(options),
@@ -108,77 +136,106 @@ class ThreadSchedule {
       build_.launch(node);
       if (options_.exchange && options_.overlap) hand_over_ready(node);
     }
-    if (options_.exchange) sum_the_rest();
+    if (options_.exchange) exchange_the_rest();
     update();
     return build_.end();
   }
 
  private:
-  /// The last bucket has no compute behind it.
+  /// The last has no compute behind it.
   void hand_over_ready(std::size_t node) {
-    while (summed_.size() + 1 < ready_.size() && ready_[summed_.size()] <= node && node + 1 < nodes_) {
-      const std::size_t bucket = summed_.size();
-      const std::size_t ready = build_.event(gradients_ready(bucket));
-      summed_.push_back(build_.event(fmt::format("bucket {} summed", bucket)));
+    while (done_.size() + 1 < exchanges_.size() && exchanges_[done_.size()].ready <= node &&
+           node + 1 < nodes_) {
+      const Exchange& next = exchanges_[done_.size()];
+      const std::size_t ready = build_.event(next.ready_event());
+      done_.push_back(build_.event(next.done_event()));
       build_.add(Kind::record, ready);
       build_.queue(Kind::wait, ready);
-      build_.queue(Kind::all_reduce, bucket);
-      build_.queue(Kind::record, summed_.back());
+      build_.queue(next.kind, next.index);
+      build_.queue(Kind::record, done_.back());
     }
   }
 
-  void sum_the_rest() {
+  void exchange_the_rest() {
     build_.join();
-    while (summed_.size() < ready_.size()) {
-      const std::size_t bucket = summed_.size();
-      build_.order(compute, exchange, gradients_ready(bucket));
-      build_.add(Kind::all_reduce_inline, bucket, exchange);
-      summed_.push_back(build_.event(fmt::format("bucket {} summed", bucket)));
-      build_.add(Kind::record, summed_.back(), exchange);
+    while (done_.size() < exchanges_.size()) {
+      const Exchange& next = exchanges_[done_.size()];
+      build_.order(compute, exchange, next.ready_event());
+      build_.add(next.without_compute(), next.index, exchange);
+      done_.push_back(build_.event(next.done_event()));
+      build_.add(Kind::record, done_.back(), exchange);
     }
   }
 
   void update() {
     if (options_.clips) {
-      for (const std::size_t event : summed_) build_.add(Kind::wait, event);
+      for (std::size_t at = 0; at < exchanges_.size(); ++at) finish(at);
       build_.add(Kind::clip);
     }
     for (std::size_t node = nodes_; node < end_; ++node) build_.add(Kind::launch, node);
-    for (std::size_t bucket = 0; bucket < ready_.size(); ++bucket) {
-      if (!options_.clips && options_.exchange) build_.add(Kind::wait, summed_[bucket]);
+    for (std::size_t bucket = 0; bucket < arena_.buckets.size(); ++bucket) {
+      for (std::size_t at = 0; !options_.clips && at < exchanges_.size(); ++at) {
+        if (bucket_of(exchanges_[at]) == bucket) finish(at);
+      }
       build_.update(bucket, options_.averages);
     }
   }
 
-  const std::vector<std::size_t> ready_;
+  std::size_t bucket_of(const Exchange& of) const {
+    return of.is_rows() ? arena_.rows[of.index].bucket : of.index;
+  }
+  /// From here on the gradients hold its result.
+  void finish(std::size_t at) {
+    build_.add(Kind::wait, done_[at]);
+    if (exchanges_[at].is_rows()) build_.add(Kind::add_rows, exchanges_[at].index);
+  }
+
+  const ArenaPlan& arena_;
+  const std::vector<Exchange> exchanges_;
   const std::size_t nodes_;  ///< before those that change buffers
   const std::size_t end_;
   const ScheduleOptions options_;
   Builder build_;
-  std::vector<std::size_t> summed_;  ///< events of the buckets that are exchanged, in their order
+  std::vector<std::size_t> done_;  ///< events of the first of `exchanges_`
 };
+
+/// By bucket: how many of `exchanges`, from the first on, it takes until its gradients are complete.
+std::vector<std::size_t> exchanges_to_complete(const ArenaPlan& arena,
+                                               const std::vector<Exchange>& exchanges) {
+  std::vector<std::size_t> count(arena.buckets.size(), 0);
+  for (std::size_t at = 0; at < exchanges.size(); ++at) {
+    const Exchange& of = exchanges[at];
+    count[of.is_rows() ? arena.rows[of.index].bucket : of.index] = at + 1;
+  }
+  return count;
+}
 
 /// Exchange and updates are enqueued on the exchange stream, whose order puts an update behind its sum.
 Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
                              const ScheduleOptions& options) {
-  const std::vector<std::size_t> ready = bucket_ready_nodes(graph, arena);
+  const std::vector<Exchange> exchanges = exchanges_of(graph, arena);
   const std::vector<std::size_t> last_reader = bucket_last_readers(graph, arena);
-  const std::size_t buckets = ready.size();
+  const std::vector<std::size_t> complete_after = exchanges_to_complete(arena, exchanges);
+  const std::size_t buckets = arena.buckets.size();
   const std::size_t nodes = nodes_before_updates(graph);
   Builder build(graph, options);
   std::size_t exchanged = 0;
-  std::size_t updated = 0;
+  std::vector<bool> is_updated(buckets, false);
   for (std::size_t node = 0; node < nodes; ++node) {
     build.launch(node);
     const bool is_last = node + 1 == nodes;
     if (!options.overlap && !is_last) continue;
-    for (; exchanged < buckets && (is_last || ready[exchanged] <= node); ++exchanged) {
-      build.order(compute, exchange, gradients_ready(exchanged));
-      build.add(Kind::all_reduce, exchanged, exchange);
+    for (; exchanged < exchanges.size() && (is_last || exchanges[exchanged].ready <= node); ++exchanged) {
+      const Exchange& next = exchanges[exchanged];
+      build.order(compute, exchange, next.ready_event());
+      build.add(next.kind, next.index, exchange);
+      if (next.is_rows()) build.add(Kind::add_rows, next.index, exchange);
     }
-    for (; !options.clips && updated < exchanged && last_reader[updated] <= node; ++updated) {
-      build.order(compute, exchange, fmt::format("parameters {} free", updated));
-      build.update(updated, options.averages, exchange);
+    for (std::size_t bucket = 0; !options.clips && bucket < buckets; ++bucket) {
+      if (is_updated[bucket] || complete_after[bucket] > exchanged || last_reader[bucket] > node) continue;
+      build.order(compute, exchange, fmt::format("parameters {} free", bucket));
+      build.update(bucket, options.averages, exchange);
+      is_updated[bucket] = true;
     }
   }
   if (options.clips) {
@@ -188,7 +245,9 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
   for (std::size_t node = nodes; node < graph.nodes().size(); ++node) {
     build.add(Kind::launch, node, options.clips ? exchange : compute);
   }
-  for (; updated < buckets; ++updated) build.update(updated, options.averages, exchange);
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    if (!is_updated[bucket]) build.update(bucket, options.averages, exchange);
+  }
   build.order(exchange, compute, "step exchanged");
   return build.end();
 }

@@ -24,6 +24,9 @@ struct Step {
     all_reduce,         ///< of bucket `index`, behind compute
     all_reduce_inline,  ///< of bucket `index`, when no compute is left to hide it
     sum_statistics,     ///< `index` over all ranks, for which compute waits
+    gather_rows,         ///< lists of rows of slice `index`, from all ranks to all, behind compute
+    gather_rows_inline,  ///< the same when no compute is left to hide it
+    add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
     join,               ///< the walking thread waits until the exchange queue is empty
     clip,               ///< launches the norm of all gradients, and the factor that the updates take
     update,             ///< launches the optimizer on bucket `index`
@@ -63,6 +66,9 @@ Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& option
 /// parameter: updates come last, or, where exchanges are stream-ordered, behind the exchange and the last
 /// kernel that reads one of the bucket's parameters, so that they overlap backward too. With clipping all
 /// updates wait for all exchanges.
+///
+/// Lists of rows are exchanged as soon as they are written, in one order with the buckets; the updates of what
+/// they are added to wait for them, too.
 ///
 /// Statistics are summed behind the node that writes them. Buckets that were ready before are summed first,
 /// on every rank: a communicator takes one order of calls, and which bucket is done is not the same

@@ -66,6 +66,10 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   if (plan.request.micro_batches > 1) {
     text += fmt::format("micro-batches of a step {}\n", plan.request.micro_batches);
   }
+  for (const RowsSlice& slice : plan.arena.rows) {
+    text += fmt::format("rows of {}: {} from each rank at byte {}{}\n", slice.name, slice.list.capacity,
+                        slice.first, slice.overwrites ? "" : ", added");
+  }
   const auto add_parameters = [&](std::string_view kind, const std::vector<ArenaSlice>& slices) {
     for (const ArenaSlice& slice : slices) {
       const model::Value& value = plan.graph.value(plan.graph.parameters()[slice.parameter].value);
@@ -76,8 +80,9 @@ std::string exchange_signature(const Plan& plan, const kernels::Device& device,
   add_parameters("parameter", plan.arena.slices);
   add_parameters("frozen parameter", plan.arena.frozen);
   for (const Bucket& bucket : plan.arena.buckets) {
-    text += fmt::format("bucket at element {} of {}{}\n", bucket.first, bucket.count,
-                        bucket.with_control ? " with the control block" : "");
+    text +=
+        fmt::format("bucket at element {} of {}{}{}\n", bucket.first, bucket.count,
+                    bucket.with_control ? " with the control block" : "", bucket.only_rows ? " as rows" : "");
     if (bucket.decayed < bucket.count)
       text += fmt::format("weight decay of its first {} elements\n", bucket.decayed);
   }

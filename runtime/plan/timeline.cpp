@@ -65,8 +65,8 @@ class Threads {
 
 }  // namespace
 
-Timeline simulate(std::span<const Step> steps, const WorkTimes& work,
-                  std::span<const ExchangeTime> exchanges) {
+Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
+                  std::span<const ExchangeTime> rows) {
   using enum Step::Kind;
   Threads threads;
   Timeline timeline;
@@ -82,8 +82,11 @@ Timeline simulate(std::span<const Step> steps, const WorkTimes& work,
         threads.join();
         break;
       case all_reduce:
-      case all_reduce_inline: {
-        const ExchangeTime& time = exchanges[step.index];
+      case all_reduce_inline:
+      case gather_rows:
+      case gather_rows_inline: {
+        const bool is_sum = step.kind == all_reduce || step.kind == all_reduce_inline;
+        const ExchangeTime& time = is_sum ? exchanges[step.index] : rows[step.index];
         timeline.exchange += time.seconds;
         step.queued ? threads.exchange_queued(time) : threads.exchange_here(time);
         break;

@@ -30,8 +30,8 @@ struct Timeline {
 
 /// The timeline of a schedule that `schedule_training` made for exchanges on the host: one thread walks it,
 /// and the exchange queue runs what is queued, in order. An exchange has its share of the core first; compute
-/// behind it goes on with the rest. `exchanges`: by bucket.
-Timeline simulate(std::span<const Step> steps, const WorkTimes& work,
-                  std::span<const ExchangeTime> exchanges);
+/// behind it goes on with the rest. `exchanges`: by bucket; `rows`: by slice of rows.
+Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
+                  std::span<const ExchangeTime> rows = {});
 
 }  // namespace lockstep::runtime

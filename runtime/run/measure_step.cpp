@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 
@@ -54,7 +55,8 @@ std::vector<Plan> plan_step(const Options& options, const TrainingTask& task, ke
       const bool selects = node.world().rank == 0;
       KnownAlgorithms known;
       const std::string selected =
-          selects ? to_text(benchmark_algorithms(plans.front().graph, device, known).selected) : std::string();
+          selects ? to_text(benchmark_algorithms(plans.front().graph, device, known).selected)
+                  : std::string();
       constraints.algorithms = selected_algorithms_from(node.all_gather(selected).front());
       plans.front() = plan();
     }
@@ -179,6 +181,8 @@ class Stepper {
     for (const Samples& bucket : buckets_) {
       if (!bucket.empty()) times.memory_all_reduce.push_back(median(bucket));
     }
+    const double all = std::accumulate(times.memory_all_reduce.begin(), times.memory_all_reduce.end(), 0.0);
+    times.memory_seconds_per_byte = all / static_cast<double>(plans_.back().arena.gradient_bytes());
     return times;
   }
 

@@ -205,13 +205,19 @@ PlanConstraints plan_constraints(const Options& options) {
   const auto dtype_of = [](const std::string& word) {
     return word == "bf16" ? DType::bf16 : word == "fp16" ? DType::f16 : DType::f32;
   };
+  const auto way_of = [](const std::string& word) {
+    return word == "dense"  ? EmbeddingExchange::dense
+           : word == "rows" ? EmbeddingExchange::rows
+                            : EmbeddingExchange::automatic;
+  };
   return {.matmul_precision = options.matmul_precision,
           .compute_dtype = dtype_of(options.amp),
           .gradient_dtype = dtype_of(options.grad_dtype),
           .freeze = options.freeze,
           .allow_unused = options.allow_unused,
           .recompute = options.recompute,
-          .sync_batch_norm = options.sync_bn};
+          .sync_batch_norm = options.sync_bn,
+          .embedding_exchange = way_of(options.embedding_exchange)};
 }
 
 }  // namespace lockstep::runtime

@@ -78,6 +78,8 @@ void Executor::list_exchanges(const ArenaPlan& arena) {
   }
   for (const StatisticsSlice& slice : arena.statistics)
     exchanges_.push_back({.ranges = memory_.exchanged(slice), .what = slice.name});
+  for (const RowsSlice& slice : arena.rows)
+    exchanges_.push_back({.ranges = {memory_.exchanged(slice)}, .what = "rows of " + slice.name});
 }
 
 void Executor::bind(const Plan& plan, BoundPlan& into) {
@@ -89,7 +91,7 @@ void Executor::bind(const Plan& plan, BoundPlan& into) {
   for (const Step& step : plan.steps) labels.push_back(label_of(plan, step));
   into.labels = step_tracker_->add_plan(std::move(labels));
   if (queue_ == nullptr && !into.slots.front().queued.empty()) {
-    queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size(),
+    queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size() + plan.arena.rows.size(),
                                              [this](std::size_t first) { walk_queued(first); });
   }
 }
@@ -125,6 +127,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
   switch (step.kind) {
     case Step::Kind::begin_step:
     case Step::Kind::launch:
+    case Step::Kind::add_rows:
     case Step::Kind::clip:
     case Step::Kind::update:
     case Step::Kind::average:
@@ -140,6 +143,13 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
       bound.action = Action::all_reduce;
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
+      break;
+    case Step::Kind::gather_rows:
+    case Step::Kind::gather_rows_inline:
+      bound.action = Action::gather_rows;
+      bound.index += plan.arena.buckets.size() + plan.arena.statistics.size();
+      bound.behind_compute = step.queued;
+      bound.is_timed = step.kind == Step::Kind::gather_rows_inline;
       break;
     case Step::Kind::sum_statistics:
       bound.action = Action::all_reduce;
@@ -236,7 +246,8 @@ void Executor::run(const BoundStep& step) {
     case Action::wait:
       return step.stream->wait(*step.event);
     case Action::all_reduce:
-      return all_reduce(step);
+    case Action::gather_rows:
+      return exchange(step);
     case Action::hand_over:
       return queue_->post(step.index);
     case Action::join:
@@ -248,12 +259,14 @@ void Executor::run(const BoundStep& step) {
   }
 }
 
-void Executor::all_reduce(const BoundStep& step) {
+void Executor::exchange(const BoundStep& step) {
   const Exchange& exchange = exchanges_[step.index];
-  const comm::ExchangeTiming timing = communicator_.all_reduce(
-      exchange.ranges,
-      {.bucket = exchange.bucket, .what = exchange.what, .behind_compute = step.behind_compute},
-      *step.stream);
+  const comm::ExchangeLabel label{
+      .bucket = exchange.bucket, .what = exchange.what, .behind_compute = step.behind_compute};
+  const comm::ExchangeTiming timing =
+      step.action == Action::gather_rows
+          ? communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream)
+          : communicator_.all_reduce(exchange.ranges, label, *step.stream);
   timing_.transfer_ns += timing.transfer_ns;
   timing_.skew_ns += timing.skew_ns;
 }

@@ -96,6 +96,7 @@ class Executor {
     record,
     wait,
     all_reduce,
+    gather_rows,
     hand_over,
     join,
     copy_to_device,
@@ -131,7 +132,7 @@ class Executor {
 
   struct Exchange {
     std::vector<comm::ArenaRange> ranges;
-    int bucket = -1;
+    int bucket = -1;  ///< none for statistics and rows
     std::string what;
   };
 
@@ -145,7 +146,7 @@ class Executor {
   void walk_queued(std::size_t first);
   void run(const BoundStep& step);
   void require_finite_result(const BoundStep& step);
-  void all_reduce(const BoundStep& step);
+  void exchange(const BoundStep& step);
 
   kernels::Device& device_;
   comm::Communicator& communicator_;
@@ -153,7 +154,7 @@ class Executor {
   std::array<std::unique_ptr<kernels::Stream>, 2> streams_;  ///< by StreamName
   std::vector<std::unique_ptr<kernels::Event>> events_;      ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
-  std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics
+  std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics, then by slice of rows
   std::vector<std::unique_ptr<BoundPlan>> plans_;
   const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;

@@ -34,6 +34,10 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
       statistics_(plans.front().arena.statistics.empty()
                       ? nullptr
                       : communicator.allocate_arena(DType::f64, plans.front().arena.statistics_elements)),
+      rows_(!trains(plans.front()) || plans.front().arena.rows.empty()
+                ? nullptr
+                : communicator.allocate_arena(DType::u8, plans.front().arena.rows_bytes)),
+      rank_(communicator.world().rank),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
       averages_(plans.front().request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_))
                                                         : nullptr),
@@ -76,6 +80,7 @@ std::size_t ReplicaMemory::bytes() const {
     bytes += (*memory)->bytes();
   }
   if (statistics_ != nullptr) bytes += statistics_->bytes();
+  if (rows_ != nullptr) bytes += rows_->bytes();
   if (gradient_sums_ != nullptr) bytes += gradient_sums_->bytes();
   if (averages_ != nullptr) bytes += averages_->bytes();
   if (buffers_ != nullptr) bytes += buffers_->bytes();
@@ -112,6 +117,10 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*gradient_sums_, first * sizeof(float));
     case Region::statistics:
       return statistics_->data() + first * sizeof(double);
+    case Region::rows:
+      return rows_->data() + first;
+    case Region::own_rows:
+      return rows_->data() + first + rank_ * operand.of_each_rank;
     case Region::optimizer_state:
       return at(*optimizer_states_[operand.state], first * element_bytes_);
     case Region::step_input:

@@ -56,6 +56,11 @@ class ReplicaMemory {
     return {{.arena = statistics_.get(), .first = slice.first, .count = slice.count}};
   }
 
+  /// The lists of all ranks, of which this rank writes its own.
+  comm::ArenaRange exchanged(const RowsSlice& slice) const {
+    return {.arena = rows_.get(), .first = slice.first, .count = slice.bytes()};
+  }
+
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
@@ -87,10 +92,12 @@ class ReplicaMemory {
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements
   std::size_t element_bytes_;
   std::size_t parameter_bytes_;
-  std::unique_ptr<comm::Arena> gradients_;  ///< null: nothing trains
+  std::unique_ptr<comm::Arena> gradients_;          ///< null: nothing trains
   std::unique_ptr<kernels::Memory> gradient_sums_;  ///< null: gradients add up where they are exchanged
   std::unique_ptr<comm::Arena> control_;
   std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
+  std::unique_ptr<comm::Arena> rows_;        ///< null: all gradients are exchanged as they are
+  std::int64_t rank_;
   std::unique_ptr<kernels::Memory> parameters_;
   std::unique_ptr<kernels::Memory> averages_;  ///< null: weights are not averaged
   std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none

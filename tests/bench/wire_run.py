@@ -13,8 +13,7 @@ ADDRESS = "10.77.0.1"
 TIME_LIMIT_S = 300
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "GLOO_SOCKET_IFNAME": "eth0",
                             "LOCKSTEP_TOKEN": "the-token-of-this-benchmark"}
-TRAINING = ("--model", "convnet", "--dataset", "synthetic", "--image-shape", "3x28x28", "--num-classes", "10",
-            "--threads", "1", "--num-workers", "0", "--eval-every", "0", "--quiet")
+TRAINING = ("--dataset", "synthetic", "--threads", "1", "--num-workers", "0", "--eval-every", "0", "--quiet")
 
 
 class RunFailed(Exception):
@@ -60,29 +59,33 @@ def summary_of(folder):
     return json.loads(pathlib.Path(folder, "summary.json").read_text())
 
 
-def run_alone(bin_folder, batch, steps):
+def training(workload, batch, steps):
+    return (*TRAINING, "--model", workload.our_model, *workload.trainer_options, "--batch-size", batch, "--max-steps", steps)
+
+
+def run_alone(bin_folder, workload, batch, steps):
     """Milliseconds a step without exchange: on each host a run of one rank, both at once, as they share the machine."""
     with tempfile.TemporaryDirectory(prefix="lockstep-wire-") as folder:
         runs = [f"{folder}/{host}" for host in HOSTS]
-        run_on_hosts([[bin_folder / "trainer", *TRAINING, "--batch-size", batch, "--max-steps", steps, "--run-dir", run]
-                      for run in runs])
+        run_on_hosts([[bin_folder / "trainer", *training(workload, batch, steps), "--run-dir", run] for run in runs])
         return max(summary_of(run)["step_ms"]["median"] for run in runs)
 
 
-def run_ours(bin_folder, batch, steps, *options):
+def run_ours(bin_folder, workload, batch, steps, *options):
     with tempfile.TemporaryDirectory(prefix="lockstep-wire-") as folder:
         before = sent_bytes()
         run_on_hosts([[bin_folder / "launch", "--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}",
-                       f"--master_addr={ADDRESS}", "--master_port=29500", bin_folder / "trainer", *TRAINING, *options,
-                       "--batch-size", batch, "--max-steps", steps, "--run-dir", f"{folder}/run"] for node in (0, 1)])
+                       f"--master_addr={ADDRESS}", "--master_port=29500", bin_folder / "trainer",
+                       *training(workload, batch, steps), *options, "--run-dir", f"{folder}/run"] for node in (0, 1)])
         sent = sent_bytes() - before
         summary = summary_of(f"{folder}/run")
     return Ours(summary["step_ms"]["median"], summary["exposed_comm_ms"], summary["parameters"], sent)
 
 
-def run_peer(python, batch, steps, *options):
+def run_peer(python, workload, batch, steps, *options):
     """(step ms, the same without exchange) of PyTorch DDP with Gloo."""
-    command = [python, HERE / "torch_ddp.py", "--workload", "convnet", "--batch", batch, "--steps", steps, *options]
+    command = [python, HERE / "torch_ddp.py", "--workload", workload.peer_workload, "--batch", batch, "--steps", steps,
+               *options]
     ranks = [{"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": ADDRESS, "MASTER_PORT": "29501"}
              for rank in (0, 1)]
     output = run_on_hosts([command, command], ranks)[0]

@@ -1,6 +1,6 @@
-// A network with a gate in front of a batch norm's exchange, forward and backward: at the third step the rank
-// GATE_RANK waits at the gate GATE (forward, backward) for ever, while the others pass and wait in the
-// exchange.
+// Networks with a gate: in front of a batch norm's exchange, forward and backward, or of that of an
+// embedding's rows, backward. At the third step the rank GATE_RANK waits at the gate GATE (forward, backward)
+// for ever, while the others pass and wait in the exchange.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -67,6 +67,18 @@ model::Tensor forward(model::Tensor x) {
   return linear(flatten(relu(x)), "fc", 10);
 }
 
+model::Tensor forward_of_tokens(model::Tensor x) {
+  return linear(gate(embedding(x, "wte", 500, 8), ""), "fc", 10);
+}
+
+model::InputSpec wants_tokens(const model::ModelArgs&) {
+  return {.shape = {4}, .num_classes = 10, .target_shape = {4}, .dtype = DType::i64, .vocab_size = 500};
+}
+
+model::Model make_of_tokens(const model::ModelArgs&, const model::InputSpec&) {
+  return {.name = "gated_rows", .forward = forward_of_tokens};
+}
+
 model::InputSpec wants(const model::ModelArgs&) {
   return {.shape = {3, 8, 8}, .num_classes = 10, .target_shape = {}};
 }
@@ -77,6 +89,8 @@ model::Model make(const model::ModelArgs&, const model::InputSpec&) {
 
 void add_to(runtime::Registry& registry) {
   registry.add_model({.name = "gated", .what = "", .arguments = {}, .wants = wants, .make = make});
+  registry.add_model(
+      {.name = "gated_rows", .what = "", .arguments = {}, .wants = wants_tokens, .make = make_of_tokens});
   registry.add_op({.name = "gate", .what = "y = x", .plugin = ""});
 }
 

@@ -31,9 +31,9 @@ target_compile_definitions(test_fault_start PRIVATE
 add_dependencies(test_fault_start launch trainer)
 add_library(gated_plugin MODULE gated_plugin.cpp)
 target_link_libraries(gated_plugin PRIVATE lockstep::plugin lockstep_policy)
-lockstep_test(fault_statistics LABEL fault TIMEOUT 120
-  SOURCES statistics_kills.cpp
+lockstep_test(fault_exchanges LABEL fault TIMEOUT 120
+  SOURCES exchange_kills.cpp
   LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)
-target_compile_definitions(test_fault_statistics PRIVATE GATED_PLUGIN="$<TARGET_FILE:gated_plugin>"
+target_compile_definitions(test_fault_exchanges PRIVATE GATED_PLUGIN="$<TARGET_FILE:gated_plugin>"
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
-add_dependencies(test_fault_statistics launch trainer gated_plugin)
+add_dependencies(test_fault_exchanges launch trainer gated_plugin)

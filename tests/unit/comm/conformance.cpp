@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -107,6 +108,7 @@ class Conformance {
       all_reduce(range);
       reduce_scatter(range);
       all_gather(range);
+      all_gather_filled(range);
       in_two_phases(range);
     }
     several_ranges(1, 17);
@@ -172,6 +174,37 @@ class Conformance {
     backend_.group.all_gather(range, {}, backend_.stream);
     for (int rank = 0; rank < ranks_; ++rank) put_shard(rank);
     check(values, "all_gather", range.count);
+  }
+
+  /// Each rank's shard says how much of it is in use: of rank 1's nothing but that, of rank 2's all.
+  void all_gather_filled(const ArenaRange& range) const {
+    const auto bytes_in_use = [](const ArenaRange& shard, int rank) {
+      const std::uint64_t bytes = rank == 1 ? 1 : shard.bytes() / (rank == 2 ? 1 : 3);
+      return shard.bytes() < sizeof(bytes) ? shard.bytes() : std::max(bytes, sizeof(bytes));
+    };
+    Values sent = fillers_;
+    const auto put_shard = [&](int rank) {
+      const ArenaRange shard = shard_of(range, rank, ranks_);
+      put(sent, shard, [&](std::size_t i) { return element<T>(rank + 50, i); });
+      const std::uint64_t bytes = bytes_in_use(shard, rank);
+      const auto at = std::as_writable_bytes(std::span(sent)).subspan(index_of(shard.first) * sizeof(T));
+      if (shard.bytes() >= sizeof(bytes)) std::memcpy(at.data(), &bytes, sizeof(bytes));
+    };
+    put_shard(rank_);
+    write(backend_, *arena_, sent);
+    backend_.group.all_gather_filled(range, {}, backend_.stream);
+    for (int rank = 0; rank < ranks_; ++rank) put_shard(rank);
+    const Values found = read<T>(backend_, *arena_);
+    std::vector<char> is_known(found.size(), 1);
+    std::fill_n(is_known.begin() + range.first, range.count, 0);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const ArenaRange shard = shard_of(range, rank, ranks_);
+      const std::size_t bytes = bytes_in_use(shard, rank);
+      for (std::size_t i = 0; i * sizeof(T) < bytes; ++i) is_known[index_of(shard.first) + i] = 1;
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (is_known[i] && !same_bits(found[i], sent[i])) fail("all_gather_filled", range.count, i);
+    }
   }
 
   /// With values whose sums are rounded, whatever the order.

@@ -1,5 +1,5 @@
-// A rank that is killed while the ranks exchange the statistics of --sync-bn: the others end at once, and
-// what they report names it and the exchange.
+// A rank that is killed while the ranks exchange the statistics of --sync-bn, or rows of an embedding's
+// gradient: the others end at once, and what they report names it and the exchange.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -18,15 +18,23 @@ constexpr Seconds time_to_end{5};
 /// Each rank on its own: the exchange goes over TCP.
 const std::string on_three_nodes = "export LOCKSTEP_NODE=$RANK; ";
 
-Words gated(const std::filesystem::path& run_dir, const std::string& nodes) {
+/// A gate, the model that has it, and what the others exchange behind it.
+struct GatedExchange {
+  std::string gate;
+  Words model;
+  std::string exchange;
+};
+const GatedExchange statistics{"forward", {"--model=gated", "--sync-bn"}, "(statistics of bn)"};
+const GatedExchange gradient_sums{"backward", {"--model=gated", "--sync-bn"}, "(gradient sums of bn)"};
+const GatedExchange rows{"backward", {"--model=gated_rows"}, "(rows of wte.weight)"};
+
+Words gated(const GatedExchange& exchange, const std::filesystem::path& run_dir, const std::string& nodes) {
   const std::string tells_pid = nodes + "echo pid$RANK=$$.; exec \"$0\" \"$@\"";
   return Words{"/bin/sh",
                "-c",
                tells_pid,
                TRAINER_PROGRAM,
                "--plugin=" GATED_PLUGIN,
-               "--model=gated",
-               "--sync-bn",
                "--dataset=synthetic",
                "--samples=256",
                "--batch-size=8",
@@ -34,36 +42,37 @@ Words gated(const std::filesystem::path& run_dir, const std::string& nodes) {
                "--eval-every=0",
                "--threads=1",
                "--progress=none",
-               "--run-dir=" + run_dir.string()};
+               "--run-dir=" + run_dir.string()} +
+         exchange.model;
 }
 
-Words with_gate(const std::string& gate, const Words& command) {
-  return Words{"/usr/bin/env", "GATE=" + gate, "GATE_RANK=" + std::to_string(late_rank)} + command;
+Words with_gate(const GatedExchange& exchange, const Words& command) {
+  return Words{"/usr/bin/env", "GATE=" + exchange.gate, "GATE_RANK=" + std::to_string(late_rank)} + command;
 }
 
 /// Its cause is that of all reports.
-void check_report(const std::filesystem::path& run_dir, const std::string& gate, int victim, pid_t killed,
-                  bool knows_own_node_only) {
+void check_report(const std::filesystem::path& run_dir, const GatedExchange& exchange, int victim,
+                  pid_t killed, bool knows_own_node_only) {
   const auto report = nlohmann::json::parse(contents(run_dir / "failure.json"));
   INFO(report.dump(2));
   CHECK_THAT(report["cause"].get<std::string>(), contains(fmt::format("rank {} (pid {}", victim, killed)));
-  const std::string exchange = gate == "forward" ? "(statistics of bn)" : "(gradient sums of bn)";
   for (const auto& rank : report["ranks"]) {
     if (rank["rank"] == late_rank || rank["rank"] == victim) continue;
     // With the store's host the statuses of other nodes are lost.
     if (knows_own_node_only && rank["answered"] == false) continue;
     CHECK(rank["answered"] == true);
-    CHECK_THAT(rank["where"].get<std::string>(), contains("step 3, ") && contains(exchange));
+    CHECK_THAT(rank["where"].get<std::string>(), contains("step 3, ") && contains(exchange.exchange));
   }
 }
 
-TEST_CASE("--sync-bn: a rank killed in the exchange of statistics ends the run: all name it, 137") {
-  const std::string gate = GENERATE("forward", "backward");
+TEST_CASE("a rank killed in the exchange of statistics or rows ends the run: all name it, 137") {
+  const GatedExchange exchange = GENERATE(statistics, gradient_sums, rows);
   const std::string nodes = GENERATE(std::string(), on_three_nodes);
   const int victim = GENERATE(0, 1, 2);
-  CAPTURE(gate, nodes, victim);
+  CAPTURE(exchange.exchange, nodes, victim);
   const TemporaryFolder folder;
-  Program run(with_gate(gate, Words{LAUNCH_PROGRAM, "--nproc_per_node=3"} + gated(folder / "run", nodes)));
+  Program run(with_gate(
+      exchange, Words{LAUNCH_PROGRAM, "--nproc_per_node=3"} + gated(exchange, folder / "run", nodes)));
   run.wait_for("at the gate\n");
   run.wait_for("past the gate\n", 2);
   for (const char* rank : {"pid0", "pid2"}) REQUIRE(wait_until_asleep(run.number_after(rank)));
@@ -74,12 +83,12 @@ TEST_CASE("--sync-bn: a rank killed in the exchange of statistics ends the run: 
   CHECK(Clock::now() - start < time_to_end);
   INFO(run.output());
   CHECK_THAT(run.output(), contains(fmt::format("rank {} (pid {}) was killed by SIGKILL", victim, killed)));
-  check_report(folder / "run", gate, victim, killed, victim == 0 && !nodes.empty());
+  check_report(folder / "run", exchange, victim, killed, victim == 0 && !nodes.empty());
   for (const char* rank : {"pid0", "pid1", "pid2"}) CHECK(wait_until_gone(run.number_after(rank)));
 }
 
 /// Of three that nobody supervises.
-Words by_hand(int rank, const std::filesystem::path& run_dir) {
+Words by_hand(const GatedExchange& exchange, int rank, const std::filesystem::path& run_dir) {
   return Words{"/usr/bin/env",
                fmt::format("RANK={}", rank),
                fmt::format("LOCAL_RANK={}", rank),
@@ -88,16 +97,16 @@ Words by_hand(int rank, const std::filesystem::path& run_dir) {
                "MASTER_ADDR=127.0.0.1",
                "MASTER_PORT=29500",
                "TORCHELASTIC_RUN_ID=" + run_dir.string()} +
-         gated(run_dir, "");
+         gated(exchange, run_dir, "");
 }
 
-TEST_CASE(
-    "--sync-bn: without a launcher, too, each rank that waits in the exchange names the killed one: 5") {
-  const std::string gate = GENERATE("forward", "backward");
+TEST_CASE("without a launcher, too, each rank that waits in the exchange names the killed one: 5") {
+  const GatedExchange exchange = GENERATE(statistics, gradient_sums, rows);
+  CAPTURE(exchange.exchange);
   const TemporaryFolder folder;
-  Program first(with_gate(gate, by_hand(0, folder / "run")));
-  Program late(with_gate(gate, by_hand(late_rank, folder / "run")));
-  Program last(with_gate(gate, by_hand(2, folder / "run")));
+  Program first(with_gate(exchange, by_hand(exchange, 0, folder / "run")));
+  Program late(with_gate(exchange, by_hand(exchange, late_rank, folder / "run")));
+  Program last(with_gate(exchange, by_hand(exchange, 2, folder / "run")));
   late.wait_for("at the gate\n");
   for (Program* rank : {&first, &last}) {
     rank->wait_for("past the gate\n");
@@ -111,7 +120,7 @@ TEST_CASE(
   const std::string name = fmt::format("rank {} (pid {}", late_rank, late.number_after("pid1"));
   CHECK_THAT(first.output(), contains(name));
   CHECK_THAT(last.output(), contains(name));
-  check_report(folder / "run", gate, late_rank, late.pid(), false);
+  check_report(folder / "run", exchange, late_rank, late.pid(), false);
 }
 
 }  // namespace
