@@ -24,28 +24,41 @@ struct RecurrentSize {
 
 /// What a SIMD kernel computes at a call: units [first, first + count) of all rows, in one step.
 struct RecurrentPart {
-  static constexpr std::int64_t columns = 64;  ///< of a row of products: the units' gates, one behind another
+  static constexpr std::int64_t columns =
+      64;  ///< of a row of RecurrentProduct: the units' gates, one behind another
 
   RecurrentSize size;
-  DType dtype;  ///< f32 or bf16: of all that is void below
+  DType dtype;         ///< of tensors: f32 or bf16
+  DType factor_dtype;  ///< of what the next product takes: f32, or as dtype
   std::int64_t step, first, count;
   const std::int64_t* lengths;  ///< by row, or null
 };
 
-/// Of forward: all rows' products of state and weights, states with rows `stride` apart, and whole tensors.
+/// Products of states and weights, from the part's first unit on: rows and gates are so far apart.
+struct RecurrentProducts {
+  const float* at;
+  std::int64_t row, gate;
+};
+
+/// What the next product takes, whole rows.
+struct RecurrentFactors {
+  void* at;
+  std::int64_t row;
+};
+
+/// Whole tensors, but for the products.
 struct RecurrentForward {
   const void* pre;
   const void* bias;
-  const float* product;
-  float* h;  ///< of the next step
-  std::int64_t stride;
+  RecurrentProducts product;
+  RecurrentFactors h;
   float* c;  ///< (N, H), as are `dc` and `before`
   void* gates;
   void* y;
   float* cells;
 };
 
-/// Of backward: d loss / d state by the products of the step behind, gate gradients with rows `stride` apart.
+/// The products are d loss / d state by the step behind.
 struct RecurrentBackward {
   const void* dy;
   const float* dcells;  ///< or null
@@ -53,20 +66,22 @@ struct RecurrentBackward {
   const void* y;
   const float* cells;
   const float* before;  ///< cells before the first step
-  const float* product;
+  RecurrentProducts product;
   float* dc;
-  float* d;
-  std::int64_t stride;
+  RecurrentFactors d;
   void* dpre;
 };
 
-/// c (rows, 64) = a b: a part of both directions. Rows of a are `stride` apart, those of b and c follow each
-/// other. Sums are taken in the order of `depth`.
+/// c = a b, a part of both directions: b (depth, 64) has no gaps, rows of a and c are `a_row` and `c_row`
+/// apart. c's columns are those of `units` units for each gate, `c_gate` from gate to gate. Sums are taken in
+/// the order of `depth`.
 struct RecurrentProduct {
   static constexpr std::string_view name = "recurrent_product";
+  static constexpr std::int64_t columns = 64;
   using Simd = void(const RecurrentProduct&, const float* a, const float* b, float* c);
 
-  std::int64_t rows, depth, stride;
+  std::int64_t rows, depth, a_row;
+  std::int64_t c_row, c_gate, units;
 };
 
 /// Operands that an op does not have go by this index.

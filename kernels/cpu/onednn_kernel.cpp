@@ -143,6 +143,12 @@ KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_de
   return std::make_unique<OnednnKernel>(context, std::move(steps), slots.used());
 }
 
+KernelPtr onednn_reorder(const onednn::Context& context, const memory::desc& from, const memory::desc& to) {
+  std::vector<Step> steps{{reorder_between(context.engine, from, to),
+                           {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
+  return std::make_unique<OnednnKernel>(context, std::move(steps), 0);
+}
+
 KernelPtr onednn_copy(const onednn::Context& context, std::string_view op, const KernelIo& io) {
   const auto descriptor_of = [op](const TensorDesc& tensor) {
     const Layout layout = tensor.layout_or_row_major();
@@ -153,9 +159,7 @@ KernelPtr onednn_copy(const onednn::Context& context, std::string_view op, const
   const memory::desc from = descriptor_of(io.inputs.front());
   const memory::desc to = descriptor_of(io.outputs.front());
   try {
-    std::vector<Step> steps{{reorder_between(context.engine, from, to),
-                             {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
-    return std::make_unique<OnednnKernel>(context, std::move(steps), 0);
+    return onednn_reorder(context, from, to);
   } catch (const dnnl::error& error) {
     throw DeviceError(fmt::format("{} of {}: oneDNN: {}", op, io.inputs.front().shape.str(), error.what()));
   }

@@ -55,6 +55,10 @@ struct OnednnArgument {
 KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_desc_base& description,
                         const std::vector<OnednnArgument>& arguments);
 
+/// The same numbers in another layout: argument 0 to argument 1. Throws dnnl::error.
+KernelPtr onednn_reorder(const onednn::Context& context, const dnnl::memory::desc& from,
+                         const dnnl::memory::desc& to);
+
 /// The same numbers in another layout or type: input 0 to output 0. `op` is named in errors.
 KernelPtr onednn_copy(const onednn::Context& context, std::string_view op, const KernelIo& io);
 

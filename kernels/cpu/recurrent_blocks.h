@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/base/half.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/recurrent.h"
+#include "kernels/cpu/recurrent_operands.h"
 
 /// How the CPU's team shares the steps of a recurrent layer, and the memory that it does so in.
 namespace lockstep::kernels {
+
+/// Numbers from row to row: an odd number of lines, so that rows lie in different sets of a cache.
+constexpr std::int64_t odd_lines(std::int64_t floats) {
+  return ((floats + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
+}
 
 /// Blocks of units, whose products with the state are the columns of a panel. A thread keeps its blocks for
 /// all steps, so that its part of the weights stays in its caches; a block's numbers do not depend on who
 /// computes it.
 struct RecurrentBlocks {
-  static constexpr std::int64_t columns = RecurrentPart::columns;
+  static constexpr std::int64_t columns = RecurrentProduct::columns;
 
   RecurrentSize size;
   DType dtype;
@@ -22,17 +26,30 @@ struct RecurrentBlocks {
   std::int64_t depth;  ///< terms of a product
 
   std::int64_t count() const { return (size.hidden + units - 1) / units; }
-  std::int64_t weights() const { return depth * columns; }       ///< numbers of a block
-  std::int64_t products() const { return size.rows * columns; }  ///< numbers of a block
-  /// From row to row of the products' left side: an odd number of lines, so that rows lie in different sets
-  /// of a cache.
-  std::int64_t stride() const {
-    return ((depth + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
-  }
+  std::int64_t weights() const { return depth * columns; }  ///< numbers of a block
+  std::int64_t factor_row() const { return odd_lines(depth); }
+  std::int64_t product_gate() const { return count() * units; }
+  std::int64_t product_row() const { return odd_lines(columns / units * product_gate()); }
 
-  RecurrentPart part(std::int64_t block, std::int64_t step, const std::int64_t* lengths) const {
-    const std::int64_t first = block * units;
-    return {size, dtype, step, first, std::min(units, size.hidden - first), lengths};
+  RecurrentProduct product() const {
+    return {size.rows, depth, factor_row(), product_row(), product_gate(), units};
+  }
+  /// Of the blocks [begin, end).
+  RecurrentProducts products(const float* all, std::int64_t begin) const {
+    return {all + begin * units, product_row(), product_gate()};
+  }
+  RecurrentPart part(std::int64_t begin, std::int64_t end, std::int64_t step,
+                     const std::int64_t* lengths) const {
+    const std::int64_t first = std::min(begin * units, size.hidden);
+    return {size, dtype, DType::f32, step, first, std::min(end * units, size.hidden) - first, lengths};
+  }
+  void clear_products(float* all, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t row = 0; row < size.rows; ++row) {
+      for (std::int64_t gate = 0; gate < columns / units; ++gate) {
+        std::fill_n(all + row * product_row() + gate * product_gate() + begin * units, (end - begin) * units,
+                    0.0F);
+      }
+    }
   }
 
   /// `body(first block, end)` on the team; every thread calls it, also one without blocks, and may
@@ -63,8 +80,8 @@ class RecurrentWorkspace {
   /// `states`: numbers kept from step to step, beside the factors.
   RecurrentWorkspace(const RecurrentBlocks& blocks, std::int64_t states, float* at) : at_(at) {
     weights = take(blocks.count() * blocks.weights());
-    products = take(blocks.count() * blocks.products());
-    for (float*& side : factors) side = take(blocks.size.rows * blocks.stride());
+    products = take(blocks.size.rows * blocks.product_row());
+    for (float*& side : factors) side = take(blocks.size.rows * blocks.factor_row());
     cells = take(states);
     before = take(states);
   }
@@ -87,24 +104,11 @@ class RecurrentWorkspace {
   std::int64_t used_ = 0;
 };
 
-inline float wide(float from) {
-  return from;
-}
-inline float wide(BFloat16 from) {
-  return widen(from);
-}
-inline void keep(float from, float& to) {
-  to = from;
-}
-inline void keep(float from, BFloat16& to) {
-  narrow(from, to);
-}
-
 /// The rows of the weights (G H, H) that make a block's gates, as the columns of its panel.
 template <class Element>
 void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t gates, const Element* w,
                float* to) {
-  const RecurrentPart part = blocks.part(block, 0, nullptr);
+  const RecurrentPart part = blocks.part(block, block + 1, 0, nullptr);
   const std::int64_t hidden = blocks.size.hidden;
   std::fill_n(to, blocks.weights(), 0.0F);
   for (std::int64_t gate = 0; gate < gates; ++gate) {
@@ -120,31 +124,12 @@ void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t g
 /// The columns of the weights that belong to a block's units.
 template <class Element>
 void pack_columns(const RecurrentBlocks& blocks, std::int64_t block, const Element* w, float* to) {
-  const RecurrentPart part = blocks.part(block, 0, nullptr);
+  const RecurrentPart part = blocks.part(block, block + 1, 0, nullptr);
   for (std::int64_t k = 0; k < blocks.depth; ++k) {
     const Element* const from = w + k * blocks.size.hidden + part.first;
     float* const row = to + k * RecurrentBlocks::columns;
     for (std::int64_t u = 0; u < part.count; ++u) row[u] = wide(from[u]);
     std::fill(row + part.count, row + RecurrentBlocks::columns, 0.0F);
-  }
-}
-
-/// A part's units of a state (N, H), zeros for null, into rows `stride` apart.
-template <class Element>
-void load_state(const RecurrentPart& part, const Element* state, float* to, std::int64_t stride) {
-  for (std::int64_t row = 0; row < part.size.rows; ++row) {
-    float* const at = to + row * stride + part.first;
-    const Element* const from = state == nullptr ? nullptr : state + row * part.size.hidden + part.first;
-    for (std::int64_t u = 0; u < part.count; ++u) at[u] = from == nullptr ? 0.0F : wide(from[u]);
-  }
-}
-
-/// Back; `from` begins with the part's first unit.
-template <class Element>
-void store_state(const RecurrentPart& part, const float* from, std::int64_t stride, Element* state) {
-  for (std::int64_t row = 0; row < part.size.rows; ++row) {
-    Element* const to = state + row * part.size.hidden + part.first;
-    for (std::int64_t u = 0; u < part.count; ++u) keep(from[row * stride + u], to[u]);
   }
 }
 

@@ -225,6 +225,46 @@ TEST_CASE("last_step without lengths") {
            .dtypes = all_dtypes});
 }
 
+TEST_CASE("recurrent layers of many units in bf16: products by a library, where the processor has them") {
+  const bool is_lstm = GENERATE(false, true);
+  constexpr std::int64_t rows = 13;
+  constexpr std::int64_t units = 80;
+  const std::int64_t columns = is_lstm ? 4 * units : units;
+  const auto layer = [=](const std::vector<Tensor>& in) {
+    const model::RecurrentStates initial{.h = {in[4]}, .c = {}};
+    return is_lstm ? with_ends(lstm_steps(in[1], in[2], in[3], in[0], {.h = {in[4]}, .c = {in[5]}}), in[0])
+                   : with_ends(rnn_steps(in[1], in[2], in[3], false, in[0], initial), in[0]);
+  };
+  const auto function = [=](const std::vector<Values>& in) {
+    Operands operands(in[1], in[2], in[3]);
+    operands.lengths = &in[0];
+    operands.h0 = &in[4];
+    operands.c0 = is_lstm ? &in[5] : nullptr;
+    return reference(is_lstm ? Cell::lstm : Cell::tanh, operands, true);
+  };
+  kernels::Types types{{DType::i64, {rows}},
+                       {DType::bf16, {rows, 3, columns}},
+                       {DType::bf16, {columns, units}},
+                       {DType::bf16, {columns}},
+                       {DType::bf16, {rows, units}}};
+  if (is_lstm) types.push_back({DType::bf16, {rows, units}});
+  LayerRun run(layer, types);
+  std::vector<Values> operands;
+  for (const Shape& shape : run.operand_shapes()) {
+    operands.push_back(kernels::test::random_values(shape, static_cast<unsigned>(operands.size()) + 1));
+    for (double& value : operands.back().data) value /= 4;
+  }
+  for (std::size_t row = 0; row < operands[0].data.size(); ++row)
+    operands[0].data[row] = static_cast<double>(row % 4);
+  const Values dy = kernels::test::random_values(run.output_shape(), 77);
+  const LayerResult got = run.run(operands, dy);
+  require_close(got.y, function(operands), 0.02);
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    INFO("operand " << i);
+    require_gradient(got.gradients[i], function, operands, i, dy, 0.1);
+  }
+}
+
 TEST_CASE("recurrent layers of many units, whose weights are small: the same bits from any team") {
   const bool is_lstm = GENERATE(false, true);
   const std::int64_t units = 150;

@@ -1,10 +1,13 @@
 """How far bf16 autocast takes PyTorch's own gradients of a model's first step from its float32 ones."""
 import torch
 
+import golden_exact
+import golden_recurrent
 from golden_models import BATCHES, MODELS, batch_of, loss_of, with_formula_weights
 from golden_record import digits
 
 CASES = ("mlp", "convnet", "convnet_fashion", "simplecnn")
+RECURRENT = ("rnn", "rnn_padded", "lstm", "lstm_padded_all", "lstm_values_all")
 
 
 def gradients(case, batch, amp):
@@ -13,15 +16,29 @@ def gradients(case, batch, amp):
     _, _, x, y = batch_of(case, model, sample_shape, batch, torch.float32)
     with torch.autocast("cpu", torch.bfloat16, enabled=amp):
         loss = loss_of(model)(module(x), y)
+    return flat_gradients(module, loss)
+
+
+def recurrent_gradients(case, amp):
+    module = golden_exact.with_formula_weights(case, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+        loss = case.run(module, torch.float32)
+    return flat_gradients(module, loss)
+
+
+def flat_gradients(module, loss):
     loss.backward()
     return torch.cat([p.grad.double().flatten() for p in module.parameters()])
 
 
-def make_case(case, batch):
-    exact = gradients(case, batch, False)
-    distance = (gradients(case, batch, True) - exact).norm() / exact.norm()
-    return {"name": case, "batch": batch, "distance": digits(distance.item(), 3)}
+def record(name, batch, exact, narrow):
+    return {"name": name, "batch": batch, "distance": digits(((narrow - exact).norm() / exact.norm()).item(), 3)}
 
 
 def make():
-    return [make_case(case, batch) for case in CASES for batch in BATCHES]
+    records = [record(case, batch, *(gradients(case, batch, amp) for amp in (False, True)))
+               for case in CASES for batch in BATCHES]
+    for name in RECURRENT:
+        case = golden_recurrent.Case(name, *golden_recurrent.CASES[name])
+        records.append(record(name, case.batch, *(recurrent_gradients(case, amp) for amp in (False, True))))
+    return records

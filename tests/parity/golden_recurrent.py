@@ -1,4 +1,5 @@
-"""Goldens of the recurrent models (golden_exact.py)."""
+"""Goldens of the recurrent models: see golden_exact.py."""
+import dataclasses
 import math
 
 import torch
@@ -51,72 +52,58 @@ class Recurrent(nn.Module):
         return self.fc((ends if self.kind == "rnn" else ends[0])[-1])
 
 
-def classes_of(case):
-    _, _, _, arguments, _ = CASES[case]
-    return arguments.get("num_classes", arguments.get("vocab_size"))
-
-
-def build(case):
-    model, sample, _, arguments, targets = CASES[case]
-    return Recurrent(model, sample[1] if len(sample) == 2 else None,
-                     targets[-1] if isinstance(targets, list) else classes_of(case), arguments)
-
-
-def input_specs(case):
-    _, sample, batch, arguments, targets = CASES[case]
-    padded = "padded" in case
-    if isinstance(targets, list):
-        return {"shape": [batch, *sample], "scale": 1.0}, {"shape": [batch, *targets], "scale": 1.0}
-    inputs = {"shape": [batch, *sample], "classes": arguments["vocab_size"]}
-    inputs |= {"lengths": LENGTHS} if padded else {}
-    if targets == "row":
-        return inputs, {"shape": [batch], "classes": classes_of(case)}
-    steps = sample[0]
-    ignored = [row * steps + step for row in range(batch) for step in range(LENGTHS[row], steps)]
-    return inputs, {"shape": [batch, steps], "classes": classes_of(case), "ignored": ignored}
-
-
-def batch_of(case, dtype):
-    inputs, targets = input_specs(case)
-    x, y = tensor(f"{case}/inputs", inputs), tensor(f"{case}/targets", targets)
-    for row, length in enumerate(inputs.get("lengths", [])):
-        x[row, length:] = -1
-    return (t.to(dtype) if t.is_floating_point() else t for t in (x, y))
-
-
 def loss_of(output, targets):
     if targets.is_floating_point():
         return nn.functional.mse_loss(output, targets)
     return nn.functional.cross_entropy(output.flatten(0, -2), targets.flatten())
 
 
-def parameter_specs(module):
-    """Uniform as PyTorch starts them, but for the embedding, which is normal."""
-    return {name: {"shape": list(value.shape),
-                   "scale": 1.0 if name.startswith("embedding") else digits(1 / math.sqrt(module.fc.in_features), 4)}
-            for name, value in module.named_parameters()}
-
-
+@dataclasses.dataclass(frozen=True)
 class Case:
-    rate = 0.2
+    name: str
+    model: str
+    sample: list
+    batch: int
+    arguments: dict
+    targets: object
+    rate: float = 0.2
 
-    def __init__(self, name):
-        self.name = name
-        self.model, _, self.batch, self.arguments, _ = CASES[name]
-
-    def specs(self):
-        return dict(zip(("inputs", "targets"), input_specs(self.name)))
+    @property
+    def classes(self):
+        return self.arguments.get("num_classes", self.arguments.get("vocab_size"))
 
     def build(self):
-        return build(self.name)
+        of_numbers = isinstance(self.targets, list)
+        return Recurrent(self.model, self.sample[1] if of_numbers else None,
+                         self.targets[-1] if of_numbers else self.classes, self.arguments)
+
+    def specs(self):
+        if isinstance(self.targets, list):
+            return {"inputs": {"shape": [self.batch, *self.sample], "scale": 1.0},
+                    "targets": {"shape": [self.batch, *self.targets], "scale": 1.0}}
+        inputs = {"shape": [self.batch, *self.sample], "classes": self.arguments["vocab_size"]}
+        inputs |= {"lengths": LENGTHS} if "padded" in self.name else {}
+        if self.targets == "row":
+            return {"inputs": inputs, "targets": {"shape": [self.batch], "classes": self.classes}}
+        steps = self.sample[0]
+        ignored = [row * steps + step for row in range(self.batch) for step in range(LENGTHS[row], steps)]
+        return {"inputs": inputs,
+                "targets": {"shape": [self.batch, steps], "classes": self.classes, "ignored": ignored}}
 
     def parameter_specs(self, module):
-        return parameter_specs(module)
+        """Uniform as PyTorch starts them, but for the embedding, which is normal."""
+        scale = digits(1 / math.sqrt(module.fc.in_features), 4)
+        return {name: {"shape": list(value.shape), "scale": 1.0 if name.startswith("embedding") else scale}
+                for name, value in module.named_parameters()}
 
     def run(self, module, dtype):
-        x, y = batch_of(self.name, dtype)
+        specs = self.specs()
+        x, y = (tensor(f"{self.name}/{name}", specs[name]) for name in ("inputs", "targets"))
+        for row, length in enumerate(specs["inputs"].get("lengths", [])):
+            x[row, length:] = -1
+        x, y = (t.to(dtype) if t.is_floating_point() else t for t in (x, y))
         return loss_of(module(x), y)
 
 
 def make():
-    return [golden_exact.make_case(Case(name)) for name in CASES]
+    return [golden_exact.make_case(Case(name, *case)) for name, case in CASES.items()]

@@ -1,21 +1,22 @@
 #include <cmath>
-#include <cstdlib>
 
 #include "kernels/base/safetensors.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/model_files.h"
+#include "tests/parity/model_run.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_folder.h"
 
 namespace lockstep::parity {
 namespace {
 
 using nlohmann::json;
 
-/// The case of goldens/models.json of that name and batch.
+/// The case of that name and batch.
 json model_case(const json& golden) {
-  for (const json& model : load_cases("models")) {
-    if (model.at("name") == golden.at("name") && model.at("batch") == golden.at("batch")) return model;
+  for (const char* kind : {"models", "recurrent"}) {
+    for (const json& model : load_cases(kind)) {
+      if (model.at("name") == golden.at("name") && model.at("batch") == golden.at("batch")) return model;
+    }
   }
   FAIL("no golden of model " << golden.dump());
   return {};
@@ -23,25 +24,13 @@ json model_case(const json& golden) {
 
 /// Gradients of the first step, all in one vector.
 std::vector<double> gradients_of(const json& model, const std::string& options) {
-  const tests::TemporaryFolder folder;
-  const auto at = [&](const char* name) { return (folder / name).string(); };
-  write_formula_weights(at("weights.safetensors"), model);
-  write_formula_batch(at("batch.safetensors"), model);
-  const std::string command = std::string(LOCKSTEP_TRAINER) + " --device cpu --threads 1 --quiet --model " +
-                              model.at("model").get<std::string>() + " --dataset tensors --data-dir " +
-                              at("batch.safetensors") + " --init-from " + at("weights.safetensors") +
-                              " --batch-size " + model.at("batch").dump() + " --run-dir " + at("run") +
-                              " --optimizer sgd --max-steps 1 --eval-every 0 " + options +
-                              " --dump-gradients " + at("gradients.safetensors");
-  INFO(command);
-  REQUIRE(std::system(command.c_str()) == 0);
-  const SafetensorsFile file(at("gradients.safetensors"));
+  const ModelRun run(model);
+  run.train("--optimizer sgd --max-steps 1 --eval-every 0 " + options + " --dump-gradients " +
+            run.at("gradients.safetensors"));
+  const SafetensorsFile file(run.at("gradients.safetensors"));
   std::vector<double> all;
   for (const NamedTensor& weight : formula_weights(model)) {
-    const auto* tensor = file.find(weight.name);
-    REQUIRE(tensor != nullptr);
-    const std::span values(reinterpret_cast<const float*>(tensor->bytes.data()),
-                           tensor->bytes.size() / sizeof(float));
+    const auto values = floats_of(file, weight.name);
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;

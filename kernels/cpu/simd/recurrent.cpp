@@ -21,7 +21,7 @@ template <class Element>
   for (std::int64_t u = 0; u < count; ++u) store(to + u, 0.0F);
 }
 
-template <class Element>
+template <class Element, class Factor>
 void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
@@ -29,8 +29,8 @@ void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
   for_rows(part, [&](std::int64_t row, std::int64_t at) {
     const Element* const pre = static_cast<const Element*>(f.pre) + at * hidden + part.first;
     Element* const y = static_cast<Element*>(f.y) + at * hidden + part.first;
-    const float* const product = f.product + row * RecurrentPart::columns;
-    float* const h = f.h + row * f.stride + part.first;
+    const float* const product = f.product.at + row * f.product.row;
+    auto* const h = static_cast<Factor*>(f.h.at) + row * f.h.row + part.first;
     if (is_over(part, row)) {
       clear(h, count);
       clear(y, count);
@@ -38,20 +38,22 @@ void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
 #pragma omp simd
       for (std::int64_t u = 0; u < count; ++u) {
         const float sum = product[u] + load(pre + u) + load(bias + u);
-        h[u] = sum < 0 ? 0 : sum;
-        store(y + u, h[u]);
+        const float value = sum < 0 ? 0 : sum;
+        store(h + u, value);
+        store(y + u, value);
       }
     } else {
 #pragma omp simd
       for (std::int64_t u = 0; u < count; ++u) {
-        h[u] = Math::tanh(product[u] + load(pre + u) + load(bias + u));
-        store(y + u, h[u]);
+        const float value = Math::tanh(product[u] + load(pre + u) + load(bias + u));
+        store(h + u, value);
+        store(y + u, value);
       }
     }
   });
 }
 
-template <class Element>
+template <class Element, class Factor>
 void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const RecurrentBackward& b) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
@@ -60,8 +62,8 @@ void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const Recurr
     const Element* const dy = static_cast<const Element*>(b.dy) + offset;
     const Element* const y = static_cast<const Element*>(b.y) + offset;
     Element* const dpre = static_cast<Element*>(b.dpre) + offset;
-    const float* const product = b.product + row * RecurrentPart::columns;
-    float* const d = b.d + row * b.stride + part.first;
+    const float* const product = b.product.at + row * b.product.row;
+    auto* const d = static_cast<Factor*>(b.d.at) + row * b.d.row + part.first;
     if (is_over(part, row)) {
       clear(d, count);
       clear(dpre, count);
@@ -72,17 +74,18 @@ void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const Recurr
     for (std::int64_t u = 0; u < count; ++u) {
       const float h = load(y + u);
       const float slope = relu ? (h > 0 ? 1.0F : 0.0F) : 1.0F - h * h;
-      d[u] = (load(dy + u) + product[u]) * slope;
-      store(dpre + u, d[u]);
+      const float value = (load(dy + u) + product[u]) * slope;
+      store(d + u, value);
+      store(dpre + u, value);
     }
   });
 }
 
-template <class Element>
+template <class Element, class Factor>
 void lstm(const RecurrentPart& part, const RecurrentForward& f) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
-  constexpr std::int64_t units = RecurrentPart::columns / Lstm::gates;
+  const std::int64_t gate = f.product.gate;
   const Element* const bias = static_cast<const Element*>(f.bias) + part.first;
   for_rows(part, [&](std::int64_t row, std::int64_t at) {
     const std::int64_t offset = at * Lstm::gates * hidden + part.first;
@@ -90,11 +93,11 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
     Element* const gates = static_cast<Element*>(f.gates) + offset;
     Element* const y = static_cast<Element*>(f.y) + at * hidden + part.first;
     float* const cells = f.cells + at * hidden + part.first;
-    const float* const product = f.product + row * RecurrentPart::columns;
-    float* const h = f.h + row * f.stride + part.first;
+    const float* const product = f.product.at + row * f.product.row;
+    auto* const h = static_cast<Factor*>(f.h.at) + row * f.h.row + part.first;
     float* const c = f.c + row * hidden + part.first;
     if (is_over(part, row)) {
-      for (std::int64_t gate = 0; gate < Lstm::gates; ++gate) clear(gates + gate * hidden, count);
+      for (std::int64_t k = 0; k < Lstm::gates; ++k) clear(gates + k * hidden, count);
       clear(y, count);
       clear(cells, count);
       clear(h, count);
@@ -106,13 +109,14 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
       const std::int64_t g_at = 2 * hidden + u;
       const std::int64_t o_at = 3 * hidden + u;
       const float i = Math::sigmoid(product[u] + load(pre + u) + load(bias + u));
-      const float forget = Math::sigmoid(product[units + u] + load(pre + f_at) + load(bias + f_at));
-      const float g = Math::tanh(product[2 * units + u] + load(pre + g_at) + load(bias + g_at));
-      const float o = Math::sigmoid(product[3 * units + u] + load(pre + o_at) + load(bias + o_at));
+      const float forget = Math::sigmoid(product[gate + u] + load(pre + f_at) + load(bias + f_at));
+      const float g = Math::tanh(product[2 * gate + u] + load(pre + g_at) + load(bias + g_at));
+      const float o = Math::sigmoid(product[3 * gate + u] + load(pre + o_at) + load(bias + o_at));
       c[u] = forget * c[u] + i * g;
-      h[u] = o * Math::tanh(c[u]);
+      const float value = o * Math::tanh(c[u]);
       cells[u] = c[u];
-      store(y + u, h[u]);
+      store(h + u, value);
+      store(y + u, value);
       store(gates + u, i);
       store(gates + f_at, forget);
       store(gates + g_at, g);
@@ -121,7 +125,7 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
   });
 }
 
-template <class Element>
+template <class Element, class Factor>
 void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
@@ -129,7 +133,7 @@ void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
     const std::int64_t offset = at * Lstm::gates * hidden + part.first;
     const Element* const gates = static_cast<const Element*>(b.gates) + offset;
     Element* const dpre = static_cast<Element*>(b.dpre) + offset;
-    float* const d = b.d + row * b.stride + part.first;
+    auto* const d = static_cast<Factor*>(b.d.at) + row * b.d.row + part.first;
     if (is_over(part, row)) {
       for (std::int64_t gate = 0; gate < Lstm::gates; ++gate) {
         clear(d + gate * hidden, count);
@@ -141,7 +145,7 @@ void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
     const Element* const dy = static_cast<const Element*>(b.dy) + state;
     const float* const cells = b.cells + state;
     const float* const before = part.step > 0 ? cells - hidden : b.before + row * hidden + part.first;
-    const float* const product = b.product + row * RecurrentPart::columns;
+    const float* const product = b.product.at + row * b.product.row;
     float* const dc = b.dc + row * hidden + part.first;
     if (b.dcells != nullptr) {
       for (std::int64_t u = 0; u < count; ++u) dc[u] += b.dcells[state + u];
@@ -155,35 +159,56 @@ void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
       const float squashed = Math::tanh(cells[u]);
       const float dh = load(dy + u) + product[u];
       const float of_cell = dc[u] + dh * o * (1.0F - squashed * squashed);
-      d[u] = of_cell * g * (i * (1.0F - i));
-      d[hidden + u] = of_cell * before[u] * (forget * (1.0F - forget));
-      d[2 * hidden + u] = of_cell * i * (1.0F - g * g);
-      d[3 * hidden + u] = dh * squashed * (o * (1.0F - o));
+      const float of_i = of_cell * g * (i * (1.0F - i));
+      const float of_forget = of_cell * before[u] * (forget * (1.0F - forget));
+      const float of_g = of_cell * i * (1.0F - g * g);
+      const float of_o = dh * squashed * (o * (1.0F - o));
       dc[u] = of_cell * forget;
-      store(dpre + u, d[u]);
-      store(dpre + hidden + u, d[hidden + u]);
-      store(dpre + 2 * hidden + u, d[2 * hidden + u]);
-      store(dpre + 3 * hidden + u, d[3 * hidden + u]);
+      store(d + u, of_i);
+      store(d + hidden + u, of_forget);
+      store(d + 2 * hidden + u, of_g);
+      store(d + 3 * hidden + u, of_o);
+      store(dpre + u, of_i);
+      store(dpre + hidden + u, of_forget);
+      store(dpre + 2 * hidden + u, of_g);
+      store(dpre + 3 * hidden + u, of_o);
     }
   });
+}
+
+/// `compute(element, factor)` with null pointers to the types.
+template <class Compute>
+[[gnu::always_inline]] inline void by_types(const RecurrentPart& part, const Compute& compute) {
+  constexpr const float* single = nullptr;
+  constexpr const Bf16* half = nullptr;
+  if (part.dtype == DType::f32) return compute(single, single);
+  part.factor_dtype == DType::f32 ? compute(half, single) : compute(half, half);
 }
 
 }  // namespace
 
 void run(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
-  part.dtype == DType::bf16 ? rnn<Bf16>(op, part, f) : rnn<float>(op, part, f);
+  by_types(part, [&]<class Element, class Factor>(const Element*, const Factor*) {
+    rnn<Element, Factor>(op, part, f);
+  });
 }
 
 void run(const RnnBackward& op, const RecurrentPart& part, const RecurrentBackward& b) {
-  part.dtype == DType::bf16 ? rnn_backward<Bf16>(op, part, b) : rnn_backward<float>(op, part, b);
+  by_types(part, [&]<class Element, class Factor>(const Element*, const Factor*) {
+    rnn_backward<Element, Factor>(op, part, b);
+  });
 }
 
 void run(const Lstm&, const RecurrentPart& part, const RecurrentForward& f) {
-  part.dtype == DType::bf16 ? lstm<Bf16>(part, f) : lstm<float>(part, f);
+  by_types(part, [&]<class Element, class Factor>(const Element*, const Factor*) {
+    lstm<Element, Factor>(part, f);
+  });
 }
 
 void run(const LstmBackward&, const RecurrentPart& part, const RecurrentBackward& b) {
-  part.dtype == DType::bf16 ? lstm_backward<Bf16>(part, b) : lstm_backward<float>(part, b);
+  by_types(part, [&]<class Element, class Factor>(const Element*, const Factor*) {
+    lstm_backward<Element, Factor>(part, b);
+  });
 }
 
 }  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

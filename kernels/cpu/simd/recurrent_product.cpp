@@ -8,47 +8,55 @@ namespace {
 using L = Lanes<native_width>;
 using Floats = L::Floats;
 
-constexpr std::int64_t panel = RecurrentPart::columns;
+constexpr std::int64_t panel = RecurrentProduct::columns;
 constexpr int vectors = native_width == 16 ? 4 : 2;  ///< of a row of c that are summed at once
 constexpr int most_rows = 6;                         ///< whose sums stay in registers
 constexpr std::int64_t most_depth = 128;             ///< so many rows of b stay in the first cache
 
+/// What a call of `block` works on: a and b from a term on, c from a row on.
+struct Place {
+  const float* a;
+  const float* b;
+  float* c;
+  std::int64_t depth;
+  bool accumulates;
+};
+
+/// Columns from `first` on.
 template <int rows>
-[[gnu::always_inline]] inline void block(const float* a, std::int64_t stride, const float* b,
-                                         std::int64_t depth, bool accumulates, float* c) {
+[[gnu::always_inline]] inline void block(const RecurrentProduct& p, const Place& at, std::int64_t first) {
   Floats sums[rows][vectors] = {};
-  for (std::int64_t k = 0; k < depth; ++k) {
+  const float* a = at.a;
+  const float* b = at.b + first;
+  for (std::int64_t k = 0; k < at.depth; ++k) {
     Floats factors[vectors];
 #pragma GCC unroll 4
     for (int i = 0; i < vectors; ++i) factors[i] = L::load(b + i * native_width);
 #pragma GCC unroll 8
     for (int row = 0; row < rows; ++row) {
-      const float factor = a[row * stride];
+      const float factor = a[row * p.a_row];
 #pragma GCC unroll 4
       for (int i = 0; i < vectors; ++i) sums[row][i] += factor * factors[i];
     }
     ++a;
     b += panel;
   }
-#pragma GCC unroll 8
-  for (int row = 0; row < rows; ++row) {
 #pragma GCC unroll 4
-    for (int i = 0; i < vectors; ++i) {
-      float* const to = c + row * panel + i * native_width;
-      L::store(to, accumulates ? L::load(to) + sums[row][i] : sums[row][i]);
-    }
+  for (int i = 0; i < vectors; ++i) {
+    const std::int64_t column = first + i * native_width;
+    float* c = at.c + column / p.units * p.c_gate + column % p.units;
+#pragma GCC unroll 8
+    for (int row = 0; row < rows; ++row, c += p.c_row)
+      L::store(c, at.accumulates ? L::load(c) + sums[row][i] : sums[row][i]);
   }
 }
 
 template <int rows>
-void columns(const float* a, std::int64_t stride, const float* b, std::int64_t depth, bool accumulates,
-             float* c) {
-  for (std::int64_t first = 0; first < panel; first += vectors * native_width) {
-    block<rows>(a, stride, b + first, depth, accumulates, c + first);
-  }
+void columns(const RecurrentProduct& p, const Place& at) {
+  for (std::int64_t first = 0; first < panel; first += vectors * native_width) block<rows>(p, at, first);
 }
 
-using Columns = void(const float*, std::int64_t, const float*, std::int64_t, bool, float*);
+using Columns = void(const RecurrentProduct&, const Place&);
 constexpr Columns* by_rows[] = {columns<1>, columns<2>, columns<3>, columns<4>, columns<5>, columns<6>};
 
 }  // namespace
@@ -61,7 +69,7 @@ void run(const RecurrentProduct& p, const float* a, const float* b, float* c) {
       const std::int64_t left = p.rows - row;
       const std::int64_t blocks = (left + most_rows - 1) / most_rows;
       const std::int64_t count = (left + blocks - 1) / blocks;
-      by_rows[count - 1](a + row * p.stride + k, p.stride, b + k * panel, depth, k > 0, c + row * panel);
+      by_rows[count - 1](p, {a + row * p.a_row + k, b + k * panel, c + row * p.c_row, depth, k > 0});
       row += count;
     }
   }

@@ -7,7 +7,7 @@ namespace {
 using namespace kernels;
 
 constexpr RecurrentSize size{.rows = 5, .steps = 3, .hidden = 37};
-constexpr std::int64_t columns = RecurrentPart::columns;
+constexpr std::int64_t columns = RecurrentProduct::columns;
 constexpr std::int64_t stride = 4 * size.hidden;
 const std::vector<std::int64_t> lengths{3, 2, 1, 3, 0};
 
@@ -17,7 +17,7 @@ constexpr std::size_t elements(std::int64_t of_step) {
 
 /// Units 16 to 28 in the second step.
 RecurrentPart part() {
-  return {size, DType::f32, 1, 16, 13, lengths.data()};
+  return {size, DType::f32, DType::f32, 1, 16, 13, lengths.data()};
 }
 
 /// What forward's steps write, and from that what backward's write.
@@ -34,14 +34,28 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   std::vector<float> y(elements(size.hidden));
   std::vector<float> cells(elements(size.hidden));
   run(forward, part(),
-      RecurrentForward{pre.data(), bias.data(), product.data(), h.data(), stride, c.data(),
-                       activations.data(), y.data(), cells.data()});
+      RecurrentForward{pre.data(),
+                       bias.data(),
+                       {product.data(), columns, 16},
+                       {h.data(), stride},
+                       c.data(),
+                       activations.data(),
+                       y.data(),
+                       cells.data()});
   std::vector<float> dc = numbers(elements(size.hidden), 6);
   std::vector<float> d(h.size());
   std::vector<float> dpre(elements(gates));
   run(backward, part(),
-      RecurrentBackward{dy.data(), dc.data(), activations.data(), y.data(), cells.data(), c.data(),
-                        product.data(), dc.data(), d.data(), stride, dpre.data()});
+      RecurrentBackward{dy.data(),
+                        dc.data(),
+                        activations.data(),
+                        y.data(),
+                        cells.data(),
+                        c.data(),
+                        {product.data(), columns, columns},
+                        dc.data(),
+                        {d.data(), stride},
+                        dpre.data()});
   std::vector<float> all;
   for (const auto* written : {&h, &c, &activations, &y, &cells, &dc, &d, &dpre}) append(all, *written);
   return all;
@@ -60,11 +74,12 @@ TEST_CASE("all instruction sets compute the steps of recurrent layers to the bas
 
 TEST_CASE("all instruction sets compute the products of recurrent layers, of any number of rows") {
   const std::int64_t rows = GENERATE(1, 6, 7, 32);
+  const std::int64_t units = GENERATE(16, 64);
   check_same_sums([=](const Loops& run) {
     const std::vector<float> a = numbers(static_cast<std::size_t>(rows * 40), 1);
     const std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
-    std::vector<float> c(static_cast<std::size_t>(rows * columns));
-    run(RecurrentProduct{rows, 37, 40}, a.data(), b.data(), c.data());
+    std::vector<float> c(static_cast<std::size_t>(rows * 5 * columns));
+    run(RecurrentProduct{rows, 37, 40, 5 * columns, 70, units}, a.data(), b.data(), c.data());
     return c;
   });
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "kernels/cpu/onednn.h"
+#include "kernels/kernel.h"
+#include "kernels/recurrent.h"
+
+namespace lockstep::kernels {
+
+/// Whether oneDNN multiplies the states (N, T, H) by the weights: in bf16, where the processor does so faster
+/// than in f32. Our own products (kernels/cpu/recurrent_blocks.h) are f32, whatever the tensors are.
+bool takes_onednn(const TensorDesc& states);
+
+/// For Rnn and Lstm: what a step gives to the next product is rounded to bf16, as torch.autocast does it.
+template <class Op>
+KernelPtr onednn_recurrent_forward(const onednn::Context& context, const Op& op, const KernelIo& io);
+
+/// For RnnBackward and LstmBackward.
+template <class Op>
+KernelPtr onednn_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io);
+
+}  // namespace lockstep::kernels
