@@ -33,20 +33,23 @@ struct Embedding {
   double flops(TypeSpan, TypeSpan) const { return 0; }
 };
 
-/// Rows of dy of equal tokens, added in their order in the batch: one thread adds all that go into a number,
-/// so its bits depend on no team. Rows of tokens that do not occur are zero.
+/// Rows of dy of equal tokens, added in their order in the batch, and their sum to that row of `sum`: what
+/// else the weight's gradient is made of, zeros if left out. One thread adds all that go into a number, so
+/// its bits depend on no team.
 struct EmbeddingBackward {
   static constexpr std::string_view name = "embedding_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
-  enum In : std::size_t { dy, tokens };
+  enum In : std::size_t { dy, tokens, sum };
   enum Out : std::size_t { dweight };
+  static constexpr std::size_t overwrites = sum;
 
   template <class Visit>
   void fields(Visit&&) const {}
 
   void check(TypeSpan in, TypeSpan out) const {
-    require_count(in, 2, 2);
+    require_count(in, 2, 3);
     require_forward(Embedding{}, Types{in[tokens], out[dweight]}, Types{in[dy]});
+    if (in.size() > sum) require_type("the sum", in[sum], out[dweight]);
   }
 
   double flops(TypeSpan in, TypeSpan) const { return static_cast<double>(in[dy].shape.elements()); }

@@ -14,14 +14,16 @@ struct NormRows {
 /// y = (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, the variance that of the
 /// row itself (PyTorch's nn.LayerNorm). The bias may be left out. mean and 1 / sqrt(variance + eps), a number
 /// a row each, are kept for backward: cheaper than the two passes over x that give them.
+/// With a residual (which takes a bias too) it is total = x + residual that is normalised, and is a further
+/// output.
 struct LayerNorm {
   static constexpr std::string_view name = "layer_norm";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
-  enum In : std::size_t { x, weight, bias };
-  enum Out : std::size_t { y, mean, rstd };
-  /// `bias` may be null.
+  enum In : std::size_t { x, weight, bias, residual };
+  enum Out : std::size_t { y, mean, rstd, total };
+  /// `bias` may be null, and so may `residual`, with `total`.
   using Simd = void(const LayerNorm&, const NormRows&, const float* x, const float* weight, const float* bias,
-                    float* y, float* mean, float* rstd);
+                    const float* residual, float* y, float* mean, float* rstd, float* total);
 
   double eps = 1e-5;
 
@@ -31,7 +33,7 @@ struct LayerNorm {
   }
 
   Types infer(TypeSpan in) const {
-    require_count(in, 2, 3);
+    require_count(in, 2, 4);
     require_dtype("x", in[x], DType::f32);
     const Shape& shape = in[x].shape;
     if (shape.rank() == 0 || shape[shape.rank() - 1] < 1) {
@@ -39,37 +41,41 @@ struct LayerNorm {
     }
     const TensorType of_row{DType::f32, Shape(std::vector(shape.begin(), shape.end() - 1))};
     const TensorType of_column{DType::f32, {shape[shape.rank() - 1]}};
-    for (std::size_t i = weight; i < in.size(); ++i) {
-      require_type(i == weight ? "weight" : "bias", in[i], of_column);
-    }
-    return {in[x], of_row, of_row};
+    require_type("weight", in[weight], of_column);
+    if (in.size() > bias) require_type("bias", in[bias], of_column);
+    if (in.size() <= residual) return {in[x], of_row, of_row};
+    require_type("the residual", in[residual], in[x]);
+    return {in[x], of_row, of_row, in[x]};
   }
 
   /// Two passes for the sums, and one of four operations.
   double flops(TypeSpan in, TypeSpan) const { return 8 * static_cast<double>(in[x].shape.elements()); }
 };
 
-/// The gradients in one pass over dy and x; dbias may be left out. Sums over rows are taken in chunks of rows
-/// that the shape fixes, and then over the chunks in their order.
+/// The gradients in one pass over dy and x; dbias may be left out. Where x is a total, `dtotal` is what else
+/// its gradient is made of, which dx then includes. Sums over rows are taken in chunks of rows that the shape
+/// fixes, and then over the chunks in their order.
 struct LayerNormBackward {
   static constexpr std::string_view name = "layer_norm_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
-  enum In : std::size_t { dy, x, weight, mean, rstd };
+  enum In : std::size_t { dy, x, weight, mean, rstd, dtotal };
   enum Out : std::size_t { dx, dweight, dbias };
-  /// `sums`: what these rows give dweight, behind it dbias.
+  /// `sums`: what these rows give dweight, behind it dbias. `dtotal` may be null.
   using Simd = void(const LayerNormBackward&, const NormRows&, const float* dy, const float* x,
-                    const float* weight, const float* mean, const float* rstd, float* dx, float* sums);
+                    const float* weight, const float* mean, const float* rstd, const float* dtotal, float* dx,
+                    float* sums);
 
   template <class Visit>
   void fields(Visit&&) const {}
 
   void check(TypeSpan in, TypeSpan out) const {
-    require_count(in, 5, 5);
+    require_count(in, 5, 6);
     require_type("x", in[x], out[dx]);
     require_type("weight", in[weight], out[dweight]);
     Types forward{out[dx], out[dweight]};
     if (out.size() > dbias) forward.push_back(out[dbias]);
     require_forward(LayerNorm{}, forward, Types{in[dy], in[mean], in[rstd]});
+    if (in.size() > dtotal) require_type("dtotal", in[dtotal], in[x]);
   }
 
   double flops(TypeSpan in, TypeSpan) const { return 18 * static_cast<double>(in[x].shape.elements()); }

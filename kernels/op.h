@@ -17,8 +17,8 @@
 ///
 /// A gradient has the shape and dtype of its value, so the description of a backward op has no `infer`;
 /// `check(in, out)` names the forward op and which of its operands they are. Optional members: `overwrites`,
-/// the input whose memory output 0 may take; `flops(in, out)` where it is not one an element of output 0;
-/// `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd).
+/// the input (if it is there) whose memory output 0 may take; `flops(in, out)` where it is not one an element
+/// of output 0; `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd).
 namespace lockstep::kernels {
 
 enum class LayoutRule {

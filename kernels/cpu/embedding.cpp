@@ -11,18 +11,31 @@
 namespace lockstep::kernels {
 namespace {
 
+/// row[k] += the sum of the run's rows of dy, in pieces that stay in the first cache.
+void add_run(const SortedTokens& sorted, std::int64_t begin, std::int64_t end, std::int64_t dim,
+             const float* dy, float* row) {
+  constexpr std::int64_t piece = 1024;
+  alignas(64) float total[piece];
+  for (std::int64_t first = 0; first < dim; first += piece) {
+    const std::int64_t n = std::min(piece, dim - first);
+    std::copy_n(dy + sorted.place(begin) * dim + first, n, total);
+    for (std::int64_t at = begin + 1; at < end; ++at) {
+      const float* const from = dy + sorted.place(at) * dim + first;
+      for (std::int64_t k = 0; k < n; ++k) total[k] += from[k];
+    }
+    for (std::int64_t k = 0; k < n; ++k) row[first + k] += total[k];
+  }
+}
+
 /// Runs that begin in [begin, end).
 void add_runs(const SortedTokens& sorted, std::int64_t begin, std::int64_t end, std::int64_t dim,
               const float* dy, float* dweight) {
   while (begin < end && !sorted.begins_run(begin)) ++begin;
-  float* row = nullptr;
-  for (std::int64_t at = begin; at < sorted.count(); ++at) {
-    if (sorted.begins_run(at)) {
-      if (at >= end) return;
-      row = dweight + sorted.token(at) * dim;
-    }
-    const float* const from = dy + sorted.place(at) * dim;
-    for (std::int64_t k = 0; k < dim; ++k) row[k] += from[k];
+  while (begin < end) {
+    std::int64_t behind = begin + 1;
+    while (behind < sorted.count() && !sorted.begins_run(behind)) ++behind;
+    add_run(sorted, begin, behind, dim, dy, dweight + sorted.token(begin) * dim);
+    begin = behind;
   }
 }
 
@@ -60,9 +73,16 @@ KernelPtr prepare(Cpu, const EmbeddingBackward&, const KernelIo& io) {
       [size](const Addresses& a) {
         float* const dweight = a.out(Op::dweight);
         const std::int64_t numbers = size.vocab * size.dim;
-        parallel_ranges(numbers, numbers, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
-          std::fill(dweight + begin, dweight + end, 0.0F);
-        });
+        const float* const sum = a.in(Op::sum);
+        if (sum != dweight) {
+          parallel_ranges(numbers, numbers, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
+            if (sum == nullptr) {
+              std::fill(dweight + begin, dweight + end, 0.0F);
+            } else {
+              std::copy(sum + begin, sum + end, dweight + begin);
+            }
+          });
+        }
         const SortedTokens sorted(size, a.in<std::int64_t>(Op::tokens), a.workspace<std::int32_t>());
         parallel_ranges(sorted.count(), sorted.count() * size.dim, 1,
                         [&](std::int64_t begin, std::int64_t end) {

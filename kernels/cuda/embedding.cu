@@ -86,8 +86,9 @@ __global__ void finish_stage(std::int64_t stage, Key* sorted) {
   for (std::int64_t i = threadIdx.x; i < tile; i += block) sorted[first + i] = keys[i];
 }
 
-__global__ void clear(std::int64_t n, float* y) {
-  for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = 0;
+/// Where the runs are added: `sum` may be null.
+__global__ void begin_sum(std::int64_t n, const float* sum, float* y) {
+  for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = sum == nullptr ? 0 : sum[i];
 }
 
 /// blockIdx.x names the place of a run's first key, blockIdx.y the columns. A thread adds a column of the
@@ -107,7 +108,10 @@ __global__ void add_runs(EmbeddingSize size, const Key* sorted, const float* dy,
     const auto row = load<lanes>(dy + static_cast<std::int64_t>(key & 0xFFFFFFFFU) * size.dim + k);
     for (int lane = 0; lane < lanes; ++lane) total.at[lane] += row.at[lane];
   }
-  store(dweight + token * size.dim + k, total);
+  float* const to = dweight + token * size.dim + k;
+  const auto known = load<lanes>(to);
+  for (int lane = 0; lane < lanes; ++lane) total.at[lane] += known.at[lane];
+  store(to, total);
 }
 
 void sort(const EmbeddingSize& size, std::int64_t padded, const std::int64_t* tokens, Key* sorted,
@@ -155,11 +159,13 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
     return cuda_kernel(
         io,
         [=, s = spread(numbers)](const Addresses& a, cudaStream_t stream) {
-          launch(clear, s.blocks, s.threads, 0, stream, numbers, a.out(Op::dweight));
+          const float* const sum = a.in(Op::sum);
+          float* const dweight = a.out(Op::dweight);
+          if (sum != dweight) launch(begin_sum, s.blocks, s.threads, 0, stream, numbers, sum, dweight);
           if (size.tokens == 0) return;
           sort(size, padded, a.in<std::int64_t>(Op::tokens), a.workspace<Key>(), stream);
           launch(add_runs<lanes>, dim3(static_cast<unsigned>(size.tokens), parts), threads, 0, stream, size,
-                 a.workspace<const Key>(), a.in(Op::dy), a.out(Op::dweight));
+                 a.workspace<const Key>(), a.in(Op::dy), dweight);
         },
         static_cast<std::size_t>(padded) * sizeof(Key));
   });

@@ -31,29 +31,39 @@ __device__ void for_columns(std::int64_t columns, Visit visit) {
   for (std::int64_t k = threadIdx.x % threads * lanes; k < columns; k += threads * lanes) visit(k);
 }
 
+/// `residual` and `total` may be null.
 template <int threads, int lanes>
 __global__ void normalise(Rows rows, float eps, const float* x, const float* weight, const float* bias,
-                          float* y, float* mean, float* rstd) {
+                          const float* residual, float* y, float* mean, float* rstd, float* total) {
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
   const float* const from = x + row * rows.columns;
+  const float* const other = residual == nullptr ? nullptr : residual + row * rows.columns;
+  const auto values = [&](std::int64_t k) {
+    auto in = load<lanes>(from + k);
+    if (other == nullptr) return in;
+    const auto more = load<lanes>(other + k);
+    for (int lane = 0; lane < lanes; ++lane) in.at[lane] += more.at[lane];
+    return in;
+  };
   float center = 0;
   if (mean != nullptr) {
     for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-      const auto in = load<lanes>(from + k);
+      const auto in = values(k);
       for (int lane = 0; lane < lanes; ++lane) center += in.at[lane];
     });
     center = sum<threads>(center) / count;
   }
   float squares = 0;
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    const auto in = load<lanes>(from + k);
+    const auto in = values(k);
     for (int lane = 0; lane < lanes; ++lane) squares += (in.at[lane] - center) * (in.at[lane] - center);
   });
   const float scale = CudaMath::rsqrt(sum<threads>(squares) / count + eps);
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    auto out = load<lanes>(from + k);
+    auto out = values(k);
+    if (total != nullptr) store(total + row * rows.columns + k, out);
     const auto w = load<lanes>(weight + k);
     const auto b = bias == nullptr ? Floats<lanes>::all(0) : load<lanes>(bias + k);
     for (int lane = 0; lane < lanes; ++lane)
@@ -68,7 +78,7 @@ __global__ void normalise(Rows rows, float eps, const float* x, const float* wei
 /// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
 template <int threads, int lanes>
 __global__ void gradient_of_input(Rows rows, const float* dy, const float* x, const float* weight,
-                                  const float* mean, const float* rstd, float* dx) {
+                                  const float* mean, const float* rstd, const float* dtotal, float* dx) {
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
@@ -99,6 +109,10 @@ __global__ void gradient_of_input(Rows rows, const float* dy, const float* x, co
   visit_terms([&](std::int64_t k, const Floats<lanes>& g, const Floats<lanes>& n) {
     Floats<lanes> out;
     for (int lane = 0; lane < lanes; ++lane) out.at[lane] = scale * (g.at[lane] - shift - n.at[lane] * slope);
+    if (dtotal != nullptr) {
+      const auto more = load<lanes>(dtotal + row * rows.columns + k);
+      for (int lane = 0; lane < lanes; ++lane) out.at[lane] += more.at[lane];
+    }
     store(dx + row * rows.columns + k, out);
   });
 }
@@ -184,21 +198,49 @@ KernelPtr for_rows(const Rows& rows, Make make) {
   return four ? make.template operator()<block, 4>() : make.template operator()<block, 1>();
 }
 
-/// Of both: RMS norm has no `mean` and no bias.
+/// Operands that RMS norm, which is the same around 0, does not have.
+struct Further {
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  float* mean = nullptr;
+  float* total = nullptr;
+
+  Further(const LayerNorm&, const Addresses& a)
+      : bias(a.in(LayerNorm::bias)),
+        residual(a.in(LayerNorm::residual)),
+        mean(a.out(LayerNorm::mean)),
+        total(a.out(LayerNorm::total)) {}
+  Further(const RmsNorm&, const Addresses&) {}
+};
+
+struct FurtherBackward {
+  const float* mean = nullptr;
+  const float* dtotal = nullptr;
+  float* dbias = nullptr;
+
+  FurtherBackward(const LayerNormBackward&, const Addresses& a)
+      : mean(a.in(LayerNormBackward::mean)),
+        dtotal(a.in(LayerNormBackward::dtotal)),
+        dbias(a.out(LayerNormBackward::dbias)) {}
+  FurtherBackward(const RmsNormBackward&, const Addresses&) {}
+};
+
 template <class Op>
-KernelPtr forward_kernel(const Op& op, const KernelIo& io, auto bias_of, auto mean_of) {
+KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   const Rows rows = rows_of(io.inputs[Op::x]);
   return for_rows(rows, [&]<int threads, int lanes>() {
     return cuda_kernel(io, [=, eps = static_cast<float>(op.eps)](const Addresses& a, cudaStream_t stream) {
       if (rows.count == 0) return;
+      const Further further(op, a);
       launch(normalise<threads, lanes>, parts_of(rows.count * threads, block), block, 0, stream, rows, eps,
-             a.in(Op::x), a.in(Op::weight), bias_of(a), a.out(Op::y), mean_of(a), a.out(Op::rstd));
+             a.in(Op::x), a.in(Op::weight), further.bias, further.residual, a.out(Op::y), further.mean,
+             a.out(Op::rstd), further.total);
     });
   });
 }
 
 template <class Op>
-KernelPtr backward_kernel(const Op&, const KernelIo& io, auto mean_of, auto dbias_of) {
+KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
   const Rows rows = rows_of(io.inputs[Op::x]);
   const Chunks chunks(rows);
   const std::size_t workspace = static_cast<std::size_t>(2 * chunks.count * rows.columns) * sizeof(float);
@@ -206,16 +248,17 @@ KernelPtr backward_kernel(const Op&, const KernelIo& io, auto mean_of, auto dbia
     return cuda_kernel(
         io,
         [=](const Addresses& a, cudaStream_t stream) {
+          const FurtherBackward further(op, a);
           if (rows.count > 0) {
             launch(gradient_of_input<threads, lanes>, parts_of(rows.count * threads, block), block, 0, stream,
-                   rows, a.in(Op::dy), a.in(Op::x), a.in(Op::weight), mean_of(a), a.in(Op::rstd),
-                   a.out(Op::dx));
+                   rows, a.in(Op::dy), a.in(Op::x), a.in(Op::weight), further.mean, a.in(Op::rstd),
+                   further.dtotal, a.out(Op::dx));
           }
           launch(sum_chunk, dim3(parts_of(rows.columns, Chunks::width), static_cast<unsigned>(chunks.count)),
                  dim3(Chunks::width, Chunks::depth), 0, stream, rows, chunks, a.in(Op::dy), a.in(Op::x),
-                 mean_of(a), a.in(Op::rstd), a.template workspace<float>());
+                 further.mean, a.in(Op::rstd), a.template workspace<float>());
           launch(add_chunks, parts_of(rows.columns, 128), 128, 0, stream, rows.columns, chunks.count,
-                 a.template workspace<const float>(), a.out(Op::dweight), dbias_of(a));
+                 a.template workspace<const float>(), a.out(Op::dweight), further.dbias);
         },
         workspace);
   });
@@ -224,27 +267,19 @@ KernelPtr backward_kernel(const Op&, const KernelIo& io, auto mean_of, auto dbia
 }  // namespace
 
 KernelPtr prepare(Cuda, const LayerNorm& op, const KernelIo& io) {
-  return forward_kernel(
-      op, io, [](const Addresses& a) { return a.in(LayerNorm::bias); },
-      [](const Addresses& a) { return a.out(LayerNorm::mean); });
+  return forward_kernel(op, io);
 }
 
 KernelPtr prepare(Cuda, const LayerNormBackward& op, const KernelIo& io) {
-  return backward_kernel(
-      op, io, [](const Addresses& a) { return a.in(LayerNormBackward::mean); },
-      [](const Addresses& a) { return a.out(LayerNormBackward::dbias); });
+  return backward_kernel(op, io);
 }
 
 KernelPtr prepare(Cuda, const RmsNorm& op, const KernelIo& io) {
-  return forward_kernel(
-      op, io, [](const Addresses&) { return static_cast<const float*>(nullptr); },
-      [](const Addresses&) { return static_cast<float*>(nullptr); });
+  return forward_kernel(op, io);
 }
 
 KernelPtr prepare(Cuda, const RmsNormBackward& op, const KernelIo& io) {
-  return backward_kernel(
-      op, io, [](const Addresses&) { return static_cast<const float*>(nullptr); },
-      [](const Addresses&) { return static_cast<float*>(nullptr); });
+  return backward_kernel(op, io);
 }
 
 }  // namespace lockstep::kernels

@@ -11,7 +11,24 @@ namespace {
 using kernels::LayerNorm;
 using kernels::LayerNormBackward;
 
+/// x and the residual have one gradient: that of their total.
+void differentiate_with_residual(Backward& backward) {
+  constexpr std::size_t inputs[] = {LayerNorm::x, LayerNorm::weight, LayerNorm::bias};
+  std::vector<ValueId> operands{backward.output_gradient(), backward.output(LayerNorm::total),
+                                backward.input(LayerNorm::weight), backward.output(LayerNorm::mean),
+                                backward.output(LayerNorm::rstd)};
+  if (backward.has_output_gradient(LayerNorm::total)) {
+    operands.push_back(backward.output_gradient(LayerNorm::total));
+  }
+  Types types;
+  for (const std::size_t input : inputs) types.push_back(backward.type(backward.input(input)));
+  const auto outputs = backward.add_nodes(make_op(LayerNormBackward{}), std::move(operands), types);
+  for (std::size_t i = 0; i < outputs.size(); ++i) backward.contribute(inputs[i], outputs[i]);
+  backward.contribute(LayerNorm::residual, outputs[LayerNormBackward::dx]);
+}
+
 void differentiate(const LayerNorm&, Backward& backward) {
+  if (backward.has_input(LayerNorm::residual)) return differentiate_with_residual(backward);
   std::vector<ValueId> operands{backward.output_gradient(), backward.input(LayerNorm::x),
                                 backward.input(LayerNorm::weight), backward.output(LayerNorm::mean),
                                 backward.output(LayerNorm::rstd)};

@@ -51,19 +51,31 @@ class Storage {
     if (node.op->is_view()) {
       merge(output, node.inputs[0]);
     } else if (const auto victim = node.op->overwrites()) {
+      if (*victim >= node.inputs.size()) return;
       const ValueId input = node.inputs[*victim];
-      if (may_overwrite(input, output, at)) merge(output, input);
+      if (!may_overwrite(input, output, at)) return;
+      if (graph_.value(output).role == Role::gradient) {
+        become_part_of(input, output);
+      } else {
+        merge(output, input);
+      }
     }
   }
 
-  /// Only of equal size: an op that repeats its input along a dimension reads it again after the first write.
+  /// The memory of a gradient serves what it is made of: nothing else lies there before it is written. Only
+  /// of equal size: an op that repeats its input along a dimension reads it again after the first write.
   bool may_overwrite(ValueId input, ValueId output, std::size_t at) const {
     const ValueId root = root_[index(input)];
     const Value& from = graph_.value(input);
     const Value& to = graph_.value(output);
-    return graph_.value(root).role == Role::activation && to.role == Role::activation &&
-           last_read_[index(root)] <= at && from.type == to.type && from.layout == to.layout &&
+    const bool has_room = to.role == Role::activation || to.role == Role::gradient;
+    return graph_.value(root).role == Role::activation && has_room && last_read_[index(root)] <= at &&
+           from.type == to.type && from.layout == to.layout &&
            stored_bytes(graph_.value(root)) == stored_bytes(to);
+  }
+
+  void become_part_of(ValueId input, ValueId gradient) {
+    std::ranges::replace(root_, ValueId{root_[index(input)]}, gradient);
   }
 
   void merge(ValueId output, ValueId input) {

@@ -5,6 +5,7 @@
 #include "kernels/cast.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
+#include "kernels/embedding.h"
 #include "kernels/linear.h"
 #include "kernels/pointwise.h"
 #include "kernels/pool2d.h"
@@ -87,6 +88,28 @@ void fuse_cast_into_weights_gradient(Graph& graph) {
     }
     std::ranges::replace(before->outputs, cast.inputs[0], cast.outputs[0]);
     drop(cast);
+  }
+  erase_dropped_nodes(graph);
+}
+
+/// add(gradient of a weight, what comes from its embedding): a few rows are added to it in place.
+void fuse_add_into_embedding_backward(Graph& graph) {
+  using Backward = kernels::EmbeddingBackward;
+  for (Node& add : graph.nodes()) {
+    const auto* op = as<Pointwise>(add);
+    if (op == nullptr || op->step_count != 1 || op->steps[0].function != PointwiseFunction::add) continue;
+    if (add.phase != Phase::backward) continue;
+    for (const std::size_t side : {1U, 0U}) {
+      Node* const rows = producer_of(graph, add.inputs[side]);
+      const bool alone = graph.uses(add.inputs[side]) == 1;
+      if (rows == nullptr || !alone || as<Backward>(*rows) == nullptr || rows->inputs.size() > Backward::sum)
+        continue;
+      add.op = rows->op;
+      add.inputs = {rows->inputs[Backward::dy], rows->inputs[Backward::tokens], add.inputs[1 - side]};
+      add.layer = rows->layer;
+      drop(*rows);
+      break;
+    }
   }
   erase_dropped_nodes(graph);
 }
@@ -205,6 +228,7 @@ void fuse_flatten_into_linear(Graph& graph) {
 void fuse(Graph& graph) {
   fuse_cast_into_weights_gradient(graph);
   drop_casts_of_wide_gradients(graph);
+  fuse_add_into_embedding_backward(graph);
   fuse_flatten_into_linear(graph);
   fuse_relu_into_producer(graph);
   fuse_relu_backward_into_pool_backward(graph);

@@ -38,6 +38,12 @@ void autocast(model::Graph& graph, DType narrow);
 /// in f32; in half types they are rounded once instead of at each op.
 void fuse_batch_norm(model::Graph& graph);
 
+/// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
+/// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
+/// both. The results have the same bits. With `keep_segments` only within a segment, which `recompute` runs
+/// again.
+void fuse_layer_norm(model::Graph& graph, bool keep_segments);
+
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
 /// For steps of one micro-batch; those of several round the sum (`sum_gradients_apart`).
 void set_gradient_dtype(model::Graph& graph, DType dtype);
@@ -76,9 +82,9 @@ void sync_batch_norm(model::Graph& graph);
 
 /// Rewrites the differentiated (or evaluation) graph where one kernel can do the work of several:
 /// linear or convolution with relu; max-pool backward with relu backward; flatten into the linear layer
-/// behind it, whose weights are then seen as (O, C, H, W); chains of pointwise ops. The results have the same
-/// bits, but for gradients of weights in mixed precision: their sums are no longer rounded before they are
-/// cast to f32.
+/// behind it, whose weights are then seen as (O, C, H, W); the sum of a tied weight's gradients with its
+/// embedding's; chains of pointwise ops. The results have the same bits, but for gradients of weights in
+/// mixed precision: their sums are no longer rounded before they are cast to f32.
 void fuse(model::Graph& graph);
 
 /// The last part of `fuse`: joins chains of pointwise nodes of one phase, so that intermediate values stay in
@@ -128,7 +134,8 @@ struct ActivationPlan {
 };
 
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
-/// overwrite their input use its memory. First fit, largest first; offsets are multiples of 64.
+/// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
+/// First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

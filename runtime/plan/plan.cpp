@@ -91,6 +91,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (!request.keeps_outputs) fuse_classifier(plan.graph);
   autocast(plan.graph, constraints.compute_dtype);
   fuse_batch_norm(plan.graph);
+  fuse_layer_norm(plan.graph, constraints.recompute);
   if (training) differentiate(plan.graph, constraints.allow_unused);
   if (training && request.schedule.exchange && request.micro_batches == 1) {
     exchange_rows(plan.graph, {.way = constraints.embedding_exchange,

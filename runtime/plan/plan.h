@@ -95,7 +95,7 @@ struct Plan {
   std::size_t target_bytes() const;
 };
 
-/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, differentiate, exchange_rows,
+/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, fuse_layer_norm, differentiate, exchange_rows,
 /// sync_batch_norm, fuse, layout, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic:
 /// equal arguments give equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/embedding.h"
 #include "tests/ops/conformance.h"
 #include "tests/ops/layer_run.h"
 
@@ -98,6 +99,40 @@ TEST_CASE("embedding: a token that is no row gives no number, and no gradient") 
     CHECK(got.y.data[9 + k] == 0);
   }
   for (std::size_t i = 0; i < 15; ++i) CHECK(got.gradients[1].data[i] == (i / 3 == 2 ? 1 : 0));
+}
+
+TEST_CASE("embedding_backward adds to a sum, in its memory or beside it, as an op of its own would") {
+  using Op = kernels::EmbeddingBackward;
+  using kernels::test::upload;
+  constexpr std::int64_t vocab = 9;
+  constexpr std::int64_t dim = 1031;
+  const std::vector<std::int64_t> tokens{3, 8, 3, -1, 0, 3};
+  const auto floats = [](const Values& values) {
+    return std::vector<float>(values.data.begin(), values.data.end());
+  };
+  const auto dy = upload(floats(kernels::test::random_values({6, dim}, 1)));
+  const std::vector<float> known = floats(kernels::test::random_values({vocab, dim}, 2));
+  const auto ids = upload(tokens);
+  const kernels::TensorDesc weight{DType::f32, {vocab, dim}, {}};
+  const auto run = [&](bool with_sum, bool in_place) {
+    kernels::KernelIo io{.inputs = {{DType::f32, {6, dim}, {}}, {DType::i64, {6}, {}}}, .outputs = {weight}};
+    if (with_sum) io.inputs.push_back(weight);
+    const auto kernel = kernel_for(kernels::test::device(), Op{}, io);
+    const auto sum = upload(known);
+    const auto out = upload(std::vector<float>(known.size(), 7.0F));
+    std::vector<void*> addresses{dy->data(), ids->data()};
+    if (with_sum) addresses.push_back(sum->data());
+    addresses.push_back(in_place ? sum->data() : out->data());
+    const auto workspace = kernels::test::device().allocate(kernel->workspace_bytes());
+    const auto stream = kernels::test::device().make_stream();
+    kernel->bind(addresses, workspace->data())->launch(*stream);
+    stream->synchronize();
+    return kernels::test::download<float>(in_place ? *sum : *out);
+  };
+  std::vector<float> wanted = run(false, false);
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += known[i];
+  CHECK(run(true, false) == wanted);
+  CHECK(run(true, true) == wanted);
 }
 
 TEST_CASE("embedding: the same bits from any team") {

@@ -74,6 +74,46 @@ TEST_CASE("layer_norm with an epsilon of its own") {
            .tolerance = 2e-5});
 }
 
+// The fused op: an add and the norm of its result, which other nodes read too (pre-norm), or not (post-norm).
+TEST_CASE("layer_norm with a residual") {
+  const auto total = [](const std::vector<Values>& in) {
+    Values sum = in[0];
+    for (std::size_t i = 0; i < sum.data.size(); ++i) sum.data[i] += in[1].data[i];
+    return sum;
+  };
+  const std::vector<std::vector<Shape>> shapes{
+      {{1, 17}, {1, 17}}, {{2, 3, 17}, {2, 3, 17}}, {{67, 64}, {67, 64}}, {{3, 1025}, {3, 1025}}};
+  conform({.name = "layer_norm_residual",
+           .layer =
+               [](const std::vector<Tensor>& in) {
+                 const Tensor both = add(in[0], in[1]);
+                 return mul(layer_norm(both, "norm"), both);
+               },
+           .reference =
+               [=](const std::vector<Values>& in) {
+                 const Values both = total(in);
+                 Values y = reference({both, in[2], in[3]});
+                 for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] *= both.data[i];
+                 return y;
+               },
+           .operands = {"x", "residual", "weight", "bias"},
+           .shapes = shapes,
+           .tolerance = 5e-5});
+  const LayerRun::Layer post_norm = [](const std::vector<Tensor>& in) {
+    return layer_norm(add(in[0], in[1]), "norm");
+  };
+  conform({.name = "layer_norm_post",
+           .layer = post_norm,
+           .reference =
+               [=](const std::vector<Values>& in) {
+                 return reference({total(in), in[2], in[3]});
+               },
+           .operands = {"x", "residual", "weight", "bias"},
+           .shapes = shapes,
+           .tolerance = 2e-5});
+  CHECK(LayerRun(post_norm, shapes.front(), DType::f32).node_count() == 2);
+}
+
 TEST_CASE("layer_norm: its statistics, which nobody uses, get no gradient") {
   model::Graph graph;
   const Tensor x(graph, graph.add_value("x", {DType::f32, {4, 6}}, model::Role::input));

@@ -114,6 +114,7 @@ LayerRun::LayerRun(const Layer& layer, const kernels::Types& inputs, bool fuse) 
   y_ = layer(tensors).id();
   std::erase_if(graph_.nodes(), [&](const model::Node& node) { return graph_.is_update(node); });
   if (fuse) runtime::fuse_batch_norm(graph_);
+  if (fuse) runtime::fuse_layer_norm(graph_, false);
   for (const model::Parameter& parameter : graph_.parameters()) operands_.push_back(parameter.value);
   dy_ = graph_.add_value("dy", graph_.value(y_).type, model::Role::input);
   differentiate();

@@ -16,7 +16,7 @@ class LayerRun {
  public:
   using Layer = std::function<Tensor(const std::vector<Tensor>&)>;
 
-  /// `fuse`: with the pass that lets a batch norm take up what follows it.
+  /// `fuse`: with the passes that let a batch norm take up what follows it, and a layer norm its residual.
   LayerRun(const Layer& layer, const std::vector<Shape>& inputs, DType dtype, bool fuse = true)
       : LayerRun(layer, types_of(inputs, dtype), fuse) {}
   /// Inputs of several types: i64 are tokens.

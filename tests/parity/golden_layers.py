@@ -104,6 +104,14 @@ def packed_recurrent(kind, batch, steps, hidden):
                       **{state: floats(batch, hidden) for state in states}}
 
 
+def layer_norm_residual(*shape, then=lambda y, total: y):
+    norm, operands = layer_norm(*shape)
+    residual = {"x": floats(*shape), "residual": floats(*shape)}
+    def function(x, residual, weight, bias):
+        return then(norm(x + residual, weight, bias), x + residual)
+    return function, {**residual, **operands}
+
+
 CASES = {
     "attention/cross": attention(2, q=(2, 5, 16), k=(2, 7, 16), v=(2, 7, 16)),
     "attention_causal/odd": attention(3, True, q=(2, 70, 21), k=(2, 70, 21), v=(2, 70, 21)),
@@ -127,6 +135,9 @@ CASES = {
     "layer_norm/odd": layer_norm(3, 5, 17),
     "layer_norm/transformer": layer_norm(130, 768),
     "layer_norm_eps/odd": layer_norm(6, 9, eps=0.5),
+    "layer_norm_post/odd": layer_norm_residual(3, 5, 17),
+    "layer_norm_residual/odd": layer_norm_residual(3, 5, 17, then=torch.mul),
+    "layer_norm_residual/transformer": layer_norm_residual(130, 768, then=torch.mul),
     "layer_norm_short/odd": layer_norm(7, 3),
     "layer_norm_without_bias/odd": layer_norm(33, 100, bias=False),
     "lstm/odd": recurrent(nn.LSTM, 3, 7, 6, 5),

@@ -5,16 +5,23 @@
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 
 void run(const LayerNorm& op, const NormRows& rows, const float* x, const float* weight, const float* bias,
-         float* y, float* mean, float* rstd) {
+         const float* residual, float* y, float* mean, float* rstd, float* total) {
   const std::int64_t columns = rows.columns;
   const auto count = static_cast<float>(columns);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const float* const from = x + row * columns;
+    const float* from = x + row * columns;
     float* const to = y + row * columns;
-    float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (std::int64_t k = 0; k < columns; ++k) total += from[k];
-    const float center = total / count;
+    if (residual != nullptr) {
+      const float* const other = residual + row * columns;
+      float* const both = total + row * columns;
+#pragma omp simd
+      for (std::int64_t k = 0; k < columns; ++k) both[k] = from[k] + other[k];
+      from = both;
+    }
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t k = 0; k < columns; ++k) sum += from[k];
+    const float center = sum / count;
     float squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (std::int64_t k = 0; k < columns; ++k) squares += (from[k] - center) * (from[k] - center);
@@ -33,7 +40,7 @@ void run(const LayerNorm& op, const NormRows& rows, const float* x, const float*
 
 /// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
 void run(const LayerNormBackward&, const NormRows& rows, const float* dy, const float* x, const float* weight,
-         const float* mean, const float* rstd, float* dx, float* sums) {
+         const float* mean, const float* rstd, const float* dtotal, float* dx, float* sums) {
   const std::int64_t columns = rows.columns;
   const auto count = static_cast<float>(columns);
   float* const dweight = sums;
@@ -62,6 +69,10 @@ void run(const LayerNormBackward&, const NormRows& rows, const float* dy, const 
       dweight[k] += gradient[k] * n;
       dbias[k] += gradient[k];
     }
+    if (dtotal == nullptr) continue;
+    const float* const other = dtotal + row * columns;
+#pragma omp simd
+    for (std::int64_t k = 0; k < columns; ++k) out[k] += other[k];
   }
 }
 

@@ -111,11 +111,16 @@ std::vector<float> summed_results(const Loops& run) {
   for (const RowLoss& loss : losses) all.push_back(loss.loss);
   float mean[rows];
   float rstd[rows];
-  run(LayerNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), dy.data(), out.data(), &mean[0], &rstd[0]);
+  std::vector<float> total(rows * columns);
+  run(LayerNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), dy.data(), x.data(), out.data(), &mean[0],
+      &rstd[0], total.data());
+  append(all, total);
+  run(LayerNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), dy.data(), nullptr, out.data(), &mean[0],
+      &rstd[0], nullptr);
   append(all, out);
   std::vector<float> sums(2 * columns);
   run(LayerNormBackward{}, NormRows{0, rows, columns}, all.data(), x.data(), w.data(), &mean[0], &rstd[0],
-      out.data(), sums.data());
+      x.data(), out.data(), sums.data());
   append(all, out);
   append(all, sums);
   run(RmsNorm{}, NormRows{0, rows, columns}, x.data(), w.data(), out.data(), &rstd[0]);

@@ -45,11 +45,13 @@ Model untied(bool apart) {
   });
 }
 
+/// Alone, so that embeddings' gradients do not go as rows.
 Plan plan_of(const Model& net, const kernels::Device& device, Mode mode, DType compute = DType::f32) {
-  return make_plan(
-      net, tokens,
-      {.key = {.mode = mode, .batch = batch}, .optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 0}},
-      device, {.compute_dtype = compute});
+  return make_plan(net, tokens,
+                   {.key = {.mode = mode, .batch = batch},
+                    .schedule = {.exchange = false},
+                    .optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 0}},
+                   device, {.compute_dtype = compute});
 }
 
 struct Outcome {
@@ -158,6 +160,22 @@ TEST_CASE("fused classifier: left alone with few classes or a frozen parameter")
   const auto small =
       testing::classifier([](Tensor x) { return linear(embedding(x, "wte", vocab, 16), "head", 8191); });
   CHECK_FALSE(fused(small, few));
+}
+
+TEST_CASE(
+    "fused classifier: a tied weight's gradient is one, to whose memory the embedding's rows are added") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_of(tied(false), *device, Mode::train);
+  const auto is = [](const char* op) { return [op](const Node& node) { return node.op->name() == op; }; };
+  const auto& nodes = plan.graph.nodes();
+  const auto loss = std::ranges::find_if(nodes, is("classifier_loss"));
+  const auto rows = std::ranges::find_if(nodes, is("embedding_backward"));
+  REQUIRE(loss != nodes.end());
+  REQUIRE(rows != nodes.end());
+  CHECK(rows->inputs.back() == loss->outputs[2]);
+  CHECK(plan.graph.value(rows->outputs[0]).role == Role::gradient);
+  CHECK(plan.activations.storage[static_cast<std::size_t>(loss->outputs[2])] == rows->outputs[0]);
+  CHECK(plan.activations.bytes < vocab * 24 * sizeof(float));
 }
 
 TEST_CASE("fused classifier in mixed precision: gradients of weights are written as f32, with no cast") {
