@@ -44,9 +44,11 @@ struct DatasetOptions {
   std::shared_ptr<ShardIndexes> shard_indexes{};  ///< shards: shared by calls with copies of these options
   std::string windows{};                          ///< text and tokens: how samples are cut (`WindowRule`)
   std::string token_dtype{};  ///< tokens: of files without a header, "uint16" or "uint32"; empty: uint16
-  std::filesystem::path tokenizer{};     ///< of text; empty: its characters are the vocabulary
-  std::filesystem::path target_file{};   ///< parallel text: the translation of `data_dir`
-  std::shared_ptr<OpenedTexts> texts{};  ///< text: shared by calls with copies of these options
+  std::filesystem::path tokenizer{};       ///< of text; empty: its characters are the vocabulary
+  std::filesystem::path target_file{};     ///< parallel text: the translation of `data_dir`
+  std::vector<std::string> class_names{};  ///< of labelled text, as weights know them; empty: the data's own
+  std::vector<std::string> token_names{};  ///< the same of characters of text
+  std::shared_ptr<OpenedTexts> texts{};    ///< text: shared by calls with copies of these options
 };
 
 /// Lists of transforms for training and evaluation (transforms.h).
@@ -73,6 +75,8 @@ struct DatasetEntry {
   bool can_download = false;  ///< heeds DatasetOptions::download
   /// What a user should know of where the samples that are evaluated come from; null, or empty: nothing.
   std::string (*note)(const DatasetOptions&) = nullptr;
+  /// Names of its tokens, by number, where they are characters; null, or empty: they are not.
+  std::vector<std::string> (*token_names)(const DatasetOptions&) = nullptr;
 };
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();

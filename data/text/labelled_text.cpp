@@ -144,10 +144,11 @@ LabelledCorpus read(const DatasetOptions& options) {
   for (const auto* split : {&texts.train, &texts.test}) {
     for (const Text& text : *split) all.push_back(text.text);
   }
-  LabelledCorpus corpus{.vocabulary = vocabulary_of(options, all), .labels = texts.labels};
+  LabelledCorpus corpus{.vocabulary = vocabulary_of(options, all),
+                        .labels = options.class_names.empty() ? texts.labels : options.class_names};
   const Tokenizer& tokenizer = *corpus.vocabulary.tokenizer;
-  corpus.train = samples_of(texts.train, texts.labels, tokenizer, reading);
-  corpus.test = samples_of(texts.test, texts.labels, tokenizer, reading);
+  corpus.train = samples_of(texts.train, corpus.labels, tokenizer, reading);
+  corpus.test = samples_of(texts.test, corpus.labels, tokenizer, reading);
   return corpus;
 }
 
@@ -208,6 +209,10 @@ SampleSpec labelled_text_spec(const DatasetOptions& options) {
 
 std::vector<std::string> labelled_text_class_names(const DatasetOptions& options) {
   return options.data_dir.empty() ? std::vector<std::string>() : open_corpus(options)->labels;
+}
+
+std::vector<std::string> labelled_text_token_names(const DatasetOptions& options) {
+  return options.data_dir.empty() ? std::vector<std::string>() : open_corpus(options)->vocabulary.names;
 }
 
 std::string labelled_text_note(const DatasetOptions& options) {

@@ -19,6 +19,7 @@ namespace lockstep::data {
 DatasetPtr open_labelled_text(const DatasetOptions& options, Split split);
 SampleSpec labelled_text_spec(const DatasetOptions& options);
 std::vector<std::string> labelled_text_class_names(const DatasetOptions& options);
+std::vector<std::string> labelled_text_token_names(const DatasetOptions& options);
 std::string labelled_text_note(const DatasetOptions& options);
 
 }  // namespace lockstep::data

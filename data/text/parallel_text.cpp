@@ -83,7 +83,6 @@ ParallelCorpus read(const DatasetOptions& options) {
     }
   }
   ParallelCorpus corpus{.vocabulary = vocabulary_of(options, texts)};
-  if (!corpus.vocabulary.names.empty()) corpus.vocabulary.names.emplace_back();  // of the boundary
   const Tokenizer& tokenizer = *corpus.vocabulary.tokenizer;
   for (const FilePair& files : train) {
     const std::size_t lines = files.lines[0].size();
@@ -175,6 +174,12 @@ SampleSpec parallel_text_spec(const DatasetOptions& options) {
 }
 
 std::vector<std::string> parallel_text_class_names(const DatasetOptions& options) {
+  std::vector<std::string> names = parallel_text_token_names(options);
+  if (!names.empty()) names.emplace_back();  // of the boundary
+  return names;
+}
+
+std::vector<std::string> parallel_text_token_names(const DatasetOptions& options) {
   return options.data_dir.empty() ? std::vector<std::string>() : open_corpus(options)->vocabulary.names;
 }
 

@@ -19,5 +19,6 @@ namespace lockstep::data {
 DatasetPtr open_parallel_text(const DatasetOptions& options, Split split);
 SampleSpec parallel_text_spec(const DatasetOptions& options);
 std::vector<std::string> parallel_text_class_names(const DatasetOptions& options);
+std::vector<std::string> parallel_text_token_names(const DatasetOptions& options);
 
 }  // namespace lockstep::data

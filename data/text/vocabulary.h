@@ -51,7 +51,8 @@ struct Vocabulary {
   std::vector<std::string> names{};  ///< of its tokens, where they are characters of the data
 };
 
-/// That of --tokenizer PATH, else ("characters") the characters of `texts`.
+/// That of --tokenizer PATH, else ("characters") the characters that weights know, if the options tell them,
+/// else those of `texts`.
 Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts);
 
 /// The size of the vocabulary that a model gets for data with one of `own` tokens: what was typed, if any.

@@ -119,7 +119,7 @@ void CheckpointWriter::check() {
 void CheckpointWriter::write() const {
   directory_.add(content_.step, [this](const std::filesystem::path& folder) {
     now_at("model.safetensors");
-    save_tensors(folder / "model.safetensors", content_.weights, content_.class_names);
+    save_tensors(folder / "model.safetensors", content_.weights, content_.names);
     now_at("optimizer.safetensors");
     save_tensors(folder / "optimizer.safetensors", content_.optimizer);
     now_at("state.json");
@@ -132,12 +132,12 @@ void CheckpointWriter::write() const {
 }
 
 Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
-                           const RunDirectory& run_directory, const Options& options,
-                           std::vector<std::string> class_names, std::int64_t saved_step, Activity* activity)
+                           const RunDirectory& run_directory, const Options& options, KeptNames names,
+                           std::int64_t saved_step, Activity* activity)
     : communicator_(communicator),
       replica_(replica),
       optimizer_(options.optimizer),
-      class_names_(std::move(class_names)),
+      names_(std::move(names)),
       directory_(run_directory.checkpoints()),
       every_(options.checkpoint_every),
       activity_(activity),
@@ -169,7 +169,7 @@ void Checkpointer::save(RunState state) {
 std::string Checkpointer::stage(std::int64_t step) {
   CheckpointContent& content = writer_->staging();
   content.step = step;
-  content.class_names = class_names_;
+  content.names = names_;
   replica_.parameters(content.weights);
   replica_.optimizer_state(optimizer_, content.optimizer);
   const std::string weights = first_not_finite(content.weights);

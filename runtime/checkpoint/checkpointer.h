@@ -31,7 +31,7 @@ struct CheckpointContent {
   std::vector<NamedTensor> weights;
   std::vector<NamedTensor> optimizer;
   std::string state;  ///< JSON
-  std::vector<std::string> class_names{};
+  KeptNames names{};
 };
 
 /// Writes checkpoints on a thread of its own, one at a time, beside training.
@@ -68,11 +68,11 @@ class CheckpointWriter {
 /// Saves a run during training. Every rank has one; ranks with `run_directory.writes_checkpoints` write.
 class Checkpointer {
  public:
-  /// `class_names` are kept with the weights. `saved_step`: step of the checkpoint in RUN/ that the run
+  /// `names` are kept with the weights. `saved_step`: step of the checkpoint in RUN/ that the run
   /// resumes from; -1: none.
   Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
-               const RunDirectory& run_directory, const Options& options,
-               std::vector<std::string> class_names, std::int64_t saved_step, Activity* activity);
+               const RunDirectory& run_directory, const Options& options, KeptNames names,
+               std::int64_t saved_step, Activity* activity);
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
   /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
@@ -95,7 +95,7 @@ class Checkpointer {
   comm::Communicator& communicator_;
   const ParameterIO replica_;
   const model::OptimizerOptions optimizer_;
-  const std::vector<std::string> class_names_;
+  const KeptNames names_;
   const CheckpointDirectory directory_;
   const std::int64_t every_;
   Activity* const activity_;

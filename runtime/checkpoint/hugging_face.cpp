@@ -100,7 +100,11 @@ void take_pretrained_config(Options& options, const fs::path& folder) {
   options.model = gpt2;
   for (const auto& [key, argument] : gpt2_arguments) {
     if (!config.contains(key)) continue;
-    set_argument(options, argument, fmt::format("{}", config[key].get<std::int64_t>()), file);
+    const auto value = config[key].get_or<std::int64_t>(0);
+    if (value < 1)
+      throw DataError(
+          fmt::format("{}: {} is {}, no number from 1 on", file.string(), key, config[key].dump()));
+    set_argument(options, argument, fmt::format("{}", value), file);
   }
   set_dropout(options, config, file);
 }
@@ -123,6 +127,42 @@ void use_model_names(WeightsFile& file, const std::string& model) {
                     head->file.string()));
   }
   file.rename([](const std::string& name) { return name == "lm_head.weight" ? std::string() : name; });
+}
+
+void write_pretrained_config(const fs::path& folder, const Options& options,
+                             std::span<const std::pair<std::string, Shape>> weights) {
+  if (!is_gpt2(options.model)) return;
+  const auto shape_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(weights, name, &std::pair<std::string, Shape>::first);
+    return found == weights.end() ? Shape{0, 0} : found->second;
+  };
+  const Shape table = shape_of("transformer.wte.weight");
+  const auto layers = std::ranges::count_if(
+      weights, [](const auto& weight) { return weight.first.ends_with(".attn.c_attn.weight"); });
+  const auto argument = [&](const char* key, double otherwise) {
+    const auto typed = options.model_args.find(key);
+    return typed == options.model_args.end() ? otherwise : std::stod(typed->second);
+  };
+  const double dropped = argument("dropout", 0.1);
+  Json config{{"architectures", Json(std::vector<std::string>{"GPT2LMHeadModel"})},
+              {"model_type", gpt2},
+              {"n_layer", static_cast<std::int64_t>(layers)},
+              {"n_head", static_cast<std::int64_t>(argument("n_head", 12))},
+              {"n_embd", table[1]},
+              {"n_positions", shape_of("transformer.wpe.weight")[0]},
+              {"vocab_size", table[0]},
+              {"activation_function", "gelu_new"},
+              {"layer_norm_epsilon", 1e-5},
+              {"resid_pdrop", dropped},
+              {"embd_pdrop", dropped},
+              {"attn_pdrop", dropped},
+              {"tie_word_embeddings", true}};
+  constexpr std::int64_t end_of_text = 50256;  // transformers' own, where nothing else is said
+  if (table[0] <= end_of_text) {
+    config["bos_token_id"] = nullptr;
+    config["eos_token_id"] = nullptr;
+  }
+  write_file_atomically(folder / "config.json", config.dump(2) + "\n");
 }
 
 }  // namespace lockstep::runtime

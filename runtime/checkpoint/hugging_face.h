@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "runtime/options/options.h"
 #include "runtime/step/weights_file.h"
@@ -17,5 +19,10 @@ void take_pretrained_config(Options& options, const std::filesystem::path& folde
 /// language model get it, the mask that old files hold as a buffer and a second copy of a tied weight are
 /// left out. DataError when that copy differs.
 void use_model_names(WeightsFile& file, const std::string& model);
+
+/// config.json beside the weights, with which from_pretrained of `transformers` loads the folder: for models
+/// that it knows. `weights`: names and shapes of the tensors in the file.
+void write_pretrained_config(const std::filesystem::path& folder, const Options& options,
+                             std::span<const std::pair<std::string, Shape>> weights);
 
 }  // namespace lockstep::runtime

@@ -104,8 +104,9 @@ int eval_command(const std::vector<std::string>& arguments) {
                     "--dataset and --data-dir",
                     request.inputs.front()));
   }
-  const auto open = [&](Session& session, const WeightsFile&) {
-    return open_test_set(request.options(), session.activity.get());
+  const auto open = [&](Session& session, const WeightsFile& weights) {
+    return open_test_set(request.options(), {weights.class_names(), weights.token_names()},
+                         session.activity.get());
   };
   return infer(request, Inference::Gives::scores, open,
                [&](Session& session, Inference& inference, const StopRequest& stop) {

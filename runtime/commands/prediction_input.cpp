@@ -41,19 +41,20 @@ PredictionInput picture_input(const Options& options, std::span<const std::strin
 }
 
 PredictionInput input_of(const CommandOptions& told, std::span<const std::string> operands,
-                         Session& session) {
+                         const WeightsFile& weights, Session& session) {
   const Options& options = told.options;
   if (!operands.empty()) return picture_input(options, operands, session);
   const bool is_file = told.data_given && options.data_dir.extension() == ".safetensors";
   if (is_file) return {.samples = data::open_inputs(options.data_dir, targets_for(options))};
-  return {.samples = open_test_set(options, session.activity.get())};
+  return {.samples =
+              open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get())};
 }
 
 }  // namespace
 
 PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
                                       const WeightsFile& weights, Session& session) {
-  PredictionInput input = input_of(told, operands, session);
+  PredictionInput input = input_of(told, operands, weights, session);
   input.names.classes = class_names_for(told.options, weights);
   return input;
 }

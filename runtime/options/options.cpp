@@ -172,7 +172,7 @@ CommandOptions parse_options_of_run(
   if (has_more_operands && !config && !is_typed("dataset")) base.emplace_back("dataset", "image-folder");
   if (data_given || has_more_operands) {
     std::erase_if(base, [](const auto& setting) {
-      return setting.first == "data-dir" || setting.first == "eval-samples";
+      return setting.first == "data-dir" || setting.first == "target-file" || setting.first == "eval-samples";
     });
   }
   return {.options = resolve(base, line.settings), .operands = line.operands, .data_given = data_given};

@@ -10,6 +10,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/plugin/load_plugins.h"
+#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -199,6 +200,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   if (entry.class_names != nullptr) task.class_names = entry.class_names(dataset);
+  if (entry.token_names != nullptr) task.token_names = entry.token_names(dataset);
   if (options.eval_every == 0) return task;
   task.test_set = entry.open(dataset, data::Split::test);
   if (entry.note != nullptr) task.note = entry.note(dataset);
@@ -218,10 +220,12 @@ TrainingTask make_task(const Options& options) {
   return prepare_task(options)(nullptr);
 }
 
-data::DatasetPtr open_test_set(const Options& options, Activity* activity) {
+data::DatasetPtr open_test_set(const Options& options, const KeptNames& names, Activity* activity) {
   const Plugins plugins = load_plugins(options.plugins);
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
   dataset.activity = activity;
+  dataset.class_names = names.classes;
+  dataset.token_names = names.tokens;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   return data::find_dataset(plugins.registry.datasets(), dataset.name).open(dataset, data::Split::test);

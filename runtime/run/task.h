@@ -14,6 +14,8 @@ class PictureFiles;
 
 namespace lockstep::runtime {
 
+struct KeptNames;
+
 /// A model and its data. A user's own program fills it in; `trainer` does so from its options.
 struct TrainingTask {
   model::Model model;
@@ -21,6 +23,7 @@ struct TrainingTask {
   data::DatasetPtr train_set;
   data::DatasetPtr test_set;               ///< may be null: nothing is evaluated
   std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
+  std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
   std::string note{};                      ///< on the test set, for the user; may be empty
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
 };
@@ -39,8 +42,9 @@ LOCKSTEP_API TrainingTask make_task(const Options& options);
 /// and tells `activity` what takes long.
 std::function<TrainingTask(Activity* activity)> prepare_task(const Options& options);
 
-/// The samples that `trainer eval` and `predict` score: the test set, without the training set.
-data::DatasetPtr open_test_set(const Options& options, Activity* activity);
+/// The samples that `trainer eval` and `predict` score: the test set, without the training set. `names`: what
+/// the weights call classes and tokens, so that texts have the numbers that the model was trained with.
+data::DatasetPtr open_test_set(const Options& options, const KeptNames& names, Activity* activity);
 
 /// The model of the options for samples like these; the data sets are null.
 TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec);

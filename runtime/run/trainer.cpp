@@ -284,7 +284,8 @@ void Trainer::write_results(const Summary& summary, const std::vector<NamedTenso
   const std::filesystem::path& run = files_->path();
   if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
   Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
-  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes), task_.class_names);
+  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes),
+               {task_.class_names, task_.token_names});
   work.advance();
   files_->write_summary(summary);
   console_.print(ending_line(summary, run));

@@ -93,9 +93,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (options_.detect_anomaly) executor_->detect_anomalies();
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(
-      *session_.communicator, replica(), run_directory_, options_, task_.class_names,
-      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
+                                                 KeptNames{task_.class_names, task_.token_names},
+                                                 resumed_ && run_directory_.resuming ? progress_.step : -1,
+                                                 session_.activity.get());
   if (session_.is_rank0()) open_files();
   watch_for_failure(*session_.communicator, executor_->step_tracker(), *session_.activity, folder());
 }
@@ -152,6 +153,7 @@ void Trainer::open_files() {
   const Activity::Work work(session_.activity.get(), "making files in " + folder().string());
   files_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
   files_->write_config(to_ini(options_));
+  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes());
   console_.print(opening_line({.model = task_.model.name,
                                .parameters = plans_.full_batch().graph.parameter_elements(),
                                .world_size = session_.world.size,

@@ -22,13 +22,13 @@ std::vector<SafetensorsFile::Tensor> entries_of(std::span<const NamedTensor> ten
 }  // namespace
 
 void save_weights(const std::filesystem::path& folder, std::span<const NamedTensor> tensors,
-                  std::size_t max_shard_bytes, const std::vector<std::string>& class_names) {
-  write_weights(folder, entries_of(tensors), max_shard_bytes, class_names);
+                  std::size_t max_shard_bytes, const KeptNames& names) {
+  write_weights(folder, entries_of(tensors), max_shard_bytes, names);
 }
 
 void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
-                  const std::vector<std::string>& class_names) {
-  write_safetensors(file, entries_of(tensors), weights_metadata(class_names));
+                  const KeptNames& names) {
+  write_safetensors(file, entries_of(tensors), weights_metadata(names));
 }
 
 std::string first_not_finite(std::span<const NamedTensor> tensors) {

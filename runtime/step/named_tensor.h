@@ -8,6 +8,7 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/base/shape.h"
+#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 
@@ -21,9 +22,9 @@ struct NamedTensor {
 
 /// FOLDER/model.safetensors, or shards of it (`write_weights`).
 void save_weights(const std::filesystem::path& folder, std::span<const NamedTensor> tensors,
-                  std::size_t max_shard_bytes, const std::vector<std::string>& class_names = {});
+                  std::size_t max_shard_bytes, const KeptNames& names = {});
 void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
-                  const std::vector<std::string>& class_names = {});
+                  const KeptNames& names = {});
 
 /// The name of the first tensor with an infinity or a NaN; empty if there is none.
 std::string first_not_finite(std::span<const NamedTensor> tensors);

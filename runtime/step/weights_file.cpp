@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* single_file = "model.safetensors";
 constexpr const char* class_names_key = "class_names";
+constexpr const char* token_names_key = "token_names";
 
 fs::path file_in(const fs::path& path) {
   if (!fs::is_directory(path)) return path;
@@ -103,6 +104,15 @@ void remove_others(const fs::path& folder, const std::vector<std::string>& writt
   for (const fs::path& other : others) fs::remove(other);
 }
 
+std::vector<std::string> names_in(const std::vector<SafetensorsFile>& files, const char* key) {
+  for (const SafetensorsFile& file : files) {
+    const auto found = file.metadata().find(key);
+    if (found == file.metadata().end()) continue;
+    return Json::parse_or_null(found->second).get_or(std::vector<std::string>());
+  }
+  return {};
+}
+
 }  // namespace
 
 WeightsFile::WeightsFile(const fs::path& path) : path_(path) {
@@ -158,17 +168,17 @@ std::vector<std::string> WeightsFile::names() const {
 }
 
 std::vector<std::string> WeightsFile::class_names() const {
-  for (const SafetensorsFile& file : files_) {
-    const auto found = file.metadata().find(class_names_key);
-    if (found == file.metadata().end()) continue;
-    return Json::parse_or_null(found->second).get_or(std::vector<std::string>());
-  }
-  return {};
+  return names_in(files_, class_names_key);
 }
 
-std::map<std::string, std::string> weights_metadata(const std::vector<std::string>& class_names) {
+std::vector<std::string> WeightsFile::token_names() const {
+  return names_in(files_, token_names_key);
+}
+
+std::map<std::string, std::string> weights_metadata(const KeptNames& names) {
   std::map<std::string, std::string> metadata{{"format", "pt"}};
-  if (!class_names.empty()) metadata[class_names_key] = Json(class_names).dump();
+  if (!names.classes.empty()) metadata[class_names_key] = Json(names.classes).dump();
+  if (!names.tokens.empty()) metadata[token_names_key] = Json(names.tokens).dump();
   return metadata;
 }
 
@@ -211,8 +221,8 @@ std::vector<float> to_words(const WeightsTensor& tensor, DType dtype) {
 }
 
 void write_weights(const fs::path& folder, Tensors tensors, std::size_t max_shard_bytes,
-                   const std::vector<std::string>& class_names) {
-  const auto metadata = weights_metadata(class_names);
+                   const KeptNames& names) {
+  const auto metadata = weights_metadata(names);
   if (max_shard_bytes == 0 || bytes_of(tensors) <= max_shard_bytes) {
     write_safetensors(folder / single_file, tensors, metadata);
     return remove_others(folder, {single_file});

@@ -29,6 +29,12 @@ struct WeightsTensor {
 
 class TorchFile;
 
+/// Names by number that are kept with weights; either list may be empty.
+struct KeptNames {
+  std::vector<std::string> classes{};
+  std::vector<std::string> tokens{};
+};
+
 /// The weights of a model by name, however they are stored: FILE.safetensors; FILE.pt or FILE.pth of
 /// torch.save; a folder with model.safetensors; or a folder with model.safetensors.index.json and the shards
 /// that it lists, or that index itself, as Hugging Face writes them. DataError names the file and what is
@@ -43,6 +49,8 @@ class WeightsFile {
   std::vector<std::string> names() const;
   /// What the classifier's classes are called, by number; empty if the files do not tell.
   std::vector<std::string> class_names() const;
+  /// The same of the tokens that it was trained on: characters.
+  std::vector<std::string> token_names() const;
 
   /// Calls each tensor `name_of(its name)`, and leaves those out for which that is empty.
   void rename(const std::function<std::string(const std::string&)>& name_of);
@@ -72,9 +80,9 @@ std::vector<float> to_words(const WeightsTensor& tensor, DType dtype);
 /// larger tensor has a shard of its own) with their index; then removes what an earlier call has left
 /// otherwise. 0: never shards. Names and index are those of Hugging Face's save_pretrained.
 void write_weights(const std::filesystem::path& folder, std::span<const SafetensorsFile::Tensor> tensors,
-                   std::size_t max_shard_bytes, const std::vector<std::string>& class_names = {});
+                   std::size_t max_shard_bytes, const KeptNames& names = {});
 
-/// Metadata of a file of weights: "format", which PyTorch's readers want, and the classes' names as JSON.
-std::map<std::string, std::string> weights_metadata(const std::vector<std::string>& class_names);
+/// Metadata of a file of weights: "format", which PyTorch's readers want, and lists of names as JSON.
+std::map<std::string, std::string> weights_metadata(const KeptNames& names);
 
 }  // namespace lockstep::runtime

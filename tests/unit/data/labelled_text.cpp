@@ -59,6 +59,19 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
 }
 
+TEST_CASE("other labelled text has the numbers of the classes and characters that weights know") {
+  const TemporaryFolder folder;
+  write_file(folder / "a.tsv", "dog\tb\ndog\tb\n");
+  DatasetOptions options = labelled(folder / "a.tsv");
+  options.class_names = {"ant", "cat", "dog"};
+  options.token_names = {"a", "b"};
+  const DatasetPtr test = open_dataset(options, Split::test);
+  CHECK(test->spec().num_classes == 3);
+  CHECK(token_sample(*test, 0) == TokenSample{{1, -1, -1, -1}, {2}});
+  options.class_names = {"ant"};
+  CHECK(complaint(options, folder / "a.tsv", Split::test) == "training has no class 'dog'");
+}
+
 TEST_CASE("folders of text files are classes, and files have one class each") {
   const TemporaryFolder folder;
   put(folder / "d/train/pos/1.txt", "ab\n");

@@ -173,6 +173,18 @@ TEST_CASE("text that does not fit is refused with what to do") {
   CHECK(open_dataset(text_options(folder / "a.txt", 89), Split::train)->size() == 1);
 }
 
+TEST_CASE("other text has the numbers of the characters that weights know") {
+  const TemporaryFolder folder;
+  write_file(folder / "a.txt", "cabcabcabc");
+  DatasetOptions options = text_options(folder / "a.txt", 2, "each");
+  options.token_names = {"\n", "a", "b", "c", "d"};
+  CHECK(token_sample(*open_dataset(options, Split::train), 0).input == Ids{3, 1});
+  CHECK(open_dataset(options, Split::train)->spec().vocab_size == 5);
+  write_file(folder / "a.txt", "caxcabcabc");
+  CHECK(complaint(options, folder / "a.txt") ==
+        "U+0078 at byte 2 is no character of the 5 that the vocabulary has");
+}
+
 TEST_CASE("a text is read once for its splits and its names") {
   const TemporaryFolder folder;
   write_file(folder / "a.txt", digits());

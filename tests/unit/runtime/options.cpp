@@ -57,8 +57,9 @@ TEST_CASE("unknown options and abbreviations meet the nearest name") {
 }
 
 TEST_CASE("every option refuses a bad value in one line that names it") {
-  const Words texts{"model",     "init-from",  "dataset", "data-dir", "world",  "run-dir", "dump-gradients",
-                    "interface", "token-file", "resume",  "plugin",   "output", "freeze"};
+  const Words texts{"model",   "init-from",      "dataset",   "data-dir",   "world",
+                    "run-dir", "dump-gradients", "interface", "token-file", "resume",
+                    "plugin",  "output",         "freeze",    "tokenizer",  "target-file"};
   for (const OptionEntry& entry : option_table()) {
     if (std::find(texts.begin(), texts.end(), entry.name) != texts.end()) continue;
     const std::string message = refusal({"--" + entry.name + "=?"});

@@ -36,15 +36,16 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-TEST_CASE("names of classes are kept with the weights, in one file and in shards") {
+TEST_CASE("names of classes and tokens are kept with the weights, in one file and in shards") {
   const tests::TemporaryFolder folder;
   const std::vector<NamedTensor> weights{tensor("a", 10), tensor("b", 20)};
   const std::vector<std::string> names{"cat", "a \"dog\", or so",
                                        "Stra\xc3\x9f"
                                        "e"};
   for (const std::size_t limit : {0, 50}) {
-    save_weights(folder.path(), weights, limit, names);
+    save_weights(folder.path(), weights, limit, {.classes = names, .tokens = {"\n", "a"}});
     CHECK(WeightsFile(folder.path()).class_names() == names);
+    CHECK(WeightsFile(folder.path()).token_names() == std::vector<std::string>{"\n", "a"});
   }
   save_weights(folder.path(), weights, 0);
   CHECK(WeightsFile(folder.path()).class_names().empty());
