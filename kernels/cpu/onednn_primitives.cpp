@@ -48,6 +48,23 @@ typename Op::primitive_desc make_backward(const dnnl::engine& engine, const Hint
 }
 #endif
 
+/// In `type`, in any layout.
+memory::desc any_of(const memory::desc& desc, memory::data_type type) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {desc.get_dims(), type, memory::format_tag::any};
+#else
+  return {desc.dims(), type, memory::format_tag::any};
+#endif
+}
+
+memory::data_type type_of(const memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  return desc.get_data_type();
+#else
+  return desc.data_type();
+#endif
+}
+
 dnnl::algorithm algorithm_of(const ConvAlgorithm& algorithm) {
   switch (algorithm.kind) {
     case ConvAlgorithm::direct:
@@ -129,7 +146,11 @@ dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const
 dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, const Operands& t,
                                                   MatmulPrecision precision) {
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
-  return make_backward<dnnl::inner_product_backward_weights>(engine, forward(engine, t, attr), attr, t.x,
+  // Gradients may be f32 where the factors are not; forward, the hint, has weights of the factors' type
+  // alone.
+  Operands hint = t;
+  if (type_of(t.weights) != type_of(t.x)) hint.weights = any_of(t.weights, type_of(t.x));
+  return make_backward<dnnl::inner_product_backward_weights>(engine, forward(engine, hint, attr), attr, t.x,
                                                              t.weights, t.bias, t.y);
 }
 
