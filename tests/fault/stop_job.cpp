@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <stdlib.h>
 
+#include <sstream>
 #include <thread>
 
 #include "launcher/environment.h"
@@ -27,6 +29,16 @@ Words run_of(int ranks, const std::string& script, const fs::path& run_dir, cons
   return launched(ranks, in_script("bash", "echo pid$RANK=$$.; " + script, trainer));
 }
 
+/// A process and what it started: a wrapper may stop before its trainer does.
+bool wait_until_all_stopped(pid_t pid) {
+  if (!wait_until_stopped(pid)) return false;
+  std::istringstream children(contents(fmt::format("/proc/{0}/task/{0}/children", pid)));
+  for (pid_t child = 0; children >> child;) {
+    if (!wait_until_all_stopped(child)) return false;
+  }
+  return true;
+}
+
 /// Well beyond the trainers' own time-out: what passes here is the subject, not a wait for an event.
 void stay_away() {
   std::this_thread::sleep_for(timeout * 2.5);
@@ -43,7 +55,7 @@ TEST_CASE("^Z stops the whole job; fg continues it, and no wait of its has timed
   shell.type(control_z);
   shell.wait_for("stopped=148.");
   for (int rank = 0; rank < ranks; ++rank) {
-    CHECK(wait_until_stopped(shell.number_after("pid" + std::to_string(rank))));
+    CHECK(wait_until_all_stopped(shell.number_after("pid" + std::to_string(rank))));
   }
   const std::int64_t stopped_at = logged_step(run_dir);
   stay_away();
