@@ -38,7 +38,8 @@ ValueId take_apart(const Graph& graph, ValueId gradient, std::size_t readers, Su
   if (node.op->as<kernels::EmbeddingBackward>() != nullptr) {
     found.embeddings.push_back(node.id);
     found.tokens += graph.value(node.inputs[kernels::EmbeddingBackward::tokens]).type.shape.elements();
-    return model::no_value;
+    const bool adds = node.inputs.size() > kernels::EmbeddingBackward::sum;  // in a graph that is fused
+    return adds ? take_apart(graph, node.inputs[kernels::EmbeddingBackward::sum], 1, found) : model::no_value;
   }
   if (!is_sum(node)) return gradient;
   const Summands before = found;

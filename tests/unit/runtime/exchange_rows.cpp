@@ -214,6 +214,14 @@ TEST_CASE(
   CHECK(predicted(3).exchange == Approx(dense_bytes * 4 / 3 / 1000).epsilon(0.1));
 }
 
+TEST_CASE("a predicted step sums what a tied weight has beside its rows with its bucket") {
+  const Plan plan = plan_for(tied, vocab, {.ranks = 1, .schedule = {.exchange = false}});
+  const Cluster two{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 1000};
+  const kernels::RowListShape list{dim, batch * length, DType::f32};
+  const double all = 4.0 * static_cast<double>(plan.arena.elements) + static_cast<double>(list.bytes());
+  CHECK(predict(plan, two, {}, {}).exchange == Approx(all / 1000).epsilon(0.15));
+}
+
 TEST_CASE("rows in the type of the gradients, and as the run's first plan has them") {
   const Plan first = plan_for(untied, 10, {.gradients = DType::bf16});
   REQUIRE(first.arena.rows.size() == 1);
