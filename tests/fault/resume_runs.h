@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -46,7 +47,14 @@ inline runtime::CheckpointDirectory directory_of(const std::filesystem::path& ru
 
 /// The last whole line's step in log.jsonl; 0 before the first.
 inline std::int64_t logged_step(const std::filesystem::path& run_dir) {
-  const std::string log = contents(run_dir / "log.jsonl");
+  // Its end alone: a reader that gets little of the processor may never come to the end of a log that grows.
+  constexpr std::streamoff longest_line = 4096;
+  std::ifstream file(run_dir / "log.jsonl", std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::streamoff size = file.tellg();
+  std::string log(static_cast<std::size_t>(std::min(size, longest_line)), '\0');
+  file.seekg(size - std::ssize(log));
+  file.read(log.data(), std::ssize(log));
   const auto end = log.rfind('\n');
   if (end == std::string::npos) return 0;
   const auto before = end == 0 ? std::string::npos : log.rfind('\n', end - 1);
