@@ -75,7 +75,8 @@ TEST_CASE("a rank killed in the exchange of statistics or rows ends the run: all
       exchange, Words{LAUNCH_PROGRAM, "--nproc_per_node=3"} + gated(exchange, folder / "run", nodes)));
   run.wait_for("at the gate\n");
   run.wait_for("past the gate\n", 2);
-  for (const char* rank : {"pid0", "pid2"}) REQUIRE(wait_until_asleep(run.number_after(rank)));
+  REQUIRE(wait_until_all_asleep(
+      {run.number_after("pid0"), run.number_after("pid1"), run.number_after("pid2")}));
   const pid_t killed = run.number_after("pid" + std::to_string(victim));
   const auto start = Clock::now();
   ::kill(killed, SIGKILL);
@@ -100,7 +101,7 @@ Words by_hand(const GatedExchange& exchange, int rank, const std::filesystem::pa
          gated(exchange, run_dir, "");
 }
 
-TEST_CASE("without a launcher, too, each rank that waits in the exchange names the killed one: 5") {
+TEST_CASE("without a launcher each rank that waits in the exchange names the killed one, exit 5") {
   const GatedExchange exchange = GENERATE(statistics, gradient_sums, rows);
   CAPTURE(exchange.exchange);
   const TemporaryFolder folder;
@@ -108,10 +109,8 @@ TEST_CASE("without a launcher, too, each rank that waits in the exchange names t
   Program late(with_gate(exchange, by_hand(exchange, late_rank, folder / "run")));
   Program last(with_gate(exchange, by_hand(exchange, 2, folder / "run")));
   late.wait_for("at the gate\n");
-  for (Program* rank : {&first, &last}) {
-    rank->wait_for("past the gate\n");
-    REQUIRE(wait_until_asleep(rank->pid()));
-  }
+  for (Program* rank : {&first, &last}) rank->wait_for("past the gate\n");
+  REQUIRE(wait_until_all_asleep({first.pid(), late.pid(), last.pid()}));
   const auto start = Clock::now();
   ::kill(late.pid(), SIGKILL);
   CHECK(first.wait_for_end() == 5);

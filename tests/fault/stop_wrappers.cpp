@@ -33,7 +33,7 @@ TEST_CASE("wrappers inside wrappers, and one that leaves the session") {
   check_saves_on_sigterm(launched(2, in_script("bash", script, endless_training(run_dir))), run_dir);
 }
 
-TEST_CASE("a wrapper that pipes the trainer's text into a program which SIGTERM ends: 75, saved") {
+TEST_CASE("a wrapper pipes the text into a program which SIGTERM ends: the run is saved, 75") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
   const std::string script = "\"$0\" \"$@\" 2>&1 | tee " + (folder / "text$RANK").string() + "; true";

@@ -1,6 +1,7 @@
 #include "tests/support/program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
@@ -8,7 +9,9 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "tests/support/catch.h"
 
@@ -53,6 +56,21 @@ bool wait_until(Condition condition, Seconds limit) {
     poll(nullptr, 0, 1);
   }
   return true;
+}
+
+/// How often each thread was switched in and out; none while one of them can run.
+std::optional<std::string> switches_if_asleep(const std::vector<pid_t>& pids) {
+  std::string switches;
+  for (const pid_t pid : pids) {
+    for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+      std::ifstream status(thread.path() / "status");
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("State:") && line.find("S (sleeping)") == std::string::npos) return {};
+        if (line.find("ctxt_switches") != std::string::npos) switches += line;
+      }
+    }
+  }
+  return switches;
 }
 
 }  // namespace
@@ -147,8 +165,14 @@ bool wait_until_stopped(pid_t pid) {
   return wait_until([&] { return state_of(pid) == 'T'; }, patience);
 }
 
-bool wait_until_asleep(pid_t pid) {
-  return wait_until([&] { return state_of(pid) == 'S'; }, patience);
+bool wait_until_all_asleep(const std::vector<pid_t>& pids) {
+  // A thread that ran between two equal looks would have been switched in and out.
+  return wait_until(
+      [&] {
+        const auto before = switches_if_asleep(pids);
+        return before && before == switches_if_asleep(pids);
+      },
+      patience);
 }
 
 pid_t parent_of(pid_t pid) {

@@ -50,8 +50,8 @@ bool wait_until_gone(pid_t pid, Seconds limit = Seconds(10));
 /// Sends SIGSTOP and waits until the process is in state T.
 void stop(pid_t pid);
 bool wait_until_stopped(pid_t pid);
-/// Waits until the process's first thread waits for something.
-bool wait_until_asleep(pid_t pid);
+/// Waits until at one moment no thread of these processes ran or could run.
+bool wait_until_all_asleep(const std::vector<pid_t>& pids);
 pid_t parent_of(pid_t pid);
 
 }  // namespace lockstep::tests
