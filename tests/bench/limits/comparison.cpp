@@ -32,6 +32,8 @@ void add_rows(const runtime::Plan& plan, Compare* compare, kernels::Device& devi
   }
 }
 
+constexpr double seconds_a_kernel = 0.3;
+
 double gflops(const ComparedRow& row, double ms) {
   return row.flops / ms * 1e-6;
 }
@@ -86,7 +88,7 @@ void ComparisonTable::print() const {
 }
 
 double seconds_of_kernel(const model::Op& op, const kernels::KernelIo& io, kernels::Device& device) {
-  return shares::seconds_of_launch(device, *op.kernel(device, io), io, {});
+  return shares::seconds_of_launch(device, *op.kernel(device, io), io, {}, seconds_a_kernel);
 }
 
 }  // namespace lockstep::bench

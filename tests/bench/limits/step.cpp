@@ -53,12 +53,12 @@ Json json_of(const KernelTime& kernel) {
 
 StepTable measure_step(const std::string& workload, bool bf16, int threads) {
   const auto device = kernels::make_cpu_device(threads);
+  const auto product = [](bool in_bf16) { return 1e9 * matmul_gflops(512, 512, 512, in_bf16); };
   StepTable table{.workload = workload,
                   .bf16 = bf16,
                   .threads = threads,
                   .bytes_per_s = 1e9 * memcpy_gigabytes(threads),
-                  .flops_per_s = 1e9 * std::max(matmul_gflops(1024, 1024, 1024, false),
-                                                bf16 ? matmul_gflops(1024, 1024, 1024, true) : 0),
+                  .flops_per_s = std::max(product(false), bf16 ? product(true) : 0),
                   .plan = plan_of(workload, bf16, *device),
                   .kernels = {}};
   table.kernels = shares::time_step(table.plan, *device);

@@ -18,7 +18,7 @@ struct StepTable {
   bool bf16 = false;
   int threads = 1;
   double bytes_per_s = 0;  ///< of memcpy
-  double flops_per_s = 0;  ///< of a large product
+  double flops_per_s = 0;  ///< of a product in the caches
   runtime::Plan plan;
   std::vector<shares::KernelTime> kernels;
 

@@ -19,7 +19,6 @@ using namespace kernels;
 constexpr int rounds = 3;
 constexpr double seconds_a_round = 0.02;
 constexpr int most_launches = 1000;
-constexpr double seconds_without_graphs = 0.1;
 
 constexpr std::size_t random_count = std::size_t{1} << 20;
 
@@ -101,7 +100,8 @@ double shortest(const std::function<void()>& run, double budget_seconds) {
   return best;
 }
 
-double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents) {
+double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents,
+                         double budget_seconds) {
   const auto stream = device.make_stream();
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<void*> args;
@@ -119,7 +119,7 @@ double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& i
     stream->synchronize();
   };
   once();
-  if (!device.has_graphs()) return shortest(once, seconds_without_graphs);
+  if (!device.has_graphs()) return shortest(once, budget_seconds);
   return seconds_of_replay(device, *bound, *stream, std::max(seconds_of(once), 1e-7));
 }
 

@@ -21,10 +21,11 @@ struct Contents {
 };
 
 /// Seconds of one launch, the fastest. A device with graphs replays a few rounds of launches back to back, so
-/// that launching costs nothing. What fits the device's cache stays in it from launch to launch: the
-/// bandwidth of small tensors may come out above that of memory.
+/// that launching costs nothing; without graphs single launches are timed for `budget_seconds`. What fits the
+/// device's cache stays in it from launch to launch: the bandwidth of small tensors may come out above that
+/// of memory.
 double seconds_of_launch(kernels::Device& device, const kernels::Kernel& kernel, const kernels::KernelIo& io,
-                         const Contents& contents);
+                         const Contents& contents, double budget_seconds = 0.1);
 
 /// Bytes of all tensors, each read or written once.
 double bytes_of(const kernels::KernelIo& io);
