@@ -61,23 +61,24 @@ double matmul_seconds(const Product& p, const dnnl::engine& engine) {
   const auto [rows, inputs, outputs] = p.size;
   const auto factor = [&](std::int64_t m, std::int64_t n) { return in_any_layout(p.factors, {m, n}); };
   const auto result = [&](std::int64_t m, std::int64_t n) { return in_any_layout(p.result_dtype, {m, n}); };
-  const auto time = [&](const memory::desc& a, const memory::desc& b, const memory::desc& bias,
-                        const memory::desc& c) {
-    std::vector<int> arguments{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    if (p.result == Result::y) arguments = with_bias(p, std::move(arguments), DNNL_ARG_BIAS);
-    return fastest<dnnl::matmul>(describe<dnnl::matmul>(engine, epilogue_of(p), a, b, bias, c), arguments,
-                                 engine);
+  const auto time = [&](const memory::desc& a, const memory::desc& b, const memory::desc& c) {
+    const std::vector<int> arguments{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const dnnl::primitive_attr epilogue = epilogue_of(p);
+    if (!p.bias || p.result != Result::y) {
+      return fastest<dnnl::matmul>(describe<dnnl::matmul>(engine, epilogue, a, b, c), arguments, engine);
+    }
+    const auto type = p.factors == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+    const memory::desc bias({1, p.size.outputs}, type, memory::format_tag::ab);
+    return fastest<dnnl::matmul>(describe<dnnl::matmul>(engine, epilogue, a, b, bias, c),
+                                 with_bias(p, arguments, DNNL_ARG_BIAS), engine);
   };
   switch (p.result) {
-    case Result::y: {
-      const auto type = p.factors == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-      const auto bias = p.bias ? memory::desc({1, outputs}, type, memory::format_tag::ab) : memory::desc();
-      return time(factor(rows, inputs), factor(inputs, outputs), bias, result(rows, outputs));
-    }
+    case Result::y:
+      return time(factor(rows, inputs), factor(inputs, outputs), result(rows, outputs));
     case Result::x:
-      return time(factor(rows, outputs), factor(outputs, inputs), {}, result(rows, inputs));
+      return time(factor(rows, outputs), factor(outputs, inputs), result(rows, inputs));
     case Result::w:
-      return time(factor(outputs, rows), factor(rows, inputs), {}, result(outputs, inputs));
+      return time(factor(outputs, rows), factor(rows, inputs), result(outputs, inputs));
   }
   return no_seconds;
 }
