@@ -60,7 +60,7 @@ def megabytes(figures):
 
 
 def of_the_limit(row):
-    return f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}" if row["limit_step_ms"] else "-"
+    return f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}"
 
 
 def row_of(row):
@@ -103,6 +103,6 @@ def text(report):
     if report.get("startup"):
         parts.append(startup_line(report["startup"]))
     parts.append("Pairs are PyTorch / ours; step times and ratios are medians (range) over the alternations; "
-                 "losses are of each side's own random data; of the limit: the step of `limits` (kernels alone, each at its best, no "
-                 "exchange, no loader) by ours; peak MB is the highest PSS of a rank.")
+                 "losses are of each side's own random data; of the limit: `limits --step` (each kernel alone "
+                 "at its limit, no exchange, no loader) by ours; peak MB is the highest PSS of a rank.")
     return "\n\n".join(parts)

@@ -30,26 +30,22 @@ class Result:
     wall_ms: float  # command typed to its end
 
 
-def run_limits(bin_folder):
-    """Milliseconds of each model's step when its kernels run alone, each at its best, on one thread of a rank."""
-    return {step["model"]: times_of(step)["whole step"] for step in measured_steps(bin_folder)}
+def limit_step_ms(bin_folder, workload):
+    """Milliseconds of a step whose kernels take what they would at their limits, on one thread of a rank."""
+    return measured_step(bin_folder, workload)["limit_ms"]
 
 
-def kernel_times(bin_folder, model):
-    """Milliseconds of each kernel of the model's step, in its order, and last of the "whole step"."""
-    return next(times_of(step) for step in measured_steps(bin_folder) if step["model"] == model)
+def kernel_times(bin_folder, workload):
+    """Name and milliseconds of each kernel of the workload's step alone, in the plan's order."""
+    return [(kernel["kernel"], kernel["ms"]) for kernel in measured_step(bin_folder, workload)["kernels"]]
 
 
-def times_of(step):
-    return {kernel["kernel"]: kernel["ms"] for kernel in step["kernels"]}
-
-
-def measured_steps(bin_folder):
-    done = subprocess.run([bin_folder / "limits", "--json", "--threads", "1"], capture_output=True, text=True,
-                          env=environment(), timeout=TIME_LIMIT_S, check=False)
+def measured_step(bin_folder, workload):
+    done = subprocess.run([bin_folder / "limits", "--step", "--amp", workload.amp, "--json", workload.name_in_limits],
+                          capture_output=True, text=True, env=environment(), timeout=TIME_LIMIT_S, check=False)
     if done.returncode != 0:
         raise RunFailed(f"limits ended with {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)[0]["steps"]
+    return json.loads(done.stdout)[0]
 
 
 def environment():

@@ -29,6 +29,11 @@ class Workload:
     def peer_workload(self):
         return self.peer or self.name
 
+    @property
+    def name_in_limits(self):
+        """`limits --step` takes the precision apart."""
+        return self.name.removesuffix("_bf16")
+
     def peer_variants(self):
         """Options of torch_ddp.py by the name that the table shows."""
         variants = {"eager": (), "compile": ("--compile",), "tuned": ("--tuned",)}

@@ -1,107 +1,114 @@
 #include "tests/bench/limits/step.h"
 
 #include <algorithm>
-#include <chrono>
-#include <stdexcept>
+#include <map>
 
-#include "kernels/step_state.h"
+#include <fmt/format.h>
+
+#include "tests/bench/limits/comparison.h"
+#include "tests/bench/limits/machine.h"
+#include "tests/bench/limits/workloads.h"
 
 namespace lockstep::bench {
+namespace {
 
-using kernels::KernelIo;
-using kernels::TensorDesc;
+using Json = nlohmann::json;
+using shares::KernelTime;
 
-double shortest(const std::function<void()>& run, double budget_seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
-  const auto until = Clock::now() + std::chrono::duration<double>(budget_seconds);
-  double best = 1e9;
-  for (int runs = 0; runs < 3 || Clock::now() < until; ++runs) {
-    const auto start = Clock::now();
-    run();
-    best = std::min(best, seconds(Clock::now() - start));
+/// Of oneDNN; equal work is measured once.
+class OnednnTimes {
+ public:
+  double seconds_of(const Comparison& comparison) {
+    const auto [at, is_new] = known_.try_emplace(comparison.key(), 0);
+    if (is_new) at->second = comparison.onednn();
+    return comparison.count * at->second;
   }
-  return best;
-}
 
-Tensor* Step::tensor(const Shape& shape, DType dtype) {
-  tensors_.push_back(std::make_unique<Tensor>(Tensor{TensorDesc{dtype, shape, {}}, nullptr}));
-  return tensors_.back().get();
-}
+ private:
+  std::map<std::string, double> known_;
+};
 
-Tensor* Step::plain(const Shape& shape, DType dtype) {
-  Tensor* made = tensor(shape, dtype);
-  made->desc.layout = kernels::Layout::row_major(shape);
-  return made;
-}
-
-Tensor* Step::like(Tensor* other) {
-  Tensor* made = tensor(other->desc.shape, other->desc.dtype);
-  made->desc.layout = other->desc.layout_or_row_major();
-  return made;
-}
-
-KernelIo Step::describe(const std::vector<Tensor*>& in, const std::vector<Tensor*>& out) {
-  KernelIo io;
-  for (const Tensor* tensor : in) io.inputs.push_back(tensor->desc);
-  for (const Tensor* tensor : out) io.outputs.push_back(tensor->desc);
-  return io;
-}
-
-/// Kernels without a choice of their own (losses, optimizers) take what is there, else plain.
-void Step::follow(KernelIo& io) {
-  for (auto* side : {&io.inputs, &io.outputs}) {
-    for (TensorDesc& desc : *side) desc.layout = desc.layout_or_row_major();
-  }
-}
-
-void Step::settle(const KernelIo& io, const std::vector<Tensor*>& in, const std::vector<Tensor*>& out,
-                  const std::string& name) {
-  const auto take = [&](Tensor* tensor, const TensorDesc& chosen) {
-    if (tensor->desc.layout && tensor->desc.layout != chosen.layout) {
-      throw std::logic_error(name + " wants " + chosen.layout->str() + ", not " + tensor->desc.layout->str());
+double limit_of(const KernelTime& kernel, const StepTable& table, kernels::Device& device,
+                OnednnTimes& onednn) {
+  double computed = 0;
+  if (kernel.node != nullptr) {
+    const kernels::KernelIo io = table.plan.graph.io(*kernel.node);
+    for (Compare* const compare : {convolutions_of, products_of}) {
+      for (const Comparison& comparison : compare(*kernel.node->op, io, device)) {
+        computed += onednn.seconds_of(comparison);
+      }
     }
-    tensor->desc.layout = chosen.layout;
-  };
-  for (std::size_t i = 0; i < in.size(); ++i) take(in[i], io.inputs[i]);
-  for (std::size_t i = 0; i < out.size(); ++i) take(out[i], io.outputs[i]);
-}
-
-void Step::append(const std::string& name, kernels::KernelPtr kernel, std::vector<Tensor*> in,
-                  std::vector<Tensor*> out, double flop) {
-  in.insert(in.end(), out.begin(), out.end());
-  entries_.push_back({name, std::move(kernel), std::move(in), flop, nullptr});
-}
-
-void Step::bind() {
-  std::size_t workspace = 0;
-  for (const Entry& entry : entries_) workspace = std::max(workspace, entry.kernel->workspace_bytes());
-  workspace_ = device_.allocate(workspace);
-  for (Entry& entry : entries_) {
-    std::vector<void*> addresses;
-    for (Tensor* tensor : entry.tensors) {
-      if (!tensor->memory) tensor->memory = device_.allocate(tensor->desc.bytes());
-      addresses.push_back(tensor->memory->data());
-    }
-    entry.bound = entry.kernel->bind(addresses, workspace_->data());
   }
+  if (computed == 0) {
+    computed = std::max(kernel.bytes / table.bytes_per_s, kernel.flops / table.flops_per_s);
+  }
+  return std::min(kernel.seconds, computed);
 }
 
-std::vector<Step::Row> Step::measure() {
-  bind();
-  std::vector<Row> rows;
-  for (const Entry& entry : entries_) {
-    const double seconds = shortest([&] { entry.bound->launch(*stream_); }, 0.1);
-    rows.push_back({entry.name, seconds * 1e3, entry.flop / seconds / 1e9});
+Json json_of(const KernelTime& kernel) {
+  return {{"ms", 1e3 * kernel.seconds}, {"limit_ms", 1e3 * kernel.limit_seconds}};
+}
+
+}  // namespace
+
+StepTable measure_step(const std::string& workload, bool bf16, int threads) {
+  const auto device = kernels::make_cpu_device(threads);
+  const auto product = [](bool in_bf16) { return 1e9 * matmul_gflops(512, 512, 512, in_bf16); };
+  StepTable table{.workload = workload,
+                  .bf16 = bf16,
+                  .threads = threads,
+                  .bytes_per_s = 1e9 * memcpy_gigabytes(threads),
+                  .flops_per_s = std::max(product(false), bf16 ? product(true) : 0),
+                  .plan = plan_of(workload, bf16, *device),
+                  .kernels = {}};
+  table.kernels = shares::time_step(table.plan, *device);
+  OnednnTimes onednn;
+  for (KernelTime& kernel : table.kernels) kernel.limit_seconds = limit_of(kernel, table, *device, onednn);
+  return table;
+}
+
+Json StepTable::json() const {
+  const KernelTime all = sum_of(kernels);
+  Json by_kind = Json::array();
+  for (const KernelTime& kind : sums_of_kinds(kernels)) {
+    Json row = json_of(kind);
+    row.update({{"kind", kind.name},
+                {"count", kind.count},
+                {"step_share", kind.seconds / all.seconds},
+                {"bytes", kind.bytes},
+                {"bandwidth_ms", 1e3 * kind.bytes / bytes_per_s},
+                {"share", kind.limit_seconds / kind.seconds}});
+    by_kind.push_back(std::move(row));
   }
-  double flop = 0;
-  for (const Entry& entry : entries_) flop += entry.flop;
-  const auto whole = [&] {
-    for (const Entry& entry : entries_) entry.bound->launch(*stream_);
+  Json each = Json::array();
+  for (const KernelTime& kernel : kernels) {
+    each.push_back(json_of(kernel));
+    each.back()["kernel"] = kernel.name;
+  }
+  Json table = json_of(all);
+  table.update({{"model", workload},
+                {"amp", bf16 ? "bf16" : "off"},
+                {"threads", threads},
+                {"memcpy_gb_per_s", 1e-9 * bytes_per_s},
+                {"matmul_gflops", 1e-9 * flops_per_s},
+                {"kinds", by_kind},
+                {"kernels", each}});
+  return table;
+}
+
+void StepTable::print() const {
+  const KernelTime all = sum_of(kernels);
+  fmt::print("step of {}, {}, {} thread(s): kernels alone; memcpy {:.1f} GB/s, products {:.0f} GFLOP/s\n",
+             workload, bf16 ? "bf16" : "f32", threads, 1e-9 * bytes_per_s, 1e-9 * flops_per_s);
+  fmt::print("  {:<28} {:>5} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6}\n", "kind", "count", "ours ms", "step %",
+             "MB", "memcpy ms", "limit ms", "share");
+  const auto print_row = [&](const KernelTime& row) {
+    fmt::print("  {:<28} {:>5} {:>9.4f} {:>6.1f} {:>9.2f} {:>9.4f} {:>9.4f} {:>6.2f}\n", row.name, row.count,
+               1e3 * row.seconds, 100 * row.seconds / all.seconds, 1e-6 * row.bytes,
+               1e3 * row.bytes / bytes_per_s, 1e3 * row.limit_seconds, row.limit_seconds / row.seconds);
   };
-  const double seconds = shortest(whole, 2);
-  rows.push_back({"whole step", seconds * 1e3, flop / seconds / 1e9});
-  return rows;
+  for (const KernelTime& kind : sums_of_kinds(kernels)) print_row(kind);
+  print_row(all);
 }
 
 }  // namespace lockstep::bench

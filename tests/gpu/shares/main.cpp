@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,45 +21,25 @@ namespace {
 
 constexpr double least_share = 0.01;
 
-/// How long the kernel would take at the peaks, by what it takes: products or memory.
-double share_of_peak(const KernelTime& kernel, const Peaks& peaks) {
-  return std::max(kernel.flops / peaks.flops, kernel.bytes / peaks.bytes) / kernel.seconds;
-}
-
-/// The longest first. A kernel's kind is the last word of its name; updates are of one kind.
-std::vector<KernelTime> sums_of_kinds(const std::vector<KernelTime>& kernels) {
-  std::vector<KernelTime> sums;
-  for (const KernelTime& kernel : kernels) {
-    const bool update = kernel.name.starts_with("update ");
-    const std::string kind = update ? "update" : kernel.name.substr(kernel.name.rfind(' ') + 1);
-    auto sum = std::ranges::find(sums, kind, &KernelTime::name);
-    if (sum == sums.end()) sum = sums.insert(sum, {.name = kind});
-    sum->seconds += kernel.seconds;
-    sum->flops += kernel.flops;
-    sum->bytes += kernel.bytes;
-  }
-  std::ranges::sort(sums, std::greater{}, &KernelTime::seconds);
-  return sums;
+/// By what the kernel takes: products or memory.
+double seconds_at_peaks(const KernelTime& kernel, const Peaks& peaks) {
+  return std::max(kernel.flops / peaks.flops, kernel.bytes / peaks.bytes);
 }
 
 void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
-  double all = 0;
-  double at_peak = 0;
-  for (const KernelTime& kernel : kernels) {
-    all += kernel.seconds;
-    at_peak += kernel.seconds * share_of_peak(kernel, peaks);
-  }
+  const KernelTime all = sum_of(kernels);
   fmt::print("{:<36} {:>10} {:>7} {:>10} {:>10} {:>8} {:>8} {:>8}\n", "kernel", "us", "step %", "MFLOP", "MB",
              "FLOP %", "byte %", "of peak");
   const auto print_row = [&](const KernelTime& kernel) {
     fmt::print("{:<36} {:10.1f} {:7.1f} {:10.1f} {:10.2f} {:8.1f} {:8.1f} {:7.1f}%\n", kernel.name,
-               1e6 * kernel.seconds, 100 * kernel.seconds / all, kernel.flops / 1e6, kernel.bytes / 1e6,
-               100 * kernel.flops / kernel.seconds / peaks.flops,
-               100 * kernel.bytes / kernel.seconds / peaks.bytes, 100 * share_of_peak(kernel, peaks));
+               1e6 * kernel.seconds, 100 * kernel.seconds / all.seconds, kernel.flops / 1e6,
+               kernel.bytes / 1e6, 100 * kernel.flops / kernel.seconds / peaks.flops,
+               100 * kernel.bytes / kernel.seconds / peaks.bytes,
+               100 * kernel.limit_seconds / kernel.seconds);
   };
   std::size_t small = 0;
   for (const KernelTime& kernel : kernels) {
-    if (kernel.seconds < least_share * all) {
+    if (kernel.seconds < least_share * all.seconds) {
       ++small;
     } else {
       print_row(kernel);
@@ -71,7 +50,7 @@ void print(const std::vector<KernelTime>& kernels, const Peaks& peaks) {
   fmt::print(
       "a step's kernels take {:.3f} ms alone, {} of {} under 1 % each; at the peaks they would take {:.0f} % "
       "of it\n",
-      1e3 * all, small, kernels.size(), 100 * at_peak / all);
+      1e3 * all.seconds, small, kernels.size(), 100 * all.limit_seconds / all.seconds);
 }
 
 void run(const std::vector<std::string>& arguments) {
@@ -94,7 +73,9 @@ void run(const std::vector<std::string>& arguments) {
   const Peaks peaks = measure_peaks(*device, options.matmul_precision);
   fmt::print("peaks measured here: {:.1f} TFLOP/s by a matrix product, {:.0f} GB/s by a copy\n\n",
              peaks.flops / 1e12, peaks.bytes / 1e9);
-  print(time_step(plan, *device), peaks);
+  std::vector<KernelTime> kernels = time_step(plan, *device);
+  for (KernelTime& kernel : kernels) kernel.limit_seconds = seconds_at_peaks(kernel, peaks);
+  print(kernels, peaks);
 }
 
 }  // namespace

@@ -1,5 +1,14 @@
 #include "tests/gpu/shares/step.h"
 
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "kernels/classifier.h"
+#include "kernels/embedding.h"
+#include "kernels/loss.h"
+#include "kernels/recurrent.h"
+#include "kernels/sequence.h"
 #include "runtime/plan/print.h"
 #include "tests/gpu/shares/timing.h"
 
@@ -8,10 +17,40 @@ namespace {
 
 using namespace kernels;
 
-double flops_of(const runtime::Plan& plan, const runtime::Step& step) {
-  if (step.kind != runtime::Step::Kind::launch) return 0;
-  const model::Node& node = plan.graph.nodes()[step.index];
-  return node.op->flops(plan.graph.types(node.inputs), plan.graph.types(node.outputs));
+/// Of the rows of a node that is told their lengths.
+std::optional<std::int64_t> steps_of(const model::Op& op, const KernelIo& io) {
+  if (op.as<Rnn>()) return io.outputs[Rnn::y].shape[1];
+  if (op.as<Lstm>()) return io.outputs[Lstm::y].shape[1];
+  if (op.as<RnnBackward>()) return io.inputs[RnnBackward::y].shape[1];
+  if (op.as<LstmBackward>()) return io.inputs[LstmBackward::y].shape[1];
+  if (op.as<LastStep>()) return io.inputs[LastStep::x].shape[1];
+  if (op.as<LastStepBackward>()) return io.outputs[LastStepBackward::dx].shape[1];
+  return std::nullopt;
+}
+
+/// The node's tokens, lengths or targets: whole rows, any token and any class.
+Contents contents_of(const model::Node& node, const KernelIo& io, const StepState& state) {
+  const auto below = [&](std::int64_t count) {
+    return Contents{state, 0, std::max<std::int64_t>(count, 1) - 1};
+  };
+  const auto& op = *node.op;
+  if (const auto steps = steps_of(op, io)) return {state, *steps, *steps};
+  if (op.as<Embedding>()) return below(io.inputs[Embedding::weight].shape[0]);
+  if (op.as<EmbeddingBackward>()) return below(io.outputs[EmbeddingBackward::dweight].shape[0]);
+  if (op.as<ClassifierLoss>()) return below(io.inputs[ClassifierLoss::weight].shape[0]);
+  if (op.as<SoftmaxCrossEntropy>()) {
+    const Shape& logits = io.inputs[SoftmaxCrossEntropy::predictions].shape;
+    return below(logits[logits.rank() - 1]);
+  }
+  return {state};
+}
+
+void add(KernelTime& sum, const KernelTime& kernel) {
+  sum.count += kernel.count;
+  sum.seconds += kernel.seconds;
+  sum.flops += kernel.flops;
+  sum.bytes += kernel.bytes;
+  sum.limit_seconds += kernel.limit_seconds;
 }
 
 /// An update reads parameters and state, too, but not the copy in a half type.
@@ -36,12 +75,37 @@ std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
     if (!is_update && step.kind != runtime::Step::Kind::launch) continue;
     const runtime::Launch& launch = *plan.launch_of(step);
     if (launch.kernel == nullptr) continue;
-    times.push_back({.name = label_of(plan, step),
-                     .seconds = seconds_of_launch(device, *launch.kernel, launch.io, state),
-                     .flops = flops_of(plan, step),
-                     .bytes = moved_bytes(launch, is_update)});
+    KernelTime time{.name = label_of(plan, step), .bytes = moved_bytes(launch, is_update)};
+    Contents contents{state};
+    if (!is_update) {
+      time.node = &plan.graph.nodes()[step.index];
+      time.flops =
+          time.node->op->flops(plan.graph.types(time.node->inputs), plan.graph.types(time.node->outputs));
+      contents = contents_of(*time.node, launch.io, state);
+    }
+    time.seconds = seconds_of_launch(device, *launch.kernel, launch.io, contents);
+    times.push_back(std::move(time));
   }
   return times;
+}
+
+KernelTime sum_of(const std::vector<KernelTime>& kernels) {
+  KernelTime sum{.name = "step", .count = 0};
+  for (const KernelTime& kernel : kernels) add(sum, kernel);
+  return sum;
+}
+
+std::vector<KernelTime> sums_of_kinds(const std::vector<KernelTime>& kernels) {
+  std::vector<KernelTime> sums;
+  for (const KernelTime& kernel : kernels) {
+    const std::string kind =
+        kernel.node == nullptr ? "update" : kernel.name.substr(kernel.name.rfind(' ') + 1);
+    auto sum = std::ranges::find(sums, kind, &KernelTime::name);
+    if (sum == sums.end()) sum = sums.insert(sum, {.name = kind, .count = 0});
+    add(*sum, kernel);
+  }
+  std::ranges::sort(sums, std::greater{}, &KernelTime::seconds);
+  return sums;
 }
 
 }  // namespace lockstep::shares

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/base/deadline.h"
+#include "kernels/base/half.h"
 #include "kernels/cuda/library.h"
 
 namespace lockstep::shares {
@@ -17,27 +20,52 @@ constexpr int rounds = 3;
 constexpr double seconds_a_round = 0.02;
 constexpr int most_launches = 1000;
 
-const std::vector<float>& random_floats() {
-  static const std::vector<float> values = [] {
-    std::minstd_rand generator(1);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<float> made(std::size_t{1} << 20);
-    for (float& value : made) value = uniform(generator);
-    return made;
-  }();
-  return values;
+constexpr std::size_t random_count = std::size_t{1} << 20;
+
+template <class T>
+std::vector<T> random_numbers() {
+  std::minstd_rand generator(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<T> made(random_count);
+  for (T& value : made) {
+    if constexpr (std::is_same_v<T, float>) {
+      value = uniform(generator);
+    } else {
+      narrow(uniform(generator), value);
+    }
+  }
+  return made;
 }
 
-void fill(Device& device, Memory& memory, const TensorDesc& desc, const StepState& state, Stream& stream) {
+std::span<const std::byte> random_bytes(DType dtype) {
+  static const auto floats = random_numbers<float>();
+  static const auto bfloats = random_numbers<BFloat16>();
+  static const auto halves = random_numbers<Float16>();
+  if (dtype == DType::f32) return std::as_bytes(std::span(floats));
+  if (dtype == DType::bf16) return std::as_bytes(std::span(bfloats));
+  return dtype == DType::f16 ? std::as_bytes(std::span(halves)) : std::span<const std::byte>();
+}
+
+std::vector<std::int64_t> random_integers(std::size_t count, const Contents& contents) {
+  std::minstd_rand generator(1);
+  std::uniform_int_distribution<std::int64_t> uniform(contents.least, contents.most);
+  std::vector<std::int64_t> made(count);
+  for (std::int64_t& value : made) value = uniform(generator);
+  return made;
+}
+
+void fill(Device& device, Memory& memory, const TensorDesc& desc, const Contents& contents, Stream& stream) {
   auto* const to = static_cast<std::byte*>(memory.data());
-  if (desc.dtype != DType::f32) {
-    if (desc.dtype == DType::u8 && memory.bytes() == sizeof(state))
-      device.copy_to_device(to, &state, sizeof(state), stream);
-    return;  // targets: zeros, which are a class
-  }
-  const auto values = std::as_bytes(std::span(random_floats()));
-  for (std::size_t at = 0; at < memory.bytes(); at += values.size()) {
-    device.copy_to_device(to + at, values.data(), std::min(values.size(), memory.bytes() - at), stream);
+  if (desc.dtype == DType::i64) {
+    const auto integers = random_integers(memory.bytes() / sizeof(std::int64_t), contents);
+    device.copy_to_device(to, integers.data(), memory.bytes(), stream);
+    stream.synchronize();
+  } else if (desc.dtype == DType::u8 && memory.bytes() == sizeof(contents.state)) {
+    device.copy_to_device(to, &contents.state, sizeof(contents.state), stream);
+  } else if (const auto values = random_bytes(desc.dtype); !values.empty()) {
+    for (std::size_t at = 0; at < memory.bytes(); at += values.size()) {
+      device.copy_to_device(to + at, values.data(), std::min(values.size(), memory.bytes() - at), stream);
+    }
   }
 }
 
@@ -47,46 +75,52 @@ double seconds_of(const std::function<void()>& work) {
   return Seconds(Clock::now() - start).count();
 }
 
+/// Of one launch among many that a graph holds.
+double seconds_of_replay(Device& device, BoundKernel& bound, Stream& stream, double guess) {
+  const int count = std::clamp(static_cast<int>(seconds_a_round / guess), 1, most_launches);
+  const auto graph = device.capture(stream, [&] {
+    for (int i = 0; i < count; ++i) bound.launch(stream);
+  });
+  const auto replay = [&] {
+    graph->launch(stream);
+    stream.synchronize();
+  };
+  replay();
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) best = std::min(best, seconds_of(replay) / count);
+  return best;
+}
+
 }  // namespace
 
-double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const StepState& state) {
+double shortest(const std::function<void()>& run, double budget_seconds) {
+  const auto until = Clock::now() + std::chrono::duration<double>(budget_seconds);
+  double best = std::numeric_limits<double>::infinity();
+  for (int runs = 0; runs < 3 || Clock::now() < until; ++runs) best = std::min(best, seconds_of(run));
+  return best;
+}
+
+double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents,
+                         double budget_seconds) {
   const auto stream = device.make_stream();
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<void*> args;
   for (const auto* descs : {&io.inputs, &io.outputs}) {
     for (const TensorDesc& desc : *descs) {
       memory.push_back(device.allocate(desc.bytes()));
-      fill(device, *memory.back(), desc, state, *stream);
+      fill(device, *memory.back(), desc, contents, *stream);
       args.push_back(memory.back()->data());
     }
   }
   const auto workspace = device.allocate(std::max<std::size_t>(kernel.workspace_bytes(), 64));
   const auto bound = kernel.bind(args, workspace->data());
-  const auto launch = [&](int count) {
-    for (int i = 0; i < count; ++i) bound->launch(*stream);
-  };
   const auto once = [&] {
-    launch(1);
+    bound->launch(*stream);
     stream->synchronize();
   };
   once();
-  const double guess = std::max(seconds_of(once), 1e-7);
-  const int count = std::clamp(static_cast<int>(seconds_a_round / guess), 1, most_launches);
-  std::unique_ptr<CapturedGraph> graph;
-  if (device.has_graphs()) graph = device.capture(*stream, [&] { launch(count); });
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round <= rounds; ++round) {
-    const double seconds = seconds_of([&] {
-      if (graph != nullptr) {
-        graph->launch(*stream);
-      } else {
-        launch(count);
-      }
-      stream->synchronize();
-    });
-    if (round > 0) best = std::min(best, seconds / count);
-  }
-  return best;
+  if (!device.has_graphs()) return shortest(once, budget_seconds);
+  return seconds_of_replay(device, *bound, *stream, std::max(seconds_of(once), 1e-7));
 }
 
 double bytes_of(const KernelIo& io) {

@@ -1,18 +1,31 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "kernels/device.h"
 #include "kernels/dispatch.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::shares {
 
-/// Seconds of one launch: of the fastest of a few rounds of launches back to back, which a device with graphs
-/// replays as a whole, so that launching costs nothing. f32 tensors hold random numbers, since a GPU draws
-/// less power, and so runs faster, on zeros; a tensor of the size of a StepState holds `state`. What fits the
-/// GPU's cache stays in it from launch to launch: the bandwidth of small tensors may come out above that of
-/// memory.
+/// Shortest of many runs, in seconds: other processes only ever make a run longer.
+double shortest(const std::function<void()>& run, double budget_seconds = 0.3);
+
+/// What the tensors of a launch hold. f32 and half tensors hold random numbers, since a GPU draws less power,
+/// and so runs faster, on zeros; a tensor of the size of a StepState holds `state`, one of i64 random numbers
+/// from `least` to `most`.
+struct Contents {
+  kernels::StepState state{};
+  std::int64_t least = 0, most = 0;
+};
+
+/// Seconds of one launch, the fastest. A device with graphs replays a few rounds of launches back to back, so
+/// that launching costs nothing; without graphs single launches are timed for `budget_seconds`. What fits the
+/// device's cache stays in it from launch to launch: the bandwidth of small tensors may come out above that
+/// of memory.
 double seconds_of_launch(kernels::Device& device, const kernels::Kernel& kernel, const kernels::KernelIo& io,
-                         const kernels::StepState& state);
+                         const Contents& contents, double budget_seconds = 0.1);
 
 /// Bytes of all tensors, each read or written once.
 double bytes_of(const kernels::KernelIo& io);

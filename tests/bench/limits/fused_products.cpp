@@ -1,0 +1,123 @@
+#include "tests/bench/limits/fused_products.h"
+
+#include <cstring>
+
+#include "kernels/cpu/classifier_products.h"
+#include "kernels/cpu/recurrent_blocks.h"
+#include "kernels/cpu/recurrent_onednn.h"
+#include "kernels/cpu/simd/simd.h"
+#include "tests/bench/limits/onednn_fastest.h"
+
+namespace lockstep::bench {
+namespace {
+
+using namespace kernels;
+
+/// Memory of the device that has been touched: untouched pages are all one page of zeros.
+std::unique_ptr<Memory> touched(Device& device, std::size_t bytes) {
+  auto memory = device.allocate(bytes);
+  std::memset(memory->data(), 0, bytes);
+  return memory;
+}
+
+/// Our own, panel by panel: kernels/cpu/recurrent.cpp.
+double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
+  const auto memory = touched(device, RecurrentWorkspace(blocks, 0, nullptr).bytes());
+  const RecurrentWorkspace at(blocks, 0, static_cast<float*>(memory->data()));
+  auto* const multiply = simd::best<RecurrentProduct>();
+  return shares::shortest([&] {
+    blocks.on_team([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        multiply(blocks.product(), at.factors[0], at.weights + block * blocks.weights(),
+                 at.products + block * blocks.units);
+      }
+    });
+  });
+}
+
+/// oneDNN's with packed weights between row-major matrices: kernels/cpu/recurrent_onednn.cpp.
+double seconds_of_packed(const MatmulSize& size) {
+  const onednn::Context context;
+  const auto row_major = [](std::int64_t rows, std::int64_t columns, DType dtype) {
+    const Shape shape{rows, columns};
+    return onednn::descriptor(shape, Layout::row_major(shape), dtype).value();
+  };
+  const auto description =
+      onednn::linear_forward(context.engine,
+                             {.x = row_major(size.rows, size.inputs, DType::bf16),
+                              .weights = onednn::any_layout({size.outputs, size.inputs}, DType::bf16),
+                              .bias = {},
+                              .y = row_major(size.rows, size.outputs, DType::f32)},
+                             Activation::none, MatmulPrecision::highest);
+  return seconds_of(onednn::make_primitive(description), description,
+                    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}, context.engine);
+}
+
+/// A processor without fast products of bf16 takes the factors as f32.
+DType classifier_factors(DType dtype) {
+  return dtype == DType::bf16 && !onednn::multiplies_bf16_faster() ? DType::f32 : dtype;
+}
+
+}  // namespace
+
+double seconds_of_step_product(const TensorDesc& states, std::int64_t gates, StepDirection direction,
+                               Device& device) {
+  const RecurrentSize size{states.shape[0], states.shape[1], states.shape[2]};
+  const bool forward = direction == StepDirection::forward;
+  const std::int64_t columns = gates * size.hidden;
+  if (states.dtype == DType::bf16 && takes_onednn(states)) {
+    return seconds_of_packed({size.rows, forward ? size.hidden : columns, forward ? columns : size.hidden});
+  }
+  return seconds_of_panels({.size = size,
+                            .dtype = states.dtype,
+                            .units = forward ? RecurrentBlocks::columns / gates : RecurrentBlocks::columns,
+                            .depth = forward ? size.hidden : columns},
+                           device);
+}
+
+double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize& size, DType dtype,
+                                     Product::Result result, Device& device) {
+  const DType factors = classifier_factors(dtype);
+  const ClassifierSize cut(size, op, factors);
+  const ClassifierProducts products(onednn::Context{}, cut, factors, op.precision, true);
+  const auto workspace = touched(device, std::max<std::size_t>(products.workspace_bytes(), 64));
+  std::vector<Matmul::Bound> bound;
+  for (const Matmul& product : products.all) bound.emplace_back(product, workspace->data());
+
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, DType type) {
+    return touched(device, static_cast<std::size_t>(rows * columns) * size_of(type));
+  };
+  const auto x = matrix(cut.rows, cut.inputs, factors);
+  const auto weight = matrix(cut.classes, cut.inputs, factors);
+  const auto gradient = matrix(cut.chunk, cut.block, factors);
+  const auto logits = matrix(cut.chunk, cut.classes, DType::f32);
+  const auto dx = matrix(cut.rows, cut.inputs, DType::f32);
+  const auto dweight = matrix(cut.classes, cut.inputs, DType::f32);
+  const auto row_of = [&](const Memory& of, std::int64_t row, DType type) {
+    return static_cast<std::byte*>(of.data()) + static_cast<std::size_t>(row * cut.inputs) * size_of(type);
+  };
+  return shares::shortest([&] {
+    for (std::size_t i = 0; i < products.steps.size(); ++i) {
+      const auto& step = products.steps[i];
+      const std::int64_t begin = static_cast<std::int64_t>(i) / cut.blocks() * cut.chunk;
+      const std::int64_t rows = std::min(cut.chunk, cut.rows - begin);
+      const void* const some_x = row_of(*x, begin, factors);
+      const void* const some_weights = row_of(*weight, step.first, factors);
+      switch (result) {
+        case Product::Result::y:
+          bound[step.logits].run(some_x, some_weights,
+                                 static_cast<float*>(logits->data()) + rows * step.first);
+          break;
+        case Product::Result::x:
+          bound[step.dx].run(gradient->data(), some_weights,
+                             reinterpret_cast<float*>(row_of(*dx, begin, DType::f32)));
+          break;
+        case Product::Result::w:
+          bound[step.dweight].run(gradient->data(), some_x,
+                                  reinterpret_cast<float*>(row_of(*dweight, step.first, DType::f32)));
+      }
+    }
+  });
+}
+
+}  // namespace lockstep::bench
