@@ -10,7 +10,11 @@ fail() {
 }
 
 # usage: the comment at the head of the calling script, from line 2 on.
-usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
+usage() {
+  local script=$0
+  [[ -f $script ]] || script=$OLDPWD/$0  # a relative name, and the script has changed to the root
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$script"
+}
 
 # with_progress LOG COMMAND...: runs COMMAND with its output in LOG and shows its newest line: on a terminal in
 # place, elsewhere every ten seconds. When it fails, shows the end of LOG.

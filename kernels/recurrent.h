@@ -22,6 +22,11 @@ struct RecurrentSize {
   }
 };
 
+/// Of states, (N, T, H).
+inline RecurrentSize recurrent_size(const Shape& states) {
+  return {states[0], states[1], states[2]};
+}
+
 /// What a SIMD kernel computes at a call: units [first, first + count) of all rows, in one step.
 struct RecurrentPart {
   static constexpr std::int64_t columns =
@@ -115,6 +120,13 @@ inline RecurrentSize check_recurrent(TypeSpan operands, std::int64_t gates, std:
   return {pre.shape[0], pre.shape[1], hidden};
 }
 
+/// The operands of forward as its gradient knows them: `pre` is like its gradient, the bias like the weights.
+inline Types forward_operands_of(const TensorType& pre, const TensorType& weight, TypeSpan optional) {
+  Types operands{pre, weight, {weight.dtype, {weight.shape[0]}}};
+  operands.insert(operands.end(), optional.begin(), optional.end());
+  return operands;
+}
+
 inline TensorType states_of(const RecurrentSize& size, DType dtype) {
   return {dtype, {size.rows, size.steps, size.hidden}};
 }
@@ -134,8 +146,14 @@ struct Rnn {
   bool lengths = false;  ///< lengths are given, else every row has T steps
   MatmulPrecision precision = MatmulPrecision::highest;
 
-  std::size_t h0() const { return initial ? states : no_operand; }
-  std::size_t lengths_at() const { return lengths ? states + (initial ? 1 : 0) : no_operand; }
+  std::size_t initial_states() const { return initial ? 1 : 0; }
+  std::size_t optional() const {
+    return initial_states() + (lengths ? 1 : 0);
+  }  ///< operands from `states` on
+  std::size_t h0(std::size_t first = states) const { return initial ? first : no_operand; }
+  std::size_t lengths_at(std::size_t first = states) const {
+    return lengths ? first + initial_states() : no_operand;
+  }
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -146,13 +164,10 @@ struct Rnn {
   }
 
   Types infer(TypeSpan in) const {
-    return {states_of(check_recurrent(in, gates, initial ? 1 : 0, lengths), in[pre].dtype)};
+    return {states_of(check_recurrent(in, gates, initial_states(), lengths), in[pre].dtype)};
   }
 
-  double flops(TypeSpan, TypeSpan out) const {
-    const Shape& s = out[y].shape;
-    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
-  }
+  double flops(TypeSpan, TypeSpan out) const { return recurrent_size(out[y].shape).flops(gates); }
 };
 
 /// `previous` is the state before each step: with `dpre` the factors of the gradients of W_hh and b_hh.
@@ -160,43 +175,31 @@ struct RnnBackward {
   static constexpr std::string_view name = "rnn_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::int64_t gates = Rnn::gates;
-  enum In : std::size_t { dy, y, weight, states };
+  enum In : std::size_t { dy, y, weight, states };  ///< from states on as forward
   enum Out : std::size_t { dpre, previous, dh0 };
   using Simd = void(const RnnBackward&, const RecurrentPart&, const RecurrentBackward&);
 
-  Nonlinearity nonlinearity = Nonlinearity::tanh;
-  bool initial = false;
-  bool lengths = false;
-  MatmulPrecision precision = MatmulPrecision::highest;
+  Rnn forward{};
 
-  std::size_t h0() const { return initial ? states : no_operand; }
-  std::size_t lengths_at() const { return lengths ? states + (initial ? 1 : 0) : no_operand; }
+  std::size_t h0() const { return forward.h0(states); }
+  std::size_t lengths_at() const { return forward.lengths_at(states); }
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("nonlinearity", name_of(nonlinearity));
-    visit("h0", initial);
-    visit("lengths", lengths);
-    visit("precision", precision);
+    forward.fields(visit);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
-    const std::size_t count = states + (initial ? 1 : 0) + (lengths ? 1 : 0);
-    require_count(in, count, count);
-    require_count(out, initial ? 3 : 2, initial ? 3 : 2);
-    Types forward{out[dpre], in[weight], {in[weight].dtype, {in[weight].shape[0]}}};
-    forward.insert(forward.end(), in.begin() + states, in.end());
-    const Rnn op{.initial = initial, .lengths = lengths};
-    require_forward(op, forward, Types{in[dy]});
-    require_forward(op, forward, Types{in[y]});
-    require_forward(op, forward, Types{out[previous]});
-    if (initial) require_type("the gradient of h0", out[dh0], in[h0()]);
+    require_count(in, states + forward.optional(), states + forward.optional());
+    require_count(out, 2 + forward.initial_states(), 2 + forward.initial_states());
+    const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states));
+    require_forward(forward, inputs, Types{in[dy]});
+    require_forward(forward, inputs, Types{in[y]});
+    require_forward(forward, inputs, Types{out[previous]});
+    if (forward.initial) require_type("the gradient of h0", out[dh0], in[h0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const {
-    const Shape& s = in[y].shape;
-    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
-  }
+  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[y].shape).flops(gates); }
 };
 
 /// (i, f, g, o) = pre_t + W_hh h_(t-1) + b_hh through sigmoid, sigmoid, tanh, sigmoid: the gates;
@@ -214,9 +217,15 @@ struct Lstm {
   bool lengths = false;  ///< lengths are given, else every row has T steps
   MatmulPrecision precision = MatmulPrecision::highest;
 
-  std::size_t h0() const { return initial ? states : no_operand; }
-  std::size_t c0() const { return initial ? states + 1 : no_operand; }
-  std::size_t lengths_at() const { return lengths ? states + (initial ? 2 : 0) : no_operand; }
+  std::size_t initial_states() const { return initial ? 2 : 0; }
+  std::size_t optional() const {
+    return initial_states() + (lengths ? 1 : 0);
+  }  ///< operands from `states` on
+  std::size_t h0(std::size_t first = states) const { return initial ? first : no_operand; }
+  std::size_t c0(std::size_t first = states) const { return initial ? first + 1 : no_operand; }
+  std::size_t lengths_at(std::size_t first = states) const {
+    return lengths ? first + initial_states() : no_operand;
+  }
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -226,14 +235,11 @@ struct Lstm {
   }
 
   Types infer(TypeSpan in) const {
-    const RecurrentSize size = check_recurrent(in, gates, initial ? 2 : 0, lengths);
+    const RecurrentSize size = check_recurrent(in, gates, initial_states(), lengths);
     return {in[pre], states_of(size, in[pre].dtype), states_of(size, DType::f32)};
   }
 
-  double flops(TypeSpan, TypeSpan out) const {
-    const Shape& s = out[y].shape;
-    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
-  }
+  double flops(TypeSpan, TypeSpan out) const { return recurrent_size(out[y].shape).flops(gates); }
 };
 
 /// As RnnBackward. `dcells` (f32) is there if anything but this layer read the cells.
@@ -242,51 +248,39 @@ struct LstmBackward {
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::size_t overwrites = 0;
   static constexpr std::int64_t gates = Lstm::gates;
-  enum In : std::size_t { activations, dy, y, cells, weight, states };
+  enum In : std::size_t { activations, dy, y, cells, weight, states };  ///< from states on as forward
   enum Out : std::size_t { dpre, previous, dh0, dc0 };
   using Simd = void(const LstmBackward&, const RecurrentPart&, const RecurrentBackward&);
 
-  bool initial = false;
-  bool lengths = false;
+  Lstm forward{};
   bool cell_gradients = false;
-  MatmulPrecision precision = MatmulPrecision::highest;
 
-  std::size_t h0() const { return initial ? states : no_operand; }
-  std::size_t c0() const { return initial ? states + 1 : no_operand; }
-  std::size_t lengths_at() const { return lengths ? states + (initial ? 2 : 0) : no_operand; }
-  std::size_t dcells() const {
-    return cell_gradients ? states + (initial ? 2 : 0) + (lengths ? 1 : 0) : no_operand;
-  }
+  std::size_t h0() const { return forward.h0(states); }
+  std::size_t c0() const { return forward.c0(states); }
+  std::size_t lengths_at() const { return forward.lengths_at(states); }
+  std::size_t dcells() const { return cell_gradients ? states + forward.optional() : no_operand; }
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("h0 and c0", initial);
-    visit("lengths", lengths);
+    forward.fields(visit);
     visit("cell gradients", cell_gradients);
-    visit("precision", precision);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
-    const std::size_t of_forward = states + (initial ? 2 : 0) + (lengths ? 1 : 0);
-    const std::size_t count = of_forward + (cell_gradients ? 1 : 0);
+    const std::size_t count = states + forward.optional() + (cell_gradients ? 1 : 0);
     require_count(in, count, count);
-    require_count(out, initial ? 4 : 2, initial ? 4 : 2);
-    Types forward{out[dpre], in[weight], {in[weight].dtype, {in[weight].shape[0]}}};
-    forward.insert(forward.end(), in.begin() + states, in.begin() + static_cast<std::ptrdiff_t>(of_forward));
-    const Lstm op{.initial = initial, .lengths = lengths};
-    require_forward(op, forward, Types{in[activations], in[y], in[cells]});
-    require_forward(op, forward, Types{in[activations], in[dy], in[cells]});
+    require_count(out, 2 + forward.initial_states(), 2 + forward.initial_states());
+    const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states, forward.optional()));
+    require_forward(forward, inputs, Types{in[activations], in[y], in[cells]});
+    require_forward(forward, inputs, Types{in[activations], in[dy], in[cells]});
     require_type("the states before each step", out[previous], in[y]);
     if (cell_gradients) require_type("the gradient of the cells", in[dcells()], in[cells]);
-    if (!initial) return;
+    if (!forward.initial) return;
     require_type("the gradient of h0", out[dh0], in[h0()]);
     require_type("the gradient of c0", out[dc0], in[c0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const {
-    const Shape& s = in[y].shape;
-    return RecurrentSize{s[0], s[1], s[2]}.flops(gates);
-  }
+  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[y].shape).flops(gates); }
 };
 
 }  // namespace lockstep::kernels

@@ -146,6 +146,8 @@ class SpecOp final : public Op {
   OpPtr with_precision(kernels::MatmulPrecision precision) const override {
     if constexpr (requires { spec_.precision; }) {
       return changed([&](Spec& spec) { spec.precision = precision; });
+    } else if constexpr (requires { spec_.forward.precision; }) {
+      return changed([&](Spec& spec) { spec.forward.precision = precision; });
     } else {
       return nullptr;
     }

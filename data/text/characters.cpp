@@ -42,8 +42,8 @@ class CharacterTokenizer final : public Tokenizer {
       const CodePoint point = first_code_point(text.substr(at));
       const std::uint32_t id = pages_[page_of_[point.value / page_size]][point.value % page_size];
       if (point.length == 0 || id == no_id) {
-        throw UsageError(fmt::format("U+{:04X} at byte {} is no character of the {} that the vocabulary has",
-                                     static_cast<std::uint32_t>(point.value), at, names_.size()));
+        throw UnknownCharacter(at, fmt::format("U+{:04X} is no character of the {} that the vocabulary has",
+                                               static_cast<std::uint32_t>(point.value), names_.size()));
       }
       ids.push_back(id);
       at += point.length;

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 struct Text {
   fs::path path;
+  std::size_t offset;  ///< in the file
   std::string text;
   std::string label;
 };
@@ -65,7 +66,9 @@ void add_lines(const fs::path& path, std::vector<Text>& texts) {
     const std::size_t tab = line.find('\t');
     if (tab == std::string_view::npos) fail(path, offset, "this line has no tab between label and text");
     if (tab == 0 || tab + 1 == line.size()) fail(path, offset, "this line has no label, or no text");
-    texts.push_back({path, std::string(line.substr(tab + 1)), std::string(line.substr(0, tab))});
+    const std::size_t begin = tab + 1;
+    texts.push_back(
+        {path, offset + begin, std::string(line.substr(begin)), std::string(line.substr(0, tab))});
   });
   if (texts.size() == before) fail(path, 0, "the file has no lines");
 }
@@ -96,7 +99,7 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
       std::string_view text = checked_utf8(path, file.bytes());
       text = text.substr(0, text.find_last_not_of("\r\n") + 1);
       if (text.empty()) fail(path, 0, "the file holds no text");
-      texts.push_back({path, std::string(text), label});
+      texts.push_back({path, 0, std::string(text), label});
     }
   }
   if (texts.size() == before)
@@ -128,7 +131,7 @@ Samples samples_of(const std::vector<Text>& texts, const std::vector<std::string
     const auto label = std::ranges::find(labels, text.label);
     if (label == labels.end())
       throw DataError(fmt::format("{}: training has no class '{}'", text.path.string(), text.label));
-    samples.sequences.add(text.path, tokenizer, text.text);
+    samples.sequences.add({text.path, text.offset, text.text}, tokenizer);
     samples.classes.push_back(label - labels.begin());
     reading.advance();
   }

@@ -29,6 +29,12 @@ struct FilePair {
 
   std::string_view text(std::size_t side) const { return checked_utf8(paths[side], files[side].bytes()); }
 
+  FilePart line(std::size_t side, std::size_t number) const {
+    const std::string_view line = lines[side][number];
+    const auto* const begin = reinterpret_cast<const char*>(files[side].bytes().data());
+    return {paths[side], static_cast<std::size_t>(line.data() - begin), line};
+  }
+
   std::array<fs::path, 2> paths;
   std::array<MappedFile, 2> files;
   std::array<std::vector<std::string_view>, 2> lines{};
@@ -63,8 +69,8 @@ void add_lines(const FilePair& files, std::size_t begin, std::size_t end, const 
                Pairs& pairs, Activity::Work& reading) {
   for (std::size_t i = begin; i < end; ++i) {
     if (files.lines[0][i].empty() || files.lines[1][i].empty()) continue;
-    pairs.sources.add(files.paths[0], tokenizer, files.lines[0][i]);
-    pairs.targets.add(files.paths[1], tokenizer, files.lines[1][i]);
+    pairs.sources.add(files.line(0, i), tokenizer);
+    pairs.targets.add(files.line(1, i), tokenizer);
     reading.advance();
   }
 }

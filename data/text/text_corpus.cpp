@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 /// Text that is one piece of a split.
 struct Part {
   fs::path path;
+  std::size_t offset;  ///< in the file
   std::string_view text;
   Split split;
 };
@@ -48,7 +49,8 @@ TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documen
   std::vector<TokenPiece::Document> documents;
   for (const std::string_view document : in_documents ? documents_in(part.text) : std::vector{part.text}) {
     const std::int64_t begin = std::ssize(ids);
-    encode_from(part.path, tokenizer, document, ids);
+    const auto at = static_cast<std::size_t>(document.data() - part.text.data());
+    encode_from({part.path, part.offset + at, document}, tokenizer, ids);
     if (in_documents) documents.push_back({begin, std::ssize(ids)});
   }
   TokenPiece piece = piece_of(ids, tokenizer.size());
@@ -58,12 +60,12 @@ TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documen
 
 void add_parts(const fs::path& path, std::string_view text, bool has_test_files, Split split,
                std::vector<Part>& parts) {
-  if (split == Split::test || has_test_files) return parts.push_back({path, text, split});
+  if (split == Split::test || has_test_files) return parts.push_back({path, 0, text, split});
   // As nanoGPT: int(n * 0.9) characters.
   const auto for_training = static_cast<std::int64_t>(static_cast<double>(count_characters(text)) * 0.9);
   const std::size_t cut = utf8_prefix(text, for_training);
-  parts.push_back({path, text.substr(0, cut), Split::train});
-  parts.push_back({path, text.substr(cut), Split::test});
+  parts.push_back({path, 0, text.substr(0, cut), Split::train});
+  parts.push_back({path, cut, text.substr(cut), Split::test});
 }
 
 TextCorpus read(const DatasetOptions& options) {

@@ -8,7 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/error.h"
+
 namespace lockstep::data {
+
+/// A character that a vocabulary does not have.
+struct UnknownCharacter : UsageError {
+  UnknownCharacter(std::size_t byte, const std::string& what_is_wrong)
+      : UsageError("byte " + std::to_string(byte) + ": " + what_is_wrong),
+        offset(byte),
+        reason(what_is_wrong) {}
+
+  std::size_t offset;  ///< in the text that was encoded
+  std::string reason;
+};
 
 /// Text to token ids and back. Used by several threads at once.
 class Tokenizer {
@@ -18,7 +31,7 @@ class Tokenizer {
   /// Ids are 0 .. size() - 1.
   virtual std::int64_t size() const = 0;
 
-  /// Appends the ids of `text`, which is valid UTF-8. UsageError for a character that has none.
+  /// Appends the ids of `text`, which is valid UTF-8. UnknownCharacter for one that has none.
   virtual void encode(std::string_view text, std::vector<std::uint32_t>& ids) const = 0;
 
   /// The bytes that an id stands for: of one id not always whole characters. Empty for an id that is none.

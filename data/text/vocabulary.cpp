@@ -31,12 +31,12 @@ std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own)
                                options.name, own));
 }
 
-void encode_from(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text,
-                 std::vector<std::uint32_t>& ids) {
+void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids) {
   try {
-    tokenizer.encode(text, ids);
-  } catch (const UsageError& error) {
-    throw DataError(fmt::format("{}: {}", path.string(), error.what()));
+    tokenizer.encode(part.text, ids);
+  } catch (const UnknownCharacter& unknown) {
+    throw DataError(
+        fmt::format("{}: offset {}: {}", part.path.string(), part.offset + unknown.offset, unknown.reason));
   }
 }
 
@@ -49,9 +49,8 @@ TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_si
   return vocab_size <= 1 << 16 ? as_words(std::uint16_t{}) : as_words(std::uint32_t{});
 }
 
-void TokenSequences::add(const std::filesystem::path& path, const Tokenizer& tokenizer,
-                         std::string_view text) {
-  encode_from(path, tokenizer, text, ids_);
+void TokenSequences::add(const FilePart& part, const Tokenizer& tokenizer) {
+  encode_from(part, tokenizer, ids_);
   begins_.push_back(std::ssize(ids_));
 }
 

@@ -24,7 +24,8 @@ class OpenedTexts {
   static std::shared_ptr<const Corpus> of(const DatasetOptions& options, Read&& read) {
     if (options.texts == nullptr) return std::make_shared<const Corpus>(read(options));
     OpenedTexts& opened = *options.texts;
-    Key key{options.name, options.data_dir, options.target_file, options.tokenizer, options.windows};
+    Key key{options.name,    options.data_dir,    options.target_file, options.tokenizer,
+            options.windows, options.class_names, options.token_names};
     if (opened.corpus_ == nullptr || opened.key_ != key) {
       opened.corpus_ = std::make_shared<const Corpus>(read(options));
       opened.key_ = std::move(key);
@@ -39,6 +40,8 @@ class OpenedTexts {
     std::filesystem::path target_file;
     std::filesystem::path tokenizer;
     std::string windows;
+    std::vector<std::string> class_names;
+    std::vector<std::string> token_names;
 
     bool operator==(const Key&) const = default;
   };
@@ -59,9 +62,15 @@ Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::str
 /// UsageError when that is smaller; and when the model takes no sequences.
 std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own);
 
-/// Appends the ids of `text`, which is from the file `path`. DataError for what the vocabulary has not.
-void encode_from(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text,
-                 std::vector<std::uint32_t>& ids);
+/// Text of a file, from this byte of it on.
+struct FilePart {
+  const std::filesystem::path& path;
+  std::size_t offset;
+  std::string_view text;
+};
+
+/// Appends the ids of the text. DataError with the place in its file for what the vocabulary has not.
+void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids);
 
 /// Ids in the narrowest words that hold every one below `vocab_size`.
 TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_size);
@@ -69,8 +78,7 @@ TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_si
 /// Sequences of tokens, each of its own length.
 class TokenSequences {
  public:
-  /// A text from the file `path`.
-  void add(const std::filesystem::path& path, const Tokenizer& tokenizer, std::string_view text);
+  void add(const FilePart& part, const Tokenizer& tokenizer);
   void finish(std::int64_t vocab_size);  ///< after the last `add`, before the first look
 
   std::int64_t size() const { return std::ssize(begins_) - 1; }

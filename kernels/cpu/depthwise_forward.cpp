@@ -13,14 +13,6 @@ namespace {
 
 using Op = Conv2d;
 
-constexpr std::int64_t most_lanes = DepthwiseRow::most_lanes;
-
-/// w's channels are blocked as those of x, or not at all.
-bool matches(const Layout& w, const Planes& x) {
-  if (w.blocks.empty()) return true;
-  return w.blocks.size() == 1 && w.blocks[0].dim == 0 && w.blocks[0].size == std::min(x.lanes, most_lanes);
-}
-
 }  // namespace
 
 bool is_depthwise(const Conv2d& op, const KernelIo& io) {
@@ -32,7 +24,7 @@ bool is_depthwise(const Conv2d& op, const KernelIo& io) {
     return false;
   }
   const std::optional<Planes> planes = pool_planes(x.layout_or_row_major());
-  return planes && matches(w.layout_or_row_major(), *planes);
+  return planes && has_lanes_of(w.layout_or_row_major(), *planes);
 }
 
 bool choose_depthwise_layouts(const Conv2d& op, KernelIo& io) {
@@ -70,7 +62,7 @@ KernelPtr depthwise_kernel(const Conv2d& op, const KernelIo& io) {
                              .w_lane = blocked ? 1 : weights.strides[0],
                              .lanes = 0,
                              .channels = 0};
-  const std::int64_t most = std::min(in.lanes, most_lanes);
+  const std::int64_t most = depthwise_lanes(in);
   const std::int64_t parts = (in.lanes + most - 1) / most;  // of a group's lanes
   const std::int64_t work = y.shape.elements() * w.shape[2] * w.shape[3];
   const auto run = [=, op = op, images = x.shape[0], channels = x.shape[1], in = in, out = out,

@@ -20,17 +20,6 @@ std::optional<Planes> planes_of(const TensorDesc& pictures) {
   return planes && planes->lanes >= 8 ? planes : std::nullopt;
 }
 
-/// Lanes that one call computes.
-std::int64_t lanes_of(const Planes& planes) {
-  return std::min(planes.lanes, DepthwiseRow::most_lanes);
-}
-
-/// dw's channels are blocked as those of x, or not at all.
-bool matches(const Layout& dw, const Planes& x) {
-  if (dw.blocks.empty()) return true;
-  return dw.blocks.size() == 1 && dw.blocks[0].dim == 0 && dw.blocks[0].size == lanes_of(x);
-}
-
 }  // namespace
 
 bool is_depthwise(const Conv2dBackwardWeights& op, const KernelIo& io) {
@@ -44,7 +33,7 @@ bool is_depthwise(const Conv2dBackwardWeights& op, const KernelIo& io) {
     return false;
   }
   const auto planes = planes_of(x);
-  return planes && matches(dw.layout_or_row_major(), *planes);
+  return planes && has_lanes_of(dw.layout_or_row_major(), *planes);
 }
 
 bool choose_depthwise_layouts(const Conv2dBackwardWeights& op, KernelIo& io) {
@@ -90,7 +79,7 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
                          .w_lane = blocked ? 1 : weights.strides[0],
                          .w_lanes = 0,
                          .b_lanes = 0};
-  const std::int64_t most = lanes_of(in);
+  const std::int64_t most = depthwise_lanes(in);
   const std::int64_t parts = (in.lanes + most - 1) / most;  // of a group's lanes
   const std::int64_t rows = in.groups * parts * dw.shape[2];
   const std::int64_t work = dy.shape.elements() * dw.shape[2] * dw.shape[3];

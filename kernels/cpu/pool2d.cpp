@@ -38,6 +38,25 @@ KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorD
       });
 }
 
+template <class Op>
+KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Pool2dGeometry& window) {
+  return pool_kernel(io, window, io.inputs[Op::x], io.outputs[Op::y],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
+                     });
+}
+
+/// Of an average, whose gradient needs dy alone.
+template <class Op>
+KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Pool2dGeometry& window) {
+  return pool_kernel(io, window, io.outputs[Op::dx], io.inputs[Op::dy],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     std::int64_t x, std::int64_t y) {
+                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
+                     });
+}
+
 }  // namespace
 
 void choose_layouts(Cpu, const AdaptiveAvgPool2d&, KernelIo& io) {
@@ -50,21 +69,11 @@ void choose_layouts(Cpu, const AdaptiveAvgPool2dBackward&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const AdaptiveAvgPool2d& op, const KernelIo& io) {
-  using Op = AdaptiveAvgPool2d;
-  return pool_kernel(io, no_window, io.inputs[Op::x], io.outputs[Op::y],
-                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
-                     });
+  return forward_kernel(op, io, no_window);
 }
 
 KernelPtr prepare(Cpu, const AdaptiveAvgPool2dBackward& op, const KernelIo& io) {
-  using Op = AdaptiveAvgPool2dBackward;
-  return pool_kernel(io, no_window, io.outputs[Op::dx], io.inputs[Op::dy],
-                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
-                     });
+  return backward_kernel(op, io, no_window);
 }
 
 void choose_layouts(Cpu, const MaxPool2d&, KernelIo& io) {
@@ -86,12 +95,7 @@ void choose_layouts(Cpu, const AvgPool2dBackward&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const MaxPool2d& op, const KernelIo& io) {
-  using Op = MaxPool2d;
-  return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
-                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
-                     });
+  return forward_kernel(op, io, op.geometry);
 }
 
 KernelPtr prepare(Cpu, const MaxPool2dBackward& op, const KernelIo& io) {
@@ -106,21 +110,11 @@ KernelPtr prepare(Cpu, const MaxPool2dBackward& op, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const AvgPool2d& op, const KernelIo& io) {
-  using Op = AvgPool2d;
-  return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
-                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
-                     });
+  return forward_kernel(op, io, op.geometry);
 }
 
 KernelPtr prepare(Cpu, const AvgPool2dBackward& op, const KernelIo& io) {
-  using Op = AvgPool2dBackward;
-  return pool_kernel(io, op.geometry, io.outputs[Op::dx], io.inputs[Op::dy],
-                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
-                     });
+  return backward_kernel(op, io, op.geometry);
 }
 
 }  // namespace lockstep::kernels

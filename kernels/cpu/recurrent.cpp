@@ -19,8 +19,8 @@ RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int
   if (states.dtype == DType::f16) {
     throw UsageError(std::string(Op::name) + ": f16 is computed on GPUs; use bf16");
   }
-  const Shape& shape = states.shape;
-  return {{shape[0], shape[1], shape[2]}, states.dtype, units, gates_of_term * shape[2]};
+  const RecurrentSize size = recurrent_size(states.shape);
+  return {size, states.dtype, units, gates_of_term * size.hidden};
 }
 
 /// The products of blocks [begin, end), all rows.
@@ -76,7 +76,7 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
     const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, blocks.factor_row());
     shift_steps(size, a.in<Element>(Op::y), a.in<Element>(op.h0()), a.out<Element>(Op::previous));
-    auto* const dh0 = op.initial ? a.out<Element>(Op::dh0) : nullptr;
+    auto* const dh0 = op.forward.initial ? a.out<Element>(Op::dh0) : nullptr;
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentBackward mine = all;
       mine.product = blocks.products(memory.products, begin);

@@ -95,141 +95,133 @@ RecurrentPart all_units(const RecurrentSize& size) {
   return {size, DType::bf16, DType::bf16, 0, 0, size.hidden, nullptr};
 }
 
-RecurrentSize size_of_states(const TensorDesc& states) {
-  return {states.shape[0], states.shape[1], states.shape[2]};
-}
-
+/// What the launches of both directions have. `cells_`, behind the product's workspace, is where its states
+/// of cells begin.
 template <class Op>
-class Forward : public Kernel {
- public:
-  Forward(const onednn::Context& context, const Op& op, const KernelIo& io)
+class Launches : public BoundKernel {
+ protected:
+  Launches(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
       : op_(op),
-        size_(size_of_states(io.outputs[Op::y])),
-        inputs_(io.inputs.size()),
-        product_(context, size_, Op::gates, true) {}
+        size_(size),
+        a_(a),
+        product_(product.bind(a.in<void>(Op::weight), a.workspace<std::byte>())),
+        cells_(reinterpret_cast<float*>(a.workspace<std::byte>() + product.workspace_bytes())) {}
 
-  std::size_t workspace_bytes() const override {
-    return product_.workspace_bytes() + static_cast<std::size_t>(cells_of<Op>(size_)) * sizeof(float);
+  const BFloat16* h0() const { return a_.in<BFloat16>(op_.h0()); }
+  const BFloat16* c0() const { return a_.in<BFloat16>(op_.c0()); }
+
+  /// Computes a step with what `all` has in common for all parts; rows of the product are `columns` long.
+  template <class Tensors>
+  void compute(std::int64_t step, const Tensors& all, std::int64_t columns) {
+    over_units(size_, step, a_.in<std::int64_t>(op_.lengths_at()), [&](const RecurrentPart& part) {
+      Tensors mine = all;
+      mine.product = {product_.result + part.first, columns, size_.hidden};
+      compute_(op_, part, mine);
+    });
   }
-
-  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<Bound>(*this, Addresses(args, inputs_, workspace));
-  }
-
- private:
-  class Bound : public BoundKernel {
-   public:
-    Bound(const Forward& kernel, const Addresses& a)
-        : op_(kernel.op_),
-          size_(kernel.size_),
-          a_(a),
-          product_(kernel.product_.bind(a.in<void>(Op::weight), a.workspace<std::byte>())),
-          cells_(reinterpret_cast<float*>(a.workspace<std::byte>() + kernel.product_.workspace_bytes())),
-          all_(forward_operands<Op>(a, cells_, kernel.product_.row())),
-          columns_(kernel.product_.outputs()) {
-      all_.h.at = product_.factors;
-    }
-
-    void launch(Stream& stream) override {
-      const auto* const lengths = a_.in<std::int64_t>(op_.lengths_at());
-      const auto* const h0 = a_.in<BFloat16>(op_.h0());
-      product_.pack->launch(stream);
-      load_state(all_units(size_), h0, product_.factors, all_.h.row);
-      if constexpr (has_cells<Op>)
-        load_state(all_units(size_), a_.in<BFloat16>(op_.c0()), cells_, size_.hidden);
-      if (h0 == nullptr) std::fill_n(product_.result, size_.rows * columns_, 0.0F);
-      for (std::int64_t step = 0; step < size_.steps; ++step) {
-        if (step > 0 || h0 != nullptr) product_.multiply->launch(stream);
-        over_units(size_, step, lengths, [&](const RecurrentPart& part) {
-          RecurrentForward mine = all_;
-          mine.product = {product_.result + part.first, columns_, size_.hidden};
-          compute_(op_, part, mine);
-        });
-      }
-    }
-
-   private:
-    Op op_;
-    RecurrentSize size_;
-    Addresses a_;
-    Product::Bound product_;
-    float* cells_;
-    RecurrentForward all_;
-    std::int64_t columns_;
-    typename Op::Simd* compute_ = simd::best<Op>();
-  };
 
   Op op_;
   RecurrentSize size_;
-  std::size_t inputs_;
-  Product product_;
+  Addresses a_;
+  Product::Bound product_;
+  float* cells_;
+
+ private:
+  typename Op::Simd* compute_ = simd::best<Op>();
 };
 
 template <class Op>
-class Backward : public Kernel {
+class Forward : public Launches<Op> {
  public:
-  Backward(const onednn::Context& context, const Op& op, const KernelIo& io)
-      : op_(op),
-        size_(size_of_states(io.inputs[Op::y])),
-        inputs_(io.inputs.size()),
-        product_(context, size_, Op::gates, false) {}
+  static constexpr bool is_forward = true;
+  static constexpr std::int64_t cell_states = 1;
 
-  std::size_t workspace_bytes() const override {
-    return product_.workspace_bytes() + 2 * static_cast<std::size_t>(cells_of<Op>(size_)) * sizeof(float);
+  Forward(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
+      : Launches<Op>(op, size, product, a),
+        all_(forward_operands<Op>(a, cells_, product.row())),
+        columns_(product.outputs()) {
+    all_.h.at = product_.factors;
   }
 
-  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<Bound>(*this, Addresses(args, inputs_, workspace));
+  void launch(Stream& stream) override {
+    const auto* const h0 = this->h0();
+    product_.pack->launch(stream);
+    load_state(all_units(size_), h0, product_.factors, all_.h.row);
+    if constexpr (has_cells<Op>) load_state(all_units(size_), this->c0(), cells_, size_.hidden);
+    if (h0 == nullptr) std::fill_n(product_.result, size_.rows * columns_, 0.0F);
+    for (std::int64_t step = 0; step < size_.steps; ++step) {
+      if (step > 0 || h0 != nullptr) product_.multiply->launch(stream);
+      this->compute(step, all_, columns_);
+    }
   }
 
  private:
-  class Bound : public BoundKernel {
-   public:
-    Bound(const Backward& kernel, const Addresses& a)
-        : op_(kernel.op_),
-          size_(kernel.size_),
-          a_(a),
-          product_(kernel.product_.bind(a.in<void>(Op::weight), a.workspace<std::byte>())),
-          cells_(reinterpret_cast<float*>(a.workspace<std::byte>() + kernel.product_.workspace_bytes())),
-          before_(cells_ + cells_of<Op>(size_)),
-          all_(backward_operands(op_, a, cells_, before_, kernel.product_.row())) {
-      all_.d.at = product_.factors;
+  using Launches<Op>::size_, Launches<Op>::product_, Launches<Op>::cells_;
+
+  RecurrentForward all_;
+  std::int64_t columns_;
+};
+
+template <class Op>
+class Backward : public Launches<Op> {
+ public:
+  static constexpr bool is_forward = false;
+  static constexpr std::int64_t cell_states = 2;
+
+  Backward(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
+      : Launches<Op>(op, size, product, a),
+        before_(cells_ + cells_of<Op>(size)),
+        all_(backward_operands(op_, a, cells_, before_, product.row())) {
+    all_.d.at = product_.factors;
+  }
+
+  void launch(Stream& stream) override {
+    const bool initial = op_.forward.initial;
+    product_.pack->launch(stream);
+    shift_steps(size_, a_.template in<BFloat16>(Op::y), this->h0(), a_.template out<BFloat16>(Op::previous));
+    std::fill_n(product_.result, size_.rows * size_.hidden, 0.0F);
+    if constexpr (has_cells<Op>) {
+      std::fill_n(cells_, cells_of<Op>(size_), 0.0F);
+      load_state(all_units(size_), this->c0(), before_, size_.hidden);
     }
-
-    void launch(Stream& stream) override {
-      const auto* const lengths = a_.in<std::int64_t>(op_.lengths_at());
-      product_.pack->launch(stream);
-      shift_steps(size_, a_.in<BFloat16>(Op::y), a_.in<BFloat16>(op_.h0()), a_.out<BFloat16>(Op::previous));
-      std::fill_n(product_.result, size_.rows * size_.hidden, 0.0F);
-      if constexpr (has_cells<Op>) {
-        std::fill_n(cells_, cells_of<Op>(size_), 0.0F);
-        load_state(all_units(size_), a_.in<BFloat16>(op_.c0()), before_, size_.hidden);
-      }
-      for (std::int64_t step = size_.steps; step-- > 0;) {
-        over_units(size_, step, lengths, [&](const RecurrentPart& part) {
-          RecurrentBackward mine = all_;
-          mine.product = {product_.result + part.first, size_.hidden, size_.hidden};
-          compute_(op_, part, mine);
-        });
-        if (step > 0 || op_.initial) product_.multiply->launch(stream);
-      }
-      if (!op_.initial) return;
-      store_state(all_units(size_), product_.result, size_.hidden, a_.out<BFloat16>(Op::dh0));
-      if constexpr (has_cells<Op>)
-        store_state(all_units(size_), cells_, size_.hidden, a_.out<BFloat16>(Op::dc0));
+    for (std::int64_t step = size_.steps; step-- > 0;) {
+      this->compute(step, all_, size_.hidden);
+      if (step > 0 || initial) product_.multiply->launch(stream);
     }
+    if (!initial) return;
+    store_state(all_units(size_), product_.result, size_.hidden, a_.template out<BFloat16>(Op::dh0));
+    if constexpr (has_cells<Op>)
+      store_state(all_units(size_), cells_, size_.hidden, a_.template out<BFloat16>(Op::dc0));
+  }
 
-   private:
-    Op op_;
-    RecurrentSize size_;
-    Addresses a_;
-    Product::Bound product_;
-    float* cells_;
-    float* before_;
-    RecurrentBackward all_;
-    typename Op::Simd* compute_ = simd::best<Op>();
-  };
+ private:
+  using Launches<Op>::op_, Launches<Op>::size_, Launches<Op>::a_, Launches<Op>::product_,
+      Launches<Op>::cells_;
 
+  float* before_;
+  RecurrentBackward all_;
+};
+
+template <class Op, class Bound>
+class RecurrentKernel : public Kernel {
+ public:
+  /// `states`: any tensor (N, T, H).
+  RecurrentKernel(const onednn::Context& context, const Op& op, const KernelIo& io, const TensorDesc& states)
+      : op_(op),
+        size_(recurrent_size(states.shape)),
+        inputs_(io.inputs.size()),
+        product_(context, size_, Op::gates, Bound::is_forward) {}
+
+  std::size_t workspace_bytes() const override {
+    const std::int64_t cells = Bound::cell_states * cells_of<Op>(size_);
+    return product_.workspace_bytes() + static_cast<std::size_t>(cells) * sizeof(float);
+  }
+
+  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
+    return std::make_unique<Bound>(op_, size_, product_, Addresses(args, inputs_, workspace));
+  }
+
+ private:
   Op op_;
   RecurrentSize size_;
   std::size_t inputs_;
@@ -239,17 +231,17 @@ class Backward : public Kernel {
 }  // namespace
 
 bool takes_onednn(const TensorDesc& states) {
-  const RecurrentSize size = size_of_states(states);
+  const RecurrentSize size = recurrent_size(states.shape);
   return onednn::multiplies_bf16_faster() && size.rows * size.hidden * size.hidden >= least_product;
 }
 
 template <class Op>
 KernelPtr onednn_recurrent_forward(const onednn::Context& context, const Op& op, const KernelIo& io) {
-  return std::make_unique<Forward<Op>>(context, op, io);
+  return std::make_unique<RecurrentKernel<Op, Forward<Op>>>(context, op, io, io.outputs[Op::y]);
 }
 template <class Op>
 KernelPtr onednn_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io) {
-  return std::make_unique<Backward<Op>>(context, op, io);
+  return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(context, op, io, io.inputs[Op::y]);
 }
 
 template KernelPtr onednn_recurrent_forward(const onednn::Context&, const Rnn&, const KernelIo&);

@@ -229,21 +229,25 @@ class WeightGradients {
   Matrices weights_, in_, out_;
 };
 
+/// Calls `run(work, addresses)`; `work` is a Convolution or WeightGradients.
+template <class Work, class Run>
+KernelPtr kernel_of(const KernelIo& io, Work work, Run run) {
+  const std::size_t workspace = work.workspace();
+  return simd_kernel(
+      io, [work = std::move(work), run](const Addresses& a) { run(work, a); }, workspace);
+}
+
 }  // namespace
 
 template <>
 KernelPtr winograd_kernel(const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
-  Convolution convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation);
-  const std::size_t workspace = convolution.workspace();
-  return simd_kernel(
-      io,
-      [convolution = std::move(convolution)](const Addresses& a) {
-        convolution.run(a.in<void>(Op::x), a.in<char>(Op::w), a.in<void>(Op::b), a.out<void>(Op::y),
-                        a.workspace<float>());
-      },
-      workspace);
+  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation),
+                   [](const Convolution& convolution, const Addresses& a) {
+                     convolution.run(a.in<void>(Op::x), a.in<char>(Op::w), a.in<void>(Op::b),
+                                     a.out<void>(Op::y), a.workspace<float>());
+                   });
 }
 
 template <>
@@ -251,29 +255,23 @@ KernelPtr winograd_kernel(const Conv2dBackwardData& op, const KernelIo& io) {
   using Op = Conv2dBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
   const auto [vertical, horizontal] = op.geometry.padding;
-  Convolution convolution(t.y, t.x, Filters(t.w, 1, true), {2 - vertical, 2 - horizontal}, Activation::none);
-  const std::size_t workspace = convolution.workspace();
-  return simd_kernel(
-      io,
-      [convolution = std::move(convolution)](const Addresses& a) {
-        convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
-                        a.workspace<float>());
-      },
-      workspace);
+  const std::array<std::int64_t, 2> padding{2 - vertical, 2 - horizontal};
+  return kernel_of(io, Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none),
+                   [](const Convolution& convolution, const Addresses& a) {
+                     convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
+                                     a.workspace<float>());
+                   });
 }
 
 template <>
 KernelPtr winograd_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  WeightGradients gradients(t.x, t.y, t.w, op.geometry.padding);
-  const std::size_t workspace = gradients.workspace();
-  return simd_kernel(
-      io,
-      [gradients = std::move(gradients)](const Addresses& a) {
-        gradients.run(a.in<void>(Op::x), a.in<void>(Op::dy), a.out<void>(Op::dw), a.workspace<float>());
-      },
-      workspace);
+  return kernel_of(io, WeightGradients(t.x, t.y, t.w, op.geometry.padding),
+                   [](const WeightGradients& gradients, const Addresses& a) {
+                     gradients.run(a.in<void>(Op::x), a.in<void>(Op::dy), a.out<void>(Op::dw),
+                                   a.workspace<float>());
+                   });
 }
 
 }  // namespace lockstep::kernels

@@ -13,10 +13,6 @@
 namespace lockstep::kernels {
 namespace {
 
-RecurrentSize size_of_states(const Shape& s) {
-  return {s[0], s[1], s[2]};
-}
-
 /// Consecutive pieces of a workspace, each as aligned as a tensor.
 struct Pieces {
   std::size_t states;   ///< (N, H) of the tensors' type, or (N, G H) of gate gradients
@@ -57,7 +53,7 @@ Pieces pieces_of(const RecurrentSize& size, DType dtype, std::int64_t state_gate
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
   const TensorDesc& y = io.outputs[Op::y];
-  const RecurrentSize size = size_of_states(y.shape);
+  const RecurrentSize size = recurrent_size(y.shape);
   const auto gemm = prepare_gemm({.m = size.rows,
                                   .n = Op::gates * size.hidden,
                                   .k = size.hidden,
@@ -92,12 +88,12 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Element*) {
   const TensorDesc& y = io.inputs[Op::y];
-  const RecurrentSize size = size_of_states(y.shape);
+  const RecurrentSize size = recurrent_size(y.shape);
   const auto gemm = prepare_gemm({.m = size.rows,
                                   .n = size.hidden,
                                   .k = Op::gates * size.hidden,
                                   .dtype = y.dtype,
-                                  .precision = gpu_precision(op.precision)});
+                                  .precision = gpu_precision(op.forward.precision)});
   const Pieces pieces = pieces_of<Op>(size, y.dtype, Op::gates, 1, *gemm);
   const std::int64_t units = size.rows * size.hidden;
   const auto run = [=, dtype = y.dtype, s = spread(units), all = spread(units * size.steps)](
@@ -116,14 +112,14 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Element*) {
                product, lengths, memory.cells, d, a.out<Element>(Op::dpre));
       } else {
         launch(rnn_step_backward<Element>, s.blocks, s.threads, 0, stream, at,
-               op.nonlinearity == Nonlinearity::relu, a.in<Element>(Op::dy), a.in<Element>(Op::y), product,
-               lengths, d, a.out<Element>(Op::dpre));
+               op.forward.nonlinearity == Nonlinearity::relu, a.in<Element>(Op::dy), a.in<Element>(Op::y),
+               product, lengths, d, a.out<Element>(Op::dpre));
       }
-      if (step > 0 || op.initial) {
+      if (step > 0 || op.forward.initial) {
         gemm->launch({d, a.in<void>(Op::weight), memory.product}, memory.gemm, stream);
       }
     }
-    if (!op.initial) return;
+    if (!op.forward.initial) return;
     launch_cast(units, DType::f32, memory.product, dtype, a.out<void>(Op::dh0), stream);
     if constexpr (has_cells<Op>) {
       launch_cast(units, DType::f32, memory.cells, dtype, a.out<void>(Op::dc0), stream);

@@ -19,10 +19,11 @@ void append_optional(const Backward& backward, std::size_t first, std::vector<Va
   for (std::size_t i = first; backward.has_input(i); ++i) operands.push_back(backward.input(i));
 }
 
-/// Adds the node of `back`. Its gradients are those of `pre` and of the `states` first states; the weights'
-/// are a product over all steps.
+/// Adds the node of `back`. Its gradients are those of `pre` and of the states before the first step; the
+/// weights' are a product over all steps.
 template <class Op, class OpBackward>
-void add_backward(Backward& backward, OpBackward back, std::vector<ValueId> operands, std::size_t states) {
+void add_backward(Backward& backward, OpBackward back, std::vector<ValueId> operands) {
+  const std::size_t states = back.forward.initial_states();
   const ValueType& of_steps = backward.type(backward.output(Op::y));
   Types types{backward.type(backward.input(Op::pre)), of_steps};
   for (std::size_t i = 0; i < states; ++i) types.push_back(backward.type(backward.input(Op::states + i)));
@@ -37,9 +38,7 @@ void differentiate(const Rnn& op, Backward& backward) {
   std::vector<ValueId> operands{backward.output_gradient(), backward.output(Rnn::y),
                                 backward.input(Rnn::weight)};
   append_optional(backward, Rnn::states, operands);
-  add_backward<Rnn>(
-      backward, RnnBackward{.nonlinearity = op.nonlinearity, .initial = op.initial, .lengths = op.lengths},
-      std::move(operands), op.initial ? 1 : 0);
+  add_backward<Rnn>(backward, RnnBackward{.forward = op}, std::move(operands));
 }
 
 void differentiate(const Lstm& op, Backward& backward) {
@@ -49,9 +48,8 @@ void differentiate(const Lstm& op, Backward& backward) {
                                 backward.input(Lstm::weight)};
   append_optional(backward, Lstm::states, operands);
   if (cell_gradients) operands.push_back(backward.output_gradient(Lstm::cells));
-  add_backward<Lstm>(
-      backward, LstmBackward{.initial = op.initial, .lengths = op.lengths, .cell_gradients = cell_gradients},
-      std::move(operands), op.initial ? 2 : 0);
+  add_backward<Lstm>(backward, LstmBackward{.forward = op, .cell_gradients = cell_gradients},
+                     std::move(operands));
 }
 
 /// One layer's parameters, in the order of torch.nn.

@@ -76,19 +76,14 @@ Model make(const ModelArgs& args, const InputSpec& input) {
 }  // namespace
 
 ZooEntry gpt2_entry() {
-  return {.name = "gpt2",
-          .what = "GPT-2, Hugging Face's names and layouts; the family by its sizes, 124M as it stands",
-          .arguments = {n_layer, n_head, n_embd, block_size, vocab_size, dropout_share},
-          .wants =
-              [](const ModelArgs& args) {
-                return InputSpec{.shape = {block_size.of(args)},
-                                 .num_classes = vocab_size.of(args),
-                                 .target_shape = {block_size.of(args)},
-                                 .dtype = DType::i64,
-                                 .vocab_size = vocab_size.of(args)};
-              },
-          .make = make,
-          .example = "--dataset synthetic --seq-len 64 --batch-size 1"};
+  return {
+      .name = "gpt2",
+      .what = "GPT-2, Hugging Face's names and layouts; the family by its sizes, 124M as it stands",
+      .arguments = {n_layer, n_head, n_embd, block_size, vocab_size, dropout_share},
+      .wants =
+          [](const ModelArgs& args) { return next_token_input(block_size.of(args), vocab_size.of(args)); },
+      .make = make,
+      .example = "--dataset synthetic --seq-len 64 --batch-size 1"};
 }
 
 }  // namespace lockstep::model

@@ -176,20 +176,15 @@ Model make(const ModelArgs& args, const InputSpec& input) {
 }  // namespace
 
 ZooEntry transformer_entry() {
-  return {.name = "transformer",
-          .what = "encoder and decoder, torch.nn.Transformer's; one sequence serves as source and target",
-          .arguments = {vocab_size, d_model, nhead, layer_count, block_size, dropout_share, positions,
-                        norm_first},
-          .wants =
-              [](const ModelArgs& args) {
-                return InputSpec{.shape = {block_size.of(args)},
-                                 .num_classes = vocab_size.of(args),
-                                 .target_shape = {block_size.of(args)},
-                                 .dtype = DType::i64,
-                                 .vocab_size = vocab_size.of(args)};
-              },
-          .make = make,
-          .example = "--dataset synthetic --batch-size 16"};
+  return {
+      .name = "transformer",
+      .what = "encoder and decoder, torch.nn.Transformer's; one sequence serves as source and target",
+      .arguments = {vocab_size, d_model, nhead, layer_count, block_size, dropout_share, positions,
+                    norm_first},
+      .wants =
+          [](const ModelArgs& args) { return next_token_input(block_size.of(args), vocab_size.of(args)); },
+      .make = make,
+      .example = "--dataset synthetic --batch-size 16"};
 }
 
 }  // namespace lockstep::model

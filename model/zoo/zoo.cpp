@@ -31,6 +31,14 @@ std::vector<std::string> argument_names(const ZooEntry& entry) {
   return names;
 }
 
+InputSpec next_token_input(std::int64_t length, std::int64_t vocab_size) {
+  return {.shape = {length},
+          .num_classes = vocab_size,
+          .target_shape = {length},
+          .dtype = DType::i64,
+          .vocab_size = vocab_size};
+}
+
 void require_tokens(const std::string& model, const InputSpec& input) {
   if (input.dtype == DType::i64 && input.vocab_size > 0 && input.shape.rank() == 1) return;
   throw UsageError(

@@ -37,6 +37,9 @@ LOCKSTEP_API const ZooEntry& find_model(std::span<const ZooEntry> models, const 
 /// Of the zoo.
 LOCKSTEP_API const ZooEntry& find_model(const std::string& name, const ModelArgs& args);
 
+/// What a model wants that gives for each token of a sequence the next: (N, `length`) tokens and as many
+/// targets.
+InputSpec next_token_input(std::int64_t length, std::int64_t vocab_size);
 /// UsageError unless the inputs are tokens.
 void require_tokens(const std::string& model, const InputSpec& input);
 /// UsageError naming the arguments unless the columns divide among the heads.

@@ -26,7 +26,6 @@ constexpr int tokens_of_a_turn = 16;
 
 /// That of --tokenizer, which the run's config.ini tells, or one beside the weights. Characters are kept with
 /// the weights; else the data set has them.
-/// Behind those of translations stands the boundary, which has no name.
 data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
   if (!options.tokenizer.empty() && options.tokenizer != "characters") {
     return data::open_tokenizer(options.tokenizer);
@@ -37,9 +36,8 @@ data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weig
   for (const char* file : {"tokenizer.json", "vocab.json"}) {
     if (std::filesystem::exists(folder / file)) return data::open_tokenizer(folder);
   }
-  std::vector<std::string> names = weights.class_names();
-  if (names.empty()) names = class_names_of(options);
-  if (!names.empty() && names.back().empty()) names.pop_back();
+  std::vector<std::string> names = weights.token_names();
+  if (names.empty()) names = names_of_data(options).tokens;
   if (!names.empty()) return data::make_character_tokenizer(names);
   throw UsageError(fmt::format(
       "{}: no vocabulary is kept with these weights; give --tokenizer PATH, or the text that they "

@@ -107,7 +107,8 @@ int eval_command(const std::vector<std::string>& arguments) {
   }
   const auto open = [&](Session& session, const WeightsFile& weights) {
     return open_test_set(request.options(), {weights.class_names(), weights.token_names()},
-                         session.activity.get());
+                         session.activity.get())
+        .samples;
   };
   return infer(request, Inference::Gives::scores, open,
                [&](Session& session, Inference& inference, const StopRequest& stop) {

@@ -25,11 +25,11 @@ data::SampleSpec targets_for(const Options& options) {
 /// The weights tell the names of their classes, or the data set does.
 std::vector<std::string> class_names_for(const Options& options, const WeightsFile& weights) {
   std::vector<std::string> names = weights.class_names();
-  return names.empty() ? class_names_of(options) : names;
+  return names.empty() ? names_of_data(options).classes : names;
 }
 
 PredictionInput picture_input(const Options& options, std::span<const std::string> operands,
-                              Session& session) {
+                              const WeightsFile& weights, Session& session) {
   std::vector<std::string> files;
   {
     const Activity::Work searching(session.activity.get(), "looking for pictures");
@@ -37,26 +37,24 @@ PredictionInput picture_input(const Options& options, std::span<const std::strin
   }
   require_equal(*session.communicator, "the pictures", fmt::format("{}\n", fmt::join(files, "\n")));
   const auto pictures = open_pictures(options, files, targets_for(options));
-  return {.samples = pictures, .pictures = pictures, .names = {{}, std::move(files)}};
-}
-
-PredictionInput input_of(const CommandOptions& told, std::span<const std::string> operands,
-                         const WeightsFile& weights, Session& session) {
-  const Options& options = told.options;
-  if (!operands.empty()) return picture_input(options, operands, session);
-  const bool is_file = told.data_given && options.data_dir.extension() == ".safetensors";
-  if (is_file) return {.samples = data::open_inputs(options.data_dir, targets_for(options))};
-  return {.samples =
-              open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get())};
+  return {.samples = pictures,
+          .pictures = pictures,
+          .names = {class_names_for(options, weights), std::move(files)}};
 }
 
 }  // namespace
 
 PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
                                       const WeightsFile& weights, Session& session) {
-  PredictionInput input = input_of(told, operands, weights, session);
-  input.names.classes = class_names_for(told.options, weights);
-  return input;
+  const Options& options = told.options;
+  if (!operands.empty()) return picture_input(options, operands, weights, session);
+  if (told.data_given && options.data_dir.extension() == ".safetensors") {
+    return {.samples = data::open_inputs(options.data_dir, targets_for(options)),
+            .names = {class_names_for(options, weights), {}}};
+  }
+  TestSet set =
+      open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get());
+  return {.samples = std::move(set.samples), .names = {std::move(set.class_names), {}}};
 }
 
 std::vector<std::int64_t> unreadable_pictures(const PredictionInput& input, Session& session) {

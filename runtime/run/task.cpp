@@ -9,6 +9,7 @@
 #include "data/text/vocabulary.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "runtime/checkpoint/saved_weights.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/step/weights_file.h"
 
@@ -153,6 +154,22 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   return dataset_options(options, wants);
 }
 
+/// Characters keep the numbers that the weights of --init-from know them by. A run that resumes does without
+/// that file.
+void keep_numbers_of_tokens(const Options& options, const data::DatasetEntry& entry,
+                            data::DatasetOptions& dataset) {
+  if (entry.token_names == nullptr || options.init_from.empty()) return;
+  if (!std::filesystem::exists(options.init_from)) return;
+  dataset.token_names = WeightsFile(find_saved_weights(options.init_from).weights).token_names();
+}
+
+KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& dataset) {
+  KeptNames names;
+  if (entry.class_names != nullptr) names.classes = entry.class_names(dataset);
+  if (entry.token_names != nullptr) names.tokens = entry.token_names(dataset);
+  return names;
+}
+
 std::string describe(DType dtype, const Shape& shape) {
   return fmt::format("{} ({})", name_of(dtype), shape.str());
 }
@@ -195,12 +212,14 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  keep_numbers_of_tokens(options, entry, dataset);
   const data::DatasetPtr train_set = entry.open(dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  if (entry.class_names != nullptr) task.class_names = entry.class_names(dataset);
-  if (entry.token_names != nullptr) task.token_names = entry.token_names(dataset);
+  KeptNames names = names_of(entry, dataset);
+  task.class_names = std::move(names.classes);
+  task.token_names = std::move(names.tokens);
   if (options.eval_every == 0) return task;
   task.test_set = entry.open(dataset, data::Split::test);
   if (entry.note != nullptr) task.note = entry.note(dataset);
@@ -220,7 +239,7 @@ TrainingTask make_task(const Options& options) {
   return prepare_task(options)(nullptr);
 }
 
-data::DatasetPtr open_test_set(const Options& options, const KeptNames& names, Activity* activity) {
+TestSet open_test_set(const Options& options, const KeptNames& names, Activity* activity) {
   const Plugins plugins = load_plugins(options.plugins);
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
   dataset.activity = activity;
@@ -228,7 +247,10 @@ data::DatasetPtr open_test_set(const Options& options, const KeptNames& names, A
   dataset.token_names = names.tokens;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
-  return data::find_dataset(plugins.registry.datasets(), dataset.name).open(dataset, data::Split::test);
+  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  TestSet set{.samples = entry.open(dataset, data::Split::test), .class_names = names.classes};
+  if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
+  return set;
 }
 
 std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
@@ -256,17 +278,17 @@ model::InputSpec wanted_input(const Options& options) {
   return find_model(options, load_plugins(options.plugins)).wants(options.model_args);
 }
 
-std::vector<std::string> class_names_of(const Options& options) {
+KeptNames names_of_data(const Options& options) {
   const Plugins plugins = load_plugins(options.plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), options.dataset);
-  if (entry.class_names == nullptr) return {};
-  return entry.class_names(resolved_dataset(options, plugins));
+  return names_of(entry, resolved_dataset(options, plugins));
 }
 
 TrainingTask make_task_without_data(const Options& options) {
   const Plugins plugins = load_plugins(options.plugins);
-  const data::DatasetOptions dataset = resolved_dataset(options, plugins);
+  data::DatasetOptions dataset = resolved_dataset(options, plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  keep_numbers_of_tokens(options, entry, dataset);
   return task_for(options, plugins, entry.spec(dataset));
 }
 

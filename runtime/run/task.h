@@ -42,9 +42,16 @@ LOCKSTEP_API TrainingTask make_task(const Options& options);
 /// and tells `activity` what takes long.
 std::function<TrainingTask(Activity* activity)> prepare_task(const Options& options);
 
-/// The samples that `trainer eval` and `predict` score: the test set, without the training set. `names`: what
-/// the weights call classes and tokens, so that texts have the numbers that the model was trained with.
-data::DatasetPtr open_test_set(const Options& options, const KeptNames& names, Activity* activity);
+/// The samples that `trainer eval` and `predict` score, and what their classes are called: by the weights,
+/// else by the data set.
+struct TestSet {
+  data::DatasetPtr samples;
+  std::vector<std::string> class_names;
+};
+
+/// The test set, without the training set. `names`: what the weights call classes and tokens, so that texts
+/// have the numbers that the model was trained with.
+TestSet open_test_set(const Options& options, const KeptNames& names, Activity* activity);
 
 /// The model of the options for samples like these; the data sets are null.
 TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec);
@@ -58,8 +65,8 @@ std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
                                                         std::vector<std::string> files,
                                                         const data::SampleSpec& targets);
 
-/// Names of the classes of the options' data set, where it has such.
-std::vector<std::string> class_names_of(const Options& options);
+/// What the options' data set calls its classes, and its tokens where they are characters.
+KeptNames names_of_data(const Options& options);
 
 /// The same without opening a file: for `trainer plan`. The data sets are null.
 TrainingTask make_task_without_data(const Options& options);

@@ -1,5 +1,6 @@
 #include "runtime/step/exchange_queue.h"
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,10 +27,14 @@ struct SchedulerAttributes {
 static_assert(sizeof(SchedulerAttributes) == 56);
 
 /// Asks the scheduler for short time slices of the calling thread, soon after it wakes: the thread shares its
-/// core with compute and mostly waits. Linux 6.12 and newer honour it, older kernels ignore it.
+/// core with compute and mostly waits. Its share of the core, by policy and nice value, stays what the user
+/// gave the process. Linux 6.12 and newer honour it, older kernels ignore it.
 void request_short_timeslice() {
   constexpr std::uint64_t least_ns = 100'000;  // the kernel takes none below
-  SchedulerAttributes attributes{.runtime_ns = least_ns};
+  SchedulerAttributes attributes;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return;
+  attributes.runtime_ns = least_ns;
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

@@ -13,12 +13,13 @@ std::filesystem::path text_in(const TemporaryFolder& folder) {
   return folder / "text.txt";
 }
 
+const Words small_gpt2{"--model=gpt2", "--model-args=n_layer=2,n_head=2,n_embd=32,block_size=24,dropout=0"};
+
 /// A run of a small gpt2 on that text.
 std::filesystem::path trained(const TemporaryFolder& folder) {
   train(1,
-        {"--model=gpt2", "--model-args=n_layer=2,n_head=2,n_embd=32,block_size=24,dropout=0",
-         "--dataset=text", "--data-dir=" + text_in(folder).string(), "--max-steps=60", "--batch-size=8",
-         "--lr=3e-3", "--seed=5", "--eval-every=0"},
+        small_gpt2 + Words{"--dataset=text", "--data-dir=" + text_in(folder).string(), "--max-steps=60",
+                           "--batch-size=8", "--lr=3e-3", "--seed=5", "--eval-every=0"},
         folder / "run");
   return folder / "run";
 }
@@ -62,8 +63,7 @@ TEST_CASE("predict writes on from prompts, the same on any number of ranks and t
   CHECK(lines_of(output_of(3, asked + Words{"--threads=1", "--batch-size=1"})) == one);
   CHECK(lines_of(output_of(1, asked + Words{"--seed=6"})) != one);
   // A file of weights has the vocabulary with it; the model's own is told.
-  Words of_file{"predict", run + "/model.safetensors", "--model=gpt2",
-                "--model-args=n_layer=2,n_head=2,n_embd=32,block_size=24,dropout=0", "--seed=5"};
+  Words of_file = Words{"predict", run + "/model.safetensors", "--seed=5"} + small_gpt2;
   of_file.insert(of_file.end(), asked.begin() + 2, asked.end());
   CHECK(lines_of(output_of(1, of_file)) == one);
 }
@@ -80,6 +80,46 @@ TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
   const auto stopped = lines_of(output_of(1, asked + Words{"--stop=" + stop})).at(0);
   CHECK(stopped["text"] == text.substr(0, text.find(stop)));
   CHECK(stopped["stop_reason"] == "stop");
+}
+
+TEST_CASE("weights go on with another text in the numbers of their own characters") {
+  const TemporaryFolder folder;
+  const auto run = trained(folder);
+  const auto text = folder / "other.txt";
+  const auto lines = [&](const std::string& line) {
+    std::string all;
+    for (int i = 0; i < 100; ++i) all += line;
+    write_file(text, all);
+  };
+  lines("the hat ran\n");
+  // The rate is so low that the weights stay what they are but for their last bits.
+  const Words further = small_gpt2 + Words{"--dataset=text",
+                                           "--data-dir=" + text.string(),
+                                           "--init-from=" + run.string(),
+                                           "--max-steps=1",
+                                           "--lr=1e-12",
+                                           "--eval-every=0"};
+  train(2, further, folder / "further");
+  const auto writes = [&](const Words& weights) {
+    return lines_of(output_of(
+        1, Words{"predict"} + weights + Words{"--prompt=the ", "--temperature=0", "--max-new-tokens=40"}));
+  };
+  const auto written = writes({run.string()});
+  CHECK(writes({(folder / "further").string()}) == written);
+  const SafetensorsFile file(folder / "further/model.safetensors");
+  auto metadata = file.metadata();
+  CHECK(metadata == SafetensorsFile(run / "model.safetensors").metadata());
+  // What the classes are called says nothing of tokens.
+  metadata["class_names"] = R"(["cats","dogs"])";
+  write_safetensors(folder / "named.safetensors", file.tensors(), metadata);
+  CHECK(writes(Words{(folder / "named.safetensors").string()} + small_gpt2) == written);
+
+  lines("the zoo\n");
+  const Refusal refused = refusal(further);
+  INFO(refused.said);
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.said, contains(text.string() + ": offset 4: U+007A is no character of the 18 that the "
+                                                    "vocabulary has\n"));
 }
 
 TEST_CASE("predict translates what it has learned, the same on any number of ranks") {

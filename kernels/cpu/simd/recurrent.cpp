@@ -69,7 +69,7 @@ void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const Recurr
       clear(dpre, count);
       return;
     }
-    const bool relu = op.nonlinearity == Nonlinearity::relu;
+    const bool relu = op.forward.nonlinearity == Nonlinearity::relu;
 #pragma omp simd
     for (std::int64_t u = 0; u < count; ++u) {
       const float h = load(y + u);

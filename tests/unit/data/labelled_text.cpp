@@ -129,7 +129,7 @@ TEST_CASE("texts take the tokens of a tokenizer") {
   write_characters(folder / "c.json", {"t", "h", "e", " "});
   options.tokenizer = folder / "c.json";
   CHECK(complaint(options, folder / "a.tsv") ==
-        "U+006B at byte 4 is no character of the 4 that the vocabulary has");
+        "offset 6: U+006B is no character of the 4 that the vocabulary has");
 }
 
 TEST_CASE("lines of two files are a row of source and translation, parted by a boundary") {
@@ -161,6 +161,10 @@ TEST_CASE("lines of two files are a row of source and translation, parted by a b
                             "? give them by --target-file FILE");
   apart.target_file = folder / "a.tgt";
   CHECK(samples(apart, Split::train) == all_samples(*train));
+  DatasetOptions known = apart;
+  known.token_names = {"a", "b", "c", "d", "e"};
+  CHECK(complaint(known, folder / "b.txt") ==
+        "offset 9: U+0066 is no character of the 5 that the vocabulary has");
   write_file(folder / "a.tgt", target + "e\n");
   CHECK(complaint(apart, folder / "a.tgt") == "21 lines, but " + (folder / "b.txt").string() + " has 20");
   apart.per_token = false;

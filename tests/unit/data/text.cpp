@@ -72,7 +72,7 @@ TEST_CASE("characters of the whole text are the vocabulary, by code point") {
   CHECK(characters->encode("a\xC3\xBC") == std::vector<std::uint32_t>{1, 4});
   CHECK(characters->decode(Ids{1, 4, 6, -1, 7}) == "a\xC3\xBC\xF0\x9F\x98\x80");
   CHECK(message_of<UsageError>([&] { characters->encode("aq"); }) ==
-        "U+0071 at byte 1 is no character of the 7 that the vocabulary has");
+        "byte 1: U+0071 is no character of the 7 that the vocabulary has");
 }
 
 TEST_CASE("the last tenth of a text is evaluated whole, in windows side by side") {
@@ -182,7 +182,14 @@ TEST_CASE("other text has the numbers of the characters that weights know") {
   CHECK(open_dataset(options, Split::train)->spec().vocab_size == 5);
   write_file(folder / "a.txt", "caxcabcabc");
   CHECK(complaint(options, folder / "a.txt") ==
-        "U+0078 at byte 2 is no character of the 5 that the vocabulary has");
+        "offset 2: U+0078 is no character of the 5 that the vocabulary has");
+  write_file(folder / "a.txt", "cabcabcabx");  // in the part that is evaluated
+  CHECK(complaint(options, folder / "a.txt") ==
+        "offset 9: U+0078 is no character of the 5 that the vocabulary has");
+  options.windows = "documents";
+  write_file(folder / "a.txt", "ca\n\nabxcab");
+  CHECK(complaint(options, folder / "a.txt") ==
+        "offset 6: U+0078 is no character of the 5 that the vocabulary has");
 }
 
 TEST_CASE("a text is read once for its splits and its names") {

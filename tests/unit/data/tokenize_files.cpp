@@ -73,5 +73,5 @@ TEST_CASE("a folder's texts share their characters") {
                           .output = folder / "out",
                           .tokenizer = folder / "out/characters.json"});
         }) == (folder / "in/val.txt").string() +
-                  ": U+0071 at byte 0 is no character of the 3 that the vocabulary has");
+                  ": offset 0: U+0071 is no character of the 3 that the vocabulary has");
 }

@@ -3,7 +3,9 @@
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
 #include "runtime/run/task.h"
+#include "runtime/step/weights_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -61,6 +63,48 @@ TEST_CASE("labels of a file of tensors are below the model's classes, however fe
         file +
             ": targets[3] is 6, no class below num_classes 6; --model-args num_classes=N says how many "
             "there are");
+}
+
+TEST_CASE("text has the numbers of the characters that the weights of --init-from know") {
+  const tests::TemporaryFolder folder;
+  const std::filesystem::path text = folder / "a.txt";
+  tests::write_file(text, "cabcabcabcabcabcabca");
+  const float value = 0;
+  const SafetensorsFile::Tensor tensor{"a", DType::f32, {1}, std::as_bytes(std::span(&value, 1))};
+  write_safetensors(folder / "w.safetensors", std::span(&tensor, 1),
+                    weights_metadata({.tokens = {"\n", "a", "b", "c", "d"}}));
+  const auto words = [&](const char* weights) {
+    return Words{"--model=gpt2",
+                 "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4",
+                 "--dataset=text",
+                 "--windows=each",
+                 "--data-dir=" + text.string(),
+                 "--init-from=" + (folder / weights).string()};
+  };
+  CHECK(task_of(words("w.safetensors")).input.vocab_size == 5);
+  const TrainingTask task = make_task(parse_options(words("w.safetensors")));
+  CHECK(task.input.vocab_size == 5);
+  CHECK(task.token_names == std::vector<std::string>{"\n", "a", "b", "c", "d"});
+  std::vector<std::int64_t> input(4);
+  std::vector<std::int64_t> target(4);
+  task.train_set->get(0, 0, std::as_writable_bytes(std::span(input)),
+                      std::as_writable_bytes(std::span(target)));
+  CHECK(input == std::vector<std::int64_t>{3, 1, 2, 3});
+  // A run that resumes does not look at the weights that it began with, which may be gone.
+  CHECK(make_task(parse_options(words("gone.safetensors"))).input.vocab_size == 3);
+  tests::write_file(text, "cabcabcabcabcabcabcx");
+  CHECK(tests::message_of<DataError>([&] { make_task(parse_options(words("w.safetensors"))); }) ==
+        text.string() + ": offset 19: U+0078 is no character of the 5 that the vocabulary has");
+}
+
+TEST_CASE("classes have the names that the weights know, else those of the data set") {
+  const tests::TemporaryFolder folder;
+  tests::write_file(folder / "a.tsv", "pos\tab\nneg\tb\n");
+  const Options options = parse_options(
+      Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + (folder / "a.tsv").string()});
+  const std::vector<std::string> known{"pos", "neg", "odd"};
+  CHECK(open_test_set(options, {}, nullptr).class_names == std::vector<std::string>{"neg", "pos"});
+  CHECK(open_test_set(options, {.classes = known}, nullptr).class_names == known);
 }
 
 }  // namespace

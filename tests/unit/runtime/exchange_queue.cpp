@@ -1,8 +1,12 @@
 #include "runtime/step/exchange_queue.h"
 
+#include <sched.h>
+#include <sys/resource.h>
+
 #include <future>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -52,6 +56,24 @@ TEST_CASE("a queue holds as many as it was made for, and more than that wait for
   std::vector<std::size_t> wanted(posted);
   std::iota(wanted.begin(), wanted.end(), std::size_t{0});
   CHECK(seen == wanted);
+}
+
+TEST_CASE("the thread of exchanges has the policy and the nice value of the process") {
+  std::pair<int, int> of_exchange;
+  const auto of_this_thread = [] {
+    return std::pair(::sched_getscheduler(0), ::getpriority(PRIO_PROCESS, 0));
+  };
+  // A thread of its own, as both are inherited and a nice value does not come back.
+  std::thread rank([&] {
+    const sched_param none{};
+    CHECK(::sched_setscheduler(0, SCHED_BATCH, &none) == 0);
+    CHECK(::setpriority(PRIO_PROCESS, 0, 7) == 0);
+    ExchangeQueue queue(1, [&](std::size_t) { of_exchange = of_this_thread(); });
+    queue.post(0);
+    queue.wait_all();
+  });
+  rank.join();
+  CHECK(of_exchange == std::pair(SCHED_BATCH, 7));
 }
 
 TEST_CASE("a queue that never had work ends") {
