@@ -131,14 +131,18 @@ TEST_CASE("sequences of numbers start from states, too, and in bf16") {
   std::vector<float> numbers(sequences * steps * 3);
   Philox(1, 1).normals(0, numbers);
   const Shape of_states{sequences, lstm_states.layers, lstm_states.hidden};
-  const auto file = file_of(folder, "numbers.safetensors",
-                            {{"inputs", DType::f32, {sequences, steps, 3}, std::as_bytes(std::span(numbers))},
-                             tensor("targets", {sequences}, data.classes),
-                             {"h0", DType::f32, of_states, std::as_bytes(std::span(data.first[0]))},
-                             {"c0", DType::f32, of_states, std::as_bytes(std::span(data.first[1]))}});
+  std::vector<SafetensorsFile::Tensor> tensors{
+      {"inputs", DType::f32, {sequences, steps, 3}, std::as_bytes(std::span(numbers))},
+      tensor("targets", {sequences}, data.classes)};
+  const auto without = file_of(folder, "without.safetensors", tensors);
+  tensors.push_back({"h0", DType::f32, of_states, std::as_bytes(std::span(data.first[0]))});
+  tensors.push_back({"c0", DType::f32, of_states, std::as_bytes(std::span(data.first[1]))});
+  const auto file = file_of(folder, "numbers.safetensors", tensors);
   const Words options = recurrent_options(lstm_states) + data_in(file) + Words{"--eval-every=0"};
   train(2, options, folder / "run");
   train(2, options + Words{"--amp=bf16"}, folder / "narrow");
+  train(2, recurrent_options(lstm_states) + data_in(without) + Words{"--eval-every=0"}, folder / "zeros");
+  CHECK(losses_of(folder / "zeros").front() != losses_of(folder / "run").front());
   const std::vector<double> expected = losses_of(folder / "run");
   const std::vector<double> narrow = losses_of(folder / "narrow");
   REQUIRE(narrow.size() == expected.size());
