@@ -43,6 +43,22 @@ void add_class(Json& json, std::size_t number, double share, const std::vector<s
   json["probability"] = share;
 }
 
+/// The likeliest, and the five likeliest. `names` count for as many classes alone.
+void add_classes(Json& json, std::span<const float> logits, const std::vector<std::string>& names) {
+  const std::vector<double> shares = softmax(logits);
+  const std::vector<std::size_t> best = likeliest(shares);
+  const std::vector<std::string> no_names;
+  const auto& class_names = names.size() == logits.size() ? names : no_names;
+  add_class(json, best.front(), shares[best.front()], class_names);
+  Json top = Json::array();
+  for (const std::size_t number : best) {
+    Json entry = Json::object();
+    add_class(entry, number, shares[number], class_names);
+    top.push_back(entry);
+  }
+  json["top5"] = top;
+}
+
 /// How many kinds of states there are: h, or h and c.
 std::size_t kinds_in(const Shape& states) {
   return states.rank() == 0 ? 0 : static_cast<std::size_t>(states[0]);
@@ -65,24 +81,13 @@ void add_states(Json& json, const FinalStates& states) {
 std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
                             const PredictionNames& names, const FinalStates& states) {
   Json json{{"index", index}};
-  add_states(json, states);
   if (!names.files.empty()) json["file"] = names.files[static_cast<std::size_t>(index)];
-  if (!classes) {
+  if (classes) {
+    add_classes(json, output, names.classes);
+  } else {
     json["values"] = std::vector<double>(output.begin(), output.end());
-    return json.dump();
   }
-  const std::vector<double> shares = softmax(output);
-  const std::vector<std::size_t> best = likeliest(shares);
-  const std::vector<std::string> no_names;
-  const auto& class_names = names.classes.size() == output.size() ? names.classes : no_names;
-  add_class(json, best.front(), shares[best.front()], class_names);
-  Json top = Json::array();
-  for (const std::size_t number : best) {
-    Json entry = Json::object();
-    add_class(entry, number, shares[number], class_names);
-    top.push_back(entry);
-  }
-  json["top5"] = top;
+  add_states(json, states);
   return json.dump();
 }
 
