@@ -20,6 +20,7 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
   const std::int64_t rows = std::min(batch_size_, std::ssize(order.indices) - first);
   const std::size_t input_bytes = spec.input_bytes();
   const std::size_t target_bytes = spec.target_bytes();
+  const std::size_t states_bytes = spec.states_bytes();
   const std::int64_t length = length_of(order, batch);
   const SampleSpec cut = cut_to(spec, length);
   const std::size_t input_step = cut.input_bytes();
@@ -37,6 +38,7 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
     slot.sample.store(sample, std::memory_order_relaxed);
     const std::span<std::byte> target = slot.target.subspan(row * target_step, target_bytes);
     dataset_->get(sample, order.epoch, slot.input.subspan(row * input_step, input_bytes), target);
+    if (states_bytes > 0) dataset_->get_states(sample, slot.states.subspan(row * states_bytes, states_bytes));
     if (static_cast<std::int64_t>(row) < info.counted()) info.targets += valid_targets_in(spec, target);
   }
   if (batch % batches_per_step_ == 0) info.step_targets = info.targets + targets_behind(order, batch);
@@ -45,9 +47,12 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
   const std::int64_t given = spec.vocab_size > 0 ? batch_size_ : rows;
   slot.batch.input = slot.input.first(static_cast<std::size_t>(given) * input_step);
   slot.batch.target = slot.target.first(static_cast<std::size_t>(given) * target_step);
+  slot.batch.states = slot.states.first(static_cast<std::size_t>(given) * states_bytes);
   for (auto row = static_cast<std::size_t>(rows); row < static_cast<std::size_t>(given); ++row) {
     std::memcpy(slot.input.data() + row * input_step, slot.input.data(), input_step);
     std::memcpy(slot.target.data() + row * target_step, slot.target.data(), target_step);
+    if (states_bytes > 0)
+      std::memcpy(slot.states.data() + row * states_bytes, slot.states.data(), states_bytes);
   }
 }
 

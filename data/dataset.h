@@ -34,9 +34,15 @@ struct SampleSpec {
   std::int64_t vocab_size = 0;   ///< tokens are 0 to vocab_size - 1, or padding; 0: the inputs are no tokens
   /// So many tokens of a row are the source, those behind them the target's input. 0: one sequence.
   std::int64_t source_length = 0;
+  /// States before the first step of a recurrent model, f32: h, or h and c, by layer (1 or 2, layers,
+  /// hidden). Rank 0: samples have none.
+  Shape states_shape{};
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
+  std::size_t states_bytes() const {
+    return states_shape.rank() == 0 ? 0 : bytes_of(DType::f32, states_shape);
+  }
 };
 
 /// Samples by index. `get` is called from several threads at once and depends on its arguments alone.
@@ -48,6 +54,8 @@ class LOCKSTEP_API Dataset {
   /// Writes sample `index` into buffers of exactly spec().input_bytes() and target_bytes().
   virtual void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
                    std::span<std::byte> target) const = 0;
+  /// Writes the states of sample `index` into a buffer of exactly spec().states_bytes(), where that is not 0.
+  virtual void get_states(std::int64_t /*index*/, std::span<std::byte> /*states*/) const {}
   /// Targets of sample `index` that count: 1, or as many of its tokens' classes as are not -100, for which
   /// the default reads the sample. The loader asks for it where a step has several batches, before it reads
   /// those that follow the first.

@@ -205,7 +205,9 @@ const std::vector<DatasetEntry>& datasets() {
        open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names, std::nullopt, false,
        [](const DatasetOptions& options) { return note_on(split_files(options.data_dir, ".src")); },
        parallel_text_token_names},
-      {"tensors", "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors",
+      {"tensors",
+       "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors; for rnn and lstm "
+       "'h0' and 'c0' (N, layers, hidden)",
        open_tensors_of,
        [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
   };

@@ -35,6 +35,7 @@ struct DatasetOptions {
   bool vocab_size_given = false;  ///< a user has said it: no data set's own replaces it
   bool per_token = false;         ///< the model wants a class for each token
   bool classes_are_tokens = false;  ///< the model predicts tokens: its classes are the vocabulary
+  Shape states_shape{};             ///< that the model can start from (SampleSpec); rank 0: from none
   std::uint64_t seed = 0;           ///< synthetic, and of random transforms
   std::string transform{};          ///< pictures: what is done to each (transforms.h)
   std::string eval_transform{};     ///< the same for Split::test

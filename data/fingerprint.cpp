@@ -20,13 +20,15 @@ std::string fingerprint_of(const Dataset& dataset, Activity* activity) {
                           spec.input_shape.str(), name_of(spec.target_dtype), spec.target_shape.str(),
                           spec.num_classes));
   if (spec.vocab_size > 0) hash.update(fmt::format(" tokens {} {}", spec.vocab_size, spec.source_length));
-  const std::size_t sample_bytes = spec.input_bytes() + spec.target_bytes();
+  if (spec.states_bytes() > 0) hash.update(fmt::format(" from states {}", spec.states_shape.str()));
+  const std::size_t sample_bytes = spec.input_bytes() + spec.target_bytes() + spec.states_bytes();
   const std::int64_t taken =
       std::min(size, static_cast<std::int64_t>(
                          std::min(most_samples, most_contents / std::max<std::size_t>(sample_bytes, 1))));
   if (taken == 0) return hash.hex().substr(0, 16);
   std::vector<std::byte> input(spec.input_bytes());
   std::vector<std::byte> target(spec.target_bytes());
+  std::vector<std::byte> states(spec.states_bytes());
   for (std::int64_t i = 0; i < taken; ++i) {
     // The first, the last, and evenly between them.
     const std::int64_t sample =
@@ -34,7 +36,8 @@ std::string fingerprint_of(const Dataset& dataset, Activity* activity) {
                    : static_cast<std::int64_t>(static_cast<double>(size - 1) * static_cast<double>(i) /
                                                static_cast<double>(taken - 1));
     dataset.get(sample, 0, input, target);
-    hash.update(input).update(target);
+    if (!states.empty()) dataset.get_states(sample, states);
+    hash.update(input).update(target).update(states);
     work.advance();
   }
   return hash.hex().substr(0, 16);

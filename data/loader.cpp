@@ -42,8 +42,9 @@ std::size_t least_slots(const LoaderOptions& options) {
 std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
   const std::size_t least = least_slots(options);
   if (options.workers == 0) return least;
-  const std::size_t batch_bytes = bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
-                                               spec.input_bytes() + spec.target_bytes());
+  const std::size_t batch_bytes =
+      bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
+                   spec.input_bytes() + spec.target_bytes() + spec.states_bytes());
   return std::max(least, std::min(deepest_ring, deep_ring_bytes / batch_bytes));
 }
 

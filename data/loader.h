@@ -38,6 +38,7 @@ struct Batch {
   /// `info.samples` rows. Of tokens a whole batch: the rows behind the samples repeat the first.
   std::span<const std::byte> input;
   std::span<const std::byte> target;
+  std::span<const std::byte> states;  ///< empty where samples have none
   std::size_t slot = 0;
 };
 

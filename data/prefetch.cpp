@@ -68,7 +68,8 @@ BatchRing::BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_
   const auto lines = [](std::size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
   const std::size_t input_bytes = bytes_of_all("inputs of a batch", rows, spec.input_bytes());
   const std::size_t target_bytes = bytes_of_all("targets of a batch", rows, spec.target_bytes());
-  const std::size_t slot_lines = lines(input_bytes) + lines(target_bytes);
+  const std::size_t states_bytes = bytes_of_all("states of a batch", rows, spec.states_bytes());
+  const std::size_t slot_lines = lines(input_bytes) + lines(target_bytes) + lines(states_bytes);
   bytes_of_all("batches loaded ahead", slots, slot_lines * sizeof(Line));
   const std::span<std::byte> bytes = allocate(slots * slot_lines, device);
   for (std::size_t i = 0; i < slots; ++i) {
@@ -78,6 +79,7 @@ BatchRing::BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_
     slot.batch.slot = i;
     slot.input = mine.first(input_bytes);
     slot.target = mine.subspan(lines(input_bytes) * sizeof(Line), target_bytes);
+    slot.states = mine.last(lines(states_bytes) * sizeof(Line)).first(states_bytes);
   }
 }
 

@@ -66,7 +66,7 @@ class BatchQueue {
 
 /// Memory for batches in flight. Batch number t lives in slot t % size; the slot's `state` is 2t while it is
 /// free for batch t and 2t + 1 when batch t is ready in it, so filling and freeing need no lock.
-/// Inputs and targets are aligned to 64 bytes.
+/// Inputs, targets and states are aligned to 64 bytes.
 class BatchRing {
  public:
   struct alignas(64) Slot {
@@ -75,6 +75,7 @@ class BatchRing {
     std::exception_ptr error;  ///< why the batch could not be filled
     std::span<std::byte> input;
     std::span<std::byte> target;
+    std::span<std::byte> states;  ///< empty where samples have none
     /// Who fills it and with what, for reports: batch number + 1, the sample, the worker (-1: the caller).
     std::atomic<std::uint64_t> begun{0};
     std::atomic<std::int64_t> sample{-1};

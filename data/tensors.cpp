@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/built_in.h"
+#include "data/initial_states.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
 
@@ -159,8 +160,10 @@ class Tensors final : public Dataset {
       : file_(options.data_dir),
         inputs_(file_, options.data_dir, options.vocab_size > 0,
                 options.vocab_size_given ? options.vocab_size : 0, spec_),
-        targets_(&samples_in(file_, options.data_dir, "targets", {DType::i64, DType::f32})) {
+        targets_(&samples_in(file_, options.data_dir, "targets", {DType::i64, DType::f32})),
+        states_(file_, options.data_dir, options.states_shape, inputs_.samples()) {
     const fs::path& path = options.data_dir;
+    spec_.states_shape = states_.shape();
     if (inputs_.samples() != targets_->shape[0]) {
       throw DataError(
           fmt::format("{}: {} inputs, but {} targets", path.string(), inputs_.samples(), targets_->shape[0]));
@@ -202,6 +205,9 @@ class Tensors final : public Dataset {
     inputs_.copy(index, input);
     copy_row(*targets_, index, target);
   }
+  void get_states(std::int64_t index, std::span<std::byte> states) const override {
+    states_.copy(index, states);
+  }
 
  private:
   /// The vocabulary is that of inputs and targets together, unless a user has said it.
@@ -229,13 +235,18 @@ class Tensors final : public Dataset {
   SampleSpec spec_;
   InputTensors inputs_;
   const Tensor* targets_;
+  InitialStates states_;
 };
 
 /// Inputs without targets.
 class Inputs final : public Dataset {
  public:
   Inputs(const fs::path& path, const SampleSpec& targets)
-      : file_(path), spec_(targets), inputs_(file_, path, targets.vocab_size > 0, 0, spec_) {
+      : file_(path),
+        spec_(targets),
+        inputs_(file_, path, targets.vocab_size > 0, 0, spec_),
+        states_(file_, path, targets.states_shape, inputs_.samples()) {
+    spec_.states_shape = states_.shape();
     const bool per_token = spec_.num_classes > 0 && spec_.target_shape.rank() == 1;
     if (per_token && inputs_.first().shape.rank() > 1) spec_.target_shape = {inputs_.length()};
   }
@@ -248,11 +259,15 @@ class Inputs final : public Dataset {
     inputs_.copy(index, input);
     write_no_target(spec_, target);
   }
+  void get_states(std::int64_t index, std::span<std::byte> states) const override {
+    states_.copy(index, states);
+  }
 
  private:
   SafetensorsFile file_;
   SampleSpec spec_;
   InputTensors inputs_;
+  InitialStates states_;
 };
 
 }  // namespace

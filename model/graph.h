@@ -18,12 +18,14 @@ inline constexpr ValueId no_value = -1;
 /// `buffer`: kept from step to step like a parameter, but not learned (running statistics). `statistics`:
 /// summed over all ranks behind the node that writes it, before another node reads it. `gradient_sum`: kept
 /// from micro-batch to micro-batch of a step. `parameter_copy`: a parameter in another type, written by what
-/// changes the parameter, never by a node. `positions`, `cache_rows` and `cache`: of a graph that decodes,
-/// see Decoding. `rows`: this rank's part of a gradient, as a list of rows (kernels/row_list.h) that all
-/// ranks exchange.
+/// changes the parameter, never by a node. `states`: what recurrent layers start from, as the samples bring
+/// it. `cache`: kept as a node left it, until it writes again. `positions`, `cache_rows` and `cache`: of a
+/// graph that decodes, see Decoding. `rows`: this rank's part of a gradient, as a list of rows
+/// (kernels/row_list.h) that all ranks exchange.
 enum class Role {
   input,
   target,
+  states,
   positions,
   cache_rows,
   step_state,
@@ -163,6 +165,12 @@ class LOCKSTEP_API Graph {
   /// The value keeps its contents from run to run; a node that writes it may leave a part as it was.
   void keep_as_cache(ValueId id) { value(id).role = Role::cache; }
   void keep_from_source(ValueId id);
+
+  /// Whether recurrent layers give `final_states`. Set before layers are added.
+  bool returns_states = false;
+  /// The states behind each row's last step, f32 (N, 1 or 2, layers, hidden); no_value: nobody asked for
+  /// them.
+  ValueId final_states = no_value;
 
   /// What the network gives: logits or values. Evaluation, prediction and export need no more than it.
   ValueId output = no_value;

@@ -154,6 +154,12 @@ struct LstmOptions {
 LOCKSTEP_API RecurrentOutput lstm(Tensor x, const std::string& name, LstmOptions options,
                                   std::optional<Tensor> lengths = {}, const RecurrentStates& initial = {});
 
+/// What the samples bring as states before the first step (InputSpec::states); empty where they bring none.
+LOCKSTEP_API RecurrentStates initial_states(Graph& graph);
+/// In a graph that returns states those of each row's last step are its `final_states`. `steps`: of a
+/// network's RecurrentOutput.
+LOCKSTEP_API void return_states(const RecurrentStates& steps, std::optional<Tensor> lengths = {});
+
 /// nn.Dropout: in a training graph each element is 0 with probability p, else divided by 1 - p; elsewhere,
 /// and for p = 0, it is x itself. p in [0, 1).
 LOCKSTEP_API Tensor dropout(Tensor x, double p);

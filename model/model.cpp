@@ -71,11 +71,15 @@ InputSpec cut_to(InputSpec input, std::int64_t length) {
   return input;
 }
 
-Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
+Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training,
+                    bool returns_states) {
   require_targets(model, input);
   Graph graph;
   graph.training = training;
+  graph.returns_states = returns_states;
   const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
+  if (input.states.rank() > 0)
+    graph.add_value("states", {DType::f32, with_batch(batch_size, input.states)}, Role::states);
   const Tensor output = model.forward(Tensor(graph, x));
   require_output(model, input, batch_size, output.shape());
   require_addressable(model, graph);
@@ -141,8 +145,9 @@ std::vector<std::string> token_parameters(const Graph& forward) {
   return names;
 }
 
-Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training) {
-  Graph graph = build_forward(model, input, batch_size, training);
+Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training,
+                  bool returns_states) {
+  Graph graph = build_forward(model, input, batch_size, training, returns_states);
   const ValueType target_type{has_classes(model) ? DType::i64 : DType::f32,
                               with_batch(batch_size, input.target_shape)};
   const LossOperands operands{.predictions = graph.output,

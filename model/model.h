@@ -22,6 +22,9 @@ struct InputSpec {
   /// Encoder-decoder: so many tokens of a row are the source, those behind them the target's input. 0: one
   /// sequence, which serves as both.
   std::int64_t source_length = 0;
+  /// States that each sample brings, f32: h, or h and c, by layer (1 or 2, layers, hidden). Rank 0: none, and
+  /// recurrent layers start from zeros.
+  Shape states{};
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.
@@ -38,9 +41,10 @@ struct Model {
 };
 
 /// The network alone on a batch: what evaluation, prediction and export share; `Graph::output` is what it
-/// gives. UsageError when the output does not fit the targets.
+/// gives, with `returns_states` of a recurrent network `Graph::final_states`, too. UsageError when the output
+/// does not fit the targets.
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size,
-                    bool training = false);
+                    bool training = false, bool returns_states = false);
 
 /// The network on `tokens` new tokens a row, behind those that its caches have, `capacity` at most. Of a
 /// model whose samples are sequences (T, ...); where they have a source, it comes first in a row. `branches`:
@@ -57,7 +61,8 @@ std::vector<std::string> head_parameters(const Graph& forward);
 std::vector<std::string> token_parameters(const Graph& forward);
 
 /// With targets, step state and loss: of one evaluation or, before differentiation, of one training step.
-Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training);
+Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training,
+                  bool returns_states = false);
 
 struct LossOperands {
   ValueId predictions;  ///< (N, K), with a class for each token (N, T, K); values (N, ...)

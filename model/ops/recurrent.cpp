@@ -159,4 +159,32 @@ RecurrentOutput lstm(Tensor x, const std::string& name, LstmOptions options, std
   return stacked(Lstm{}, x, name, {options.hidden, options.layers, options.dropout, 2}, lengths, initial);
 }
 
+RecurrentStates initial_states(Graph& graph) {
+  const ValueId id = graph.find(Role::states);
+  if (id == no_value) return {};
+  const Shape shape = graph.value(id).type.shape;  // (N, h or h and c, layers, hidden)
+  const std::int64_t parts = shape[1] * shape[2];
+  const Tensor row = reshape(Tensor(graph, id), {shape[0], parts * shape[3]});
+  const std::vector<Tensor> all =
+      split(row, std::vector<std::int64_t>(static_cast<std::size_t>(parts), shape[3]), 1);
+  const auto cells = all.begin() + shape[2];
+  return {.h = {all.begin(), cells}, .c = {cells, all.end()}};
+}
+
+/// The cast is a copy of their own that no later node overwrites, in f32 whatever the layers compute in.
+void return_states(const RecurrentStates& steps, std::optional<Tensor> lengths) {
+  Graph& graph = steps.h.front().graph();
+  if (!graph.returns_states) return;
+  std::vector<Tensor> ends;
+  for (const auto* kind : {&steps.h, &steps.c}) {
+    for (const Tensor& state : *kind) ends.push_back(last_step(state, lengths));
+  }
+  const Shape of_layer = ends.front().shape();
+  const std::int64_t layers = std::ssize(steps.h);
+  const std::int64_t kinds = std::ssize(ends) / layers;
+  const Tensor all = reshape(concat(ends, 1), {of_layer[0], kinds, layers, of_layer[1]});
+  graph.final_states = cast(all, DType::f32).id();
+  graph.keep_as_cache(graph.final_states);
+}
+
 }  // namespace lockstep::model

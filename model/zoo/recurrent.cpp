@@ -64,7 +64,8 @@ struct Ends {
     return input.target_shape.elements(all_steps ? 1 : 0);
   }
 
-  /// `layers(x, lengths)` between an embedding, which sequences of numbers (N, T, F) do without, and `fc`.
+  /// `layers(x, lengths, initial)` between an embedding, which sequences of numbers (N, T, F) do without, and
+  /// `fc`.
   template <class Layers>
   Tensor operator()(Tensor x, const Layers& layers) const {
     std::optional<Tensor> lengths;
@@ -72,8 +73,9 @@ struct Ends {
       lengths = sequence_lengths(x);
       x = model::embedding(x, "embedding", input.vocab_size, embedding);
     }
-    Tensor y = layers(x, lengths);
-    if (!all_steps) y = last_step(y, lengths);
+    const RecurrentOutput states = layers(x, lengths, initial_states(x.graph()));
+    return_states(states.steps, lengths);
+    Tensor y = all_steps ? states.y : last_step(states.y, lengths);
     y = linear(y, "fc", features());
     return input.num_classes > 0 ? y : reshape(y, values_shape(x.shape()));
   }
@@ -107,13 +109,18 @@ ZooEntry rnn_entry() {
                 return Model{.name = "rnn",
                              .forward =
                                  [=](Tensor x) {
-                                   return ends(x, [&](Tensor steps, std::optional<Tensor> lengths) {
-                                     return rnn(steps, "rnn", options, lengths).y;
+                                   return ends(x, [&](Tensor steps, const std::optional<Tensor>& lengths,
+                                                      const RecurrentStates& initial) {
+                                     return rnn(steps, "rnn", options, lengths, initial);
                                    });
                                  },
                              .loss = ends.loss()};
               },
-          .example = "--dataset synthetic --batch-size 32"};
+          .example = "--dataset synthetic --batch-size 32",
+          .states =
+              [](const ModelArgs& args) {
+                return Shape{1, layers.of(args), hidden.of(args)};
+              }};
 }
 
 ZooEntry lstm_entry() {
@@ -134,13 +141,18 @@ ZooEntry lstm_entry() {
                 return Model{.name = "lstm",
                              .forward =
                                  [=](Tensor x) {
-                                   return ends(x, [&](Tensor steps, std::optional<Tensor> lengths) {
-                                     return lstm(steps, "lstm", options, lengths).y;
+                                   return ends(x, [&](Tensor steps, const std::optional<Tensor>& lengths,
+                                                      const RecurrentStates& initial) {
+                                     return lstm(steps, "lstm", options, lengths, initial);
                                    });
                                  },
                              .loss = ends.loss()};
               },
-          .example = "--dataset synthetic --batch-size 32"};
+          .example = "--dataset synthetic --batch-size 32",
+          .states =
+              [](const ModelArgs& args) {
+                return Shape{2, layers.of(args), hidden.of(args)};
+              }};
 }
 
 }  // namespace lockstep::model

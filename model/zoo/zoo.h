@@ -21,6 +21,8 @@ struct ZooEntry {
   /// Options behind `trainer --model NAME` that train it as it stands: two ranks in 16 GB, three steps on two
   /// cores in 100 s.
   std::string example = "--dataset synthetic";
+  /// The states from which the model can start (InputSpec::states); null: from none.
+  Shape (*states)(const ModelArgs&) = nullptr;
 };
 
 LOCKSTEP_API const std::vector<ZooEntry>& zoo();

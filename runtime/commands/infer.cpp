@@ -71,9 +71,9 @@ int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& bo
 }
 
 /// A class for each token is shown of the last that is no padding.
-PredictionKind kind_of(const data::DatasetPtr& samples) {
+PredictionKind kind_of(const data::DatasetPtr& samples, const Shape& states) {
   const data::SampleSpec& spec = samples->spec();
-  PredictionKind kind{.classes = spec.num_classes > 0};
+  PredictionKind kind{.classes = spec.num_classes > 0, .states = states};
   if (!kind.classes || spec.target_shape.rank() == 0) return kind;
   kind.tokens = spec.target_shape[0];
   kind.last_token = [samples](std::int64_t sample) {
@@ -128,18 +128,19 @@ int predict_command(const std::vector<std::string>& arguments) {
     input = open_prediction_input(request.told, request.inputs, weights, session);
     return input.samples;
   };
-  return infer(request, Inference::Gives::outputs, open,
-               [&](Session& session, Inference& inference, const StopRequest& stop) {
-                 PredictionOutput output(std::move(input.names), kind_of(input.samples),
-                                         request.options().output);
-                 const auto take = [&](std::span<const float> rows, std::int64_t columns) {
-                   const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
-                   if (session.is_rank0()) output.take(rows, columns, unreadable);
-                 };
-                 if (!inference.run(stop, take)) return false;
-                 if (session.is_rank0()) output.finish();
-                 return true;
-               });
+  const auto gives = samples_are_tensors(request.told, request.inputs) ? Inference::Gives::states
+                                                                       : Inference::Gives::outputs;
+  return infer(request, gives, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
+    PredictionOutput output(std::move(input.names), kind_of(input.samples, inference.states_shape()),
+                            request.options().output);
+    const auto take = [&](const PredictedBatch& batch) {
+      const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
+      if (session.is_rank0()) output.take(batch, unreadable);
+    };
+    if (!inference.run(stop, take)) return false;
+    if (session.is_rank0()) output.finish();
+    return true;
+  });
 }
 
 }  // namespace lockstep::runtime

@@ -14,12 +14,20 @@ namespace {
 data::SampleSpec targets_for(const Options& options) {
   const model::InputSpec wanted = wanted_input(options);
   if (wanted.num_classes == 0) {
-    return {.target_dtype = DType::f32, .target_shape = wanted.target_shape, .vocab_size = wanted.vocab_size};
+    return {.target_dtype = DType::f32,
+            .target_shape = wanted.target_shape,
+            .vocab_size = wanted.vocab_size,
+            .states_shape = wanted_states(options)};
   }
   return {.target_dtype = DType::i64,
           .target_shape = wanted.target_shape,
           .num_classes = options.num_classes >= 0 ? options.num_classes : wanted.num_classes,
-          .vocab_size = wanted.vocab_size};
+          .vocab_size = wanted.vocab_size,
+          .states_shape = wanted_states(options)};
+}
+
+bool names_tensors(const CommandOptions& told) {
+  return told.data_given && told.options.data_dir.extension() == ".safetensors";
 }
 
 /// The weights tell the names of their classes, or the data set does.
@@ -48,13 +56,17 @@ PredictionInput open_prediction_input(const CommandOptions& told, std::span<cons
                                       const WeightsFile& weights, Session& session) {
   const Options& options = told.options;
   if (!operands.empty()) return picture_input(options, operands, weights, session);
-  if (told.data_given && options.data_dir.extension() == ".safetensors") {
+  if (names_tensors(told)) {
     return {.samples = data::open_inputs(options.data_dir, targets_for(options)),
             .names = {class_names_for(options, weights), {}}};
   }
   TestSet set =
       open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get());
   return {.samples = std::move(set.samples), .names = {std::move(set.class_names), {}}};
+}
+
+bool samples_are_tensors(const CommandOptions& told, std::span<const std::string> operands) {
+  return operands.empty() && (names_tensors(told) || told.options.dataset == "tensors");
 }
 
 std::vector<std::int64_t> unreadable_pictures(const PredictionInput& input, Session& session) {

@@ -24,6 +24,10 @@ struct PredictionInput {
 PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
                                       const WeightsFile& weights, Session& session);
 
+/// Whether these are of a file of tensors: recurrent models then return states, as such a file may bring
+/// them.
+bool samples_are_tensors(const CommandOptions& told, std::span<const std::string> operands);
+
 /// Collective: the pictures that a rank could not read so far, by index.
 std::vector<std::int64_t> unreadable_pictures(const PredictionInput& input, Session& session);
 

@@ -1,6 +1,7 @@
 #include "runtime/output/predictions.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -12,6 +13,7 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr std::size_t most_shown = 5;
+constexpr std::array state_names{"h_n", "c_n"};
 
 /// In double, and from the largest on, so that nothing overflows.
 std::vector<double> softmax(std::span<const float> logits) {
@@ -41,20 +43,12 @@ void add_class(Json& json, std::size_t number, double share, const std::vector<s
   json["probability"] = share;
 }
 
-}  // namespace
-
-std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
-                            const PredictionNames& names) {
-  Json json{{"index", index}};
-  if (!names.files.empty()) json["file"] = names.files[static_cast<std::size_t>(index)];
-  if (!classes) {
-    json["values"] = std::vector<double>(output.begin(), output.end());
-    return json.dump();
-  }
-  const std::vector<double> shares = softmax(output);
+/// The likeliest, and the five likeliest. `names` count for as many classes alone.
+void add_classes(Json& json, std::span<const float> logits, const std::vector<std::string>& names) {
+  const std::vector<double> shares = softmax(logits);
   const std::vector<std::size_t> best = likeliest(shares);
   const std::vector<std::string> no_names;
-  const auto& class_names = names.classes.size() == output.size() ? names.classes : no_names;
+  const auto& class_names = names.size() == logits.size() ? names : no_names;
   add_class(json, best.front(), shares[best.front()], class_names);
   Json top = Json::array();
   for (const std::size_t number : best) {
@@ -63,6 +57,37 @@ std::string prediction_line(std::int64_t index, std::span<const float> output, b
     top.push_back(entry);
   }
   json["top5"] = top;
+}
+
+/// How many kinds of states there are: h, or h and c.
+std::size_t kinds_in(const Shape& states) {
+  return states.rank() == 0 ? 0 : static_cast<std::size_t>(states[0]);
+}
+
+void add_states(Json& json, const FinalStates& states) {
+  auto at = states.values.begin();
+  for (std::size_t kind = 0; kind < kinds_in(states.shape); ++kind) {
+    Json layers = Json::array();
+    for (std::int64_t layer = 0; layer < states.shape[1]; ++layer) {
+      layers.push_back(std::vector<double>(at, at + states.shape[2]));
+      at += states.shape[2];
+    }
+    json[state_names[kind]] = layers;
+  }
+}
+
+}  // namespace
+
+std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
+                            const PredictionNames& names, const FinalStates& states) {
+  Json json{{"index", index}};
+  if (!names.files.empty()) json["file"] = names.files[static_cast<std::size_t>(index)];
+  if (classes) {
+    add_classes(json, output, names.classes);
+  } else {
+    json["values"] = std::vector<double>(output.begin(), output.end());
+  }
+  add_states(json, states);
   return json.dump();
 }
 
@@ -73,16 +98,30 @@ std::span<const float> PredictionOutput::shown(std::span<const float> outputs) c
   return outputs.subspan(static_cast<std::size_t>(kind_.last_token(next_)) * classes, classes);
 }
 
-void PredictionOutput::take(std::span<const float> rows, std::int64_t columns,
-                            std::span<const std::int64_t> unreadable) {
-  columns_ = columns;
-  const auto width = static_cast<std::size_t>(columns);
-  for (std::size_t at = 0; at < rows.size(); at += width, ++next_) {
+void PredictionOutput::keep_states(const FinalStates& states) {
+  states_.resize(kinds_in(states.shape));
+  const std::size_t of_kind = states_.empty() ? 0 : states.values.size() / states_.size();
+  for (std::size_t kind = 0; kind < states_.size(); ++kind) {
+    const auto values = states.values.subspan(kind * of_kind, of_kind);
+    states_[kind].insert(states_[kind].end(), values.begin(), values.end());
+  }
+}
+
+void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::int64_t> unreadable) {
+  columns_ = batch.columns;
+  const auto width = static_cast<std::size_t>(batch.columns);
+  const std::size_t samples = batch.rows.size() / width;
+  const std::size_t state_width = samples == 0 ? 0 : batch.states.size() / samples;
+  for (std::size_t at = 0; at < samples; ++at, ++next_) {
     const bool was_read = std::ranges::find(unreadable, next_) == unreadable.end();
-    const auto row = rows.subspan(at, width);
+    const auto row = batch.rows.subspan(at * width, width);
+    const FinalStates states{kind_.states, batch.states.subspan(at * state_width, state_width)};
     if (file_.empty()) {
-      if (was_read) console_.print(prediction_line(next_, shown(row), kind_.classes, names_));
-    } else if (was_read) {
+      if (was_read) console_.print(prediction_line(next_, shown(row), kind_.classes, names_, states));
+      continue;
+    }
+    keep_states(states);
+    if (was_read) {
       logits_.insert(logits_.end(), row.begin(), row.end());
     } else {
       logits_.insert(logits_.end(), width, std::numeric_limits<float>::quiet_NaN());
@@ -95,9 +134,15 @@ void PredictionOutput::finish() const {
   const auto rows = std::ssize(logits_) / columns_;
   const Shape shape =
       kind_.tokens == 0 ? Shape{rows, columns_} : Shape{rows, kind_.tokens, columns_ / kind_.tokens};
-  const SafetensorsFile::Tensor tensor{
-      .name = "logits", .dtype = DType::f32, .shape = shape, .bytes = std::as_bytes(std::span(logits_))};
-  write_safetensors(file_, std::span(&tensor, 1));
+  std::vector<SafetensorsFile::Tensor> tensors{
+      {.name = "logits", .dtype = DType::f32, .shape = shape, .bytes = std::as_bytes(std::span(logits_))}};
+  for (std::size_t kind = 0; kind < states_.size(); ++kind) {
+    tensors.push_back({.name = state_names[kind],
+                       .dtype = DType::f32,
+                       .shape = {rows, kind_.states[1], kind_.states[2]},
+                       .bytes = std::as_bytes(std::span(states_[kind]))});
+  }
+  write_safetensors(file_, tensors);
 }
 
 }  // namespace lockstep::runtime

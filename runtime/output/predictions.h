@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/shape.h"
 #include "runtime/output/console.h"
 
 namespace lockstep::runtime {
@@ -17,10 +18,24 @@ struct PredictionNames {
   std::vector<std::string> files;    ///< of the samples, by index; empty: they are no files
 };
 
+/// What a batch gave.
+struct PredictedBatch {
+  std::span<const float> rows;      ///< the network's output, row-major, in the order of the samples
+  std::int64_t columns = 0;         ///< of a row: of all tokens, where each has an output
+  std::span<const float> states{};  ///< final ones of a recurrent network, by sample; empty: none are given
+};
+
+/// The states behind a sample's last step.
+struct FinalStates {
+  Shape shape{};  ///< (h, or h and c; layers; hidden); rank 0: there are none
+  std::span<const float> values{};
+};
+
 /// One line of JSON: "index", "file" where there is one; of a classifier "class", "name", "probability" and
-/// "top5", the likeliest five first; else "values".
+/// "top5", the likeliest five first; else "values". Of a recurrent network "h_n" and "c_n", a list for each
+/// layer.
 std::string prediction_line(std::int64_t index, std::span<const float> output, bool classes,
-                            const PredictionNames& names);
+                            const PredictionNames& names, const FinalStates& states = {});
 
 /// What the outputs of a sample are.
 struct PredictionKind {
@@ -28,28 +43,32 @@ struct PredictionKind {
   std::int64_t tokens = 0;  ///< which have an output each; 0: the sample has one
   /// The last token of a sample that is no padding: a line shows its classes.
   std::function<std::int64_t(std::int64_t sample)> last_token{};
+  Shape states{};  ///< FinalStates::shape of a sample
 };
 
 /// What `trainer predict` gives: a line for each sample on standard output or, if a file is named, tensor
-/// `logits` (samples, columns) f32, or (samples, tokens, classes), in it.
+/// `logits` (samples, columns) f32, or (samples, tokens, classes), in it, and final states as `h_n` and `c_n`
+/// (samples, layers, hidden), which is how a data set has them to begin with.
 class PredictionOutput {
  public:
   PredictionOutput(PredictionNames names, PredictionKind kind, std::filesystem::path file)
       : names_(std::move(names)), kind_(std::move(kind)), file_(std::move(file)) {}
 
-  /// The next samples' `rows`, of `columns` each. Samples that were not read have no line, and NaN as logits.
-  void take(std::span<const float> rows, std::int64_t columns, std::span<const std::int64_t> unreadable);
+  /// The next samples. Those that were not read have no line, and NaN as logits.
+  void take(const PredictedBatch& batch, std::span<const std::int64_t> unreadable);
   /// Writes the file, if there is one.
   void finish() const;
 
  private:
   std::span<const float> shown(std::span<const float> outputs) const;
+  void keep_states(const FinalStates& states);
 
   const PredictionNames names_;
   const PredictionKind kind_;
   const std::filesystem::path file_;
   Console console_{Console::Style::plain, 0};
-  std::vector<float> logits_;  ///< for the file
+  std::vector<float> logits_;               ///< for the file, as the next
+  std::vector<std::vector<float>> states_;  ///< h, or h and c
   std::int64_t columns_ = 1;
   std::int64_t next_ = 0;  ///< index of a sample
 };

@@ -55,6 +55,8 @@ class OperandNames {
         return {.region = Region::input};
       case model::Role::target:
         return {.region = Region::target};
+      case model::Role::states:
+        return {.region = Region::states};
       case model::Role::positions:
         return {.region = Region::positions};
       case model::Role::cache_rows:
@@ -179,6 +181,7 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   if (output != model::no_value && graph.value(output).role == model::Role::cache) {
     launches.output = names.of(output);
   }
+  if (graph.final_states != model::no_value) launches.states = names.of(graph.final_states);
   kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
   begin.continues = !options.begins_step;

@@ -17,6 +17,7 @@ namespace lockstep::runtime {
 enum class Region : std::uint8_t {
   input,
   target,
+  states,      ///< before the first step, of recurrent layers
   positions,   ///< of new tokens
   cache_rows,  ///< of earlier ones
   activations,
@@ -30,7 +31,7 @@ enum class Region : std::uint8_t {
   own_rows,       ///< this rank's of them
   statistics,     ///< of training: each value summed over all ranks
   optimizer_state,
-  caches,  ///< of earlier tokens; in bytes, as `activations`
+  caches,  ///< of earlier tokens, and final states; in bytes, as `activations`
   step_input,
   step_state,
   control,             ///< of training: summed over all ranks
@@ -59,6 +60,7 @@ struct Launches {
   Operand input;    ///< written by copy_in
   Operand control;  ///< read by copy_back
   Operand output;   ///< of a plan that decodes: what the network gives
+  Operand states;   ///< of a plan that returns states: the final ones
   Launch begin_step;
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled

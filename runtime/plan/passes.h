@@ -59,7 +59,7 @@ enum class Decodes { fill, output, source };
 void prepare_decoding(model::Graph& graph, Decodes what);
 
 /// The same, behind `fuse`: linear maps become products of single rows, in f32, so that what a sequence gets
-/// does not depend on those beside it.
+/// does not depend on those beside it, nor a step on how many there are.
 void use_row_products(model::Graph& graph);
 
 /// Reverse mode: appends the backward nodes and sets every parameter's gradient. Fixes the order in which

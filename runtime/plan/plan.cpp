@@ -48,7 +48,8 @@ Decodes decodes_in(Mode mode) {
 model::Graph graph_for(const model::Model& model, const model::InputSpec& input, const PlanRequest& request) {
   const PlanKey& key = request.key;
   if (key.mode == Mode::train || key.mode == Mode::evaluate) {
-    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train);
+    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train,
+                              request.returns_states);
   }
   return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity, request.branches);
 }
@@ -75,6 +76,9 @@ std::size_t Plan::cache_row_bytes() const {
 }
 std::size_t Plan::target_bytes() const {
   return bytes_of(graph, model::Role::target);
+}
+std::size_t Plan::states_bytes() const {
+  return bytes_of(graph, model::Role::states);
 }
 
 const Launch* Plan::launch_of(const Step& step) const {
@@ -128,7 +132,9 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (is_half(constraints.compute_dtype) && !reads_averages)
     copy_parameters(plan.graph, constraints.compute_dtype);
   set_matmul_precision(plan.graph, constraints.matmul_precision);
-  if (plan.graph.decoding) use_row_products(plan.graph);
+  // A sequence in parts, from state to state, has the bits of the whole.
+  const bool returns_states = plan.graph.final_states != model::no_value;
+  if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
@@ -179,10 +185,11 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
-    need.batch_slots = std::max(
-        need.batch_slots,
-        batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +
-                            whole_lines(plan.position_bytes()) + whole_lines(plan.cache_row_bytes())));
+    need.batch_slots =
+        std::max(need.batch_slots,
+                 batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +
+                                     whole_lines(plan.states_bytes()) + whole_lines(plan.position_bytes()) +
+                                     whole_lines(plan.cache_row_bytes())));
   }
   need.gradients += gradient_sums;
   return need;

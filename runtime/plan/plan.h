@@ -69,7 +69,8 @@ struct PlanRequest {
   bool branches = false;            ///< and rows share what they have in common
   double average_decay = 0;         ///< of the moving average of weights, which evaluation takes; 0: none
   model::OptimizerOptions optimizer;
-  bool keeps_outputs = false;  ///< of evaluation: what the network gives can be read behind it
+  bool keeps_outputs = false;   ///< of evaluation: what the network gives can be read behind it
+  bool returns_states = false;  ///< and of a recurrent network the final states
 };
 
 /// A step, ready to be bound to memory: kernels prepared, memory assigned, order fixed. Plans of one run
@@ -99,6 +100,7 @@ struct Plan {
   std::size_t position_bytes() const;
   std::size_t cache_row_bytes() const;
   std::size_t target_bytes() const;
+  std::size_t states_bytes() const;
 };
 
 /// Runs the passes: fuse_classifier, precision, fuse_batch_norm, fuse_layer_norm, differentiate,

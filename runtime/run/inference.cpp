@@ -81,7 +81,7 @@ Inference::Inference(const Options& options, Session& session, TrainingTask task
       batch_size_(batch_size_per_rank(options, session.world.size)),
       samples_(options.eval_samples > 0 ? options.eval_samples : task_.test_set->size()),
       lengths_(
-          gives == Gives::outputs
+          gives != Gives::scores
               ? std::vector<std::int64_t>()
               : batch_lengths_of(task_, {.batch_size = batch_size_}, session.activity.get()).evaluation) {
   Options of_plan = options;
@@ -89,9 +89,10 @@ Inference::Inference(const Options& options, Session& session, TrainingTask task
   of_plan.freeze.clear();
   PlanConstraints constraints = plan_constraints(of_plan);
   for (const PlanKey& key : of_lengths({{.mode = Mode::evaluate, .batch = batch_size_}}, lengths_)) {
-    plans_.push_back(make_plan(task_.model, task_.input,
-                               {.key = key, .keeps_outputs = gives == Gives::outputs}, *session.device,
-                               constraints));
+    plans_.push_back(make_plan(
+        task_.model, task_.input,
+        {.key = key, .keeps_outputs = gives != Gives::scores, .returns_states = gives == Gives::states},
+        *session.device, constraints));
     constraints.parameter_layouts = parameter_layouts(plans_.front().graph);
     constraints.arena = plans_.front().arena;
   }
@@ -127,11 +128,17 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
                   task_.test_set, evaluating, stop_request);
 }
 
-/// Rank r has samples r, r + R, ... of a batch of all ranks.
-void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take) {
-  const Launch& loss = loss_launch(plans_.front());
-  constexpr std::size_t predictions = kernels::SoftmaxCrossEntropy::predictions;
-  const std::int64_t columns = loss.io.inputs[predictions].shape.elements() / batch_size_;
+Shape Inference::states_shape() const {
+  const model::Graph& graph = plans_.front().graph;
+  if (graph.final_states == model::no_value) return {};
+  const Shape& all = graph.value(graph.final_states).type.shape;
+  return Shape(std::vector<std::int64_t>(all.begin() + 1, all.end()));
+}
+
+/// `columns` f32 of each sample of all ranks from this address of their batch's plan, on rank 0. Rank r has
+/// samples r, r + R, ... of a batch of all ranks.
+std::vector<float> Inference::gather(std::int64_t batch, std::int64_t rows, const Operand& operand,
+                                     std::int64_t columns) {
   const int ranks = session_.world.size;
   std::vector<float> all;
   std::vector<float> part(static_cast<std::size_t>(batch_size_ * columns));
@@ -144,8 +151,8 @@ void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const Take
     const std::span<float> values(part.data(), static_cast<std::size_t>(count * columns));
     if (rank == session_.world.rank && rows > 0) {
       kernels::Stream& stream = executor_->stream();
-      session_.device->copy_to_host(values.data(), memory_->address(loss.operands[predictions], slot),
-                                    values.size_bytes(), stream);
+      session_.device->copy_to_host(values.data(), memory_->address(operand, slot), values.size_bytes(),
+                                    stream);
       stream.synchronize();
     }
     if (ranks > 1 && count > 0) session_.communicator->broadcast(std::as_writable_bytes(values), rank);
@@ -156,7 +163,19 @@ void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const Take
       std::copy_n(row_at(part, row), columns, row_at(all, row * ranks + rank));
     }
   }
-  take(all, columns);
+  return all;
+}
+
+void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take) {
+  const Launches& launches = plans_.front().launches;
+  const Launch& loss = loss_launch(plans_.front());
+  constexpr std::size_t predictions = kernels::SoftmaxCrossEntropy::predictions;
+  const std::int64_t columns = loss.io.inputs[predictions].shape.elements() / batch_size_;
+  const std::vector<float> outputs = gather(batch, rows, loss.operands[predictions], columns);
+  std::vector<float> states;
+  if (const Shape shape = states_shape(); shape.rank() > 0)
+    states = gather(batch, rows, launches.states, shape.elements());
+  take({.rows = outputs, .columns = columns, .states = states});
 }
 
 }  // namespace lockstep::runtime

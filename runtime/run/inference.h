@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/machine/session.h"
+#include "runtime/output/predictions.h"
 #include "runtime/run/evaluator.h"
 #include "runtime/run/task.h"
 #include "runtime/step/executor.h"
@@ -22,12 +23,11 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
 /// `trainer predict` run.
 class Inference {
  public:
-  /// Called on every rank, after each batch of all ranks. `rows` of the network's output, row-major, in the
-  /// order of the samples, `columns` each (of all tokens, where each has an output): all of them on rank 0,
-  /// none elsewhere.
-  using TakeOutputs = std::function<void(std::span<const float> rows, std::int64_t columns)>;
+  /// Called on every rank, after each batch of all ranks: the whole of it on rank 0, nothing elsewhere.
+  using TakeOutputs = std::function<void(const PredictedBatch& batch)>;
 
-  enum class Gives { scores, outputs };
+  /// `states`: outputs, and the final states of a recurrent model.
+  enum class Gives { scores, outputs, states };
 
   /// Collective. DataError when the weights are not the model's.
   Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights,
@@ -37,7 +37,12 @@ class Inference {
   /// inference gives outputs.
   std::optional<Evaluation> run(const StopRequest& stop_request, const TakeOutputs& take = {});
 
+  /// Of the final states of a sample that are given, as model::InputSpec has them; rank 0: none are.
+  Shape states_shape() const;
+
  private:
+  std::vector<float> gather(std::int64_t batch, std::int64_t rows, const Operand& operand,
+                            std::int64_t columns);
   void gather_outputs(std::int64_t batch, std::int64_t rows, const TakeOutputs& take);
 
   const Options options_;

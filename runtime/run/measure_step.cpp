@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -105,6 +106,7 @@ class Stepper {
     const Plan& plan = plans_.front();
     const std::span pixels(static_cast<float*>(memory_.input(slot)), plan.input_bytes() / sizeof(float));
     if (input == DType::f32) Philox(options.seed, 0).normals(0, pixels);
+    if (plan.states_bytes() > 0) std::memset(memory_.states(slot), 0, plan.states_bytes());
     const auto batch = static_cast<float>(plan.key().batch);
     kernels::StepInput& step = memory_.host_input(slot);
     step.state.valid_samples = static_cast<std::int32_t>(plan.key().batch);

@@ -50,7 +50,12 @@ void require_fitting_shape(const Options& options, const model::InputSpec& wants
   }
 }
 
-data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants) {
+Shape states_of(const model::ZooEntry& entry, const Options& options) {
+  return entry.states == nullptr ? Shape{} : entry.states(options.model_args);
+}
+
+data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants,
+                                     const Shape& states) {
   const std::int64_t given = given_vocabulary(options, wants);
   const std::int64_t vocab_size = given > 0 ? given : wants.vocab_size;
   const std::int64_t classes = predicts_tokens(options, wants) ? vocab_size : wants.num_classes;
@@ -66,6 +71,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .vocab_size_given = given > 0,
           .per_token = wants.num_classes > 0 && wants.target_shape.rank() > 0,
           .classes_are_tokens = predicts_tokens(options, wants),
+          .states_shape = states,
           .seed = options.seed,
           .transform = options.transform,
           .eval_transform = options.eval_transform,
@@ -117,16 +123,25 @@ void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops
   };
 }
 
+/// A plugin's data set may bring any.
+void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought) {
+  if (brought.rank() == 0 || brought == taken) return;
+  throw UsageError(fmt::format("the data set gives states of {} to begin with, model {} takes {}",
+                               brought.str(), options.model, taken.rank() == 0 ? "none" : taken.str()));
+}
+
 TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
   const model::ZooEntry& entry = find_model(options, plugins);
   const model::InputSpec wants = entry.wants(options.model_args);
   require_agreement(options, wants, spec);
+  require_fitting_states(options, states_of(entry, options), spec.states_shape);
   model::InputSpec input{.shape = spec.input_shape,
                          .num_classes = spec.num_classes,
                          .target_shape = spec.target_shape,
                          .dtype = spec.input_dtype,
                          .vocab_size = spec.vocab_size,
-                         .source_length = spec.source_length};
+                         .source_length = spec.source_length,
+                         .states = spec.states_shape};
   take_vocabulary(options, wants, input);
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
@@ -149,9 +164,10 @@ void require_downloadable(const Options& options, const Plugins& plugins) {
 data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plugins) {
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
   if (options.download) require_downloadable(options, plugins);
-  const model::InputSpec wants = find_model(options, plugins).wants(options.model_args);
+  const model::ZooEntry& entry = find_model(options, plugins);
+  const model::InputSpec wants = entry.wants(options.model_args);
   require_fitting_shape(options, wants);
-  return dataset_options(options, wants);
+  return dataset_options(options, wants, states_of(entry, options));
 }
 
 /// Characters keep the numbers that the weights of --init-from know them by. A run that resumes does without
@@ -185,6 +201,10 @@ void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec
     throw UsageError(fmt::format("the data set gives targets of {}, the model takes {}",
                                  describe(spec.target_dtype, spec.target_shape),
                                  describe(dtype, input.target_shape)));
+  }
+  if (spec.states_shape != input.states) {
+    throw UsageError(fmt::format("the data set gives states of ({}), the model takes ({})",
+                                 spec.states_shape.str(), input.states.str()));
   }
 }
 
@@ -276,6 +296,10 @@ TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec)
 
 model::InputSpec wanted_input(const Options& options) {
   return find_model(options, load_plugins(options.plugins)).wants(options.model_args);
+}
+
+Shape wanted_states(const Options& options) {
+  return states_of(find_model(options, load_plugins(options.plugins)), options);
 }
 
 KeptNames names_of_data(const Options& options) {

@@ -59,6 +59,9 @@ TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec)
 /// What the model of the options takes where data can have any shape.
 model::InputSpec wanted_input(const Options& options);
 
+/// The states from which it can start, as model::InputSpec has them; rank 0: none.
+Shape wanted_states(const Options& options);
+
 /// Picture files as samples like those of the options' data set. `targets`: as `data::open_inputs` has them.
 /// UsageError when it is no set of pictures.
 std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,

@@ -65,17 +65,20 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
   if (need.caches > 0) caches_ = device.allocate(need.caches);
   std::size_t input_bytes = 0;
   std::size_t target_bytes = 0;
+  std::size_t states_bytes = 0;
   std::size_t position_bytes = 0;
   std::size_t cache_row_bytes = 0;
   for (const Plan& plan : plans) {
     input_bytes = std::max(input_bytes, plan.input_bytes());
     target_bytes = std::max(target_bytes, plan.target_bytes());
+    states_bytes = std::max(states_bytes, plan.states_bytes());
     position_bytes = std::max(position_bytes, plan.position_bytes());
     cache_row_bytes = std::max(cache_row_bytes, plan.cache_row_bytes());
   }
   for (Slot& slot : slots_) {
     slot = {.input = device.allocate(input_bytes),
             .target = device.allocate(at_least_a_line(target_bytes)),
+            .states = states_bytes > 0 ? device.allocate(states_bytes) : nullptr,
             .positions = position_bytes > 0 ? device.allocate(position_bytes) : nullptr,
             .cache_rows = cache_row_bytes > 0 ? device.allocate(cache_row_bytes) : nullptr,
             .host_input = device.allocate_host(sizeof(kernels::StepInput)),
@@ -99,7 +102,7 @@ std::size_t ReplicaMemory::bytes() const {
   for (const auto& state : optimizer_states_) bytes += state->bytes();
   for (const Slot& slot : slots_) {
     bytes += slot.input->bytes() + slot.target->bytes();
-    for (const auto* memory : {&slot.positions, &slot.cache_rows}) {
+    for (const auto* memory : {&slot.states, &slot.positions, &slot.cache_rows}) {
       if (*memory != nullptr) bytes += (*memory)->bytes();
     }
   }
@@ -120,6 +123,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return input(slot);
     case Region::target:
       return target(slot);
+    case Region::states:
+      return states(slot);
     case Region::positions:
       return positions(slot);
     case Region::cache_rows:

@@ -68,6 +68,7 @@ class ReplicaMemory {
 
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
+  void* states(std::size_t slot) const { return slots_[slot].states->data(); }
   /// Of new tokens, (N, T) i64.
   void* positions(std::size_t slot) const { return slots_[slot].positions->data(); }
   void* cache_rows(std::size_t slot) const { return slots_[slot].cache_rows->data(); }
@@ -89,6 +90,7 @@ class ReplicaMemory {
   struct Slot {
     std::unique_ptr<kernels::Memory> input;
     std::unique_ptr<kernels::Memory> target;
+    std::unique_ptr<kernels::Memory> states;      ///< null: samples bring none
     std::unique_ptr<kernels::Memory> positions;   ///< null: no plan extends sequences
     std::unique_ptr<kernels::Memory> cache_rows;  ///< null: their rows share nothing
     std::unique_ptr<kernels::Memory> host_input;
@@ -116,7 +118,7 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
-  std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences
+  std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences or returns states
   std::unique_ptr<kernels::Memory> workspace_;
   std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;

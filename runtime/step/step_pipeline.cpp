@@ -41,6 +41,8 @@ DeviceBatch DevicePrefetcher::copy(std::size_t slot, kernels::Event& last_use, k
   stream_->wait(last_use);
   device_.copy_to_device(memory_.input(slot), batch.input.data(), batch.input.size(), *stream_);
   device_.copy_to_device(memory_.target(slot), batch.target.data(), batch.target.size(), *stream_);
+  if (!batch.states.empty())
+    device_.copy_to_device(memory_.states(slot), batch.states.data(), batch.states.size(), *stream_);
   stream_->record(*copied_);
   stream.wait(*copied_);
   copying_ = batch;

@@ -1,5 +1,6 @@
 // Padded sequences on GPUs: classes of tokens, unequal numbers of them, batches cut to lengths.
 #include "tests/cluster/gpus.h"
+#include "tests/cluster/recurrent_states.h"
 #include "tests/cluster/sequences.h"
 
 namespace lockstep::tests {
@@ -38,6 +39,23 @@ TEST_CASE("tokens of one length on GPUs: the same bits walked and in graphs") {
   const auto walked = train(2, options + Words{"--cuda-graph=off"}, folder / "walked");
   const auto graphs = train(2, options + Words{"--cuda-graph=on"}, folder / "graphs");
   CHECK(graphs["weights_sha256"] == walked["weights_sha256"]);
+}
+
+TEST_CASE("states before the first step and behind the last on GPUs are those of CPUs") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const RecurrentData data(lstm_states);
+  const auto file = data.file(folder, "data.safetensors", 0, steps, &data.first);
+  const Words options = recurrent_options(lstm_states) + data_in(file) + sgd + Words{"--global-batch=8"};
+  const auto cpu = train(1, options + Words{"--device=cpu"}, folder / "cpu");
+  train(2, options + Words{"--device=cuda"}, folder / "gpus");
+  check_same_losses(folder / "gpus", folder / "cpu", 1e-4);  // sums of f32 in another order
+  const auto run = (folder / "cpu").string();
+  const auto on_cpu = states_in(predicted(folder, "on_cpu", 1, {run, "--data-dir", file, "--device=cpu"}));
+  const auto on_gpus = states_in(predicted(folder, "on_gpus", 2, {run, "--data-dir", file, "--device=cuda"}));
+  REQUIRE(on_cpu.size() == on_gpus.size());
+  for (std::size_t i = 0; i < on_cpu.size(); ++i)
+    CHECK(on_gpus[i] == Approx(on_cpu[i]).margin(1e-5));  // as above
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/error.h"
@@ -61,6 +62,35 @@ TEST_CASE("rnn and lstm give a row's class, a token's, or values of sequences of
   CHECK(parameters_of(all).front() == "lstm.weight_ih_l0 32x5");
   const InputSpec number{.shape = {9, 5}, .num_classes = 0, .target_shape = {9}};
   CHECK(output_of(forward_of("rnn", {{"hidden", "8"}, {"output", "all"}}, number)) == Shape{2, 9});
+}
+
+TEST_CASE("rnn and lstm start from the states that samples bring, and return the last ones if asked to") {
+  const ModelArgs small{{"layers", "3"}, {"hidden", "8"}};
+  for (const std::string name : {"rnn", "lstm"}) {
+    const ZooEntry& entry = find_model(name, small);
+    const std::int64_t kinds = name == "lstm" ? 2 : 1;
+    CHECK(entry.states(small) == Shape{kinds, 3, 8});
+    InputSpec input = entry.wants(small);
+    input.states = entry.states(small);
+    const Graph graph = build_forward(entry.make(small, input), input, 2, false, true);
+    const ValueId states = graph.find(Role::states);
+    REQUIRE(states != no_value);
+    CHECK(graph.value(states).type == ValueType{DType::f32, {2, kinds, 3, 8}});
+    const auto starts_from_states = [&](const Node& node) {
+      return node.op->name() == name && node.inputs.size() == 4 + static_cast<std::size_t>(kinds);
+    };
+    CHECK(std::ranges::count_if(graph.nodes(), starts_from_states) == 3);
+    REQUIRE(graph.final_states != no_value);
+    CHECK(graph.value(graph.final_states).type == ValueType{DType::f32, {2, kinds, 3, 8}});
+    CHECK(graph.value(graph.final_states).role == Role::cache);
+
+    const Graph without = forward_of(name, small);
+    CHECK(without.find(Role::states) == no_value);
+    CHECK(without.final_states == no_value);
+  }
+  for (const ZooEntry& entry : zoo()) {
+    CHECK((entry.states != nullptr) == (entry.name == "rnn" || entry.name == "lstm"));
+  }
 }
 
 TEST_CASE("recurrent layers refuse what does not fit, by name") {
