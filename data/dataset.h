@@ -34,6 +34,9 @@ struct SampleSpec {
   std::int64_t vocab_size = 0;   ///< tokens are 0 to vocab_size - 1, or padding; 0: the inputs are no tokens
   /// So many tokens of a row are the source, those behind them the target's input. 0: one sequence.
   std::int64_t source_length = 0;
+  /// A row holds documents behind each other: its tokens, and then as many positions of them, each in its
+  /// document; both -1 for padding.
+  bool packed = false;
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
@@ -56,6 +59,8 @@ class LOCKSTEP_API Dataset {
   /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
   /// whole.
   virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
+  /// What a user should know of how its samples are made, in a line; empty: nothing.
+  virtual std::string note() const { return {}; }
 };
 
 /// The same of a sample's targets that have been read.

@@ -22,6 +22,9 @@ struct InputSpec {
   /// Encoder-decoder: so many tokens of a row are the source, those behind them the target's input. 0: one
   /// sequence, which serves as both.
   std::int64_t source_length = 0;
+  /// A row holds documents behind each other, none of which is to see another: its tokens (T), and then the
+  /// position of each in its document (T); both -1 for padding. `shape` is {2 T}.
+  bool packed = false;
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

@@ -21,6 +21,7 @@ struct ZooEntry {
   /// Options behind `trainer --model NAME` that train it as it stands: two ranks in 16 GB, three steps on two
   /// cores in 100 s.
   std::string example = "--dataset synthetic";
+  bool packs_documents = false;  ///< heeds InputSpec::packed
 };
 
 LOCKSTEP_API const std::vector<ZooEntry>& zoo();
