@@ -19,8 +19,9 @@ std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte>
 
 std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input) {
   const std::size_t first = static_cast<std::size_t>(spec.source_length) * sizeof(std::int64_t);
+  const std::size_t end = spec.packed ? input.size() / 2 : input.size();
   std::int64_t tokens = 0;
-  for (std::size_t at = first; at < input.size(); at += sizeof(std::int64_t), ++tokens) {
+  for (std::size_t at = first; at < end; at += sizeof(std::int64_t), ++tokens) {
     std::int64_t token = 0;
     std::memcpy(&token, input.data() + at, sizeof token);
     if (token == padding_token) break;

@@ -37,6 +37,9 @@ struct SampleSpec {
   /// States before the first step of a recurrent model, f32: h, or h and c, by layer (1 or 2, layers,
   /// hidden). Rank 0: samples have none.
   Shape states_shape{};
+  /// A row holds documents behind each other: its tokens, and then as many positions of them, each in its
+  /// document; both -1 for padding.
+  bool packed = false;
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
@@ -64,6 +67,8 @@ class LOCKSTEP_API Dataset {
   /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
   /// whole.
   virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
+  /// What a user should know of how its samples are made, in a line; empty: nothing.
+  virtual std::string note() const { return {}; }
 };
 
 /// The same of a sample's targets that have been read.

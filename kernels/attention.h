@@ -37,10 +37,12 @@ struct AttentionSize {
 /// columns lie side by side. q (N, T, heads * dim), k and v (N, S, heads * dim), of f32 or bf16 (f16 on
 /// GPUs); y as q. They are read where a projection leaves them: `tensors` 3 is q, k and v; 2 is q and k|v
 /// side by side; 1 is q|k|v. Then come, where `masked` says so, the keys' tokens (N, S) i64, of which -1 is
-/// not looked at, and with p > 0 the step's state. `causal`: query t looks at keys 0 to t. A query that may
-/// look at no key gives zeros. The logarithm of each softmax's denominator (N, heads, T) is kept for
-/// backward; the probabilities are not: memory is linear in T and S (T. Dao, "FlashAttention-2", arXiv
-/// 2307.08691). With p > 0 each probability is dropped as nn.Dropout does.
+/// not looked at; with `documents` the positions (N, T) i64 of the tokens in their documents; and with p > 0
+/// the step's state. `causal`: query t looks at keys 0 to t, with `documents` at keys t - positions[t] to t,
+/// so at none where the position is -1. A query that may look at no key gives zeros. The logarithm of each
+/// softmax's denominator (N, heads, T) is kept for backward; the probabilities are not: memory is linear in T
+/// and S (T. Dao, "FlashAttention-2", arXiv 2307.08691). With p > 0 each probability is dropped as nn.Dropout
+/// does.
 struct Attention {
   static constexpr std::string_view name = "attention";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
@@ -51,6 +53,7 @@ struct Attention {
   std::int64_t tensors = 3;
   bool causal = false;
   bool masked = false;
+  bool documents = false;  ///< several in a row; only with `causal`, where T is S
   double scale = 1;
   double p = 0;             ///< in [0, 1)
   std::int64_t stream = 0;  ///< of the node: see Dropout
@@ -61,6 +64,7 @@ struct Attention {
     visit("tensors", tensors);
     visit("causal", causal);
     visit("masked", masked);
+    visit("documents", documents);
     visit("scale", scale);
     visit("p", p);
     visit("stream", stream);
@@ -68,7 +72,8 @@ struct Attention {
 
   std::size_t parts() const { return static_cast<std::size_t>(tensors); }
   std::size_t tokens() const { return parts(); }
-  std::size_t state() const { return parts() + (masked ? 1 : 0); }
+  std::size_t positions() const { return tokens() + (masked ? 1 : 0); }
+  std::size_t state() const { return positions() + (documents ? 1 : 0); }
   std::size_t inputs() const { return state() + (p > 0 ? 1 : 0); }
 
   /// `in`: the operands from q on.
@@ -107,11 +112,14 @@ struct Attention {
         require_type("keys and values", in[part.tensor], {in[0].dtype, {q[0], s.keys, part.row}});
     }
     if (masked) require_type("the keys' tokens", in[tokens()], {DType::i64, {q[0], s.keys}});
+    if (documents && !(causal && s.queries == s.keys))
+      throw_misfit("documents in a row want causal attention of the row to itself");
+    if (documents) require_type("the positions", in[positions()], {DType::i64, {q[0], s.queries}});
     if (p > 0) require_type("the step's state", in[state()], step_state_type());
     return {{in[0].dtype, {q[0], s.queries, s.columns()}}, {DType::f32, {q[0], heads, s.queries}}};
   }
 
-  /// Of two products; with `causal` of the half that is computed.
+  /// Of two products; with `causal` of the half that is computed. As if a row were one document.
   double flops(TypeSpan in, TypeSpan) const {
     const AttentionSize s = size(in);
     const double pairs = static_cast<double>(s.queries) * static_cast<double>(s.keys) * (causal ? 0.5 : 1);
@@ -158,8 +166,9 @@ struct AttentionHead {
   std::int64_t q_row, k_row, v_row;     ///< from row to row, of the gradients too
   std::int64_t y_row;                   ///< of y and dy
   const void *q, *k, *v;
-  const std::int64_t* tokens;  ///< of the keys, or null
-  Philox random;               ///< where p > 0
+  const std::int64_t* tokens;     ///< of the keys, or null
+  const std::int64_t* positions;  ///< of all queries in their documents, or null
+  Philox random;                  ///< where p > 0
 };
 
 /// What backward has beside it.

@@ -169,7 +169,9 @@ struct AttentionOptions {
   bool causal = false;                 ///< position t sees keys 0 to t
   std::optional<double> scale{};       ///< of q k^T; 1 / sqrt(columns of a head), if not given
   std::optional<Tensor> key_tokens{};  ///< (N, S) i64: keys whose token is -1 are not seen
-  double dropout = 0;                  ///< of the probabilities, as nn.Dropout: in [0, 1)
+  /// (N, T) i64, of each token in its document, -1 of padding: with `causal` no document sees another.
+  std::optional<Tensor> positions{};
+  double dropout = 0;  ///< of the probabilities, as nn.Dropout: in [0, 1)
   std::string layer = "attention";
 };
 /// torch's scaled_dot_product_attention: q (N, T, heads * D), k and v (N, S, heads * D), a head's columns

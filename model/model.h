@@ -25,6 +25,9 @@ struct InputSpec {
   /// States that each sample brings, f32: h, or h and c, by layer (1 or 2, layers, hidden). Rank 0: none, and
   /// recurrent layers start from zeros.
   Shape states{};
+  /// A row holds documents behind each other, none of which is to see another: its tokens (T), and then the
+  /// position of each in its document (T); both -1 for padding. `shape` is {2 T}.
+  bool packed = false;
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

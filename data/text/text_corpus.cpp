@@ -70,7 +70,7 @@ void add_parts(const fs::path& path, std::string_view text, bool has_test_files,
 
 TextCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
-  const bool in_documents = WindowRule::parse(options.windows).kind == WindowRule::Kind::documents;
+  const WindowRule rule = WindowRule::parse(options.windows);
   const SplitFiles files = split_files(options.data_dir, ".txt");
   std::vector<MappedFile> mapped;
   std::vector<std::string_view> texts;
@@ -90,7 +90,8 @@ TextCorpus read(const DatasetOptions& options) {
   for (const Part& part : parts) {
     const bool trains = part.split == Split::train;
     (trains ? corpus.train : corpus.test)
-        .push_back(encoded(*corpus.vocabulary.tokenizer, part, in_documents && trains));
+        .push_back(encoded(*corpus.vocabulary.tokenizer, part,
+                           (trains ? rule : rule.for_evaluation()).wants_documents()));
     reading.advance();
   }
   return corpus;
@@ -98,7 +99,8 @@ TextCorpus read(const DatasetOptions& options) {
 
 SampleSpec spec_for(const DatasetOptions& options, const TextCorpus& corpus) {
   return window_spec(options.seq_len, options.per_token,
-                     settled_vocab_size(options, corpus.vocabulary.tokenizer->size()));
+                     settled_vocab_size(options, corpus.vocabulary.tokenizer->size()),
+                     WindowRule::parse(options.windows));
 }
 
 }  // namespace
@@ -112,11 +114,10 @@ DatasetPtr open_text(const DatasetOptions& options, Split split) {
   const auto corpus = open_text_corpus(options);
   const SampleSpec spec = spec_for(options, *corpus);
   const std::string source = options.data_dir.string();
-  if (split == Split::test) {
-    return make_windows(corpus->test, {.kind = WindowRule::Kind::each}, spec, options.seed,
-                        source + ", the part that is evaluated");
-  }
-  return make_windows(corpus->train, WindowRule::parse(options.windows), spec, options.seed, source);
+  const WindowRule rule = WindowRule::parse(options.windows);
+  if (split == Split::train) return make_windows(corpus->train, rule, spec, options.seed, source);
+  return make_windows(corpus->test, rule.for_evaluation(), spec, options.seed,
+                      source + ", the part that is evaluated");
 }
 
 SampleSpec text_spec(const DatasetOptions& options) {

@@ -23,7 +23,8 @@ struct TextCorpus {
 /// with its file. DataError names the file, and the offset of what is no UTF-8.
 std::shared_ptr<const TextCorpus> open_text_corpus(const DatasetOptions& options);
 
-/// Windows of it (windows.h): Split::test side by side, whatever the rule for training.
+/// Windows of it (windows.h): Split::test side by side, whatever the rule for training; where that packs,
+/// documents in them do not see each other.
 DatasetPtr open_text(const DatasetOptions& options, Split split);
 SampleSpec text_spec(const DatasetOptions& options);
 std::vector<std::string> text_class_names(const DatasetOptions& options);

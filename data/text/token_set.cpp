@@ -50,7 +50,7 @@ SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
       vocab_size = std::max(vocab_size, largest + 1);
     }
   }
-  return window_spec(options.seq_len, options.per_token, vocab_size);
+  return window_spec(options.seq_len, options.per_token, vocab_size, WindowRule::parse(options.windows));
 }
 
 /// Inside [begin, end): what the format tells of, else from one boundary up to the next, which ends a
@@ -74,7 +74,7 @@ std::vector<TokenPiece::Document> documents_of(const TokenFile& file, const Wind
 
 TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end, const WindowRule& rule) {
   TokenPiece piece{.tokens = file.tokens.part(begin, end), .owner = file.file};
-  if (rule.kind == WindowRule::Kind::documents) piece.documents = documents_of(file, rule, begin, end);
+  if (rule.wants_documents()) piece.documents = documents_of(file, rule, begin, end);
   return piece;
 }
 
@@ -95,7 +95,7 @@ DatasetPtr open_tokens(const DatasetOptions& options, Split split) {
   WindowRule rule = WindowRule::parse(options.windows);
   const TokenFiles files = open_files(options);
   const SampleSpec spec = spec_of(options, files);
-  if (split == Split::test) rule = {.kind = WindowRule::Kind::each};
+  if (split == Split::test) rule = rule.for_evaluation();
   std::vector<TokenPiece> pieces;
   if (files.has_test_files) {
     for (const TokenFile& file : split == Split::train ? files.train : files.test)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "data/text/packed_windows.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "kernels/base/philox.h"
@@ -113,30 +115,43 @@ WindowRule WindowRule::parse(const std::string& text) {
   using enum Kind;
   if (text.empty() || text == "random") return {};
   if (text == "each") return {.kind = each};
-  if (text == "documents") return {.kind = documents};
-  constexpr std::string_view with_id = "documents=";
-  if (text.starts_with(with_id)) {
+  for (const auto& [name, kind] : {std::pair("documents", documents), std::pair("packed", packed)}) {
+    if (text == name) return {.kind = kind};
+    const std::string with_id = std::string(name) + "=";
+    if (!text.starts_with(with_id)) continue;
     const auto id = parse_number<std::int64_t>(std::string_view(text).substr(with_id.size()));
-    if (id && *id >= 0) return {.kind = documents, .boundary = id};
+    if (id && *id >= 0) return {.kind = kind, .boundary = id};
   }
   throw UsageError(fmt::format(
-      "'{}' is none of random, each, documents and documents=ID, the token that parts them", text));
+      "'{}' is none of random, each, documents, packed, documents=ID and packed=ID, the token that "
+      "parts them",
+      text));
 }
 
-SampleSpec window_spec(std::int64_t length, bool per_token, std::int64_t vocab_size) {
+SampleSpec window_spec(std::int64_t length, bool per_token, std::int64_t vocab_size, const WindowRule& rule) {
+  if (rule.packs() && !per_token) {
+    throw UsageError(
+        "--windows packed: the model gives one class for a window, which has several documents; take gpt2");
+  }
   return {.input_dtype = DType::i64,
-          .input_shape = {length},
+          .input_shape = {rule.packs() ? 2 * length : length},
           .target_dtype = DType::i64,
           .target_shape = per_token ? Shape{length} : Shape{},
           .num_classes = vocab_size,
-          .vocab_size = vocab_size};
+          .vocab_size = vocab_size,
+          .packed = rule.packs()};
 }
 
 DatasetPtr make_windows(std::vector<TokenPiece> pieces, const WindowRule& rule, const SampleSpec& spec,
                         std::uint64_t seed, const std::string& source) {
   std::int64_t tokens = 0;
   for (const TokenPiece& piece : pieces) tokens += piece.tokens.size();
-  auto windows = std::make_shared<Windows>(std::move(pieces), rule.kind, spec, seed);
+  DatasetPtr windows;
+  if (rule.packs()) {
+    windows = make_packed_windows(std::move(pieces), rule, spec, seed);
+  } else {
+    windows = std::make_shared<Windows>(std::move(pieces), rule.kind, spec, seed);
+  }
   if (windows->size() > 0) return windows;
   const std::int64_t needed = rule.kind == WindowRule::Kind::random ? spec.input_shape[0] + 1 : 2;
   throw DataError(

@@ -41,8 +41,8 @@ struct TokenPiece {
   TokenSpan tokens;
   /// Keeps the memory of `tokens`.
   std::shared_ptr<const void> owner;
-  /// WindowRule::documents: each is a range of tokens of which all but the last are inputs and all but the
-  /// first are targets. In order; neighbours may share a token.
+  /// Where WindowRule::wants_documents(): each is a range of tokens of which all but the last are inputs and
+  /// all but the first are targets. In order; neighbours may share a token.
   struct Document {
     std::int64_t begin = 0;
     std::int64_t end = 0;
@@ -53,20 +53,31 @@ struct TokenPiece {
 /// How training samples are cut from tokens (`--windows`).
 struct WindowRule {
   enum class Kind {
-    random,    ///< begin anywhere: by Philox from (seed, epoch, sample), so that no two epochs are alike
-    each,      ///< one behind the other, each once an epoch
-    documents  ///< the same, but each inside one document
+    random,     ///< begin anywhere: by Philox from (seed, epoch, sample), so that no two epochs are alike
+    each,       ///< one behind the other, each once an epoch
+    documents,  ///< the same, but each inside one document
+    packed,     ///< whole documents behind each other, none of which sees another (packed_windows.h)
+    packed_in_order  ///< the same in the order of the tokens: what is evaluated of packed
   };
   Kind kind = Kind::random;
-  std::optional<std::int64_t> boundary{};  ///< documents=ID: the token that parts documents
+  std::optional<std::int64_t> boundary{};  ///< documents=ID, packed=ID: the token that parts documents
 
-  /// "random", "each", "documents", "documents=50256"; empty: random. UsageError.
+  /// "random", "each", "documents", "packed", "documents=50256", "packed=50256"; empty: random. UsageError.
   static WindowRule parse(const std::string& text);
+
+  bool packs() const { return kind == Kind::packed || kind == Kind::packed_in_order; }
+  bool wants_documents() const { return kind == Kind::documents || packs(); }
+  /// For Split::test: windows side by side.
+  WindowRule for_evaluation() const {
+    return {.kind = packs() ? Kind::packed_in_order : Kind::each, .boundary = boundary};
+  }
 };
 
 /// What samples are like: inputs are `length` tokens, targets those that follow them. The targets have
-/// `spec.target_shape` {length}: one for each token; or {}: what follows the last.
-SampleSpec window_spec(std::int64_t length, bool per_token, std::int64_t vocab_size);
+/// `spec.target_shape` {length}: one for each token; or {}: what follows the last. UsageError where `rule`
+/// packs and a window has one target.
+SampleSpec window_spec(std::int64_t length, bool per_token, std::int64_t vocab_size,
+                       const WindowRule& rule = {});
 
 /// Windows as samples. The last of a piece, or of a document, may be shorter: its inputs are filled with -1,
 /// its targets with -100. Of kind random an epoch is as many windows as fit side by side into the tokens.

@@ -62,8 +62,10 @@ AttentionHead head_of(const Work& work, const Addresses& a, std::size_t q, std::
                    .k = input(1, s.keys),
                    .v = input(2, s.keys),
                    .tokens = nullptr,
+                   .positions = nullptr,
                    .random = {0, 0}};
   if (work.op.masked) at.tokens = a.in<std::int64_t>(q + work.op.tokens()) + sample * s.keys;
+  if (work.op.documents) at.positions = a.in<std::int64_t>(q + work.op.positions()) + sample * s.queries;
   if (work.op.p > 0) {
     const StepState& state = *a.in<StepState>(q + work.op.state());
     at.random =

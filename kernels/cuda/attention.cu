@@ -13,9 +13,8 @@ using Tiles = AttentionTiles;
 /// The scores of a tile of queries and a tile of keys, in shared memory; minus infinity where a query does
 /// not see a key. `a` and `b` are room for a chunk of each.
 template <class Element>
-__device__ void compute_scores(const CudaHead& h, const std::int64_t* tokens, const Element* q,
-                               const Element* k, std::int64_t query, std::int64_t key, float* a, float* b,
-                               float* scores) {
+__device__ void compute_scores(const CudaHead& h, const CudaMask& mask, const Element* q, const Element* k,
+                               std::int64_t query, std::int64_t key, float* a, float* b, float* scores) {
   PairPart part;
   for (std::int64_t column = 0; column < h.dim; column += Tiles::chunk) {
     __syncthreads();
@@ -28,7 +27,7 @@ __device__ void compute_scores(const CudaHead& h, const std::int64_t* tokens, co
     for (int j = 0; j < 2; ++j) {
       const int row = PairPart::row(i);
       const int column = PairPart::column(j);
-      const bool seen = is_seen(h, tokens, query + row, key + column);
+      const bool seen = is_seen(h, mask, query + row, key + column);
       scores[row * Tiles::score_row + column] = seen ? part.at[i][j] : -INFINITY;
     }
   }
@@ -38,7 +37,8 @@ __device__ void compute_scores(const CudaHead& h, const std::int64_t* tokens, co
 /// A block for 32 queries of one head: the softmax goes on from tile to tile of keys.
 template <class Element, int chunks>
 __global__ void attend(Dropout dropout, CudaHead h, const Element* q, const Element* k, const Element* v,
-                       const std::int64_t* tokens, const StepState* state, Element* y, float* logsumexp) {
+                       const std::int64_t* tokens, const std::int64_t* positions, const StepState* state,
+                       Element* y, float* logsumexp) {
   STATIC_SHARED(float, a, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, b, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, scores, Tiles::rows* Tiles::score_row);
@@ -47,14 +47,15 @@ __global__ void attend(Dropout dropout, CudaHead h, const Element* q, const Elem
   STATIC_SHARED(float, shrinks, Tiles::rows);
   const std::int64_t query = h.first_row();
   const int mine = static_cast<int>(threadIdx.x);
+  const CudaMask mask{tokens, positions};
   const Philox words = words_of_head(dropout, h, state);
   SumPart<chunks> sums;
   if (mine < Tiles::rows) {
     maxima[mine] = -INFINITY;
     totals[mine] = 0;
   }
-  for (std::int64_t key = 0; key < h.end_of_keys(query); key += Tiles::rows) {
-    compute_scores(h, tokens, q, k, query, key, a, b, scores);
+  for (std::int64_t key = mask.begin_of_keys(h, query); key < h.end_of_keys(query); key += Tiles::rows) {
+    compute_scores(h, mask, q, k, query, key, a, b, scores);
     if (mine < Tiles::rows) {
       float* const row = scores + mine * Tiles::score_row;
       float maximum = maxima[mine];
@@ -113,10 +114,10 @@ __global__ void sum_rows(CudaHead h, std::int64_t rows, const Element* dy, const
 template <class Element>
 __device__ void compute_pairs(const Dropout& dropout, const CudaHead& h, const Element* q, const Element* k,
                               const Element* v, const Element* dy, const float* logsumexp,
-                              const float* row_sums, const std::int64_t* tokens, const StepState* state,
+                              const float* row_sums, const CudaMask& mask, const StepState* state,
                               const Philox& words, std::int64_t query, std::int64_t key, float* a, float* b,
                               float* probabilities, float* gradients) {
-  compute_scores(h, tokens, q, k, query, key, a, b, probabilities);
+  compute_scores(h, mask, q, k, query, key, a, b, probabilities);
   PairPart part;
   for (std::int64_t column = 0; column < h.dim; column += Tiles::chunk) {
     __syncthreads();
@@ -146,18 +147,21 @@ __device__ void compute_pairs(const Dropout& dropout, const CudaHead& h, const E
 template <class Element, int chunks>
 __global__ void gradients_of_keys(Dropout dropout, CudaHead h, const Element* q, const Element* k,
                                   const Element* v, const Element* dy, const float* logsumexp,
-                                  const float* row_sums, const std::int64_t* tokens, const StepState* state,
-                                  Element* dk, Element* dv) {
+                                  const float* row_sums, const std::int64_t* tokens,
+                                  const std::int64_t* positions, const StepState* state, Element* dk,
+                                  Element* dv) {
   STATIC_SHARED(float, a, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, b, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, probabilities, Tiles::rows* Tiles::score_row);
   STATIC_SHARED(float, gradients, Tiles::rows* Tiles::score_row);
   const std::int64_t key = h.first_row();
+  const CudaMask mask{tokens, positions};
   const Philox words = words_of_head(dropout, h, state);
   SumPart<chunks> of_k;
   SumPart<chunks> of_v;
   for (std::int64_t query = h.causal != 0 ? key : 0; query < h.queries; query += Tiles::rows) {
-    compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, tokens, state, words, query, key, a, b,
+    if (mask.begin_of_keys(h, query) > key) continue;
+    compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, mask, state, words, query, key, a, b,
                   probabilities, gradients);
     for_each_chunk<chunks>([&](auto chunk) {
       __syncthreads();
@@ -177,16 +181,17 @@ template <class Element, int chunks>
 __global__ void gradients_of_queries(Dropout dropout, CudaHead h, const Element* q, const Element* k,
                                      const Element* v, const Element* dy, const float* logsumexp,
                                      const float* row_sums, const std::int64_t* tokens,
-                                     const StepState* state, Element* dq) {
+                                     const std::int64_t* positions, const StepState* state, Element* dq) {
   STATIC_SHARED(float, a, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, b, Tiles::rows* Tiles::row);
   STATIC_SHARED(float, probabilities, Tiles::rows* Tiles::score_row);
   STATIC_SHARED(float, gradients, Tiles::rows* Tiles::score_row);
   const std::int64_t query = h.first_row();
+  const CudaMask mask{tokens, positions};
   const Philox words = words_of_head(dropout, h, state);
   SumPart<chunks> sums;
-  for (std::int64_t key = 0; key < h.end_of_keys(query); key += Tiles::rows) {
-    compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, tokens, state, words, query, key, a, b,
+  for (std::int64_t key = mask.begin_of_keys(h, query); key < h.end_of_keys(query); key += Tiles::rows) {
+    compute_pairs(dropout, h, q, k, v, dy, logsumexp, row_sums, mask, state, words, query, key, a, b,
                   probabilities, gradients);
     for_each_chunk<chunks>([&](auto chunk) {
       __syncthreads();
@@ -207,6 +212,9 @@ unsigned blocks_of(const CudaHead& h, const AttentionSize& s) {
 const std::int64_t* tokens_of(const Attention& op, const Addresses& a, std::size_t q) {
   return op.masked ? a.in<std::int64_t>(q + op.tokens()) : nullptr;
 }
+const std::int64_t* positions_of(const Attention& op, const Addresses& a, std::size_t q) {
+  return op.documents ? a.in<std::int64_t>(q + op.positions()) : nullptr;
+}
 const StepState* state_of(const Attention& op, const Addresses& a, std::size_t q) {
   return op.p > 0 ? a.in<StepState>(q + op.state()) : nullptr;
 }
@@ -222,8 +230,8 @@ KernelPtr prepare(Cuda, const Attention& op, const KernelIo& io) {
         if (blocks_of(h, s) == 0) return;
         launch(attend<Element, chunks>, blocks_of(h, s), Tiles::threads, 0, stream, op.dropout(), h,
                a.in<Element>(s.parts[0].tensor), a.in<Element>(s.parts[1].tensor),
-               a.in<Element>(s.parts[2].tensor), tokens_of(op, a, 0), state_of(op, a, 0),
-               a.out<Element>(Attention::y), a.out(Attention::logsumexp));
+               a.in<Element>(s.parts[2].tensor), tokens_of(op, a, 0), positions_of(op, a, 0),
+               state_of(op, a, 0), a.out<Element>(Attention::y), a.out(Attention::logsumexp));
       });
     });
   });
@@ -253,11 +261,11 @@ KernelPtr prepare(Cuda, const AttentionBackward& backward, const KernelIo& io) {
             launch(gradients_of_queries<Element, chunks>, blocks_of(of_queries, s), Tiles::threads, 0, stream,
                    op.dropout(), of_queries, input(0), input(1), input(2), a.in<Element>(Op::dy),
                    a.in(Op::logsumexp), a.workspace<const float>(), tokens_of(op, a, Op::q),
-                   state_of(op, a, Op::q), output(0));
+                   positions_of(op, a, Op::q), state_of(op, a, Op::q), output(0));
             launch(gradients_of_keys<Element, chunks>, blocks_of(of_keys, s), Tiles::threads, 0, stream,
                    op.dropout(), of_keys, input(0), input(1), input(2), a.in<Element>(Op::dy),
                    a.in(Op::logsumexp), a.workspace<const float>(), tokens_of(op, a, Op::q),
-                   state_of(op, a, Op::q), output(1), output(2));
+                   positions_of(op, a, Op::q), state_of(op, a, Op::q), output(1), output(2));
           },
           static_cast<std::size_t>(rows) * sizeof(float));
     });

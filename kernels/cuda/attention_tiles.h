@@ -63,6 +63,11 @@ struct CudaHead {
   /// Of a number for each query: logsumexp, and the row sums of backward.
   __device__ std::int64_t row_at(std::int64_t query) const { return blockIdx.x / tiles * queries + query; }
 
+  /// Behind the last query of the tile at `query`.
+  __device__ std::int64_t end_of_queries(std::int64_t query) const {
+    const std::int64_t end = query + AttentionTiles::rows;
+    return end < queries ? end : queries;
+  }
   /// The first tile of keys that no query of the tile at `query` sees, in keys.
   __device__ std::int64_t end_of_keys(std::int64_t query) const {
     const std::int64_t end = query + AttentionTiles::rows;
@@ -70,11 +75,35 @@ struct CudaHead {
   }
 };
 
+/// What hides keys beside `causal`; null where it hides none.
+struct CudaMask {
+  const std::int64_t* tokens;     ///< of the keys
+  const std::int64_t* positions;  ///< of the queries in their documents
+
+  /// The first key that the query sees of its document; one behind it where it sees none.
+  __device__ std::int64_t first_seen(const CudaHead& h, std::int64_t query) const {
+    return query - positions[h.sample() * h.queries + query];
+  }
+
+  /// The first tile of keys that a query of the tile at `query` sees, in keys; the same for all threads.
+  __device__ std::int64_t begin_of_keys(const CudaHead& h, std::int64_t query) const {
+    if (positions == nullptr) return 0;
+    const std::int64_t end = h.end_of_queries(query);
+    std::int64_t key = end;
+    for (std::int64_t at = query; at < end; ++at) {
+      const std::int64_t first = first_seen(h, at);
+      key = first < key ? first : key;
+    }
+    return key < 0 ? 0 : key / AttentionTiles::rows * AttentionTiles::rows;
+  }
+};
+
 /// Whether the query sees the key.
-__device__ inline bool is_seen(const CudaHead& h, const std::int64_t* tokens, std::int64_t query,
+__device__ inline bool is_seen(const CudaHead& h, const CudaMask& mask, std::int64_t query,
                                std::int64_t key) {
   if (query >= h.queries || key >= h.keys || (h.causal != 0 && key > query)) return false;
-  return tokens == nullptr || tokens[h.sample() * h.keys + key] != -1;
+  if (mask.positions != nullptr && key < mask.first_seen(h, query)) return false;
+  return mask.tokens == nullptr || mask.tokens[h.sample() * h.keys + key] != -1;
 }
 
 /// What dropout multiplies a probability by; the words are those of the head.

@@ -61,10 +61,12 @@ Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options)
                .tensors = tensors,
                .causal = options.causal,
                .masked = options.key_tokens.has_value(),
+               .documents = options.positions.has_value(),
                .scale = scale};
   std::vector<ValueId> inputs;
   for (const Tensor& part : parts) inputs.push_back(part.id());
   if (op.masked) inputs.push_back(options.key_tokens->id());
+  if (op.documents) inputs.push_back(options.positions->id());
   if (graph.training && p > 0) {
     op.p = p;
     op.stream = graph.new_node_id();

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@ const RealArgument dropout_share{.key = "dropout", .otherwise = 0.1, .range = {0
 struct Sizes {
   std::int64_t layers, heads, columns, positions, vocab;
   double dropped;
+  bool packed;
 };
 
 constexpr float deviation = 0.02F;
@@ -33,17 +35,35 @@ Tensor conv1d(Tensor x, const std::string& name, std::int64_t outputs, Initializ
   return linear(x, name, outputs, {.initializer = weight, .file_transposed = true});
 }
 
-Tensor block(const Sizes& s, Tensor x, const std::string& name) {
+Tensor block(const Sizes& s, Tensor x, std::optional<Tensor> positions, const std::string& name) {
   const Initializer plain{.deviation = deviation};
   Tensor y = conv1d(layer_norm(x, name + ".ln_1"), name + ".attn.c_attn", 3 * s.columns, plain);
-  y = attention(y, {.heads = s.heads, .causal = true, .dropout = s.dropped, .layer = name + ".attn"});
+  y = attention(y, {.heads = s.heads,
+                    .causal = true,
+                    .positions = positions,
+                    .dropout = s.dropped,
+                    .layer = name + ".attn"});
   x = add(x, dropout(conv1d(y, name + ".attn.c_proj", s.columns, residual(s)), s.dropped));
   y = gelu_tanh(conv1d(layer_norm(x, name + ".ln_2"), name + ".mlp.c_fc", 4 * s.columns, plain));
   return add(x, dropout(conv1d(y, name + ".mlp.c_proj", s.columns, residual(s)), s.dropped));
 }
 
+/// Packed documents have positions of their own.
+Tensor embedded(Tensor tokens, std::optional<Tensor> positions, Tensor wte, Tensor wpe) {
+  if (!positions) return add(embedding(tokens, wte), rows_of_positions(tokens, wpe));
+  const Tensor x = embedding(tokens, wte);  // first: the weight whose rows are the vocabulary
+  return add(x, embedding(*positions, wpe));
+}
+
 Tensor forward(const Sizes& s, Tensor tokens) {
   Graph& graph = tokens.graph();
+  std::optional<Tensor> positions;
+  if (s.packed) {
+    const std::int64_t half = tokens.shape()[1] / 2;
+    const auto parts = split(tokens, {half, half}, 1);
+    tokens = parts[0];
+    positions = parts[1];
+  }
   const std::int64_t length = tokens.shape()[1];
   if (length > s.positions) {
     throw UsageError(
@@ -54,9 +74,9 @@ Tensor forward(const Sizes& s, Tensor tokens) {
   const Initializer plain{.deviation = deviation};
   const Tensor wte = embedding_weight(graph, "transformer.wte", s.vocab, s.columns, plain);
   const Tensor wpe = embedding_weight(graph, "transformer.wpe", s.positions, s.columns, plain);
-  Tensor x = dropout(add(embedding(tokens, wte), rows_of_positions(tokens, wpe)), s.dropped);
+  Tensor x = dropout(embedded(tokens, positions, wte, wpe), s.dropped);
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = segment(x, [&](Tensor in) { return block(s, in, fmt::format("transformer.h.{}", i)); });
+    x = segment(x, [&](Tensor in) { return block(s, in, positions, fmt::format("transformer.h.{}", i)); });
   }
   return shared_linear(layer_norm(x, "transformer.ln_f"), wte);
 }
@@ -67,7 +87,8 @@ Model make(const ModelArgs& args, const InputSpec& input) {
                 .columns = n_embd.of(args),
                 .positions = block_size.of(args),
                 .vocab = input.vocab_size,
-                .dropped = dropout_share.of(args)};
+                .dropped = dropout_share.of(args),
+                .packed = input.packed};
   require_tokens("gpt2", input);
   require_heads("gpt2", n_embd.key, s.columns, n_head.key, s.heads);
   return {.name = "gpt2", .forward = [s](Tensor tokens) { return forward(s, tokens); }};

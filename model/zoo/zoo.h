@@ -23,6 +23,7 @@ struct ZooEntry {
   std::string example = "--dataset synthetic";
   /// The states from which the model can start (InputSpec::states); null: from none.
   Shape (*states)(const ModelArgs&) = nullptr;
+  bool packs_documents = false;  ///< heeds InputSpec::packed
 };
 
 LOCKSTEP_API const std::vector<ZooEntry>& zoo();

@@ -20,9 +20,9 @@ OptionEntry windows(OptionInfo info) {
 std::vector<OptionEntry> text_data() {
   return {
       windows(
-          {"data", "windows", "random|each|documents[=ID]",
+          {"data", "windows", "random|each|documents[=ID]|packed[=ID]",
            "text, tokens: training samples begin anywhere; or each once an epoch; or inside one document, "
-           "which token ID parts (random)",
+           "which token ID parts; or hold whole documents, which do not see each other: gpt2 (random)",
            numbers}),
       text({"data", "token-dtype", "uint16|uint32", "tokens: of files without a header (uint16)", numbers},
            &Options::token_dtype, {"uint16", "uint32"}),

@@ -7,6 +7,7 @@
 #include "data/picture_files.h"
 #include "data/shards.h"
 #include "data/text/vocabulary.h"
+#include "data/text/windows.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/saved_weights.h"
@@ -141,7 +142,8 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
                          .dtype = spec.input_dtype,
                          .vocab_size = spec.vocab_size,
                          .source_length = spec.source_length,
-                         .states = spec.states_shape};
+                         .states = spec.states_shape,
+                         .packed = spec.packed};
   take_vocabulary(options, wants, input);
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
@@ -165,6 +167,11 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
   if (options.download) require_downloadable(options, plugins);
   const model::ZooEntry& entry = find_model(options, plugins);
+  if (data::WindowRule::parse(options.windows).packs() && !entry.packs_documents) {
+    throw UsageError(fmt::format(
+        "--windows {}: model {} would see from one document into the next; take gpt2, or --windows documents",
+        options.windows, options.model));
+  }
   const model::InputSpec wants = entry.wants(options.model_args);
   require_fitting_shape(options, wants);
   return dataset_options(options, wants, states_of(entry, options));

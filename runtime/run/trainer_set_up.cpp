@@ -161,6 +161,7 @@ void Trainer::open_files() {
                                .batch_size = batching_.batch_size,
                                .micro_batches = batching_.micro_batches,
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
+  if (const std::string note = task_.train_set->note(); !note.empty()) console_.print(note);
   if (!task_.note.empty()) console_.print(task_.note);
   if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
   if (options_.amp == "bf16" && !session_.device->has_bf16()) {

@@ -18,7 +18,8 @@ struct AttentionRules {
   double scale = 0;  ///< 0: 1 / sqrt(D)
   /// The factor of the probability of (sample, head, query, key).
   std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> factor{};
-  std::function<bool(std::int64_t, std::int64_t)> is_masked{};  ///< (sample, key)
+  std::function<bool(std::int64_t, std::int64_t)> is_masked{};          ///< (sample, key)
+  std::function<std::int64_t(std::int64_t, std::int64_t)> first_key{};  ///< that (sample, query) sees
 };
 
 /// By the definition, in double: y = softmax(scale q k^T) v for each head; zeros where there is no key.
@@ -36,7 +37,7 @@ inline Values attended(const Values& q, const Values& k, const Values& v, const 
     for (std::int64_t h = 0; h < rules.heads; ++h) {
       for (std::int64_t t = 0; t < queries; ++t) {
         std::vector<double> scores(static_cast<std::size_t>(keys), -INFINITY);
-        for (std::int64_t s = 0; s < keys; ++s) {
+        for (std::int64_t s = rules.first_key ? rules.first_key(n, t) : 0; s < keys; ++s) {
           if ((rules.causal && s > t) || (rules.is_masked && rules.is_masked(n, s))) continue;
           double score = 0;
           for (std::int64_t c = h * dim; c < (h + 1) * dim; ++c)

@@ -32,18 +32,24 @@ class Forward {
   }
 
   void run() {
-    pack(op_.causal ? least(head_.end_query, head_.keys) : head_.keys);
+    pack(first_tile(head_.first_query, head_.end_query - head_.first_query),
+         op_.causal ? least(head_.end_query, head_.keys) : head_.keys);
     for (std::int64_t at = head_.first_query; at < head_.end_query; at += Tile::queries) {
       tile(at, least(Tile::queries, head_.end_query - at));
     }
   }
 
  private:
-  void pack(std::int64_t keys) {
+  /// Where the first tile of keys begins that one of these queries sees.
+  std::int64_t first_tile(std::int64_t query, std::int64_t queries) const {
+    return first_seen_of(head_, query, queries) / Tile::keys * Tile::keys;
+  }
+
+  void pack(std::int64_t begin, std::int64_t end) {
     const auto* const k = static_cast<const Element*>(head_.k);
     const auto* const v = static_cast<const Element*>(head_.v);
-    for (std::int64_t at = 0; at < keys; at += Tile::keys) {
-      const std::int64_t rows = least(Tile::keys, keys - at);
+    for (std::int64_t at = begin; at < end; at += Tile::keys) {
+      const std::int64_t rows = least(Tile::keys, end - at);
       pack_columns<Tile::keys>(k + at * head_.k_row, head_.k_row, rows, head_.dim, 1, keys_ + at * dim_);
       pack_rows(v + at * head_.v_row, head_.v_row, rows, head_.dim, 1, values_ + at * dim_, dim_);
     }
@@ -58,7 +64,7 @@ class Forward {
     }
     for (std::int64_t c = 0; c < queries * dim_; ++c) sums_[c] = 0;
     const std::int64_t end = op_.causal ? least(first + queries, head_.keys) : head_.keys;
-    for (std::int64_t at = 0; at < end; at += Tile::keys) {
+    for (std::int64_t at = first_tile(first, queries); at < end; at += Tile::keys) {
       add_keys(first, queries, at, least(Tile::keys, end - at));
     }
     finish(first, queries);
@@ -76,7 +82,7 @@ class Forward {
                     .depth = head_.dim,
                     .accumulates = false},
                    band);
-    take_up(queries, at, keys, band);
+    take_up(first, queries, at, keys, band);
     if (op_.p > 0) {
       for (std::int64_t r = 0; r < queries; ++r)
         drop(scores_ + r * Tile::row, band.keys_of(r + 1, keys), first + r, at);
@@ -100,7 +106,8 @@ class Forward {
 
   /// Scores to probabilities, not yet divided by their sum: the softmax goes on from tile to tile
   /// (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
-  void take_up(std::int64_t queries, std::int64_t at, std::int64_t keys, const Band& band) {
+  void take_up(std::int64_t first, std::int64_t queries, std::int64_t at, std::int64_t keys,
+               const Band& band) {
     if (head_.tokens != nullptr) fill_mask(head_.tokens + at, keys, masks_);
     Floats lanes[Tile::queries] = {};
     float found[Tile::queries];
@@ -108,6 +115,7 @@ class Forward {
       float* const scores = scores_ + r * Tile::row;
       const std::int64_t count = band.keys_of(r + 1, keys);
       if (head_.tokens != nullptr) mask(scores, count, masks_);
+      if (head_.positions != nullptr) hide(scores, count, first_seen(head_, first + r) - at);
       end_row(scores, count);
       lanes[r] = L::all(-infinity);
       for (std::int64_t c = 0; c < count; c += native_width)

@@ -77,7 +77,8 @@ class BackwardPass {
     for (std::int64_t c = 0; c < count * dim_; ++c) dk_[c] = dv_[c] = 0;
     const std::int64_t skipped = op_.causal ? first / Tile::queries * Tile::queries : 0;
     for (std::int64_t at = skipped; at < head_.queries; at += Tile::queries) {
-      pair(at, least(Tile::queries, head_.queries - at), first, count);
+      const std::int64_t queries = least(Tile::queries, head_.queries - at);
+      if (first_seen_of(head_, at, queries) < first + count) pair(at, queries, first, count);
     }
     store_rows(dk_, dim_, count, head_.dim, static_cast<Element*>(at_.dk) + first * head_.k_row, head_.k_row);
     store_rows(dv_, dim_, count, head_.dim, static_cast<Element*>(at_.dv) + first * head_.v_row, head_.v_row);
@@ -128,6 +129,7 @@ class BackwardPass {
     float* const values = probabilities_ + row * Tile::row;
     float* const gradients = gradients_ + row * Tile::row;
     if (head_.tokens != nullptr) mask(values, count, masks_);
+    if (head_.positions != nullptr) hide(values, count, first_seen(head_, query) - first_key);
     end_row(values, count);
     exponentials(values, count, at_.logsumexp[query]);
     const std::int64_t end = Tile::padded(count);

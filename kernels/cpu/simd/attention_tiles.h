@@ -200,6 +200,23 @@ inline void mask(float* scores, std::int64_t count, const float* masks) {
     L::store(scores + c, L::load(scores + c) + L::load(masks + c));
 }
 
+/// The first key that `query` sees of its document; one behind it where it sees none.
+[[gnu::always_inline]] inline std::int64_t first_seen(const AttentionHead& head, std::int64_t query) {
+  return query - head.positions[query];
+}
+/// The least of these, of `queries` queries; 0 where a row is one document.
+inline std::int64_t first_seen_of(const AttentionHead& head, std::int64_t query, std::int64_t queries) {
+  if (head.positions == nullptr) return 0;
+  std::int64_t key = query + queries;
+  for (std::int64_t r = 0; r < queries; ++r) key = least(key, first_seen(head, query + r));
+  return key < 0 ? 0 : key;
+}
+/// Minus infinity for the first `hidden` of `count` scores.
+inline void hide(float* scores, std::int64_t count, std::int64_t hidden) {
+  const std::int64_t end = least(hidden, count);
+  for (std::int64_t c = 0; c < end; ++c) scores[c] = -infinity;
+}
+
 /// Minus infinity behind the first `count` scores, up to a whole register.
 inline void end_row(float* scores, std::int64_t count) {
   for (std::int64_t c = count; c < count + 16; c += native_width) L::store(scores + c, L::all(-infinity));

@@ -160,7 +160,10 @@ TEST_CASE("text that does not fit is refused with what to do") {
   CHECK(usage(text_options(folder / "a.txt", 0)) ==
         "text: the model takes no sequences of tokens; `trainer models` lists those that do");
   CHECK(usage(text_options(folder / "a.txt", 4, "words")) ==
-        "'words' is none of random, each, documents and documents=ID, the token that parts them");
+        "'words' is none of random, each, documents, packed, documents=ID and packed=ID, the token that "
+        "parts them");
+  CHECK(usage({.name = "text", .data_dir = folder / "a.txt", .seq_len = 4, .windows = "packed"}) ==
+        "--windows packed: the model gives one class for a window, which has several documents; take gpt2");
   DatasetOptions options = text_options(folder / "a.txt", 4);
   options.vocab_size_given = true;
   options.vocab_size = 9;

@@ -9,7 +9,7 @@ namespace {
 
 using namespace kernels;
 
-/// y and every gradient of one head, causal, with two tiles of keys, masked keys and dropout.
+/// y and every gradient of one head, causal, with two tiles of keys, masked keys, documents and dropout.
 std::vector<float> attended(const Loops& run, std::int64_t length, std::int64_t dim) {
   const AttentionSize size{
       .samples = 1, .heads = 1, .queries = length, .keys = length, .dim = dim, .parts = {}};
@@ -20,7 +20,9 @@ std::vector<float> attended(const Loops& run, std::int64_t length, std::int64_t 
   const std::vector<float> dy = numbers(elements, 4);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(length), 0);
   for (std::size_t at = 5; at < tokens.size(); at += 7) tokens[at] = -1;
-  const Attention op{.causal = true, .masked = true, .scale = 0.05, .p = 0.1, .stream = 3};
+  std::vector<std::int64_t> positions(tokens.size());
+  for (std::size_t at = 0; at < positions.size(); ++at) positions[at] = static_cast<std::int64_t>(at % 110);
+  const Attention op{.causal = true, .masked = true, .documents = true, .scale = 0.05, .p = 0.1, .stream = 3};
   const AttentionHead head{.dtype = DType::f32,
                            .queries = length,
                            .keys = length,
@@ -35,6 +37,7 @@ std::vector<float> attended(const Loops& run, std::int64_t length, std::int64_t 
                            .k = k.data(),
                            .v = v.data(),
                            .tokens = tokens.data(),
+                           .positions = positions.data(),
                            .random = {7, 8}};
   std::vector<float> y(elements);
   std::vector<float> logsumexp(tokens.size());

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention.h"
 #include "kernels/base/error.h"
+#include "model/spec_op.h"
 #include "model/zoo/zoo.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -110,6 +112,28 @@ TEST_CASE("transformer cuts a row into source and target") {
   pairs.source_length = 7;
   const Graph graph = graph_of("transformer", {{"layers", "1"}}, pairs);
   CHECK(graph.value(graph.output).type.shape == Shape{2, 5, 9});
+}
+
+TEST_CASE("gpt2 keeps the documents of a row apart, and has the same parameters") {
+  InputSpec packed = tokens(12, 11, 11);
+  packed.shape = {24};
+  packed.packed = true;
+  const Graph graph = graph_of("gpt2", small_gpt2, packed);
+  CHECK(graph.value(graph.output).type.shape == Shape{2, 12, 11});
+  const Graph plain = graph_of("gpt2", small_gpt2, tokens(12, 11, 11));
+  REQUIRE(graph.parameters().size() == plain.parameters().size());
+  for (std::size_t i = 0; i < plain.parameters().size(); ++i)
+    CHECK(graph.parameters()[i].file_shape == plain.parameters()[i].file_shape);
+  CHECK(token_parameters(graph) == std::vector<std::string>{"transformer.wte.weight"});
+  for (const Node& node : graph.nodes()) {
+    const auto* const op = node.op->as<kernels::Attention>();
+    if (op != nullptr) CHECK(op->documents);
+  }
+  CHECK(message_of<UsageError>([&] {
+          packed.shape = {34};
+          packed.target_shape = {17};
+          graph_of("gpt2", small_gpt2, packed);
+        }).starts_with("model 'gpt2': sequences of 17 tokens are longer than block_size=16"));
 }
 
 TEST_CASE("sequence models refuse what is no sequence, and heads that do not fit") {
