@@ -104,7 +104,8 @@ ZooEntry gpt2_entry() {
       .wants =
           [](const ModelArgs& args) { return next_token_input(block_size.of(args), vocab_size.of(args)); },
       .make = make,
-      .example = "--dataset synthetic --seq-len 64 --batch-size 1"};
+      .example = "--dataset synthetic --seq-len 64 --batch-size 1",
+      .packs_documents = true};
 }
 
 }  // namespace lockstep::model

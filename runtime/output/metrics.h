@@ -89,10 +89,11 @@ class MemoryWatch {
 
   /// The highest so far, including now.
   std::int64_t peak_bytes();
+  /// Also at its own intervals.
+  void sample();
 
  private:
   void run();
-  void sample();
 
   std::atomic<std::int64_t> peak_{0};
   std::mutex mutex_;

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/version.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/output/console.h"
 
@@ -239,57 +238,6 @@ void Trainer::require_finite() const {
       fmt::format("the {} is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
                   "bad samples; --detect-anomaly names the first op",
                   what(), progress_.step, progress_.epoch + 1, progress_.learning_rate));
-}
-
-Summary Trainer::finish() {
-  if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
-  if (options_.checkpoint_every > 0 || progress_.stopped) save_checkpoint();
-  checkpointer_->wait();
-  replica().broadcast_buffers(*session_.communicator);
-  const std::vector<NamedTensor> weights = replica().parameters();
-  Summary summary{.world_size = session_.world.size,
-                  .device = session_.device->name(),
-                  .instruction_set = session_.device->instruction_set(),
-                  .threads = session_.device->threads(),
-                  .backend = std::string(session_.communicator->backend()),
-                  .model = task_.model.name,
-                  .dataset = options_.dataset,
-                  .version = std::string(version()),
-                  .amp = options_.amp,
-                  .parameters = plans_.full_batch().graph.parameter_elements(),
-                  .steps = progress_.step,
-                  .samples = progress_.samples,
-                  .final_loss = progress_.loss,
-                  .eval = evaluation_,
-                  .startup_ms = startup_ms_,
-                  .plan_bytes = static_cast<std::int64_t>(
-                      memory_->bytes() + staged_checkpoint_bytes(options_, plans_.full_batch())),
-                  .device_bytes_used = static_cast<std::int64_t>(session_.device->used_bytes()),
-                  .weights_sha256 = sha256_of(weights),
-                  .stopped = progress_.stopped};
-  metrics_.fill(summary);
-  if (!checkpointer_->has_saved(progress_.step)) {
-    require_equal_replicas(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
-    runtime::require_finite(first_not_finite(weights), progress_.step);
-  }
-  const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
-  for (const std::string& peak : peaks)
-    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
-  if (files_) write_results(summary, weights);
-  session_.communicator->barrier();
-  return summary;
-}
-
-void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
-  const std::filesystem::path& run = files_->path();
-  if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
-  Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
-  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes),
-               {task_.class_names, task_.token_names});
-  work.advance();
-  files_->write_summary(summary);
-  console_.print(ending_line(summary, run));
-  if (summary.stopped) console_.print(saved_line(checkpointer_->last(), run));
 }
 
 }  // namespace lockstep::runtime

@@ -56,6 +56,7 @@ class Trainer {
   void save_checkpoint();
   void require_finite() const;
   Summary finish();
+  void free_training_memory();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart

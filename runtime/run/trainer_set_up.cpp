@@ -143,9 +143,9 @@ void Trainer::set_up_parameters() {
     for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }
   reading.reset();
-  if (session_.world.size > 1) {
-    require_equal(*session_.communicator, "the initial weights", sha256_of(weights.parameters()));
-  }
+  if (session_.world.size == 1) return;
+  weights.broadcast_buffers(*session_.communicator);
+  require_equal(*session_.communicator, "the initial weights", weights.fingerprint());
 }
 
 void Trainer::open_files() {

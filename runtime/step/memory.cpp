@@ -87,26 +87,26 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 }
 
 std::size_t ReplicaMemory::bytes() const {
-  std::size_t bytes = control_->bytes() + (gradients_ != nullptr ? gradients_->bytes() : 0);
-  for (const auto* memory :
-       {&parameters_, &activations_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
-    bytes += (*memory)->bytes();
+  std::size_t bytes = 0;
+  const auto add = [&](const auto& memory) { bytes += memory != nullptr ? memory->bytes() : 0; };
+  for (const auto* arena : {&gradients_, &control_, &statistics_, &rows_}) add(*arena);
+  for (const auto* memory : {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_,
+                             &caches_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
+    add(*memory);
   }
-  if (statistics_ != nullptr) bytes += statistics_->bytes();
-  if (rows_ != nullptr) bytes += rows_->bytes();
-  if (gradient_sums_ != nullptr) bytes += gradient_sums_->bytes();
-  if (copies_ != nullptr) bytes += copies_->bytes();
-  if (averages_ != nullptr) bytes += averages_->bytes();
-  if (buffers_ != nullptr) bytes += buffers_->bytes();
-  if (caches_ != nullptr) bytes += caches_->bytes();
-  for (const auto& state : optimizer_states_) bytes += state->bytes();
+  for (const auto& state : optimizer_states_) add(state);
   for (const Slot& slot : slots_) {
-    bytes += slot.input->bytes() + slot.target->bytes();
-    for (const auto* memory : {&slot.states, &slot.positions, &slot.cache_rows}) {
-      if (*memory != nullptr) bytes += (*memory)->bytes();
+    for (const auto* memory : {&slot.input, &slot.target, &slot.states, &slot.positions, &slot.cache_rows}) {
+      add(*memory);
     }
   }
   return bytes;
+}
+
+void ReplicaMemory::keep_weights() {
+  for (auto* arena : {&gradients_, &statistics_, &rows_}) arena->reset();
+  for (auto* memory : {&gradient_sums_, &copies_, &activations_, &caches_, &workspace_}) memory->reset();
+  optimizer_states_.clear();
 }
 
 std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) const {

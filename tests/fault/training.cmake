@@ -17,11 +17,17 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
   lockstep_test(fault_resume_features LABEL fault TIMEOUT 200
     SOURCES resume_features.cpp resume_ranks_kills.cpp
     LINKS lockstep::data lockstep::runtime lockstep_program nlohmann_json::nlohmann_json JPEG::JPEG SPNG::spng)
-  foreach(test waits resume_kills resume_features)
+  lockstep_test(fault_resume_sequences LABEL fault TIMEOUT 200
+    SOURCES resume_sequences.cpp
+    LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
+  foreach(test waits resume_kills resume_features resume_sequences)
     target_compile_definitions(test_fault_${test} PRIVATE HUNG_DISK="$<TARGET_FILE:lockstep_hung_disk>"
       LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
     add_dependencies(test_fault_${test} launch trainer lockstep_hung_disk)
   endforeach()
+  if(LOCKSTEP_CUDA STREQUAL "sim")
+    lockstep_cuda_test(fault_resume_sequences LABEL fault TIMEOUT 200)
+  endif()
 endif()
 lockstep_test(fault_start LABEL fault TIMEOUT 300
   SOURCES name_servers.cpp second_start.cpp

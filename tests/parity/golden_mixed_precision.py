@@ -3,6 +3,7 @@ import torch
 
 import golden_exact
 import golden_recurrent
+import golden_sequences
 from golden_models import BATCHES, MODELS, batch_of, loss_of, with_formula_weights
 from golden_record import digits
 
@@ -19,7 +20,7 @@ def gradients(case, batch, amp):
     return flat_gradients(module, loss)
 
 
-def recurrent_gradients(case, amp):
+def exact_case_gradients(case, amp):
     module = golden_exact.with_formula_weights(case, torch.float32)
     with torch.autocast("cpu", torch.bfloat16, enabled=amp):
         loss = case.run(module, torch.float32)
@@ -38,7 +39,6 @@ def record(name, batch, exact, narrow):
 def make():
     records = [record(case, batch, *(gradients(case, batch, amp) for amp in (False, True)))
                for case in CASES for batch in BATCHES]
-    for name in RECURRENT:
-        case = golden_recurrent.Case(name, *golden_recurrent.CASES[name])
-        records.append(record(name, case.batch, *(recurrent_gradients(case, amp) for amp in (False, True))))
-    return records
+    exact_cases = [golden_recurrent.Case(name, *golden_recurrent.CASES[name]) for name in RECURRENT]
+    return records + [record(case.name, case.batch, *(exact_case_gradients(case, amp) for amp in (False, True)))
+                      for case in exact_cases + golden_sequences.CASES]

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 /// The case of that name and batch.
 json model_case(const json& golden) {
-  for (const char* kind : {"models", "recurrent"}) {
+  for (const char* kind : {"models", "recurrent", "sequences"}) {
     for (const json& model : load_cases(kind)) {
       if (model.at("name") == golden.at("name") && model.at("batch") == golden.at("batch")) return model;
     }
