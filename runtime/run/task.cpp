@@ -7,11 +7,11 @@
 #include "data/picture_files.h"
 #include "data/shards.h"
 #include "data/text/vocabulary.h"
-#include "data/text/windows.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/plugin/load_plugins.h"
+#include "runtime/run/task_agreement.h"
 #include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
@@ -19,36 +19,6 @@ namespace {
 
 const model::ZooEntry& find_model(const Options& options, const Plugins& plugins) {
   return model::find_model(plugins.registry.models(), options.model, options.model_args);
-}
-
-bool wants_tokens(const model::InputSpec& wants) {
-  return wants.vocab_size > 0;
-}
-
-/// That of the model's argument or of --vocab-size; 0 where a user says neither.
-std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants) {
-  const bool by_argument = options.model_args.contains("vocab_size");
-  if (by_argument && options.vocab_size > 0 && options.vocab_size != wants.vocab_size) {
-    throw UsageError(fmt::format("--vocab-size {} and --model-args vocab_size={} contradict each other",
-                                 options.vocab_size, wants.vocab_size));
-  }
-  return by_argument ? wants.vocab_size : options.vocab_size;
-}
-
-/// Whether the model's classes are its tokens, and nobody says another number.
-bool predicts_tokens(const Options& options, const model::InputSpec& wants) {
-  return wants_tokens(wants) && wants.num_classes == wants.vocab_size && options.num_classes < 0 &&
-         !options.model_args.contains("num_classes");
-}
-
-void require_fitting_shape(const Options& options, const model::InputSpec& wants) {
-  if (!wants_tokens(wants) && options.seq_len + options.vocab_size > 0) {
-    throw UsageError(fmt::format("--{}: model {} takes no tokens; leave it out",
-                                 options.seq_len > 0 ? "seq-len" : "vocab-size", options.model));
-  }
-  if (wants_tokens(wants) && options.image_shape.rank() > 0 && options.dataset == "synthetic") {
-    throw UsageError(fmt::format("--image-shape: model {} takes tokens; give --seq-len N", options.model));
-  }
 }
 
 Shape states_of(const model::ZooEntry& entry, const Options& options) {
@@ -86,35 +56,6 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .texts = std::make_shared<data::OpenedTexts>()};
 }
 
-/// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
-/// argument: whoever says a number must say the same.
-void require_agreement(const Options& options, const model::InputSpec& wants, const data::SampleSpec& spec) {
-  const bool by_argument = options.model_args.contains("num_classes");
-  if (by_argument && options.num_classes >= 0 && options.num_classes != wants.num_classes) {
-    throw UsageError(fmt::format("--num-classes {} and --model-args num_classes={} contradict each other",
-                                 options.num_classes, wants.num_classes));
-  }
-  const auto require = [&](std::string_view option, std::int64_t typed) {
-    if (spec.num_classes == 0 || typed == spec.num_classes) return;
-    throw UsageError(fmt::format("{}{}: data set {} has {} classes; leave it out", option, typed,
-                                 options.dataset, spec.num_classes));
-  };
-  if (options.num_classes >= 0) require("--num-classes ", options.num_classes);
-  if (by_argument) require("--model-args num_classes=", wants.num_classes);
-}
-
-/// A model may have room for more tokens than the data, but not for fewer.
-void take_vocabulary(const Options& options, const model::InputSpec& wants, model::InputSpec& input) {
-  const std::int64_t given = given_vocabulary(options, wants);
-  if (input.vocab_size == 0 || given == 0) return;
-  if (given < input.vocab_size) {
-    throw UsageError(fmt::format("a vocabulary of {}: data set {} has {} tokens; leave it out", given,
-                                 options.dataset, input.vocab_size));
-  }
-  if (predicts_tokens(options, wants) && input.num_classes == input.vocab_size) input.num_classes = given;
-  input.vocab_size = given;
-}
-
 /// A graph with an op that nobody registered is refused when it is built.
 void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops) {
   model.forward = [forward = std::move(model.forward), ops](model::Tensor x) {
@@ -122,13 +63,6 @@ void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops
     require_registered(output.graph(), ops);
     return output;
   };
-}
-
-/// A plugin's data set may bring any.
-void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought) {
-  if (brought.rank() == 0 || brought == taken) return;
-  throw UsageError(fmt::format("the data set gives states of {} to begin with, model {} takes {}",
-                               brought.str(), options.model, taken.rank() == 0 ? "none" : taken.str()));
 }
 
 TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
@@ -167,13 +101,8 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
   if (options.download) require_downloadable(options, plugins);
   const model::ZooEntry& entry = find_model(options, plugins);
-  if (data::WindowRule::parse(options.windows).packs() && !entry.packs_documents) {
-    throw UsageError(fmt::format(
-        "--windows {}: model {} would see from one document into the next; take gpt2, or --windows documents",
-        options.windows, options.model));
-  }
   const model::InputSpec wants = entry.wants(options.model_args);
-  require_fitting_shape(options, wants);
+  require_known_kind(options, wants, entry);
   return dataset_options(options, wants, states_of(entry, options));
 }
 
@@ -193,28 +122,6 @@ KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& 
   return names;
 }
 
-std::string describe(DType dtype, const Shape& shape) {
-  return fmt::format("{} ({})", name_of(dtype), shape.str());
-}
-
-void require_fitting(const model::InputSpec& input, const data::SampleSpec& spec) {
-  if (spec.input_dtype != input.dtype || spec.input_bytes() != bytes_of(input.dtype, input.shape)) {
-    throw UsageError(fmt::format("the data set gives inputs of {}, the model takes {}",
-                                 describe(spec.input_dtype, spec.input_shape),
-                                 describe(input.dtype, input.shape)));
-  }
-  const DType dtype = input.num_classes > 0 ? DType::i64 : DType::f32;
-  if (spec.target_dtype != dtype || spec.target_bytes() != bytes_of(dtype, input.target_shape)) {
-    throw UsageError(fmt::format("the data set gives targets of {}, the model takes {}",
-                                 describe(spec.target_dtype, spec.target_shape),
-                                 describe(dtype, input.target_shape)));
-  }
-  if (spec.states_shape != input.states) {
-    throw UsageError(fmt::format("the data set gives states of ({}), the model takes ({})",
-                                 spec.states_shape.str(), input.states.str()));
-  }
-}
-
 }  // namespace
 
 std::string source_of(const Options& options) {
@@ -224,7 +131,7 @@ std::string source_of(const Options& options) {
 
 void require_fitting(const TrainingTask& task, const Options& options) {
   for (const auto* set : {&task.train_set, &task.test_set}) {
-    if (*set != nullptr) require_fitting(task.input, (*set)->spec());
+    if (*set != nullptr) require_same_types(task.input, (*set)->spec());
   }
   if (task.test_set != nullptr && options.eval_samples > task.test_set->size()) {
     throw UsageError(

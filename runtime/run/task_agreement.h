@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "data/dataset.h"
+#include "model/model.h"
+#include "model/zoo/zoo.h"
+#include "runtime/options/options.h"
+
+/// What the options, the model and the data set say of the same samples. UsageError where two contradict.
+namespace lockstep::runtime {
+
+bool wants_tokens(const model::InputSpec& wants);
+
+/// That of the model's argument or of --vocab-size; 0 where a user says neither.
+std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants);
+
+/// Whether the model's classes are its tokens, and nobody says another number.
+bool predicts_tokens(const Options& options, const model::InputSpec& wants);
+
+/// Options of tokens for a model of tokens, those of pictures for others, and documents side by side for one
+/// that keeps them apart.
+void require_known_kind(const Options& options, const model::InputSpec& wants, const model::ZooEntry& model);
+
+/// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
+/// argument: whoever says a number must say the same.
+void require_agreement(const Options& options, const model::InputSpec& wants, const data::SampleSpec& spec);
+
+/// A model may have room for more tokens than the data, but not for fewer.
+void take_vocabulary(const Options& options, const model::InputSpec& wants, model::InputSpec& input);
+
+/// A plugin's data set may bring states of any shape.
+void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought);
+
+/// Samples have the types of the model's inputs and targets.
+void require_same_types(const model::InputSpec& input, const data::SampleSpec& spec);
+
+}  // namespace lockstep::runtime
