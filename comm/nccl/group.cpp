@@ -45,6 +45,8 @@ NcclGroup::~NcclGroup() {
 }
 
 void NcclGroup::finish(std::string_view what, const Deadline& deadline, ncclResult_t result) {
+  // A call may succeed whose work has only begun: the state decides.
+  if (result == ncclSuccess) result = poll_state();
   for (Backoff backoff; result == ncclInProgress; result = poll_state()) {
     if (peer_failed_()) throw CommError(fmt::format("{} ended: the group has failed", what));
     if (deadline.passed()) throw CommError(fmt::format("{} was not ready within --timeout", what));

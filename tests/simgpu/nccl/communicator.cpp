@@ -42,7 +42,7 @@ Communicator::Communicator(const std::string& unique_id, int rank, int ranks, in
   begin({.kind = Setup::Kind::join});
 }
 
-void Communicator::begin(const Setup& setup) {
+void Communicator::begin(const Setup& setup, std::function<void()> deliver) {
   const std::lock_guard lock(mutex_);
   RankSlot& line = segment_->line(rank_);
   line.setup_records[setups_ % 2] = setup;
@@ -50,6 +50,12 @@ void Communicator::begin(const Setup& setup) {
   segment_->ring();
   in_setup_ = true;
   polls_left_ = blocking_ ? 0 : 1 + polls_.draw();
+  if (deliver) deferred_.push_back(std::move(deliver));
+}
+
+bool Communicator::answers_early() {
+  const std::lock_guard lock(mutex_);
+  return !blocking_ && polls_.draw() % 2 == 0;
 }
 
 ncclResult_t Communicator::launch(std::function<void()> enqueue) {

@@ -32,8 +32,12 @@ class Communicator {
   Life life() const { return life_; }
   bool aborted() const { return life_ == Life::aborted; }
 
-  /// Begins what all ranks do together outside of streams; `poll` tells when it is done.
-  void begin(const Setup& setup);
+  /// Begins what all ranks do together outside of streams; `poll` tells when it is done, and then runs
+  /// `deliver`.
+  void begin(const Setup& setup, std::function<void()> deliver = {});
+  /// Whether the call that began it answers ncclSuccess all the same, as NCCL's registration of a window does
+  /// since 2.28.
+  bool answers_early();
   /// `enqueue` runs at once, or, as a non-blocking communicator may do, in a later poll.
   ncclResult_t launch(std::function<void()> enqueue);
   /// One look at what is under way: the state that ncclCommGetAsyncError gives.

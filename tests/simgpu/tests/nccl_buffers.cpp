@@ -59,3 +59,33 @@ TEST_CASE("buffers are device memory, and one or apart", "[simgpu]") {
   });
   check_all(nowhere, mistake, "the receive buffer of 40 bytes is not all device memory");
 }
+
+TEST_CASE("a registration may succeed and still be under way", "[simgpu]") {
+  const bool polled = GENERATE(false, true);
+  // Alone where it is refused: a peer would wait without end.
+  const auto outcomes = with_buffer(polled ? 2 : 1, [&](Rank& own, float*) {
+    int early = 0;
+    constexpr int repeats = 20;
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      ncclWindow_t window = nullptr;
+      void* memory = nullptr;
+      check(ncclMemAlloc(&memory, 10000));
+      check(cudaMemset(memory, 0, 10000));
+      const ncclResult_t begun =
+          ncclCommWindowRegister(own.comm, memory, 10000, &window, NCCL_WIN_COLL_SYMMETRIC);
+      require(begun == ncclSuccess || begun == ncclInProgress, "begun");
+      require(window == nullptr, "the window is there before the ranks have met");
+      early += begun == ncclSuccess ? 1 : 0;
+      // Who trusts the answer makes the next call now.
+      if (polled || begun == ncclInProgress) own.complete(begun);
+      sum(own, static_cast<float*>(memory));
+      require(window != nullptr, "no window");
+    }
+    require(early > 0 && early < repeats, "always the same answer");
+  });
+  if (polled) {
+    CHECK(complaints(outcomes).empty());
+  } else {
+    check_all(outcomes, 1, "the previous call on this communicator is in progress");
+  }
+}
