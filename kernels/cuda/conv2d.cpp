@@ -12,6 +12,8 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
+#include "kernels/cuda/fused_relu.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/layout.h"
 #include "kernels/matmul.h"
 
@@ -77,10 +79,12 @@ ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t
           .plan = spec.algorithm.plan};
 }
 
-ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t) {
+/// The library's ReLU is left out where it loses a NaN.
+ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t, FusedRelu& fused_relu) {
   ConvolutionSpec fused = convolution(Pass::forward, op, t);
   fused.bias = t.b != nullptr;
   fused.relu = op.activation == Activation::relu;
+  fused.relu = fused.relu && fused_relu.keeps_nan(fused);
   return fused;
 }
 
@@ -143,9 +147,14 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  if (const auto call = prepare_convolution(fused_convolution(op, t))) {
-    const auto run = [call](const Addresses& a, cudaStream_t stream) {
+  const auto fused_relu = shared_by_device<FusedRelu>();
+  const ConvolutionSpec fused = fused_convolution(op, t, *fused_relu);
+  if (const auto call = prepare_convolution(fused)) {
+    const bool own_relu = op.activation == Activation::relu && !fused.relu;
+    const BiasRelu after(t.y, own_relu);
+    const auto run = [call, own_relu, after, fused_relu](const Addresses& a, cudaStream_t stream) {
       call->launch(a.all(), a.workspace<void>(), stream);
+      if (own_relu) after.launch(nullptr, a.out<void>(Op::y), stream);
     };
     return cuda_kernel(io, run, call->workspace_bytes());
   }
@@ -188,7 +197,7 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
 
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  auto plans = convolution_plans(fused_convolution(op, t));
+  auto plans = convolution_plans(fused_convolution(op, t, *shared_by_device<FusedRelu>()));
   if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }

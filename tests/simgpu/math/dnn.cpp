@@ -59,6 +59,7 @@ struct Plan {
   dnnl::engine engine;
   dnnl::primitive_desc_base primitive;
   std::vector<Operand> operands;
+  bool relu = false;
 };
 
 /// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess.
@@ -95,10 +96,11 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
     case Pass::forward:
       break;
   }
-  Plan plan{cpu,
-            onednn::conv_forward(cpu, any, spec.geometry, algorithm,
-                                 spec.relu ? Activation::relu : Activation::none, MatmulPrecision::highest),
-            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
+  Plan plan{
+      cpu,
+      onednn::conv_forward(cpu, any, spec.geometry, algorithm, Activation::none, MatmulPrecision::highest),
+      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}},
+      spec.relu};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
   plan.operands.push_back({DNNL_ARG_DST, y, true});
   return plan;
@@ -128,8 +130,11 @@ class Placed {
     move(given_, wanted_, stream);
     if (operand_.rounded) round(wanted_, stream);
   }
-  void deliver(dnnl::stream& stream) {
-    if (operand_.written) move(wanted_, given_, stream);
+  void deliver(bool relu, dnnl::stream& stream) {
+    if (!operand_.written) return;
+    stream.wait();
+    if (relu) simgpu::apply_library_relu(values_of(wanted_));
+    move(wanted_, given_, stream);
   }
 
  private:
@@ -137,10 +142,14 @@ class Placed {
     if (!operand_.in_place()) dnnl::reorder(from, to).execute(stream, from, to);
   }
 
+  /// Of what the primitive computes on: f32.
+  static std::span<float> values_of(const dnnl::memory& memory) {
+    return {static_cast<float*>(memory.get_data_handle()), memory.get_desc().get_size() / sizeof(float)};
+  }
+
   static void round(dnnl::memory& memory, dnnl::stream& stream) {
     stream.wait();
-    const std::span values(static_cast<float*>(memory.get_data_handle()),
-                           memory.get_desc().get_size() / sizeof(float));
+    const std::span values = values_of(memory);
     std::ranges::transform(values, values.begin(), [](float x) { return simgpu::rounded_to_tf32(x); });
   }
 
@@ -153,6 +162,7 @@ class SimulatedConvolution : public DnnCall {
  public:
   explicit SimulatedConvolution(Plan plan)
       : operands_(std::move(plan.operands)),
+        relu_(plan.relu),
         engine_(std::move(plan.engine)),
         primitive_(onednn::make_primitive(plan.primitive)),
         scratchpad_(plan.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD)) {}
@@ -168,7 +178,7 @@ class SimulatedConvolution : public DnnCall {
       else
         call.reads(addresses[i], bytes);
     }
-    const auto compute = [operands = operands_, engine = engine_, primitive = primitive_,
+    const auto compute = [operands = operands_, relu = relu_, engine = engine_, primitive = primitive_,
                           scratchpad = scratchpad_,
                           at = std::vector<void*>(addresses.begin(), addresses.end())] {
       dnnl::stream own(engine);
@@ -181,7 +191,7 @@ class SimulatedConvolution : public DnnCall {
       }
       arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, engine));
       primitive.execute(own, arguments);
-      for (Placed& operand : placed) operand.deliver(own);
+      for (Placed& operand : placed) operand.deliver(relu, own);
       own.wait();
     };
     check(call.enqueue(stream, compute), "cannot launch a convolution");
@@ -189,6 +199,7 @@ class SimulatedConvolution : public DnnCall {
 
  private:
   std::vector<Operand> operands_;
+  bool relu_;
   dnnl::engine engine_;
   dnnl::primitive primitive_;
   dnnl::memory::desc scratchpad_;

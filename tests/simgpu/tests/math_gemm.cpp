@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernels/cuda/gemm.h"
 #include "tests/simgpu/tests/machine_support.h"
@@ -121,6 +122,21 @@ TEST_CASE("TF32 rounds both factors to ten bits of mantissa, to nearest even, an
   const Launch exact(problem);
   exact.run();
   CHECK(read_floats(exact.c, 2)[1] == (1 + bit / 4) * (1 + bit * 3 / 2));
+}
+
+TEST_CASE("a library's relu may keep a NaN or lose it") {
+  const bool drops = GENERATE(false, true);
+  const FreshMachine fresh;
+  setenv("SIMGPU_FUSED_RELU", drops ? "drops-nan" : "keeps-nan", 1);
+  Problem problem({.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::relu});
+  problem.a = {std::nanf(""), 1, 1, 1};
+  problem.b = {1, 1, 1, 1};
+  const Launch launch(problem);
+  launch.run();
+  const std::vector<float> c = read_floats(launch.c, 4);
+  CHECK((drops ? c[0] == 0 : std::isnan(c[0])));
+  CHECK(c[2] == 2);
+  unsetenv("SIMGPU_FUSED_RELU");
 }
 
 TEST_CASE("a library may lack the fused bias gradient of a shape") {
