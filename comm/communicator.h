@@ -86,6 +86,10 @@ class Communicator {
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }
+  /// Why a captured graph may not hold collectives over arenas; empty if it may.
+  virtual std::string obstacle_to_graphs() const {
+    return stream_ordered() || world().size == 1 ? "" : "with several ranks they need --backend nccl";
+  }
   /// Waits until `event` is reached, with the deadline and errors of a collective: sums may precede it, and
   /// on a GPU these never end when a peer is lost.
   virtual void wait(kernels::Event& event) { event.synchronize(); }

@@ -21,6 +21,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
 
   std::string_view backend() const override { return "nccl"; }
   bool stream_ordered() const override { return world().size > 1; }
+  std::string obstacle_to_graphs() const override;
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
@@ -54,6 +55,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   const Seconds timeout_;
   std::unique_ptr<kernels::Stream> own_stream_;
   std::shared_ptr<NcclProgress> progress_;
+  bool spans_hosts_ = false;  ///< as NCCL sees them
   std::optional<NcclGroup> group_;
   std::shared_ptr<NcclArenas> arenas_;
 };

@@ -10,8 +10,8 @@ namespace lockstep::runtime {
 /// `--cuda-graph auto|on|off`: whether, and from which step, steps are replayed as captured graphs.
 class CudaGraphPolicy {
  public:
-  /// `possible`: the device has graphs and the exchange is stream-ordered. UsageError for `on` otherwise.
-  CudaGraphPolicy(std::string_view option, bool possible);
+  /// `obstacle`: why there can be no graphs, empty if there can. UsageError for `on` then.
+  CudaGraphPolicy(std::string_view option, std::string_view obstacle);
 
   /// True when this step's timing completes the measurement of `auto`; `wants_graphs` then has the answer.
   bool observe(const StepTiming& timing);

@@ -72,6 +72,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
             "a window must lie in memory of ncclMemAlloc");
     *window = nullptr;
     rank->begin({.kind = Setup::Kind::register_window, .bytes = bytes}, [=] {
+      if (!rank->has_windows()) return;
       *window = reinterpret_cast<ncclWindow_t>(Buffers::instance().register_for(rank, address, true));
     });
     if (rank->blocking()) return rank->wait();

@@ -27,6 +27,10 @@ class Communicator {
   int ranks() const { return ranks_; }
   int device() const { return device_; }
   bool blocking() const { return blocking_; }
+  /// Once all have joined.
+  bool spans_hosts() const;
+  /// Whether a window is given at all: since 2.29 only to GPUs of one host that are fully connected.
+  bool has_windows() const;
   const std::string& unique_id() const { return unique_id_; }
   const Segment& segment() const { return *segment_; }
   Life life() const { return life_; }

@@ -1,4 +1,6 @@
 // Which memory NCCL takes.
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "tests/simgpu/tests/nccl_cases.h"
@@ -88,4 +90,31 @@ TEST_CASE("a registration may succeed and still be under way", "[simgpu]") {
   } else {
     check_all(outcomes, 1, "the previous call on this communicator is in progress");
   }
+}
+
+TEST_CASE("there may be no window although its registration succeeded", "[simgpu]") {
+  const auto [version, hosts, link, given] =
+      GENERATE(table<const char*, int, const char*, bool>({{"2.30.7", 1, "", true},
+                                                           {"2.30.7", 1, "pcie", false},
+                                                           {"2.30.7", 2, "", false},
+                                                           {"2.28.9", 2, "", true}}));
+  CAPTURE(version, hosts, link);
+  const ncclUniqueId id = fresh_id();
+  const auto outcomes =
+      run_ranks(2, [&, version = version, hosts = hosts, link = link, given = given](int rank) {
+        setenv("SIMGPU_NCCL_VERSION", version, 1);
+        setenv("SIMGPU_NCCL_LINK", link, 1);
+        if (hosts > 1) setenv("NCCL_HOSTID", ("host" + std::to_string(rank)).c_str(), 1);
+        Rank own(id, rank, 2);
+        ncclWindow_t window = nullptr;
+        void* memory = nullptr;
+        check(ncclMemAlloc(&memory, 10000));
+        own.complete(ncclCommWindowRegister(own.comm, memory, 10000, &window, NCCL_WIN_COLL_SYMMETRIC));
+        require((window != nullptr) == given, "window");
+        // Who takes it for granted hands null back.
+        require(ncclCommWindowDeregister(own.comm, window) == (given ? ncclSuccess : ncclInvalidArgument),
+                "back");
+        own.close();
+      });
+  CHECK(complaints(outcomes).empty());
 }
