@@ -80,6 +80,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
+  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   if (session_.world.size > 1 && !plans_.lengths.training.empty())

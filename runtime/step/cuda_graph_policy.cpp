@@ -40,4 +40,10 @@ bool CudaGraphPolicy::wants_graphs() const {
          static_cast<double>(launching) >= launch_bound_share * static_cast<double>(total);
 }
 
+void CudaGraphPolicy::decide(bool replays) {
+  if (mode_ != Mode::measure) return;
+  mode_ = replays ? Mode::on : Mode::off;
+  decision_ = replays;
+}
+
 }  // namespace lockstep::runtime

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,13 @@ class CudaGraphPolicy {
   /// This rank's vote: graphs with collectives inside must be replayed by all ranks or by none.
   bool wants_graphs() const;
 
+  /// What all ranks have agreed on, or had when the run that goes on was saved: from then on it stays so,
+  /// since the order of a library's sums may depend on it. Of no effect on `on` and `off`, which need no
+  /// agreement.
+  void decide(bool replays);
+  /// What `auto` came to; nothing before that, or with `on`, `off` or an obstacle.
+  std::optional<bool> decision() const { return decision_; }
+
   bool from_the_start() const { return mode_ == Mode::on; }
 
  private:
@@ -29,6 +37,7 @@ class CudaGraphPolicy {
   Mode mode_;
   std::size_t steps_ = 0;
   std::vector<StepTiming> observed_;
+  std::optional<bool> decision_;
 };
 
 }  // namespace lockstep::runtime

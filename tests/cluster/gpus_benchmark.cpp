@@ -12,16 +12,21 @@ nlohmann::json state_in(const std::filesystem::path& run_dir) {
   return nlohmann::json::parse(contents(run_dir / "checkpoints/latest/state.json"));
 }
 
-/// As if the run had been made with `algorithm` for every op.
-void replace_choices(const std::filesystem::path& run_dir, const std::string& algorithm) {
+/// As if the run had been saved with this state.
+void replace_state(const std::filesystem::path& run_dir, const nlohmann::json& state) {
   const auto checkpoint = run_dir / "checkpoints/latest";
-  auto state = state_in(run_dir);
-  for (auto& choice : state["algorithms"]) choice = algorithm;
   const std::string text = state.dump(2);
   write_file(checkpoint / "state.json", text);
   auto manifest = nlohmann::json::parse(contents(checkpoint / "manifest.json"));
   manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", Sha256().update(text).hex()}};
   write_file(checkpoint / "manifest.json", manifest.dump(2));
+}
+
+/// As if the run had been made with `algorithm` for every op.
+void replace_choices(const std::filesystem::path& run_dir, const std::string& algorithm) {
+  auto state = state_in(run_dir);
+  for (auto& choice : state["algorithms"]) choice = algorithm;
+  replace_state(run_dir, state);
 }
 
 }  // namespace
@@ -80,6 +85,30 @@ TEST_CASE("plans that one run has timed are known to the next, which times none"
   CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "2").string()}),
              contains("--benchmark: 0 ops timed in "));
   CHECK(state_in(folder / "2")["algorithms"] == state_in(folder / "1")["algorithms"]);
+}
+
+TEST_CASE("whether steps are replayed is decided once, and taken by what goes on after a checkpoint") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const auto run_dir = folder / "run";
+  const Words graphs = options + Words{"--cuda-graph=auto"};
+  train(2, graphs + Words{"--max-steps=24"}, run_dir);
+  auto state = state_in(run_dir);
+  REQUIRE(state["replayed"].is_boolean());
+  const bool replayed = GENERATE(false, true);
+  state["replayed"] = replayed;
+  replace_state(run_dir, state);
+
+  const Variable calls("SIMGPU_CALLS", folder / "calls");
+  train(2, graphs + Words{"--max-steps=30", "--resume=auto"}, run_dir);
+  CHECK(state_in(run_dir)["replayed"] == replayed);
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().stem() != "calls") continue;
+    ++files;
+    CHECK((contents(file.path()).find("cudaGraphLaunch") != std::string::npos) == replayed);
+  }
+  CHECK(files == 2);
 }
 
 }  // namespace lockstep::tests

@@ -45,3 +45,17 @@ TEST_CASE("on and off decide by themselves") {
   CudaGraphPolicy impossible("auto", "graphs need a GPU");
   for (int step = 0; step < 100; ++step) CHECK_FALSE(impossible.observe({}));
 }
+
+TEST_CASE("what auto came to is kept, and taken from a run that goes on") {
+  CudaGraphPolicy policy("auto", "");
+  CHECK_FALSE(policy.decision());
+  policy.decide(true);
+  CHECK(policy.decision() == true);
+  CHECK(policy.from_the_start());
+  for (int step = 0; step < 100; ++step) CHECK_FALSE(policy.observe({.total_ns = millisecond}));
+
+  CudaGraphPolicy off("off", "");
+  off.decide(true);
+  CHECK_FALSE(off.from_the_start());
+  CHECK_FALSE(off.decision());
+}
