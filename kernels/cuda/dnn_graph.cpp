@@ -55,8 +55,14 @@ std::vector<NumericalNote_t> shunned_at(Precision precision) {
   std::vector<NumericalNote_t> shunned{NumericalNote_t::NONDETERMINISTIC,
                                        NumericalNote_t::DOWN_CONVERT_INPUTS,
                                        NumericalNote_t::REDUCED_PRECISION_REDUCTION};
-  // The tensor cores' products of f32 are TF32.
-  if (precision == Precision::ieee) shunned.push_back(NumericalNote_t::TENSOR_CORE);
+  if (precision == Precision::ieee) {
+    // The tensor cores' products of f32 are TF32; a transform's sums round several times as much as a
+    // product's.
+    for (const auto note : {NumericalNote_t::TENSOR_CORE, NumericalNote_t::FFT, NumericalNote_t::WINOGRAD,
+                            NumericalNote_t::WINOGRAD_TILE_4x4, NumericalNote_t::WINOGRAD_TILE_6x6,
+                            NumericalNote_t::WINOGRAD_TILE_13x13})
+      shunned.push_back(note);
+  }
   return shunned;
 }
 
