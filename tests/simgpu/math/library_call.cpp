@@ -71,6 +71,7 @@ cudaError_t LibraryCall::enqueue(cudaStream_t stream, std::function<void()> comp
     try {
       fill_with_nan(workspace);
       compute();
+      fill_with_nan(workspace);
     } catch (const std::exception& error) {
       report_mistake("library", name + ": " + error.what());
     }

@@ -10,8 +10,9 @@
 
 namespace simgpu {
 
-/// Scratch memory that every simulated call of a library demands, and fills with NaN before it computes: a
-/// workspace that is shared with a launch still under way, or with a tensor, shows.
+/// Scratch memory that every simulated call of a library demands, and fills with NaN before it computes and
+/// after: a workspace that is shared with a launch still under way, or with a tensor, shows, and nobody finds
+/// there what he left.
 inline constexpr std::size_t library_workspace_bytes = 1024;
 
 /// The ReLU that a library's kernels end in. Nobody promises that a NaN stays one: by SIMGPU_FUSED_RELU it is

@@ -158,11 +158,11 @@ TEST_CASE("a product's operands are aligned device memory") {
   CHECK(mistake_in([&] { launch.run(); }) == "host pointer");
 }
 
-TEST_CASE("a workspace that is an operand too spoils the product") {
+TEST_CASE("a workspace that is an operand or the result too spoils the product") {
   const FreshMachine fresh;
   const Problem problem({16, 16, 32});
   Launch launch(problem);
-  launch.workspace = launch.a;
+  launch.workspace = GENERATE(false, true) ? launch.c : launch.a;
   launch.run();
   CHECK(std::isnan(read_floats(launch.c, 1)[0]));
 }
