@@ -57,6 +57,8 @@ OptionEntry clip_grad_value(OptionInfo info, Range<double> range);
 OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range);
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
 OptionEntry matmul_precision(OptionInfo info);
+/// Not given it shows as ieee, which is what checkpoints from before it were made with.
+OptionEntry conv_precision(OptionInfo info);
 /// Of these three the default shows as not given, which is what checkpoints from before them say.
 OptionEntry amp(OptionInfo info);
 OptionEntry grad_dtype(OptionInfo info);

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/deadline.h"
+#include "kernels/conv2d.h"
+#include "model/spec_op.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -106,12 +108,24 @@ bool is_offered(const std::string& algorithm, const model::Op& op,
   return algorithm == op.algorithm() || std::ranges::any_of(candidates, has_it);
 }
 
+bool is_convolution(const model::Op& op) {
+  return op.as<kernels::Conv2d>() != nullptr || op.as<kernels::Conv2dBackwardData>() != nullptr ||
+         op.as<kernels::Conv2dBackwardWeights>() != nullptr;
+}
+
 }  // namespace
 
-void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precision) {
+void set_precision(model::Graph& graph, kernels::MatmulPrecision products,
+                   kernels::MatmulPrecision convolutions) {
   for (model::Node& node : graph.nodes()) {
+    const auto precision = is_convolution(*node.op) ? convolutions : products;
     if (model::OpPtr changed = node.op->with_precision(precision)) node.op = std::move(changed);
   }
+}
+
+kernels::MatmulPrecision default_conv_precision(const kernels::Device& device) {
+  return device.kind() == kernels::DeviceKind::cuda ? kernels::MatmulPrecision::high
+                                                    : kernels::MatmulPrecision::highest;
 }
 
 Benchmark benchmark_algorithms(const model::Graph& graph, kernels::Device& device, KnownAlgorithms& known) {

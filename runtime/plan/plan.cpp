@@ -104,6 +104,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   Plan plan;
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
+  plan.conv_precision = constraints.conv_precision.value_or(default_conv_precision(device));
   plan.compute_dtype = constraints.compute_dtype;
   plan.embedding_exchange = constraints.embedding_exchange;
   plan.graph = graph_for(model, input, request);
@@ -127,7 +128,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool reads_averages = !training && request.average_decay > 0;
   if (is_half(constraints.compute_dtype) && !reads_averages)
     copy_parameters(plan.graph, constraints.compute_dtype);
-  set_matmul_precision(plan.graph, constraints.matmul_precision);
+  set_precision(plan.graph, plan.matmul_precision, plan.conv_precision);
   if (plan.graph.decoding) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
@@ -155,8 +156,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
-  const bool rounds = plan.matmul_precision != kernels::MatmulPrecision::highest;
-  if (rounds && device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
+  if (device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
   return plan;
 }
 

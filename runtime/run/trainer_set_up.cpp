@@ -24,6 +24,7 @@ namespace {
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
+  if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
