@@ -29,10 +29,22 @@ bool is_channels_last(const TensorDesc& desc) {
   return has_layout(channels_last(desc.shape), desc);
 }
 
-/// Weights that have a layout keep it, and the images take the matching one: row-major weights come with a
-/// plan made on another machine.
-void match_layouts(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
-  if (!w.layout) w.layout = channels_last(w.shape);
+int current_capability() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  check(cudaGetDevice(&device), "the current device");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "a GPU's capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "a GPU's capability");
+  return 10 * major + minor;
+}
+
+/// Weights that have a layout keep it, and the images take the matching one.
+void match_layouts(MatmulPrecision precision, TensorDesc& w, TensorDesc& x, TensorDesc& y) {
+  if (!w.layout) {
+    const bool last = prefers_channels_last(x.dtype, gpu_precision(precision), current_capability());
+    w.layout = last ? channels_last(w.shape) : Layout::row_major(w.shape);
+  }
   const bool row_major = !is_channels_last(w) && is_row_major(w);
   for (TensorDesc* desc : {&x, &y}) {
     const Layout wanted = row_major ? Layout::row_major(desc->shape) : channels_last(desc->shape);
@@ -126,20 +138,20 @@ class WeightsGradient {
 
 }  // namespace
 
-void choose_layouts(Cuda, const Conv2d&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2d& op, KernelIo& io) {
   using Op = Conv2d;
-  match_layouts(io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
+  match_layouts(op.precision, io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
   if (io.inputs.size() > Op::b) make_row_major(io.inputs[Op::b]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardData&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2dBackwardData& op, KernelIo& io) {
   using Op = Conv2dBackwardData;
-  match_layouts(io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
+  match_layouts(op.precision, io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2dBackwardWeights& op, KernelIo& io) {
   using Op = Conv2dBackwardWeights;
-  match_layouts(io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
+  match_layouts(op.precision, io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
   if (io.outputs.size() > Op::db) make_row_major(io.outputs[Op::db]);
 }
 
