@@ -56,7 +56,7 @@ TEST_CASE("plans that were timed on one GPU are those of all, and of what goes o
 
 TEST_CASE("a plan that is named by a checkpoint is taken if it is offered; else one warning tells") {
   const bool offered = GENERATE(true, false);
-  const std::string plan = offered ? "eng1_direct" : "eng99_gone";
+  const std::string plan = offered ? "sim1_direct" : "sim99_gone";
   CAPTURE(plan);
   give_gpus(2);
   const TemporaryFolder folder;

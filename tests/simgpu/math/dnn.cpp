@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -62,14 +63,32 @@ struct Plan {
   bool relu = false;
 };
 
-/// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess.
+/// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess. No names of cuDNN's,
+/// nor transforms that it would be asked not to use: what its plans are only cuDNN knows.
 struct NamedPlan {
   std::string_view name;
   ConvAlgorithm::Kind algorithm;
 };
-constexpr std::array named_plans{NamedPlan{"eng0_automatic", ConvAlgorithm::automatic},
-                                 NamedPlan{"eng1_direct", ConvAlgorithm::direct},
-                                 NamedPlan{"eng2_winograd", ConvAlgorithm::winograd}};
+constexpr std::array named_plans{NamedPlan{"sim0_automatic", ConvAlgorithm::automatic},
+                                 NamedPlan{"sim1_direct", ConvAlgorithm::direct}};
+
+/// SIMGPU_DNN_UNBUILDABLE=plan: it is offered and supported, and cannot be built, as a library's may.
+bool is_buildable(std::string_view plan) {
+  const char* const asked = std::getenv("SIMGPU_DNN_UNBUILDABLE");
+  return asked == nullptr || plan != asked;
+}
+
+/// A real library takes up to seconds for it. SIMGPU_DNN_BUILDS=n: mistake "too many builds" when the process
+/// makes more.
+void count_build() {
+  simgpu::count_call("convolution_build");
+  const char* const limit = std::getenv("SIMGPU_DNN_BUILDS");
+  if (limit == nullptr || simgpu::call_count("convolution_build") <= std::strtoull(limit, nullptr, 10))
+    return;
+  simgpu::report_mistake(
+      "too many builds",
+      fmt::format("more than {} plans of convolutions are built; keep what is built", limit));
+}
 
 Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
@@ -236,13 +255,15 @@ std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
   if (lacks_plans(spec)) return nullptr;
   require_one_form(spec);
-  const auto named =
-      spec.plan.empty() ? named_plans.begin() : std::ranges::find(named_plans, spec.plan, &NamedPlan::name);
+  const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
+    return is_buildable(plan.name) && (spec.plan.empty() || plan.name == spec.plan);
+  });
   if (named == named_plans.end()) {
     if (spec.bias || spec.relu) return nullptr;
     throw DeviceError(fmt::format("oneDNN for cuDNN has no plan {}", spec.plan));
   }
   const simgpu::OneThread guard;
+  count_build();
   try {
     return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm));
   } catch (const dnnl::error& error) {
