@@ -9,6 +9,7 @@
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/bias.h"
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
@@ -107,14 +108,18 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
+std::shared_ptr<BuiltConvolutions> built() {
+  return shared_by_device<BuiltConvolutions>();
+}
+
 /// dw, by the library in the type of dw or, where it has no such plan, in that of x and cast to f32.
 class WeightsGradient {
  public:
   explicit WeightsGradient(ConvolutionSpec spec)
-      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(prepare_convolution(spec)) {
+      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(built()->prepare(spec)) {
     if (call_ != nullptr) return;
     spec.w.dtype = dtype_;
-    call_ = prepare_convolution(spec);
+    call_ = built()->prepare(spec);
     narrow_bytes_ = whole_lines(spec.w.bytes());
   }
 
@@ -161,16 +166,16 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
   check_convolution(Op::name, t, op.algorithm);
   const auto fused_relu = shared_by_device<FusedRelu>();
   const ConvolutionSpec fused = fused_convolution(op, t, *fused_relu);
-  if (const auto call = prepare_convolution(fused)) {
+  if (const auto call = built()->prepare(fused)) {
     const bool own_relu = op.activation == Activation::relu && !fused.relu;
     const BiasRelu after(t.y, own_relu);
-    const auto run = [call, own_relu, after, fused_relu](const Addresses& a, cudaStream_t stream) {
+    const auto run = [call, own_relu, after](const Addresses& a, cudaStream_t stream) {
       call->launch(a.all(), a.workspace<void>(), stream);
       if (own_relu) after.launch(nullptr, a.out<void>(Op::y), stream);
     };
     return cuda_kernel(io, run, call->workspace_bytes());
   }
-  const auto call = prepare_convolution(convolution(Pass::forward, op, t));
+  const auto call = built()->prepare(convolution(Pass::forward, op, t));
   const BiasRelu after(t.y, op.activation == Activation::relu);
   const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
     const auto all = a.all();
@@ -183,7 +188,7 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(op.name, t, op.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_data, op, t));
+  const auto call = built()->prepare(convolution(Pass::backward_data, op, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
     call->launch(a.all(), a.workspace<void>(), stream);
   };
@@ -209,15 +214,15 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
 
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  auto plans = convolution_plans(fused_convolution(op, t, *shared_by_device<FusedRelu>()));
-  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t));
+  auto plans = built()->plans(fused_convolution(op, t, *shared_by_device<FusedRelu>()));
+  if (plans.empty()) plans = built()->plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
+  return as_algorithms(built()->plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
 }
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
+  return as_algorithms(built()->plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
 }
 
 }  // namespace lockstep::kernels

@@ -12,7 +12,7 @@ namespace lockstep::kernels {
 
 /// Whether a NaN comes through the ReLU in which the vendors' products and convolutions end. They do not say
 /// (cuBLASLt's is "x := max(x, 0)"), and a ReLU that makes 0 of it hides that a run diverges. Asked of the
-/// device with a small product, once for each kind; get it by `shared_by_device`, and keep it for the next.
+/// device with a small product, once for each kind. Get it by `shared_by_device`; the device keeps it.
 class FusedRelu {
  public:
   bool keeps_nan(const GemmSpec& spec);

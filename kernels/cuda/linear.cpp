@@ -103,12 +103,11 @@ KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
                    .dtype = t.x.dtype,
                    .result = t.y.dtype,
                    .precision = gpu_precision(op.precision)};
-  const auto fused_relu = shared_by_device<FusedRelu>();
-  const bool own_relu = relu && !fused_relu->keeps_nan(product);
+  const bool own_relu = relu && !shared_by_device<FusedRelu>()->keeps_nan(product);
   if (own_relu) product.epilogue = epilogue_of(false, t.b != nullptr);
   const auto gemm = prepare_gemm(product);
   const BiasRelu after(as_matrix(t.y, size), own_relu);
-  const auto run = [gemm, own_relu, after, fused_relu](const Addresses& a, cudaStream_t stream) {
+  const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
                                 const_cast<void*>(a.in<void>(Linear::b))};
     gemm->launch(operands, a.workspace<void>(), stream);
