@@ -197,6 +197,13 @@ ExchangeTiming NcclCommunicator::all_gather(const ArenaRange& range, ExchangeLab
   });
 }
 
+void NcclCommunicator::wait_for_exchange(kernels::Stream& stream, kernels::Event& event) {
+  const cudaStream_t handle = kernels::handle_of(stream);
+  progress_->begins_to_wait(handle);
+  stream.wait(event);
+  progress_->ends_waiting(handle);
+}
+
 void NcclCommunicator::wait(kernels::Event& event) {
   Deadline end = deadline();
   for (Backoff backoff;; backoff.pause()) {

@@ -10,7 +10,8 @@
 
 namespace lockstep::comm {
 
-/// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros; `wait`
+/// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros, which
+/// `take_timing` tells once it is done; `wait`
 /// notices what a stream cannot tell: a lost peer, an error of NCCL's, a deadline. Failures are agreed on
 /// through the inner group; then every rank aborts its own communicator, from a thread that is in no call of
 /// NCCL's, so that no kernel waits for ever.
@@ -28,6 +29,8 @@ class NcclCommunicator final : public DecoratedCommunicator {
   ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                 kernels::Stream& stream) override;
   ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
+  void wait_for_exchange(kernels::Stream& stream, kernels::Event& event) override;
+  ExchangeTiming take_timing() override { return progress_->take_timing(); }
   void wait(kernels::Event& event) override;
   void watch(WatchHooks hooks) override;
 
