@@ -25,6 +25,7 @@ namespace lockstep::comm {
 struct ExchangeTiming {
   std::int64_t skew_ns = 0;      ///< waiting for the last peer to arrive
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
+  std::int64_t exposed_ns = 0;   ///< a stream waited for it: see `wait_for_exchange`
 };
 
 /// What a collective exchanges, for reports, and whether a thread waits for it.
@@ -86,6 +87,14 @@ class Communicator {
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }
+  /// Why a captured graph may not hold collectives over arenas; empty if it may.
+  virtual std::string obstacle_to_graphs() const {
+    return stream_ordered() || world().size == 1 ? "" : "with several ranks they need --backend nccl";
+  }
+  /// Makes `stream`, which computes, wait for `event`, which is behind exchanges.
+  virtual void wait_for_exchange(kernels::Stream& stream, kernels::Event& event) { stream.wait(event); }
+  /// Of what is done on streams since the last call; nothing where collectives tell their own.
+  virtual ExchangeTiming take_timing() { return {}; }
   /// Waits until `event` is reached, with the deadline and errors of a collective: sums may precede it, and
   /// on a GPU these never end when a peer is lost.
   virtual void wait(kernels::Event& event) { event.synchronize(); }

@@ -29,6 +29,13 @@ constexpr std::string_view name_of(MatmulPrecision precision) {
   return matmul_precision_names[static_cast<std::size_t>(precision)];
 }
 
+/// What convolutions call the same three (torch.backends.cudnn.conv.fp32_precision).
+inline constexpr std::array<std::string_view, 3> conv_precision_names{"ieee", "tf32", "bf16"};
+
+constexpr std::string_view conv_name_of(MatmulPrecision precision) {
+  return conv_precision_names[static_cast<std::size_t>(precision)];
+}
+
 /// The type of weights that a gradient stands for. It may be f32 where the factors are bf16 or f16: their
 /// products are summed in f32, and so it is not rounded.
 inline TensorType weights_of(TensorType gradient, DType factors) {

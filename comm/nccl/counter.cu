@@ -2,14 +2,20 @@
 
 #include "comm/nccl/progress.h"
 
+#include <algorithm>
+
 namespace lockstep::comm {
 namespace {
 
 using kernels::check;
 
-/// One write of both, so that the host sees a number with what belongs to it.
+/// One write of number and what, so that the host sees what belongs together, after the time.
 __global__ void count_up(std::uint32_t* count, std::uint32_t what, std::uint64_t* shown) {
-  *static_cast<volatile std::uint64_t*>(shown) = static_cast<std::uint64_t>(what) << 32 | ++*count;
+  const std::uint32_t number = ++*count;
+  auto* const words = static_cast<volatile std::uint64_t*>(shown);
+  words[1 + number % StreamCounter::kept_times] = kernels::device_nanoseconds();
+  __threadfence_system();
+  words[0] = static_cast<std::uint64_t>(what) << 32 | number;
 }
 
 }  // namespace
@@ -21,10 +27,11 @@ StreamCounter::StreamCounter() {
   count_owner_.reset(count_);
   check(cudaMemset(word, 0, sizeof(std::uint32_t)), "cannot clear a counter");
   check(cudaStreamSynchronize(nullptr), "cannot clear a counter");  // our streams do not wait for that one
-  check(cudaHostAlloc(&word, sizeof(std::uint64_t), cudaHostAllocMapped), "cannot allocate a pinned counter");
+  constexpr std::size_t bytes = (1 + kept_times) * sizeof(std::uint64_t);
+  check(cudaHostAlloc(&word, bytes, cudaHostAllocMapped), "cannot allocate a pinned counter");
   shown_ = static_cast<std::uint64_t*>(word);
   shown_owner_.reset(shown_);
-  *shown_ = 0;
+  std::fill_n(shown_, 1 + kept_times, 0);
 }
 
 void StreamCounter::count(std::uint32_t what, cudaStream_t stream) {
@@ -36,6 +43,11 @@ StreamCounter::Value StreamCounter::value() const {
   const std::uint64_t shown =
       held >= 0 ? static_cast<std::uint64_t>(held) : *static_cast<const volatile std::uint64_t*>(shown_);
   return {.number = static_cast<std::uint32_t>(shown), .what = static_cast<std::uint32_t>(shown >> 32)};
+}
+
+std::int64_t StreamCounter::time_of(std::uint32_t number) const {
+  return static_cast<std::int64_t>(
+      static_cast<const volatile std::uint64_t*>(shown_)[1 + number % kept_times]);
 }
 
 void StreamCounter::abandon() noexcept {

@@ -3,7 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 
 namespace lockstep::comm {
 namespace {
@@ -32,8 +35,8 @@ NcclFunctions load() {
   require(library, "ncclGetVersion", get_version);
   get_version(&nccl.version);
   if (nccl.version < oldest_version) {
-    throw DeviceError(
-        fmt::format("NCCL is of version {}, 2.19 is the oldest that will do: {}", nccl.version, hint));
+    throw DeviceError(fmt::format("NCCL is of version {}, 2.19 is the oldest that will do: {}",
+                                  version_text(nccl.version), hint));
   }
   require(library, "ncclGetUniqueId", nccl.get_unique_id);
   require(library, "ncclCommInitRankConfig", nccl.init_rank);
@@ -52,12 +55,23 @@ NcclFunctions load() {
   require(library, "ncclCommAbort", nccl.abort);
   require(library, "ncclMemAlloc", nccl.allocate);
   require(library, "ncclMemFree", nccl.free);
+  require(library, "ncclCommRegister", nccl.register_buffer);
+  require(library, "ncclCommDeregister", nccl.deregister_buffer);
   look_up(library, "ncclCommWindowRegister", nccl.register_window);
   look_up(library, "ncclCommWindowDeregister", nccl.deregister_window);
   return nccl;
 }
 
 }  // namespace
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string host_to_nccl() {
+  const char* const replaced = std::getenv("NCCL_HOSTID");
+  return replaced == nullptr ? boot_id() : replaced;
+}
 
 const NcclFunctions& nccl_functions() {
   static const NcclFunctions functions = load();

@@ -15,6 +15,7 @@ namespace {
 
 /// How long the end of an arena may take that a peer holds up.
 constexpr Seconds longest_deregistration{10};
+constexpr std::string_view registering = "registering an arena with NCCL";
 
 class NcclArena final : public Arena {
  public:
@@ -45,6 +46,8 @@ NcclGroup::~NcclGroup() {
 }
 
 void NcclGroup::finish(std::string_view what, const Deadline& deadline, ncclResult_t result) {
+  // A call may succeed whose work has only begun: the state decides.
+  if (result == ncclSuccess) result = poll_state();
   for (Backoff backoff; result == ncclInProgress; result = poll_state()) {
     if (peer_failed_()) throw CommError(fmt::format("{} ended: the group has failed", what));
     if (deadline.passed()) throw CommError(fmt::format("{} was not ready within --timeout", what));
@@ -101,9 +104,14 @@ NcclMemory::NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t 
   data_ = static_cast<std::byte*>(memory);
   kernels::check(cudaMemsetAsync(memory, 0, bytes, stream), "clearing an arena");
   kernels::check(cudaStreamSynchronize(stream), "clearing an arena");
-  if (!as_window) return;
-  group_.make("registering an arena with NCCL", deadline, [&](ncclComm_t communicator) {
-    return nccl_.register_window(communicator, memory, bytes, &window_, symmetric_window);
+  if (as_window) {
+    group_.make(registering, deadline, [&](ncclComm_t communicator) {
+      return nccl_.register_window(communicator, memory, bytes, &window_, symmetric_window);
+    });
+  }
+  if (window_ != nullptr) return;
+  group_.make(registering, deadline, [&](ncclComm_t communicator) {
+    return nccl_.register_buffer(communicator, memory, bytes, &registration_);
   });
 }
 
@@ -112,9 +120,10 @@ NcclMemory::~NcclMemory() {
 }
 
 void NcclMemory::deregister(const Deadline& deadline) {
-  if (window_ == nullptr) return;
+  if (window_ == nullptr && registration_ == nullptr) return;
   group_.make("taking an arena back from NCCL", deadline, [&](ncclComm_t communicator) {
-    return nccl_.deregister_window(communicator, std::exchange(window_, nullptr));
+    if (window_ != nullptr) return nccl_.deregister_window(communicator, std::exchange(window_, nullptr));
+    return nccl_.deregister_buffer(communicator, std::exchange(registration_, nullptr));
   });
 }
 

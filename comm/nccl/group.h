@@ -67,7 +67,8 @@ class NcclGroup {
 };
 
 /// Device memory for NCCL, zeroed, which it may reach without copies: from ncclMemAlloc, and registered as a
-/// window where `as_window`.
+/// window where `as_window` and NCCL has one for these GPUs, else as a buffer. So walked collectives find it
+/// registered like those of graphs, and choose alike.
 class NcclMemory {
  public:
   /// On the current device; `stream` is one of its. All ranks pass the same.
@@ -89,6 +90,7 @@ class NcclMemory {
   NcclGroup& group_;
   std::byte* data_ = nullptr;
   NcclFunctions::Window window_ = nullptr;
+  void* registration_ = nullptr;
 };
 
 /// The memory of all arenas of a communicator. Each goes with its arena while the group is well. Of a group

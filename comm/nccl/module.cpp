@@ -42,12 +42,9 @@ GpuIdentity identity_of(kernels::Device& device) {
   kernels::check(cudaGetDevice(&index), "the current device");
   char bus_id[32] = {};
   kernels::check(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), index), "a device's address");
-  const std::string host = boot_id();
-  // What NCCL tells hosts apart by is replaced whole by this.
-  const char* const replaced = std::getenv("NCCL_HOSTID");
-  return {.host = host,
+  return {.host = boot_id(),
           .physical = physical_identity(index),
-          .to_nccl = fmt::format("{} {}", replaced == nullptr ? host : replaced, bus_id)};
+          .to_nccl = fmt::format("{} {}", host_to_nccl(), bus_id)};
 }
 
 std::string problem() {
@@ -61,8 +58,7 @@ std::string problem() {
 
 std::string version() {
   if (std::string text = problem(); !text.empty()) return text;
-  const int number = nccl_functions().version;
-  return fmt::format("NCCL {}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  return "NCCL " + version_text(nccl_functions().version);
 }
 
 }  // namespace

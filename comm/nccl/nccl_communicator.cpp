@@ -62,6 +62,8 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> inner_group, ke
   kernels::handle_of(*own_stream_);  // makes the device current, for NCCL too
   progress_ = std::make_shared<NcclProgress>();
   watch({});
+  const auto hosts = inner().all_gather(host_to_nccl());
+  spans_hosts_ = std::ranges::count(hosts, hosts.front()) != std::ssize(hosts);
   try {
     const ncclUniqueId id = agree_on_id();
     group_.emplace(nccl_, id, world().rank, world().size, [this] { return inner().failed(); });
@@ -105,13 +107,22 @@ void NcclCommunicator::close() {
 
 std::unique_ptr<Arena> NcclCommunicator::allocate_arena(DType dtype, std::int64_t elements) {
   const cudaStream_t stream = kernels::handle_of(*own_stream_);
-  const auto all = inner().all_gather(nccl_.register_window != nullptr ? "window" : "");
+  const bool able =
+      nccl_.register_window != nullptr && nccl_.version >= oldest_choosing_windows && !spans_hosts_;
+  const auto all = inner().all_gather(able ? "window" : "");
   const bool as_window = std::ranges::find(all, "") == all.end();
   try {
     return arenas_->allocate(dtype, elements, as_window, stream, deadline());
   } catch (const CommError& error) {
     fail(error.what());
   }
+}
+
+std::string NcclCommunicator::obstacle_to_graphs() const {
+  if (!spans_hosts_ || nccl_.version >= oldest_replaying_between_hosts) return {};
+  return fmt::format(
+      "NCCL {} may hang in graphs with collectives between hosts, {} is the first that does not",
+      version_text(nccl_.version), version_text(oldest_replaying_between_hosts));
 }
 
 template <class Calls>
@@ -184,6 +195,13 @@ ExchangeTiming NcclCommunicator::all_gather(const ArenaRange& range, ExchangeLab
                              communicator, handle);
     });
   });
+}
+
+void NcclCommunicator::wait_for_exchange(kernels::Stream& stream, kernels::Event& event) {
+  const cudaStream_t handle = kernels::handle_of(stream);
+  progress_->begins_to_wait(handle);
+  stream.wait(event);
+  progress_->ends_waiting(handle);
 }
 
 void NcclCommunicator::wait(kernels::Event& event) {

@@ -10,7 +10,8 @@
 
 namespace lockstep::comm {
 
-/// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros; `wait`
+/// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros, which
+/// `take_timing` tells once it is done; `wait`
 /// notices what a stream cannot tell: a lost peer, an error of NCCL's, a deadline. Failures are agreed on
 /// through the inner group; then every rank aborts its own communicator, from a thread that is in no call of
 /// NCCL's, so that no kernel waits for ever.
@@ -21,12 +22,15 @@ class NcclCommunicator final : public DecoratedCommunicator {
 
   std::string_view backend() const override { return "nccl"; }
   bool stream_ordered() const override { return world().size > 1; }
+  std::string obstacle_to_graphs() const override;
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;
   ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                 kernels::Stream& stream) override;
   ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override;
+  void wait_for_exchange(kernels::Stream& stream, kernels::Event& event) override;
+  ExchangeTiming take_timing() override { return progress_->take_timing(); }
   void wait(kernels::Event& event) override;
   void watch(WatchHooks hooks) override;
 
@@ -54,6 +58,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
   const Seconds timeout_;
   std::unique_ptr<kernels::Stream> own_stream_;
   std::shared_ptr<NcclProgress> progress_;
+  bool spans_hosts_ = false;  ///< as NCCL sees them
   std::optional<NcclGroup> group_;
   std::shared_ptr<NcclArenas> arenas_;
 };

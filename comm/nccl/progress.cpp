@@ -20,6 +20,19 @@ bool is_captured(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// From `begin` to `end`, of all that have ended behind `timed`, as far as their times are kept.
+std::int64_t time_between(const StreamCounter& begin, const StreamCounter& end, std::uint32_t& timed) {
+  const std::uint32_t ended = end.value().number;
+  constexpr std::uint32_t certain = StreamCounter::kept_times / 2;  // others may begin meanwhile
+  if (ended - timed > certain) timed = ended - certain;
+  std::int64_t sum = 0;
+  while (timed != ended) {
+    ++timed;
+    sum += std::max<std::int64_t>(end.time_of(timed) - begin.time_of(timed), 0);
+  }
+  return sum;
+}
+
 }  // namespace
 
 void NcclProgress::begins(std::string_view kind, ExchangeLabel label, cudaStream_t stream) {
@@ -36,6 +49,11 @@ void NcclProgress::begins(std::string_view kind, ExchangeLabel label, cudaStream
 
 void NcclProgress::ends(cudaStream_t stream) {
   done_.count(current_, stream);
+}
+
+ExchangeTiming NcclProgress::take_timing() {
+  return {.transfer_ns = time_between(begun_, done_, timed_exchanges_),
+          .exposed_ns = time_between(waiting_, waited_, timed_waits_)};
 }
 
 bool NcclProgress::has_captured() const {
@@ -70,8 +88,7 @@ bool NcclProgress::is_ahead_of(std::string_view where) const {
 }
 
 void NcclProgress::abandon() noexcept {
-  begun_.abandon();
-  done_.abandon();
+  for (StreamCounter* counter : {&begun_, &done_, &waiting_, &waited_}) counter->abandon();
 }
 
 std::string NcclProgress::describe() const {

@@ -13,10 +13,13 @@
 
 namespace lockstep::comm {
 
-/// How often streams, and graphs that are replayed there, have come to a place, and to which the last time.
-/// The host reads it while the GPU works, also from threads that may not call CUDA.
+/// How often streams, and graphs that are replayed there, have come to a place, to which the last time, and
+/// when. The host reads it while the GPU works, also from threads that may not call CUDA.
 class StreamCounter {
  public:
+  /// More than the exchanges of two steps, which may be in flight.
+  static constexpr std::uint32_t kept_times = 4096;
+
   struct Value {
     std::uint32_t number = 0;  ///< counted from 1; 0: nowhere yet
     std::uint32_t what = 0;
@@ -28,6 +31,8 @@ class StreamCounter {
   /// What is enqueued before this on `stream` is done when the count grows.
   void count(std::uint32_t what, cudaStream_t stream);
   Value value() const;
+  /// Nanoseconds by the GPU's clock, of one of the last `kept_times`.
+  std::int64_t time_of(std::uint32_t number) const;
 
   /// Holds the value as it is, and leaves the memory to the end of the process: a GPU that has failed may go
   /// on counting until then.
@@ -44,7 +49,7 @@ class StreamCounter {
   std::unique_ptr<std::uint32_t, Free> count_owner_;
   std::unique_ptr<std::uint64_t, FreePinned> shown_owner_;
   std::uint32_t* count_ = nullptr;      ///< the GPU's own: reading the host's would cost it a trip
-  std::uint64_t* shown_ = nullptr;      ///< pinned: the number, above it what
+  std::uint64_t* shown_ = nullptr;      ///< pinned: the number, above it what; then a ring of times
   std::atomic<std::int64_t> held_{-1};  ///< what was shown, from abandon on
 };
 
@@ -59,6 +64,12 @@ class NcclProgress {
   void ends(cudaStream_t stream);
   /// Whether a CUDA graph holds one of them.
   bool has_captured() const;
+  /// Around a wait of `stream`, which computes, for those of a step.
+  void begins_to_wait(cudaStream_t stream) { waiting_.count(0, stream); }
+  void ends_waiting(cudaStream_t stream) { waited_.count(0, stream); }
+  /// What the exchanges and waits took that are done since the last call, by the GPU's clock. Skew is part of
+  /// the transfer: a GPU does not see when its peers come.
+  ExchangeTiming take_timing();
   /// True when more are done than the last time.
   bool look();
   /// "NCCL all-reduce 17 (bucket 0, fc1.weight)", counted from 1: the one that the GPU is in, or else was in
@@ -83,6 +94,10 @@ class NcclProgress {
 
   StreamCounter begun_;
   StreamCounter done_;
+  StreamCounter waiting_;
+  StreamCounter waited_;
+  std::uint32_t timed_exchanges_ = 0;
+  std::uint32_t timed_waits_ = 0;
   std::uint32_t done_before_ = 0;
   std::uint32_t current_ = 0;  ///< in names_, of the collective that is enqueued
   std::atomic<bool> in_rendezvous_ = false;

@@ -9,8 +9,8 @@
 
 namespace lockstep::kernels {
 
-/// In place on y (N, C, H, W), f32, bf16 or f16: y += b of its channel, then y = max(y, 0). For convolutions
-/// whose library has no plan with both.
+/// In place on y (N, C, ...), f32, bf16 or f16: y += b of its channel, then y = max(y, 0), a NaN stays. For
+/// convolutions whose library has no plan with both, and wherever its ReLU loses a NaN.
 class BiasRelu {
  public:
   /// y is row-major or channels-last.

@@ -9,9 +9,12 @@
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/bias.h"
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/dnn.h"
+#include "kernels/cuda/fused_relu.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/layout.h"
 #include "kernels/matmul.h"
 
@@ -27,10 +30,22 @@ bool is_channels_last(const TensorDesc& desc) {
   return has_layout(channels_last(desc.shape), desc);
 }
 
-/// Weights that have a layout keep it, and the images take the matching one: row-major weights come with a
-/// plan made on another machine.
-void match_layouts(TensorDesc& w, TensorDesc& x, TensorDesc& y) {
-  if (!w.layout) w.layout = channels_last(w.shape);
+int current_capability() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  check(cudaGetDevice(&device), "the current device");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "a GPU's capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "a GPU's capability");
+  return 10 * major + minor;
+}
+
+/// Weights that have a layout keep it, and the images take the matching one.
+void match_layouts(MatmulPrecision precision, TensorDesc& w, TensorDesc& x, TensorDesc& y) {
+  if (!w.layout) {
+    const bool last = prefers_channels_last(x.dtype, gpu_precision(precision), current_capability());
+    w.layout = last ? channels_last(w.shape) : Layout::row_major(w.shape);
+  }
   const bool row_major = !is_channels_last(w) && is_row_major(w);
   for (TensorDesc* desc : {&x, &y}) {
     const Layout wanted = row_major ? Layout::row_major(desc->shape) : channels_last(desc->shape);
@@ -77,10 +92,12 @@ ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t
           .plan = spec.algorithm.plan};
 }
 
-ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t) {
+/// The library's ReLU is left out where it loses a NaN.
+ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t, FusedRelu& fused_relu) {
   ConvolutionSpec fused = convolution(Pass::forward, op, t);
   fused.bias = t.b != nullptr;
   fused.relu = op.activation == Activation::relu;
+  fused.relu = fused.relu && fused_relu.keeps_nan(fused);
   return fused;
 }
 
@@ -91,14 +108,18 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
+std::shared_ptr<BuiltConvolutions> built() {
+  return shared_by_device<BuiltConvolutions>();
+}
+
 /// dw, by the library in the type of dw or, where it has no such plan, in that of x and cast to f32.
 class WeightsGradient {
  public:
   explicit WeightsGradient(ConvolutionSpec spec)
-      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(prepare_convolution(spec)) {
+      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(built()->prepare(spec)) {
     if (call_ != nullptr) return;
     spec.w.dtype = dtype_;
-    call_ = prepare_convolution(spec);
+    call_ = built()->prepare(spec);
     narrow_bytes_ = whole_lines(spec.w.bytes());
   }
 
@@ -122,20 +143,20 @@ class WeightsGradient {
 
 }  // namespace
 
-void choose_layouts(Cuda, const Conv2d&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2d& op, KernelIo& io) {
   using Op = Conv2d;
-  match_layouts(io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
+  match_layouts(op.precision, io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
   if (io.inputs.size() > Op::b) make_row_major(io.inputs[Op::b]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardData&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2dBackwardData& op, KernelIo& io) {
   using Op = Conv2dBackwardData;
-  match_layouts(io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
+  match_layouts(op.precision, io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io) {
+void choose_layouts(Cuda, const Conv2dBackwardWeights& op, KernelIo& io) {
   using Op = Conv2dBackwardWeights;
-  match_layouts(io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
+  match_layouts(op.precision, io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
   if (io.outputs.size() > Op::db) make_row_major(io.outputs[Op::db]);
 }
 
@@ -143,13 +164,18 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  if (const auto call = prepare_convolution(fused_convolution(op, t))) {
-    const auto run = [call](const Addresses& a, cudaStream_t stream) {
+  const auto fused_relu = shared_by_device<FusedRelu>();
+  const ConvolutionSpec fused = fused_convolution(op, t, *fused_relu);
+  if (const auto call = built()->prepare(fused)) {
+    const bool own_relu = op.activation == Activation::relu && !fused.relu;
+    const BiasRelu after(t.y, own_relu);
+    const auto run = [call, own_relu, after](const Addresses& a, cudaStream_t stream) {
       call->launch(a.all(), a.workspace<void>(), stream);
+      if (own_relu) after.launch(nullptr, a.out<void>(Op::y), stream);
     };
     return cuda_kernel(io, run, call->workspace_bytes());
   }
-  const auto call = prepare_convolution(convolution(Pass::forward, op, t));
+  const auto call = built()->prepare(convolution(Pass::forward, op, t));
   const BiasRelu after(t.y, op.activation == Activation::relu);
   const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
     const auto all = a.all();
@@ -162,7 +188,7 @@ KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
 KernelPtr prepare(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(op.name, t, op.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_data, op, t));
+  const auto call = built()->prepare(convolution(Pass::backward_data, op, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
     call->launch(a.all(), a.workspace<void>(), stream);
   };
@@ -188,15 +214,15 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
 
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  auto plans = convolution_plans(fused_convolution(op, t));
-  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t));
+  auto plans = built()->plans(fused_convolution(op, t, *shared_by_device<FusedRelu>()));
+  if (plans.empty()) plans = built()->plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
+  return as_algorithms(built()->plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
 }
 std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
+  return as_algorithms(built()->plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
 }
 
 }  // namespace lockstep::kernels

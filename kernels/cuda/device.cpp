@@ -9,7 +9,9 @@
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/dnn.h"
+#include "kernels/cuda/fused_relu.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/stream.h"
 
@@ -91,6 +93,8 @@ class CudaDevice final : public Backend<Cuda> {
     check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
           "cannot read the streams' priorities");
     free_at_start_ = read_free_memory();
+    fused_relu_ = shared_by_device<FusedRelu>();
+    built_convolutions_ = shared_by_device<BuiltConvolutions>();
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -182,6 +186,9 @@ class CudaDevice final : public Backend<Cuda> {
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   Counter held_ = std::make_shared<std::atomic<std::size_t>>(0);
+  // Kernels that are prepared find these by `shared_by_device`.
+  std::shared_ptr<FusedRelu> fused_relu_;
+  std::shared_ptr<BuiltConvolutions> built_convolutions_;
 };
 
 }  // namespace

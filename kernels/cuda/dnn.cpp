@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/dnn_graph.h"
@@ -80,13 +81,17 @@ std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
 
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
   const auto call = graph_of(spec);
-  if (!call->list_plans(precision_of(spec)).empty()) return {};
-  return call->plans(offered_plans, offered_workspace_bytes);
+  if (!call->list_plans(precision_of(spec), most_workspace_bytes).empty()) return {};
+  return call->plans(offered_plans);
 }
 
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
-  const auto call = graph_of(spec);
-  std::string obstacle = call->list_plans(precision_of(spec));
+  auto call = graph_of(spec);
+  std::string obstacle = call->list_plans(precision_of(spec), most_workspace_bytes);
+  if (!obstacle.empty() && spec.plan.empty()) {  // one that takes more is better than none
+    call = graph_of(spec);
+    obstacle = call->list_plans(precision_of(spec), std::numeric_limits<std::int64_t>::max());
+  }
   if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);
   if (obstacle.empty()) return call;
   if (spec.bias || spec.relu || spec.w.dtype != spec.x.dtype) return nullptr;

@@ -44,14 +44,23 @@ struct ConvolutionSpec {
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec);
 
 /// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: at most
-/// `offered_plans`, all deterministic, with no more workspace than `offered_workspace_bytes`. Empty where
+/// `offered_plans`, all deterministic, with no more workspace than `most_workspace_bytes`. Empty where
 /// `prepare_convolution` gives null.
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec);
 
-/// Few enough to be timed in a moment. The workspace, which all kernels of a step share, is what cuDNN's
-/// heuristic seldom exceeds and every GPU has.
+/// Few enough to be timed in a moment.
 inline constexpr std::size_t offered_plans = 8;
-inline constexpr std::size_t offered_workspace_bytes = std::size_t{256} << 20;
+/// Of a plan that is timed, and of one that is taken untimed if there is any such: kernels of a step share
+/// it.
+inline constexpr std::size_t most_workspace_bytes = std::size_t{1} << 30;
+
+/// Whether the library's plans for convolutions on a GPU of this compute capability (89) take channels-last
+/// pictures as they are; others transpose them, and the answer is by which plans do. As cuDNN 9.19 answers
+/// for A100, H100, H200, B200 and RTX 3090, 4090, 5090: without tensor cores its kernels take row-major
+/// pictures, on sm_89 for TF32 too.
+constexpr bool prefers_channels_last(DType dtype, Precision precision, int capability) {
+  return dtype != DType::f32 || (precision == Precision::tf32 && capability != 89);
+}
 
 /// The library behind it with its version, which its bits depend on.
 std::string dnn_library();

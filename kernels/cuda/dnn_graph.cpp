@@ -55,8 +55,14 @@ std::vector<NumericalNote_t> shunned_at(Precision precision) {
   std::vector<NumericalNote_t> shunned{NumericalNote_t::NONDETERMINISTIC,
                                        NumericalNote_t::DOWN_CONVERT_INPUTS,
                                        NumericalNote_t::REDUCED_PRECISION_REDUCTION};
-  // The tensor cores' products of f32 are TF32.
-  if (precision == Precision::ieee) shunned.push_back(NumericalNote_t::TENSOR_CORE);
+  if (precision == Precision::ieee) {
+    // The tensor cores' products of f32 are TF32; a transform's sums round several times as much as a
+    // product's.
+    for (const auto note : {NumericalNote_t::TENSOR_CORE, NumericalNote_t::FFT, NumericalNote_t::WINOGRAD,
+                            NumericalNote_t::WINOGRAD_TILE_4x4, NumericalNote_t::WINOGRAD_TILE_6x6,
+                            NumericalNote_t::WINOGRAD_TILE_13x13})
+      shunned.push_back(note);
+  }
   return shunned;
 }
 
@@ -85,14 +91,14 @@ void DnnGraph::output(const TensorPtr& tensor, const TensorDesc& desc) {
   tensor->set_output(true);
 }
 
-std::string DnnGraph::list_plans(Precision precision) {
+std::string DnnGraph::list_plans(Precision precision, std::int64_t workspace_bytes) {
   using cudnn_frontend::HeurMode_t;
   const std::vector shunned = shunned_at(precision);
   if (auto error = graph_.validate(); error.is_bad()) return reason(error);
   if (auto error = graph_.build_operation_graph(handle_->get()); error.is_bad()) return reason(error);
   auto listed = graph_.create_execution_plans({HeurMode_t::A, HeurMode_t::FALLBACK});
   if (listed.is_bad()) return reason(listed);
-  graph_.deselect_numeric_notes(shunned);
+  graph_.deselect_numeric_notes(shunned).deselect_workspace_greater_than(workspace_bytes);
   return reason(graph_.check_support(handle_->get()));
 }
 
@@ -107,8 +113,7 @@ std::string DnnGraph::build(const std::string& plan) {
   return fmt::format("its heuristic does not offer the plan {}", plan);
 }
 
-std::vector<std::string> DnnGraph::plans(std::size_t count, std::size_t workspace_bytes) {
-  graph_.deselect_workspace_greater_than(static_cast<std::int64_t>(workspace_bytes));
+std::vector<std::string> DnnGraph::plans(std::size_t count) {
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < graph_.get_execution_plan_count() && names.size() < count; ++i) {
     std::string name = name_of(i);

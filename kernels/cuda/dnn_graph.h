@@ -25,14 +25,14 @@ class DnnGraph : public DnnCall {
   TensorPtr input(const TensorDesc& desc);
   void output(const TensorPtr& tensor, const TensorDesc& desc);
 
-  /// Asks the library's heuristic for plans. Empty, or why there are none.
-  std::string list_plans(Precision precision);
+  /// Asks the library's heuristic for plans with no more workspace than that. Empty, or why there are none.
+  std::string list_plans(Precision precision, std::int64_t workspace_bytes);
   /// The first that can be built. Empty, or why none can.
   std::string build_first();
   /// The one of that name. Empty, or why it cannot be built.
   std::string build(const std::string& plan);
-  /// Names of those that can be built, with no more workspace than is given.
-  std::vector<std::string> plans(std::size_t count, std::size_t workspace_bytes);
+  /// Names of those that can be built, at most `count`.
+  std::vector<std::string> plans(std::size_t count);
 
   std::size_t workspace_bytes() const override;
   void launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const override;

@@ -7,7 +7,9 @@
 #include "kernels/base/error.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/fused_relu.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/layout.h"
 #include "kernels/linear_rows.h"
 #include "kernels/matmul.h"
@@ -57,8 +59,7 @@ MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
   return matmul_size(t.x.shape, t.w.shape);
 }
 
-Epilogue epilogue_of(const Linear& op, bool bias) {
-  const bool relu = op.activation == Activation::relu;
+Epilogue epilogue_of(bool relu, bool bias) {
   if (bias) return relu ? Epilogue::bias_relu : Epilogue::bias;
   return relu ? Epilogue::relu : Epilogue::none;
 }
@@ -92,19 +93,25 @@ void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
 
 KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = size_of_flat_rows(Linear::name, t);
-  const auto gemm = prepare_gemm({.m = rows,
-                                  .n = outputs,
-                                  .k = inputs,
-                                  .transpose_b = true,
-                                  .epilogue = epilogue_of(op, t.b != nullptr),
-                                  .dtype = t.x.dtype,
-                                  .result = t.y.dtype,
-                                  .precision = gpu_precision(op.precision)});
-  const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
+  const MatmulSize size = size_of_flat_rows(Linear::name, t);
+  const bool relu = op.activation == Activation::relu;
+  GemmSpec product{.m = size.rows,
+                   .n = size.outputs,
+                   .k = size.inputs,
+                   .transpose_b = true,
+                   .epilogue = epilogue_of(relu, t.b != nullptr),
+                   .dtype = t.x.dtype,
+                   .result = t.y.dtype,
+                   .precision = gpu_precision(op.precision)};
+  const bool own_relu = relu && !shared_by_device<FusedRelu>()->keeps_nan(product);
+  if (own_relu) product.epilogue = epilogue_of(false, t.b != nullptr);
+  const auto gemm = prepare_gemm(product);
+  const BiasRelu after(as_matrix(t.y, size), own_relu);
+  const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
                                 const_cast<void*>(a.in<void>(Linear::b))};
     gemm->launch(operands, a.workspace<void>(), stream);
+    if (own_relu) after.launch(nullptr, operands.c, stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
 }

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "kernels/cuda/handles.h"
@@ -38,11 +39,22 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 /// takes a pointer for all that follows it unless it is told where the slice ends.
 inline void declare_slice(const void*, std::size_t) {}
 
+/// The GPU's clock, which all its kernels share and replays of a graph read anew. It advances in steps of up
+/// to a microsecond.
+__device__ inline std::uint64_t device_nanoseconds() {
+  std::uint64_t now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 }  // namespace lockstep::kernels
 
 #else
 
 #include "tests/simgpu/language.h"
+
+#include <chrono>
+#include <cstdint>
 
 #include "kernels/cuda/handles.h"
 
@@ -58,6 +70,11 @@ void launch(void (*kernel)(Parameters...), const simgpu::LaunchExtent& grid, dim
 
 inline void declare_slice(const void* address, std::size_t bytes) {
   simgpu::register_range(address, bytes);
+}
+
+inline std::uint64_t device_nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 }  // namespace lockstep::kernels

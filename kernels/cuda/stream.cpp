@@ -50,7 +50,9 @@ CudaGraph::CudaGraph(CudaStream& stream, const std::function<void()>& launches) 
   }
   const GraphHandle graph = end_capture(handle);
   cudaGraphExec_t executable = nullptr;
-  check(cudaGraphInstantiate(&executable, graph.get(), 0),
+  // Else all nodes would have the priority of the stream that launches it, and an exchange none before the
+  // kernels that it overlaps.
+  check(cudaGraphInstantiate(&executable, graph.get(), cudaGraphInstantiateFlagUseNodePriority),
         "cannot make a graph of a step; try --cuda-graph off");
   executable_.reset(executable);
   check(cudaGraphUpload(executable, handle), "cannot upload the graph of a step");

@@ -76,6 +76,11 @@ GradScalerState grad_scaler_in(const Json& state) {
           .growth_tracker = scaler["_growth_tracker"].get_or(0)};
 }
 
+std::optional<bool> replayed_in(const Json& state) {
+  if (!state.contains("replayed")) return std::nullopt;
+  return state.at("replayed").get<bool>();
+}
+
 }  // namespace
 
 std::string to_json(const RunState& s) {
@@ -94,6 +99,7 @@ std::string to_json(const RunState& s) {
             {"machine", to_object(s.machine)},
             {"algorithms", s.algorithms}};
   if (s.grad_scaler.scale != 0) json["grad_scaler"] = to_object(s.grad_scaler);
+  if (s.replayed) json["replayed"] = *s.replayed;
   return json.dump(2) + "\n";
 }
 
@@ -118,7 +124,8 @@ RunState read_run_state(const std::filesystem::path& path) {
             .time = json.at("time").get<double>(),
             .settings = from_object(json.at("settings")),
             .machine = from_object(json.at("machine")),
-            .algorithms = json.at("algorithms").get<SelectedAlgorithms>()};
+            .algorithms = json.at("algorithms").get<SelectedAlgorithms>(),
+            .replayed = replayed_in(json)};
   } catch (const JsonError& error) {
     throw DataError(fmt::format("{}: is no state of a run: {}", path.string(), error.what()));
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,7 @@ struct RunState {
   Settings settings;
   Settings machine;
   SelectedAlgorithms algorithms;
+  std::optional<bool> replayed;  ///< what `--cuda-graph auto` came to: steps are replayed as graphs, or not
 };
 
 /// The file is whole, but another version of Lockstep wrote it.

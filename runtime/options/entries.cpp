@@ -192,17 +192,6 @@ OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range) {
   return entry;
 }
 
-OptionEntry matmul_precision(OptionInfo info) {
-  static const std::vector<std::string> names(kernels::matmul_precision_names.begin(),
-                                              kernels::matmul_precision_names.end());
-  return {std::move(info),
-          [](Options& o, const std::string& given) {
-            const auto at = std::ranges::find(names, parse_choice(given, names)) - names.begin();
-            o.matmul_precision = static_cast<kernels::MatmulPrecision>(at);
-          },
-          [](const Options& o) { return std::string(name_of(o.matmul_precision)); }};
-}
-
 OptionEntry amp(OptionInfo info) {
   OptionEntry entry = without_default(text(std::move(info), &Options::amp, {"off", "bf16", "fp16", "auto"}),
                                       &Options::amp, "off");

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/number.h"
@@ -23,6 +26,22 @@ OptionEntry integer(OptionInfo info, Integer Options::*field, Range<std::int64_t
             return given ? std::to_string(o.*field) : std::string();
           },
           std::to_string(range.least), std::to_string(range.most)};
+}
+
+/// `field` is a precision, or an optional one: not given that shows as the most exact, which checkpoints from
+/// before it were made with. `given_names`: of MatmulPrecision's enumerators, in their order.
+template <class Names, class Field>
+OptionEntry precision(OptionInfo info, const Names& given_names, Field Options::*field) {
+  const std::vector<std::string> names(given_names.begin(), given_names.end());
+  return {std::move(info),
+          [=](Options& o, const std::string& given) {
+            const auto at = std::ranges::find(names, parse_choice(given, names)) - names.begin();
+            o.*field = static_cast<kernels::MatmulPrecision>(at);
+          },
+          [=](const Options& o) {
+            const auto shown = std::optional(o.*field).value_or(kernels::MatmulPrecision::highest);
+            return names[static_cast<std::size_t>(shown)];
+          }};
 }
 
 OptionEntry real(OptionInfo info, double Options::*field, Range<double> range);
@@ -56,7 +75,6 @@ OptionEntry clip_grad_value(OptionInfo info, Range<double> range);
 /// 1 shows as not given, for the same reason.
 OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range);
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
-OptionEntry matmul_precision(OptionInfo info);
 /// Of these three the default shows as not given, which is what checkpoints from before them say.
 OptionEntry amp(OptionInfo info);
 OptionEntry grad_dtype(OptionInfo info);

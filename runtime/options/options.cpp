@@ -120,7 +120,7 @@ void set_dependent_defaults(Options& options) {
 
 /// What a file of weights is read with, of all that a run was told: not how it was trained.
 bool describes_model_or_data(const std::string& name) {
-  constexpr std::array others{"amp", "eval-samples", "matmul-precision", "seed"};
+  constexpr std::array others{"amp", "conv-precision", "eval-samples", "matmul-precision", "seed"};
   constexpr std::array of_training{"init-from", "global-batch", "download"};
   const OptionEntry* entry = find_entry(name);
   if (entry == nullptr) return false;

@@ -42,6 +42,7 @@ struct Summary {
   std::string dataset;
   std::string version;
   std::string amp = "off";
+  std::string conv_precision;
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;

@@ -47,13 +47,21 @@ Json to_json(const Evaluation& e) {
 
 std::string to_json(const Summary& s) {
   Json json{
-      {"version", s.version},       {"world_size", s.world_size},
-      {"device", s.device},         {"instruction_set", s.instruction_set},
-      {"threads", s.threads},       {"backend", s.backend},
-      {"model", s.model},           {"dataset", s.dataset},
-      {"parameters", s.parameters}, {"steps", s.steps},
-      {"samples", s.samples},       {"stopped", s.stopped},
-      {"final_loss", s.final_loss}, {"amp", s.amp},
+      {"version", s.version},
+      {"world_size", s.world_size},
+      {"device", s.device},
+      {"instruction_set", s.instruction_set},
+      {"threads", s.threads},
+      {"backend", s.backend},
+      {"model", s.model},
+      {"dataset", s.dataset},
+      {"parameters", s.parameters},
+      {"steps", s.steps},
+      {"samples", s.samples},
+      {"stopped", s.stopped},
+      {"final_loss", s.final_loss},
+      {"amp", s.amp},
+      {"conv_precision", s.conv_precision},
   };
   if (s.eval) json["eval"] = to_json(*s.eval);
   json["samples_per_s"] = s.samples_per_s;

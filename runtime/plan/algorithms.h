@@ -12,9 +12,13 @@ namespace lockstep::runtime {
 
 /// How the ops of a plan compute: the precision of products, and the algorithm where a device offers several.
 
-/// Pass 2, `--matmul-precision`: every matrix product and convolution of the graph, forward and backward, may
-/// round its factors to `precision`.
-void set_matmul_precision(model::Graph& graph, kernels::MatmulPrecision precision);
+/// Pass 2, `--matmul-precision` and `--conv-precision`: every matrix product of the graph, forward and
+/// backward, may round its factors to `products`, every convolution to `convolutions`.
+void set_precision(model::Graph& graph, kernels::MatmulPrecision products,
+                   kernels::MatmulPrecision convolutions);
+
+/// As PyTorch has it: TF32 on a GPU, IEEE f32 on a CPU.
+kernels::MatmulPrecision default_conv_precision(const kernels::Device& device);
 
 /// What `--benchmark` selected, by "layer op": the name of the algorithm. Rank 0 measures, all ranks apply.
 using SelectedAlgorithms = std::map<std::string, std::string>;

@@ -108,6 +108,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   Plan plan;
   plan.request = request;
   plan.matmul_precision = constraints.matmul_precision;
+  plan.conv_precision = constraints.conv_precision.value_or(default_conv_precision(device));
   plan.compute_dtype = constraints.compute_dtype;
   plan.embedding_exchange = constraints.embedding_exchange;
   plan.graph = graph_for(model, input, request);
@@ -131,7 +132,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool reads_averages = !training && request.average_decay > 0;
   if (is_half(constraints.compute_dtype) && !reads_averages)
     copy_parameters(plan.graph, constraints.compute_dtype);
-  set_matmul_precision(plan.graph, constraints.matmul_precision);
+  set_precision(plan.graph, plan.matmul_precision, plan.conv_precision);
   // A sequence in parts, from state to state, has the bits of the whole.
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
@@ -161,8 +162,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
-  const bool rounds = plan.matmul_precision != kernels::MatmulPrecision::highest;
-  if (rounds && device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
+  if (device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
   return plan;
 }
 

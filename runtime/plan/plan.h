@@ -49,6 +49,7 @@ struct PlanConstraints {
   ParameterLayouts parameter_layouts;
   SelectedAlgorithms algorithms;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  std::optional<kernels::MatmulPrecision> conv_precision{};  ///< none: the device's default
   DType compute_dtype = DType::f32;   ///< of convolutions and linear maps: mixed precision if not f32
   DType gradient_dtype = DType::f32;  ///< as parameters' gradients are exchanged; f32 or bf16
   std::vector<std::string> freeze{};  ///< patterns of names of parameters that are not learned
@@ -78,6 +79,7 @@ struct PlanRequest {
 struct Plan {
   PlanRequest request;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
+  kernels::MatmulPrecision conv_precision = kernels::MatmulPrecision::highest;
   DType compute_dtype = DType::f32;
   EmbeddingExchange embedding_exchange = EmbeddingExchange::automatic;
   model::Graph graph;

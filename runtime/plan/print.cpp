@@ -158,9 +158,10 @@ std::string fallback_warning_of(const Plan& plan) {
 std::string to_text(const Plan& plan, const MemoryNeed& need) {
   const std::int64_t micro_batches = plan.request.micro_batches;
   std::string text = fmt::format(
-      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision\n", batch_of(plan),
-      plan.graph.parameter_elements(), flops_of(plan.graph) * static_cast<double>(micro_batches) / 1e6,
-      name_of(plan.matmul_precision));
+      "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision, convolutions at {}\n",
+      batch_of(plan), plan.graph.parameter_elements(),
+      flops_of(plan.graph) * static_cast<double>(micro_batches) / 1e6, name_of(plan.matmul_precision),
+      conv_name_of(plan.conv_precision));
   if (plan.compute_dtype != DType::f32) {
     text += fmt::format("mixed precision: {} where torch.autocast has it\n", name_of(plan.compute_dtype));
   }
@@ -205,11 +206,13 @@ std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
   Misses misses;
   for (const model::Node& node : graph.nodes()) {
     const auto* conv = node.op->as<kernels::Conv2d>();
-    const bool linear = node.op->as<kernels::Linear>() != nullptr;
-    if (conv == nullptr && !linear) continue;
+    const auto* linear = node.op->as<kernels::Linear>();
+    if (conv == nullptr && linear == nullptr) continue;
+    const auto precision = linear != nullptr ? linear->precision : conv->precision;
+    if (precision == kernels::MatmulPrecision::highest) continue;  // not for tensor cores
     const std::string layer = node.layer.empty() ? node.op->name() : node.layer;
     const Shape& w = graph.value(node.inputs[1]).type.shape;
-    if (linear) {
+    if (linear != nullptr) {
       misses.look_at(layer, w.elements(1), "input features");
       misses.look_at(layer, w[0], "output features");
       continue;

@@ -25,8 +25,8 @@ std::string fallback_warning_of(const Plan& plan);
 
 /// Dimensions of linear layers and convolutions along which tensor cores cannot read whole words of 16 bytes
 /// (four TF32 factors), each with the nearest one above where they can: "conv1: 3 input channels (4 is
-/// faster)". Source: NVIDIA, Deep Learning Performance, Matrix Multiplication Background, "Tensor Core
-/// Requirements".
+/// faster)". Of those alone whose factors may be rounded for them. Source: NVIDIA, Deep Learning Performance,
+/// Matrix Multiplication Background, "Tensor Core Requirements".
 std::vector<std::string> tensor_core_misses(const model::Graph& graph);
 
 }  // namespace lockstep::runtime

@@ -48,9 +48,10 @@ std::string layout_name(const model::Value& value) {
 
 std::string exchange_signature(const Plan& plan, const kernels::Device& device,
                                const SelectedAlgorithms& selected) {
-  std::string text = fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\noptimizer {}\n",
-                                 device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
-                                 model::describe(plan.request.optimizer));
+  std::string text =
+      fmt::format("instruction set {}\nthreads {}\nmatmul precision {}\nconv precision {}\noptimizer {}\n",
+                  device.instruction_set(), device.threads(), name_of(plan.matmul_precision),
+                  conv_name_of(plan.conv_precision), model::describe(plan.request.optimizer));
   if (plan.compute_dtype != DType::f32) {
     text += fmt::format("mixed precision {}\n", name_of(plan.compute_dtype));
   }

@@ -112,11 +112,13 @@ std::string AlgorithmCache::merged(const KnownAlgorithms& known) const {
   return to_json(sections);
 }
 
-AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision precision) {
+AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision products,
+                                   kernels::MatmulPrecision convolutions) {
   const fs::path folder = data::default_cache_folder();
-  return {folder.empty() ? fs::path() : folder / "algorithms",
-          fmt::format("{}, matmul precision {}, Lockstep {} {}", kernels::machine_line(device),
-                      name_of(precision), version(), commit())};
+  return {
+      folder.empty() ? fs::path() : folder / "algorithms",
+      fmt::format("{}, matmul precision {}, conv precision {}, Lockstep {} {}", kernels::machine_line(device),
+                  name_of(products), conv_name_of(convolutions), version(), commit())};
 }
 
 }  // namespace lockstep::runtime

@@ -37,6 +37,7 @@ class AlgorithmCache {
 };
 
 /// `$XDG_CACHE_HOME/lockstep/algorithms`, for measurements by this build on this device.
-AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision precision);
+AlgorithmCache algorithm_cache_for(const kernels::Device& device, kernels::MatmulPrecision products,
+                                   kernels::MatmulPrecision convolutions);
 
 }  // namespace lockstep::runtime

@@ -21,7 +21,8 @@ namespace {
 
 /// What earlier runs have measured is not measured again. `report` gets a line for people.
 SelectedAlgorithms measure(const Session& session, const Plan& plan, std::string& report) {
-  const AlgorithmCache cache = algorithm_cache_for(*session.device, plan.matmul_precision);
+  const AlgorithmCache cache =
+      algorithm_cache_for(*session.device, plan.matmul_precision, plan.conv_precision);
   KnownAlgorithms known = [&] {
     const Activity::Work reading(session.activity.get(), "reading " + cache.file().string());
     return cache.load();
@@ -212,6 +213,7 @@ PlanConstraints plan_constraints(const Options& options) {
                             : EmbeddingExchange::automatic;
   };
   return {.matmul_precision = options.matmul_precision,
+          .conv_precision = options.conv_precision,
           .compute_dtype = dtype_of(options.amp),
           .gradient_dtype = dtype_of(options.grad_dtype),
           .freeze = options.freeze,

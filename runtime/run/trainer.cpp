@@ -145,6 +145,7 @@ void Trainer::agree_on_cuda_graphs(const StepTiming& timing) {
   if (!cuda_graph_policy_.observe(timing)) return;
   std::array votes{cuda_graph_policy_.wants_graphs() ? 1.0 : 0.0};
   session_.communicator->all_reduce_sum(votes);
+  cuda_graph_policy_.decide(votes[0] > 0);
   if (votes[0] > 0) executor_->use_graphs();
 }
 
@@ -192,6 +193,7 @@ void Trainer::save_checkpoint() {
   state.settings = settings_;
   state.machine = machine_;
   state.algorithms = plans_.constraints.algorithms;
+  state.replayed = cuda_graph_policy_.decision();
   checkpointer_->save(std::move(state));
   metrics_.resume();
 }

@@ -22,6 +22,7 @@ Summary Trainer::finish() {
                   .dataset = options_.dataset,
                   .version = std::string(version()),
                   .amp = options_.amp,
+                  .conv_precision = std::string(conv_name_of(plans_.full_batch().conv_precision)),
                   .parameters = plans_.full_batch().graph.parameter_elements(),
                   .steps = progress_.step,
                   .samples = progress_.samples,

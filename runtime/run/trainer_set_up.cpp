@@ -24,6 +24,7 @@ namespace {
 Options resolved(Options options, const Session& session) {
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
+  if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   return options;
@@ -47,10 +48,12 @@ void require_countable(const TrainingTask& task, const Batching& batching, const
                   samples, targets, most_global_batch));
 }
 
-/// A CUDA graph contains work on the device's streams only: with several ranks the exchange must be there
-/// too.
-bool can_replay(const Session& session) {
-  return session.device->has_graphs() && (session.world.size == 1 || session.communicator->stream_ordered());
+/// Why steps cannot be replayed as CUDA graphs; empty if they can. A graph contains work on the device's
+/// streams only: with several ranks the exchange must be there too.
+std::string obstacle_to_graphs(const Session& session, const Options& options) {
+  if (!session.device->has_graphs()) return "graphs need a GPU";
+  if (options.detect_anomaly) return "--detect-anomaly looks at each op, which a graph does not let it";
+  return session.communicator->obstacle_to_graphs();
 }
 
 /// Ranks that cut batches to lengths of their own take different plans in a step: one of them may be captured
@@ -62,7 +65,7 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
         "leave "
         "it out");
   }
-  return {"off", false};
+  return {"off", ""};
 }
 
 }  // namespace
@@ -73,11 +76,12 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
       task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
-      cuda_graph_policy_(options.cuda_graph, can_replay(session) && !options.detect_anomaly) {
+      cuda_graph_policy_(options.cuda_graph, obstacle_to_graphs(session, options)) {
   stop_request_.accept();
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
+  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   if (session_.world.size > 1 && !plans_.lengths.training.empty())

@@ -1,5 +1,7 @@
 #include "runtime/step/cuda_graph_policy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "kernels/base/error.h"
@@ -18,12 +20,10 @@ std::int64_t median_of(std::vector<StepTiming> timings, std::int64_t StepTiming:
 
 }  // namespace
 
-CudaGraphPolicy::CudaGraphPolicy(std::string_view option, bool possible)
+CudaGraphPolicy::CudaGraphPolicy(std::string_view option, std::string_view obstacle)
     : mode_(option == "on" ? Mode::on : Mode::off) {
-  if (option == "on" && !possible) {
-    throw UsageError("--cuda-graph on: graphs need a GPU, and --backend nccl when there are several ranks");
-  }
-  if (option == "auto" && possible) mode_ = Mode::measure;
+  if (option == "on" && !obstacle.empty()) throw UsageError(fmt::format("--cuda-graph on: {}", obstacle));
+  if (option == "auto" && obstacle.empty()) mode_ = Mode::measure;
 }
 
 bool CudaGraphPolicy::observe(const StepTiming& timing) {
@@ -38,6 +38,12 @@ bool CudaGraphPolicy::wants_graphs() const {
   const std::int64_t launching = median_of(observed_, &StepTiming::launch_ns);
   return total <= short_step_ns ||
          static_cast<double>(launching) >= launch_bound_share * static_cast<double>(total);
+}
+
+void CudaGraphPolicy::decide(bool replays) {
+  if (mode_ != Mode::measure) return;
+  mode_ = replays ? Mode::on : Mode::off;
+  decision_ = replays;
 }
 
 }  // namespace lockstep::runtime

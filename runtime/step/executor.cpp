@@ -24,6 +24,12 @@ void StepTiming::add_parts(const StepTiming& other) {
   skew_ns += other.skew_ns;
 }
 
+void StepTiming::add(const comm::ExchangeTiming& exchange) {
+  exposed_ns += exchange.exposed_ns;
+  transfer_ns += exchange.transfer_ns;
+  skew_ns += exchange.skew_ns;
+}
+
 std::size_t StepTracker::add_plan(std::vector<std::string> labels) {
   const std::lock_guard lock(mutex_);
   labels_.push_back(std::move(labels));
@@ -119,7 +125,18 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
     (step.queued ? bound.queued : bound.steps).push_back(next);
     is_handing_over = step.queued;
   }
+  if (communicator_.stream_ordered()) mark_end_of_exchange(bound.steps);
   return bound;
+}
+
+/// The last wait of the compute stream's; in plans that exchange it is for the exchange.
+void Executor::mark_end_of_exchange(std::vector<BoundStep>& steps) const {
+  const auto exchanges = [](const BoundStep& step) { return step.action == Action::all_reduce; };
+  const auto waits = [this](const BoundStep& step) {
+    return step.action == Action::wait && step.stream == streams_.front().get();
+  };
+  const auto last = std::find_if(steps.rbegin(), steps.rend(), waits);
+  if (last != steps.rend() && std::ranges::any_of(steps, exchanges)) last->ends_exchange = true;
 }
 
 Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
@@ -244,6 +261,7 @@ void Executor::run(const BoundStep& step) {
     case Action::record:
       return step.stream->record(*step.event);
     case Action::wait:
+      if (step.ends_exchange) return communicator_.wait_for_exchange(*step.stream, *step.event);
       return step.stream->wait(*step.event);
     case Action::all_reduce:
     case Action::gather_rows:
@@ -267,8 +285,7 @@ void Executor::exchange(const BoundStep& step) {
       step.action == Action::gather_rows
           ? communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream)
           : communicator_.all_reduce(exchange.ranges, label, *step.stream);
-  timing_.transfer_ns += timing.transfer_ns;
-  timing_.skew_ns += timing.skew_ns;
+  timing_.add(timing);
 }
 
 }  // namespace lockstep::runtime

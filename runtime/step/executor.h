@@ -57,6 +57,7 @@ struct StepTiming {
 
   /// Adds all parts, not the total.
   void add_parts(const StepTiming& other);
+  void add(const comm::ExchangeTiming& exchange);
 };
 
 /// Binds plans to a replica's memory, each at its first use, and walks them. It decides nothing: the plan
@@ -105,7 +106,8 @@ class Executor {
   struct BoundStep {
     Action action = Action::launch;
     bool behind_compute = false;
-    bool is_timed = false;  ///< compute waits meanwhile
+    bool is_timed = false;       ///< compute waits meanwhile
+    bool ends_exchange = false;  ///< a wait of the compute stream's for all of a step
     std::uint32_t label = 0;
     kernels::Stream* stream = nullptr;
     kernels::BoundKernel* kernel = nullptr;
@@ -141,6 +143,7 @@ class Executor {
   void bind(const Plan& plan, BoundPlan& into);
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
   BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
+  void mark_end_of_exchange(std::vector<BoundStep>& steps) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t first);

@@ -87,6 +87,7 @@ std::optional<FinishedStep> StepPipeline::finish() {
   if (begins_) start_ = std::max(oldest.start, last_end_);
   begins_ = oldest.ends_step;
   timing_.add_parts(oldest.timing);
+  timing_.add(communicator_.take_timing());
   if (!oldest.ends_step) return std::nullopt;
   FinishedStep finished{.batch = oldest.batch.info,
                         .control = memory_.host_control(oldest.batch.slot),

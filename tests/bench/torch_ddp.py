@@ -96,6 +96,7 @@ class Training:
 def main():
     options = parse_options()
     torch.set_num_threads(options.threads)
+    torch.backends.cudnn.allow_tf32 = True  # its default, and Lockstep's on a GPU: --conv-precision tf32
     if options.bf16_inside:
         for part in ("matmul", "conv", "rnn"):
             getattr(torch.backends.mkldnn, part).fp32_precision = "bf16"

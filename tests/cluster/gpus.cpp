@@ -20,6 +20,7 @@ TEST_CASE("ranks on GPUs learn what ranks on CPUs learn") {
   train(ranks, options + Words{"--device=cpu"}, folder.path() / "cpu");
   const auto summary = train(ranks, options + Words{"--device=cuda"}, folder.path() / "gpu");
   CHECK(summary["backend"] == (ranks == 1 ? "solo" : "nccl"));
+  CHECK((summary["comm_ms"] > 0) == (ranks > 1));
   check_same_losses(folder.path() / "gpu", folder.path() / "cpu", adam ? 1e-3 : 1e-5);
 }
 
@@ -35,6 +36,10 @@ TEST_CASE("graphs, overlap and their absence give the same bits on GPUs") {
       train(ranks, options + Words{"--cuda-graph=off", "--no-overlap"}, folder.path() / "serial");
   CHECK(walked["weights_sha256"] == replayed["weights_sha256"]);
   CHECK(walked["weights_sha256"] == serial["weights_sha256"]);
+  for (const auto& summary : {walked, replayed, serial}) {
+    CHECK((summary["comm_ms"] > 0) == (ranks > 1));
+    CHECK((summary["exposed_comm_ms"] > 0) == (ranks > 1));
+  }
 }
 
 TEST_CASE(

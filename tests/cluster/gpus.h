@@ -9,9 +9,11 @@
 namespace lockstep::tests {
 
 /// Several buckets.
-inline const Words small_images{
+inline const Words images_in_buckets{
     "--dataset=synthetic", "--samples=500",  "--image-shape=3x12x12",  "--threads=1",         "--seed=7",
     "--log-every=1",       "--eval-every=0", "--first-bucket-mb=0.01", "--bucket-cap-mb=0.01"};
+/// The same with convolutions that a GPU computes as exactly as a CPU.
+inline const Words small_images = images_in_buckets + Words{"--conv-precision=ieee"};
 inline const Words sgd{"--optimizer=sgd", "--lr=0.05", "--momentum=0.9"};
 
 /// Of a machine in software; a real one has what it has.

@@ -12,16 +12,21 @@ nlohmann::json state_in(const std::filesystem::path& run_dir) {
   return nlohmann::json::parse(contents(run_dir / "checkpoints/latest/state.json"));
 }
 
-/// As if the run had been made with `algorithm` for every op.
-void replace_choices(const std::filesystem::path& run_dir, const std::string& algorithm) {
+/// As if the run had been saved with this state.
+void replace_state(const std::filesystem::path& run_dir, const nlohmann::json& state) {
   const auto checkpoint = run_dir / "checkpoints/latest";
-  auto state = state_in(run_dir);
-  for (auto& choice : state["algorithms"]) choice = algorithm;
   const std::string text = state.dump(2);
   write_file(checkpoint / "state.json", text);
   auto manifest = nlohmann::json::parse(contents(checkpoint / "manifest.json"));
   manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", Sha256().update(text).hex()}};
   write_file(checkpoint / "manifest.json", manifest.dump(2));
+}
+
+/// As if the run had been made with `algorithm` for every op.
+void replace_choices(const std::filesystem::path& run_dir, const std::string& algorithm) {
+  auto state = state_in(run_dir);
+  for (auto& choice : state["algorithms"]) choice = algorithm;
+  replace_state(run_dir, state);
 }
 
 }  // namespace
@@ -49,25 +54,46 @@ TEST_CASE("plans that were timed on one GPU are those of all, and of what goes o
   check_same_losses(timed, folder.path() / "untimed", 1e-4);
 }
 
-TEST_CASE("a plan that is named by a checkpoint is taken if it is offered; else one warning tells") {
-  const bool offered = GENERATE(true, false);
-  const std::string plan = offered ? "eng1_direct" : "eng99_gone";
-  CAPTURE(plan);
+TEST_CASE("a plan that is named by a checkpoint is taken if it can be had; else one warning tells") {
+  const auto [plan, can_be_built] = GENERATE(
+      table<std::string, bool>({{"sim1_direct", true}, {"sim1_direct", false}, {"sim99_gone", true}}));
+  const bool taken = plan == "sim1_direct" && can_be_built;
+  CAPTURE(plan, can_be_built);
   give_gpus(2);
   const TemporaryFolder folder;
   const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
   const auto run_dir = folder / "run";
   train(2, options + Words{"--max-steps=6", "--benchmark"}, run_dir);
   replace_choices(run_dir, plan);
+  const Variable unbuildable("SIMGPU_DNN_UNBUILDABLE", can_be_built ? "none" : plan);
   Program run(
       trainer_words(2, options + Words{"--max-steps=12", "--resume=auto", "--run-dir", run_dir.string()}));
-  REQUIRE(run.wait_for_end() == 0);
   CAPTURE(run.output());
+  REQUIRE(run.wait_for_end() == 0);
   const std::string warning = "does not offer here";
   const std::size_t first = run.output().find(warning);
-  CHECK((first == std::string::npos) == offered);
-  if (!offered) CHECK(run.output().find(warning, first + 1) == std::string::npos);
+  CHECK((first == std::string::npos) == taken);
+  if (!taken) CHECK(run.output().find(warning, first + 1) == std::string::npos);
   for (const auto& choice : state_in(run_dir)["algorithms"]) CHECK(choice == plan);
+}
+
+TEST_CASE("a plan that is offered and cannot be built is passed over") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
+  const Variable unbuildable("SIMGPU_DNN_UNBUILDABLE", "sim1_direct");
+  train(1, options + Words{"--max-steps=6", "--benchmark"}, folder / "run");
+  for (const auto& choice : state_in(folder / "run")["algorithms"]) CHECK(choice != "sim1_direct");
+}
+
+TEST_CASE("each shape of a convolution is built once, however many layers have it") {
+  give_gpus(1);
+  // 53 convolutions make 158 nodes; their shapes are fewer than half as many.
+  const Variable limit("SIMGPU_DNN_BUILDS", "79");
+  Program plan(Words{TRAINER_PROGRAM, "plan", "--model=resnet50", "--dataset=synthetic",
+                     "--image-shape=3x32x32", "--batch-size=2", "--device=cuda"});
+  CAPTURE(plan.output());
+  CHECK(plan.wait_for_end() == 0);
 }
 
 TEST_CASE("plans that one run has timed are known to the next, which times none") {
@@ -80,6 +106,30 @@ TEST_CASE("plans that one run has timed are known to the next, which times none"
   CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "2").string()}),
              contains("--benchmark: 0 ops timed in "));
   CHECK(state_in(folder / "2")["algorithms"] == state_in(folder / "1")["algorithms"]);
+}
+
+TEST_CASE("whether steps are replayed is decided once, and taken by what goes on after a checkpoint") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const auto run_dir = folder / "run";
+  const Words graphs = options + Words{"--cuda-graph=auto"};
+  train(2, graphs + Words{"--max-steps=24"}, run_dir);
+  auto state = state_in(run_dir);
+  REQUIRE(state["replayed"].is_boolean());
+  const bool replayed = GENERATE(false, true);
+  state["replayed"] = replayed;
+  replace_state(run_dir, state);
+
+  const Variable calls("SIMGPU_CALLS", folder / "calls");
+  train(2, graphs + Words{"--max-steps=30", "--resume=auto"}, run_dir);
+  CHECK(state_in(run_dir)["replayed"] == replayed);
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().stem() != "calls") continue;
+    ++files;
+    CHECK((contents(file.path()).find("cudaGraphLaunch") != std::string::npos) == replayed);
+  }
+  CHECK(files == 2);
 }
 
 }  // namespace lockstep::tests

@@ -25,13 +25,34 @@ TEST_CASE("TF32 products: a little off, on all ranks alike, and part of what a c
   CHECK(other.output().find("--matmul-precision high (now highest)") != std::string::npos);
 }
 
+TEST_CASE("convolutions on a GPU are TF32 unless the run says otherwise, as PyTorch's are") {
+  give_gpus(1);
+  const Words options =
+      images_in_buckets + sgd + Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--max-steps=4"};
+  const TemporaryFolder folder;
+  const auto by_default = train(1, options, folder.path() / "default");
+  const auto tf32 = train(1, options + Words{"--conv-precision=tf32"}, folder.path() / "tf32");
+  const auto ieee = train(1, options + Words{"--conv-precision=ieee"}, folder.path() / "ieee");
+  CHECK(by_default["conv_precision"] == "tf32");
+  CHECK(by_default["weights_sha256"] == tf32["weights_sha256"]);
+  CHECK(ieee["conv_precision"] == "ieee");
+  CHECK(ieee["weights_sha256"] != tf32["weights_sha256"]);
+  check_same_losses(folder.path() / "ieee", folder.path() / "tf32", 1e-2);
+  CHECK(contents(folder.path() / "default/config.ini").find("conv-precision = tf32") != std::string::npos);
+}
+
 TEST_CASE("what tensor cores miss is said by the plan and once at the start, if products may be rounded") {
   const std::string precision = GENERATE("highest", "medium");
   CAPTURE(precision);
   give_gpus(2);
   const std::string miss = "conv1: 3 input channels (4 is faster), fc2: 10 output features (12 is faster)";
-  const Words options = small_images + Words{"--model=convnet", "--batch-size=16", "--device=cuda",
-                                             "--max-steps=2", "--matmul-precision=" + precision};
+  const Words options =
+      images_in_buckets + Words{"--model=convnet",
+                                "--batch-size=16",
+                                "--device=cuda",
+                                "--max-steps=2",
+                                "--matmul-precision=" + precision,
+                                precision == "highest" ? "--conv-precision=ieee" : "--conv-precision=tf32"};
   const std::size_t times = precision == "highest" ? 0 : 1;
   const TemporaryFolder folder;
   Program plan(Words{TRAINER_PROGRAM, "plan"} + options);

@@ -37,10 +37,11 @@ ModelRun::ModelRun(const json& golden) : golden_(golden) {
 void ModelRun::train(const std::string& options) const {
   const std::string command =
       std::string(LOCKSTEP_TRAINER) + " --device " + device() + " --threads 1 --quiet --matmul-precision " +
-      std::string(name_of(precision_under_test())) + " --model " + golden_.at("model").get<std::string>() +
-      model_args(golden_) + " --dataset tensors --data-dir " + at("batch.safetensors") + " --init-from " +
-      at("weights.safetensors") + " --batch-size " + golden_.at("batch").dump() + " --run-dir " + at("run") +
-      " " + options;
+      std::string(name_of(precision_under_test())) + " --conv-precision " +
+      std::string(conv_name_of(precision_under_test())) + " --model " +
+      golden_.at("model").get<std::string>() + model_args(golden_) + " --dataset tensors --data-dir " +
+      at("batch.safetensors") + " --init-from " + at("weights.safetensors") + " --batch-size " +
+      golden_.at("batch").dump() + " --run-dir " + at("run") + " " + options;
   INFO(command);
   REQUIRE(std::system(command.c_str()) == 0);
 }

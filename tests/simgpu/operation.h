@@ -58,6 +58,9 @@ void register_range(const void* address, std::size_t bytes);
 /// "cudaLaunchKernel".
 std::uint64_t call_count(std::string_view function);
 
+/// Counts a call of a library's that is none of CUDA's, for call_count and SIMGPU_CALLS.
+void count_call(std::string_view function);
+
 /// A mistake of the program under test, e.g. {"missing event", "…who, where, the hint"}: written to stderr as
 /// `simgpu: KIND: TEXT`, then the process ends with code 86; a test may install a handler that throws
 /// instead.

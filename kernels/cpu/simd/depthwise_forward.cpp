@@ -8,8 +8,8 @@ namespace {
 struct Taps {
   std::int64_t begin, end, origin;  ///< origin: where tap 0 lies
 
-  Taps(std::int64_t out, std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t kernel,
-       std::int64_t extent)
+  Taps(std::int64_t out, std::int64_t stride, std::int64_t padding, std::int64_t dilation,
+       std::int64_t kernel, std::int64_t extent)
       : begin(0), end(kernel), origin(out * stride - padding) {
     while (begin < end && origin + begin * dilation < 0) ++begin;
     while (end > begin && origin + (end - 1) * dilation >= extent) --end;
@@ -52,15 +52,15 @@ struct Picture {
       for (std::int64_t column = 0; column < p.out_width; ++column) {
         const Taps columns(column, g.stride[1], g.padding[1], g.dilation[1], p.kernel_w, p.width);
         const Floats sum = pixel(rows, columns, x, w, bias);
-        L::store(y + row * p.y_row + column * p.pixel, relu ? (sum > 0 ? sum : Floats{}) : sum);
+        L::store(y + row * p.y_row + column * p.pixel, relu ? (sum < 0 ? Floats{} : sum) : sum);
       }
     }
   }
 };
 
 template <class Element>
-void compute(const Conv2d& op, const DepthwisePicture& p, const Element* x, const Element* w, const Element* b,
-             Element* y) {
+void compute(const Conv2d& op, const DepthwisePicture& p, const Element* x, const Element* w,
+             const Element* b, Element* y) {
   const bool relu = op.activation == Activation::relu;
   std::int64_t lane = 0;
   const auto in_lanes = [&]<int width>() {
@@ -77,8 +77,8 @@ void compute(const Conv2d& op, const DepthwisePicture& p, const Element* x, cons
 template <class Element>
 void compute_as(const Conv2d& op, const DepthwisePicture& p, const void* x, const void* w, const void* b,
                 void* y) {
-  compute(op, p, static_cast<const Element*>(x), static_cast<const Element*>(w), static_cast<const Element*>(b),
-          static_cast<Element*>(y));
+  compute(op, p, static_cast<const Element*>(x), static_cast<const Element*>(w),
+          static_cast<const Element*>(b), static_cast<Element*>(y));
 }
 
 }  // namespace

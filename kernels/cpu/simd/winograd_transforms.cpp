@@ -109,7 +109,7 @@ void transform_output(const WinogradOutput& op, const WinogradRange& range, cons
           if (row >= rows || column >= columns) return;
           value += bias;
           L::store(to + row * planes.row + column * planes.pixel,
-                   relu ? (value > 0 ? value : Floats{}) : value);
+                   relu ? (value < 0 ? Floats{} : value) : value);
         });
   });
 }

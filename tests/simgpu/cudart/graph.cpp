@@ -8,10 +8,11 @@ using namespace simgpu;
 
 namespace {
 
-void instantiate(Machine& m, cudaGraphExec_t* exec, cudaGraph_t graph, const Origin& origin) {
+void instantiate(Machine& m, cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags,
+                 const Origin& origin) {
   m.captures.refuse_unsafe_call();
   require(exec != nullptr, cudaErrorInvalidValue);
-  *exec = m.graph_execs.add(std::make_shared<GraphExec>(m.graphs.get(graph), m.scheduler, origin));
+  *exec = m.graph_execs.add(std::make_shared<GraphExec>(m.graphs.get(graph), m.scheduler, origin, flags));
 }
 
 /// Nodes have no handles of their own: their number, counted from 1.
@@ -68,15 +69,17 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph, unsigned long long) {
-  return call({__func__, cudaErrorMemoryAllocation, caller()},
-              [&](Machine& m, Lock&, const Origin& origin) { instantiate(m, pGraphExec, graph, origin); });
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph, unsigned long long flags) {
+  return call({__func__, cudaErrorMemoryAllocation, caller()}, [&](Machine& m, Lock&, const Origin& origin) {
+    instantiate(m, pGraphExec, graph, flags, origin);
+  });
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
-                                          unsigned long long) {
-  return call({__func__, cudaErrorMemoryAllocation, caller()},
-              [&](Machine& m, Lock&, const Origin& origin) { instantiate(m, pGraphExec, graph, origin); });
+                                          unsigned long long flags) {
+  return call({__func__, cudaErrorMemoryAllocation, caller()}, [&](Machine& m, Lock&, const Origin& origin) {
+    instantiate(m, pGraphExec, graph, flags, origin);
+  });
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t graphExec, cudaStream_t stream) {

@@ -105,8 +105,8 @@ void Captures::add(Stream& stream, Operation operation, Origin origin) {
   if (!operation.site.empty()) origin.site = operation.site;
   auto info = std::make_shared<NodeInfo>(
       NodeInfo{operation.name, "a graph's part from " + stream.name, std::move(origin)});
-  graph.nodes.push_back(
-      {std::move(operation), std::move(info), stream.device, stream.lane, stream.capture_tail});
+  graph.nodes.push_back({std::move(operation), std::move(info), stream.device, stream.priority, stream.lane,
+                         stream.capture_tail});
   stream.capture_tail = {graph.nodes.size() - 1};
 }
 

@@ -17,6 +17,7 @@ struct GraphNode {
   Operation operation;
   NodeInfoPtr info;
   int device;
+  int priority;      ///< of the stream that it was captured from
   std::size_t lane;  ///< nodes of one lane run one after the other
   std::vector<std::size_t> waits_for;
 };

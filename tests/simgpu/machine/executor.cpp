@@ -78,10 +78,11 @@ std::vector<NodePtr> Executor::pending(int device) const {
   return found;
 }
 
-Executor::Candidates Executor::all_pending() const {
+Executor::Candidates Executor::by_priority(const std::map<std::uint64_t, NodePtr>& nodes) {
   Candidates found;
-  found.nodes.reserve(pending_.size());
-  for (const auto& [sequence, node] : pending_) found.nodes.push_back(node);
+  found.nodes.reserve(nodes.size());
+  for (const auto& [sequence, node] : nodes) found.nodes.push_back(node);
+  std::ranges::stable_sort(found.nodes, {}, [](const NodePtr& node) { return node->priority; });
   return found;
 }
 
@@ -94,9 +95,7 @@ Executor::Candidates Executor::not_done_before(const Nodes& targets) const {
     if (node->done || !found.emplace(node->sequence, node).second) continue;
     open.insert(open.end(), node->waits_for.begin(), node->waits_for.end());
   }
-  Candidates ordered;
-  for (const auto& [sequence, node] : found) ordered.nodes.push_back(node);
-  return ordered;
+  return by_priority(found);
 }
 
 NodePtr Executor::choose(Candidates& candidates) {
@@ -121,7 +120,7 @@ bool Executor::run_one(Lock& lock, Candidates& candidates) {
 }
 
 bool Executor::run_any(Lock& lock) {
-  Candidates candidates = all_pending();
+  Candidates candidates = by_priority(pending_);
   return run_one(lock, candidates);
 }
 
@@ -167,7 +166,7 @@ void Executor::finish(Node& node) {
 
 void Executor::run_ready(Lock& lock) {
   asked_.clear();
-  Candidates candidates = all_pending();
+  Candidates candidates = by_priority(pending_);
   while (run_one(lock, candidates)) continue;
   if (!busy_) close_memory();
 }

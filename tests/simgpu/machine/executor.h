@@ -36,14 +36,14 @@ class Executor {
 
  private:
   using Nodes = std::vector<NodePtr>;
-  /// Nodes in the order of their calls, those before `first` done.
+  /// Nodes by their priority and then in the order of their calls, those before `first` done.
   struct Candidates {
     Nodes nodes;
     std::size_t first = 0;
   };
 
   Candidates not_done_before(const Nodes& targets) const;
-  Candidates all_pending() const;
+  static Candidates by_priority(const std::map<std::uint64_t, NodePtr>& nodes);
   NodePtr choose(Candidates& candidates);
   bool run_one(Lock& lock, Candidates& candidates);
   bool run_any(Lock& lock);

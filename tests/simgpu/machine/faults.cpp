@@ -14,7 +14,7 @@ bool gives_back(std::string_view function) {
 
 }  // namespace
 
-bool Faults::count(std::string_view function) {
+void Faults::note(std::string_view function) {
   const std::lock_guard lock(mutex_);
   const auto found = calls_.find(function);
   if (found != calls_.end()) {
@@ -22,6 +22,11 @@ bool Faults::count(std::string_view function) {
   } else {
     calls_.emplace(function, 1);
   }
+}
+
+bool Faults::count(std::string_view function) {
+  note(function);
+  const std::lock_guard lock(mutex_);
   const bool fails = !gives_back(function) && ++total_ == fail_call_;
   // So that who counts up knows a failure that was passed over from a call that never came.
   if (fails) std::fprintf(stderr, "simgpu: call %ju fails on demand\n", static_cast<std::uintmax_t>(total_));

@@ -19,6 +19,8 @@ class Faults {
 
   /// True: this is the call that is to fail.
   bool count(std::string_view function);
+  /// Of a call that is none of CUDA's and cannot be made to fail.
+  void note(std::string_view function);
   std::uint64_t calls(std::string_view function) const;
   Calls all_calls() const;
 

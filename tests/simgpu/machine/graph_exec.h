@@ -10,7 +10,9 @@ namespace simgpu {
 /// A graph that can be launched. Its launches follow each other, as CUDA has it, also in different streams.
 class GraphExec {
  public:
-  GraphExec(std::shared_ptr<const Graph> graph, Scheduler& scheduler, Origin origin);
+  /// Mistake "lost priorities" when nodes differ in theirs and `flags` (cudaGraphInstantiate's) drop them.
+  GraphExec(std::shared_ptr<const Graph> graph, Scheduler& scheduler, Origin origin,
+            unsigned long long flags);
 
   /// Hands all nodes to the scheduler, which checks each anew.
   void launch(Lock& lock, Streams& streams, Stream& stream, const Origin& origin);

@@ -29,6 +29,7 @@ struct Node {
   Operation operation;
   NodeInfoPtr info;
   int device = 0;
+  int priority = 0;                ///< the lower goes first
   std::uint64_t sequence = 0;      ///< of all nodes, in the order of the calls
   std::vector<NodePtr> waits_for;  ///< emptied when done
   VectorClock clock;               ///< what happens before its end, itself included

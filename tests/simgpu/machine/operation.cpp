@@ -50,6 +50,10 @@ void register_range(const void* address, std::size_t bytes) {
   block->ranges[begin] = begin + bytes;
 }
 
+void count_call(std::string_view function) {
+  machine().faults.note(function);
+}
+
 std::uint64_t call_count(std::string_view function) {
   return machine().faults.calls(function);
 }

@@ -24,6 +24,7 @@ NodePtr Scheduler::schedule(Lock& lock, Request request) {
   node->operation = std::move(request.operation);
   node->info = std::move(request.info);
   node->device = request.device;
+  node->priority = request.priority;
   node->sequence = next_sequence_++;
   node->waits_for = std::move(request.waits_for);
   node->clock = host_;

@@ -22,6 +22,7 @@ class Scheduler {
     Operation operation;
     NodeInfoPtr info;
     int device;
+    int priority;
     Actor actor;
     std::vector<NodePtr> waits_for;
   };

@@ -58,8 +58,8 @@ NodePtr Streams::submit(Lock& lock, Stream& stream, Operation operation, Origin 
   waits.insert(waits.end(), also_waits_for.begin(), also_waits_for.end());
   if (!operation.site.empty()) origin.site = operation.site;
   auto info = std::make_shared<NodeInfo>(NodeInfo{operation.name, stream.name, std::move(origin)});
-  const auto node = scheduler_.schedule(
-      lock, {std::move(operation), std::move(info), stream.device, stream.actor, std::move(waits)});
+  const auto node = scheduler_.schedule(lock, {std::move(operation), std::move(info), stream.device,
+                                               stream.priority, stream.actor, std::move(waits)});
   stream.tail = node;
   return node;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -59,16 +60,35 @@ struct Plan {
   dnnl::engine engine;
   dnnl::primitive_desc_base primitive;
   std::vector<Operand> operands;
+  bool relu = false;
 };
 
-/// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess.
+/// The plans: oneDNN's own choice first, as a library's heuristic offers its best guess. No names of cuDNN's,
+/// nor transforms that it would be asked not to use: what its plans are only cuDNN knows.
 struct NamedPlan {
   std::string_view name;
   ConvAlgorithm::Kind algorithm;
 };
-constexpr std::array named_plans{NamedPlan{"eng0_automatic", ConvAlgorithm::automatic},
-                                 NamedPlan{"eng1_direct", ConvAlgorithm::direct},
-                                 NamedPlan{"eng2_winograd", ConvAlgorithm::winograd}};
+constexpr std::array named_plans{NamedPlan{"sim0_automatic", ConvAlgorithm::automatic},
+                                 NamedPlan{"sim1_direct", ConvAlgorithm::direct}};
+
+/// SIMGPU_DNN_UNBUILDABLE=plan: it is offered and supported, and cannot be built, as a library's may.
+bool is_buildable(std::string_view plan) {
+  const char* const asked = std::getenv("SIMGPU_DNN_UNBUILDABLE");
+  return asked == nullptr || plan != asked;
+}
+
+/// A real library takes up to seconds for it. SIMGPU_DNN_BUILDS=n: mistake "too many builds" when the process
+/// makes more.
+void count_build() {
+  simgpu::count_call("convolution_build");
+  const char* const limit = std::getenv("SIMGPU_DNN_BUILDS");
+  if (limit == nullptr || simgpu::call_count("convolution_build") <= std::strtoull(limit, nullptr, 10))
+    return;
+  simgpu::report_mistake(
+      "too many builds",
+      fmt::format("more than {} plans of convolutions are built; keep what is built", limit));
+}
 
 Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
@@ -95,10 +115,11 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
     case Pass::forward:
       break;
   }
-  Plan plan{cpu,
-            onednn::conv_forward(cpu, any, spec.geometry, algorithm,
-                                 spec.relu ? Activation::relu : Activation::none, MatmulPrecision::highest),
-            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}}};
+  Plan plan{
+      cpu,
+      onednn::conv_forward(cpu, any, spec.geometry, algorithm, Activation::none, MatmulPrecision::highest),
+      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}},
+      spec.relu};
   if (spec.bias) plan.operands.push_back({DNNL_ARG_BIAS, strided(bias)});
   plan.operands.push_back({DNNL_ARG_DST, y, true});
   return plan;
@@ -128,8 +149,11 @@ class Placed {
     move(given_, wanted_, stream);
     if (operand_.rounded) round(wanted_, stream);
   }
-  void deliver(dnnl::stream& stream) {
-    if (operand_.written) move(wanted_, given_, stream);
+  void deliver(bool relu, dnnl::stream& stream) {
+    if (!operand_.written) return;
+    stream.wait();
+    if (relu) simgpu::apply_library_relu(values_of(wanted_));
+    move(wanted_, given_, stream);
   }
 
  private:
@@ -137,10 +161,14 @@ class Placed {
     if (!operand_.in_place()) dnnl::reorder(from, to).execute(stream, from, to);
   }
 
+  /// Of what the primitive computes on: f32.
+  static std::span<float> values_of(const dnnl::memory& memory) {
+    return {static_cast<float*>(memory.get_data_handle()), memory.get_desc().get_size() / sizeof(float)};
+  }
+
   static void round(dnnl::memory& memory, dnnl::stream& stream) {
     stream.wait();
-    const std::span values(static_cast<float*>(memory.get_data_handle()),
-                           memory.get_desc().get_size() / sizeof(float));
+    const std::span values = values_of(memory);
     std::ranges::transform(values, values.begin(), [](float x) { return simgpu::rounded_to_tf32(x); });
   }
 
@@ -153,6 +181,7 @@ class SimulatedConvolution : public DnnCall {
  public:
   explicit SimulatedConvolution(Plan plan)
       : operands_(std::move(plan.operands)),
+        relu_(plan.relu),
         engine_(std::move(plan.engine)),
         primitive_(onednn::make_primitive(plan.primitive)),
         scratchpad_(plan.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD)) {}
@@ -168,7 +197,7 @@ class SimulatedConvolution : public DnnCall {
       else
         call.reads(addresses[i], bytes);
     }
-    const auto compute = [operands = operands_, engine = engine_, primitive = primitive_,
+    const auto compute = [operands = operands_, relu = relu_, engine = engine_, primitive = primitive_,
                           scratchpad = scratchpad_,
                           at = std::vector<void*>(addresses.begin(), addresses.end())] {
       dnnl::stream own(engine);
@@ -181,7 +210,7 @@ class SimulatedConvolution : public DnnCall {
       }
       arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, engine));
       primitive.execute(own, arguments);
-      for (Placed& operand : placed) operand.deliver(own);
+      for (Placed& operand : placed) operand.deliver(relu, own);
       own.wait();
     };
     check(call.enqueue(stream, compute), "cannot launch a convolution");
@@ -189,6 +218,7 @@ class SimulatedConvolution : public DnnCall {
 
  private:
   std::vector<Operand> operands_;
+  bool relu_;
   dnnl::engine engine_;
   dnnl::primitive primitive_;
   dnnl::memory::desc scratchpad_;
@@ -225,13 +255,15 @@ std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
   if (lacks_plans(spec)) return nullptr;
   require_one_form(spec);
-  const auto named =
-      spec.plan.empty() ? named_plans.begin() : std::ranges::find(named_plans, spec.plan, &NamedPlan::name);
+  const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
+    return is_buildable(plan.name) && (spec.plan.empty() || plan.name == spec.plan);
+  });
   if (named == named_plans.end()) {
     if (spec.bias || spec.relu) return nullptr;
     throw DeviceError(fmt::format("oneDNN for cuDNN has no plan {}", spec.plan));
   }
   const simgpu::OneThread guard;
+  count_build();
   try {
     return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm));
   } catch (const dnnl::error& error) {

@@ -94,7 +94,7 @@ void compute(const GemmSpec& s, const GemmOperands& o) {
     write(s.result, sums, o.vector);
   }
   if (s.epilogue == Epilogue::relu || s.epilogue == Epilogue::bias_relu) {
-    std::ranges::transform(c, c.begin(), [](float x) { return x < 0 ? 0 : x; });
+    simgpu::apply_library_relu(c);
   }
   write(s.result, c, o.c);
 }

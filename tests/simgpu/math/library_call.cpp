@@ -3,9 +3,12 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace simgpu {
@@ -18,7 +21,22 @@ void fill_with_nan(void* workspace) {
   std::fill_n(floats, library_workspace_bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
 }
 
+bool relu_drops_nan() {
+  const char* const asked = std::getenv("SIMGPU_FUSED_RELU");
+  if (asked == nullptr || asked == std::string_view("keeps-nan")) return false;
+  if (asked == std::string_view("drops-nan")) return true;
+  report_mistake("wrong setting",
+                 std::string("SIMGPU_FUSED_RELU=") + asked + ": expected keeps-nan or drops-nan");
+}
+
 }  // namespace
+
+void apply_library_relu(std::span<float> values) {
+  const bool drops_nan = relu_drops_nan();
+  for (float& value : values) {
+    if (value < 0 || (drops_nan && std::isnan(value))) value = 0;
+  }
+}
 
 OneThread::OneThread() : before_(omp_get_max_threads()) {
   omp_set_num_threads(1);
@@ -53,6 +71,7 @@ cudaError_t LibraryCall::enqueue(cudaStream_t stream, std::function<void()> comp
     try {
       fill_with_nan(workspace);
       compute();
+      fill_with_nan(workspace);
     } catch (const std::exception& error) {
       report_mistake("library", name + ": " + error.what());
     }

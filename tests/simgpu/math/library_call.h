@@ -3,15 +3,21 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "tests/simgpu/operation.h"
 
 namespace simgpu {
 
-/// Scratch memory that every simulated call of a library demands, and fills with NaN before it computes: a
-/// workspace that is shared with a launch still under way, or with a tensor, shows.
+/// Scratch memory that every simulated call of a library demands, and fills with NaN before it computes and
+/// after: a workspace that is shared with a launch still under way, or with a tensor, shows, and nobody finds
+/// there what he left.
 inline constexpr std::size_t library_workspace_bytes = 1024;
+
+/// The ReLU that a library's kernels end in. Nobody promises that a NaN stays one: by SIMGPU_FUSED_RELU it is
+/// kept (`keeps-nan`, the default) or becomes 0 (`drops-nan`).
+void apply_library_relu(std::span<float> values);
 
 /// Sums of oneDNN have other bits with another number of threads, and a primitive keeps the number that was
 /// in force when it was made: one, so that the bits are the same however many cores a rank has.

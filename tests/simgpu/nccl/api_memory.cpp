@@ -70,9 +70,13 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
     require_device_memory(*rank, "ncclCommWindowRegister", address);
     require(Buffers::instance().owns(address), ncclInvalidArgument,
             "a window must lie in memory of ncclMemAlloc");
-    rank->begin({.kind = Setup::Kind::register_window, .bytes = bytes});
-    *window = reinterpret_cast<ncclWindow_t>(Buffers::instance().register_for(rank, address, true));
-    return rank->blocking() ? rank->wait() : ncclInProgress;
+    *window = nullptr;
+    rank->begin({.kind = Setup::Kind::register_window, .bytes = bytes}, [=] {
+      if (!rank->has_windows()) return;
+      *window = reinterpret_cast<ncclWindow_t>(Buffers::instance().register_for(rank, address, true));
+    });
+    if (rank->blocking()) return rank->wait();
+    return rank->answers_early() ? ncclSuccess : ncclInProgress;
   });
 }
 

@@ -3,13 +3,14 @@
 
 #include <string>
 
+#include "tests/simgpu/nccl/faults.h"
 #include "tests/simgpu/nccl/library.h"
 
 using namespace simgpu::nccl;
 
 ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return ncclInvalidArgument;
-  *version = NCCL_VERSION_CODE;
+  *version = simgpu::nccl::version();
   return ncclSuccess;
 }
 

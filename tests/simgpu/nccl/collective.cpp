@@ -94,6 +94,11 @@ void Collective::begin() {
     phase_ = Phase::is_stuck;
     return;
   }
+  // vllm-project/vllm #52504: replays of graphs with collectives between hosts deadlock.
+  if (call_.captured && version() < 23004 && rank_->spans_hosts()) {
+    phase_ = Phase::is_stuck;
+    return;
+  }
   rank_->segment().line(rank_->rank()).calls[number_ % 2] = call_;
   phase_ = Phase::fills;
 }

@@ -42,7 +42,19 @@ Communicator::Communicator(const std::string& unique_id, int rank, int ranks, in
   begin({.kind = Setup::Kind::join});
 }
 
-void Communicator::begin(const Setup& setup) {
+bool Communicator::spans_hosts() const {
+  const std::uint64_t own = segment_->line(rank_).host;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (segment_->line(peer).host != own) return true;
+  }
+  return false;
+}
+
+bool Communicator::has_windows() const {
+  return version() < 22900 || (is_fully_connected() && !spans_hosts());
+}
+
+void Communicator::begin(const Setup& setup, std::function<void()> deliver) {
   const std::lock_guard lock(mutex_);
   RankSlot& line = segment_->line(rank_);
   line.setup_records[setups_ % 2] = setup;
@@ -50,6 +62,12 @@ void Communicator::begin(const Setup& setup) {
   segment_->ring();
   in_setup_ = true;
   polls_left_ = blocking_ ? 0 : 1 + polls_.draw();
+  if (deliver) deferred_.push_back(std::move(deliver));
+}
+
+bool Communicator::answers_early() {
+  const std::lock_guard lock(mutex_);
+  return !blocking_ && version() >= 22800 && polls_.draw() % 2 == 0;
 }
 
 ncclResult_t Communicator::launch(std::function<void()> enqueue) {

@@ -27,13 +27,21 @@ class Communicator {
   int ranks() const { return ranks_; }
   int device() const { return device_; }
   bool blocking() const { return blocking_; }
+  /// Once all have joined.
+  bool spans_hosts() const;
+  /// Whether a window is given at all: since 2.29 only to GPUs of one host that are fully connected.
+  bool has_windows() const;
   const std::string& unique_id() const { return unique_id_; }
   const Segment& segment() const { return *segment_; }
   Life life() const { return life_; }
   bool aborted() const { return life_ == Life::aborted; }
 
-  /// Begins what all ranks do together outside of streams; `poll` tells when it is done.
-  void begin(const Setup& setup);
+  /// Begins what all ranks do together outside of streams; `poll` tells when it is done, and then runs
+  /// `deliver`.
+  void begin(const Setup& setup, std::function<void()> deliver = {});
+  /// Whether the call that began it answers ncclSuccess all the same, as NCCL's registration of a window does
+  /// since 2.28.
+  bool answers_early();
   /// `enqueue` runs at once, or, as a non-blocking communicator may do, in a later poll.
   ncclResult_t launch(std::function<void()> enqueue);
   /// One look at what is under way: the state that ncclCommGetAsyncError gives.

@@ -1,5 +1,6 @@
 #include "tests/simgpu/nccl/faults.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -40,6 +41,22 @@ bool fails_at(std::uint64_t collective, int rank) {
 bool is_absent(int rank) {
   const std::string_view wish = variable("SIMGPU_NCCL_ABSENT");
   return !wish.empty() && number(wish, 0) == static_cast<std::uint64_t>(rank);
+}
+
+int version() {
+  std::string_view text = variable("SIMGPU_NCCL_VERSION");
+  if (text.empty()) text = "2.30.7";
+  int code = 0;
+  for (const int unit : {10000, 100, 1}) {
+    const std::size_t dot = std::min(text.find('.'), text.size());
+    code += static_cast<int>(number(text.substr(0, dot), 0)) * unit;
+    text.remove_prefix(std::min(dot + 1, text.size()));
+  }
+  return code;
+}
+
+bool is_fully_connected() {
+  return variable("SIMGPU_NCCL_LINK") != "pcie";
 }
 
 bool dead_peer_is_error() {

@@ -26,4 +26,11 @@ bool is_absent(int rank);
 /// mostly does for peers of its own node.
 bool dead_peer_is_error();
 
+/// SIMGPU_NCCL_VERSION=2.28.9: which version's ways the library has, as ncclGetVersion gives it
+/// (22809); 2.30.7 without it.
+int version();
+
+/// SIMGPU_NCCL_LINK=pcie: the GPUs of a host are not fully connected by NVLink.
+bool is_fully_connected();
+
 }  // namespace simgpu::nccl

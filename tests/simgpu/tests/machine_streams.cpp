@@ -217,4 +217,39 @@ TEST_CASE("kernels run on the device of their stream, which must be the current 
   CHECK(current_device() == 1);
 }
 
+TEST_CASE("a graph keeps its streams' priorities only if it is told to") {
+  const bool differ = GENERATE(false, true);
+  const FreshMachine fresh([](Settings& settings) { settings.policy = Policy::lazy; });
+  const cudaStream_t stream = make_stream();
+  cudaStream_t urgent = nullptr;
+  ok(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, differ ? -5 : 0));
+  std::vector<std::string> order;
+  const auto note = [&](cudaStream_t where, const std::string& name) {
+    ok(enqueue(where, {Operation::Kind::fill, name, {}, [&order, name] {
+                         order.push_back(name);
+                         return true;
+                       }}));
+  };
+  const cudaEvent_t fork = make_event();
+  const cudaEvent_t join = make_event();
+  ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  note(stream, "first");
+  ok(cudaEventRecord(fork, stream));
+  ok(cudaStreamWaitEvent(urgent, fork, 0));
+  note(stream, "compute");
+  note(urgent, "exchange");
+  ok(cudaEventRecord(join, urgent));
+  ok(cudaStreamWaitEvent(stream, join, 0));
+  cudaGraph_t graph = nullptr;
+  ok(cudaStreamEndCapture(stream, &graph));
+
+  cudaGraphExec_t exec = nullptr;
+  CHECK(mistake_in([&] { cudaGraphInstantiate(&exec, graph, 0); }) == (differ ? "lost priorities" : "none"));
+  ok(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority));
+  ok(cudaGraphLaunch(exec, stream));
+  ok(cudaStreamSynchronize(stream));
+  const std::string second = differ ? "exchange" : "compute";
+  CHECK(order == std::vector<std::string>{"first", second, differ ? "compute" : "exchange"});
+}
+
 }  // namespace simgpu::test

@@ -6,6 +6,7 @@
 #include "kernels/layout.h"
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
+#include "tests/support/variable.h"
 
 namespace simgpu::test {
 namespace {
@@ -121,6 +122,38 @@ TEST_CASE("a library may lack a fused plan for groups") {
   CHECK(prepare_convolution(spec) == nullptr);
   spec.bias = false;
   CHECK(prepare_convolution(spec) != nullptr);
+}
+
+TEST_CASE("a plan that is offered may not be buildable") {
+  const FreshMachine fresh;
+  const ConvolutionSpec spec = small(Pass::forward);
+  ConvolutionSpec named = spec;
+  named.plan = "sim1_direct";
+  CHECK(prepare_convolution(named) != nullptr);
+  const lockstep::tests::Variable unbuildable("SIMGPU_DNN_UNBUILDABLE", "sim1_direct");
+  CHECK(lockstep::kernels::convolution_plans(spec) ==
+        std::vector<std::string>{"sim0_automatic", "sim1_direct"});
+  CHECK_THROWS_AS(prepare_convolution(named), lockstep::DeviceError);
+  const lockstep::tests::Variable first("SIMGPU_DNN_UNBUILDABLE", "sim0_automatic");
+  CHECK(prepare_convolution(spec) != nullptr);  // by the next
+}
+
+TEST_CASE("a process that builds more plans than it may is stopped") {
+  const FreshMachine fresh;
+  const lockstep::tests::Variable limit("SIMGPU_DNN_BUILDS", "2");
+  const auto build = [] { prepare_convolution(small(Pass::forward)); };
+  CHECK(mistake_in(build) == "none");
+  CHECK(mistake_in(build) == "none");
+  CHECK(mistake_in(build) == "too many builds");
+}
+
+TEST_CASE("the simulator has no plans that cuDNN would have to know") {
+  const FreshMachine fresh;
+  ConvolutionSpec spec = small(Pass::forward);
+  for (const char* plan : {"eng0_automatic", "eng1_direct", "eng2_winograd"}) {
+    spec.plan = plan;
+    CHECK_THROWS_AS(prepare_convolution(spec), lockstep::DeviceError);
+  }
 }
 
 }  // namespace simgpu::test

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernels/cuda/gemm.h"
 #include "tests/simgpu/tests/machine_support.h"
@@ -123,6 +124,21 @@ TEST_CASE("TF32 rounds both factors to ten bits of mantissa, to nearest even, an
   CHECK(read_floats(exact.c, 2)[1] == (1 + bit / 4) * (1 + bit * 3 / 2));
 }
 
+TEST_CASE("a library's relu may keep a NaN or lose it") {
+  const bool drops = GENERATE(false, true);
+  const FreshMachine fresh;
+  setenv("SIMGPU_FUSED_RELU", drops ? "drops-nan" : "keeps-nan", 1);
+  Problem problem({.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::relu});
+  problem.a = {std::nanf(""), 1, 1, 1};
+  problem.b = {1, 1, 1, 1};
+  const Launch launch(problem);
+  launch.run();
+  const std::vector<float> c = read_floats(launch.c, 4);
+  CHECK((drops ? c[0] == 0 : std::isnan(c[0])));
+  CHECK(c[2] == 2);
+  unsetenv("SIMGPU_FUSED_RELU");
+}
+
 TEST_CASE("a library may lack the fused bias gradient of a shape") {
   const FreshMachine fresh;
   CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13, .epilogue = Epilogue::bias_gradient}) == nullptr);
@@ -142,11 +158,11 @@ TEST_CASE("a product's operands are aligned device memory") {
   CHECK(mistake_in([&] { launch.run(); }) == "host pointer");
 }
 
-TEST_CASE("a workspace that is an operand too spoils the product") {
+TEST_CASE("a workspace that is an operand or the result too spoils the product") {
   const FreshMachine fresh;
   const Problem problem({16, 16, 32});
   Launch launch(problem);
-  launch.workspace = launch.a;
+  launch.workspace = GENERATE(false, true) ? launch.c : launch.a;
   launch.run();
   CHECK(std::isnan(read_floats(launch.c, 1)[0]));
 }

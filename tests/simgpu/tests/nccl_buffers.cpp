@@ -1,4 +1,6 @@
 // Which memory NCCL takes.
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "tests/simgpu/tests/nccl_cases.h"
@@ -58,4 +60,61 @@ TEST_CASE("buffers are device memory, and one or apart", "[simgpu]") {
     ncclReduce(values, nullptr, 10, ncclFloat32, ncclSum, 0, own.comm, own.stream);
   });
   check_all(nowhere, mistake, "the receive buffer of 40 bytes is not all device memory");
+}
+
+TEST_CASE("a registration may succeed and still be under way", "[simgpu]") {
+  const bool polled = GENERATE(false, true);
+  // Alone where it is refused: a peer would wait without end.
+  const auto outcomes = with_buffer(polled ? 2 : 1, [&](Rank& own, float*) {
+    int early = 0;
+    constexpr int repeats = 20;
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      ncclWindow_t window = nullptr;
+      void* memory = nullptr;
+      check(ncclMemAlloc(&memory, 10000));
+      check(cudaMemset(memory, 0, 10000));
+      const ncclResult_t begun =
+          ncclCommWindowRegister(own.comm, memory, 10000, &window, NCCL_WIN_COLL_SYMMETRIC);
+      require(begun == ncclSuccess || begun == ncclInProgress, "begun");
+      require(window == nullptr, "the window is there before the ranks have met");
+      early += begun == ncclSuccess ? 1 : 0;
+      // Who trusts the answer makes the next call now.
+      if (polled || begun == ncclInProgress) own.complete(begun);
+      sum(own, static_cast<float*>(memory));
+      require(window != nullptr, "no window");
+    }
+    require(early > 0 && early < repeats, "always the same answer");
+  });
+  if (polled) {
+    CHECK(complaints(outcomes).empty());
+  } else {
+    check_all(outcomes, 1, "the previous call on this communicator is in progress");
+  }
+}
+
+TEST_CASE("there may be no window although its registration succeeded", "[simgpu]") {
+  const auto [version, hosts, link, given] =
+      GENERATE(table<const char*, int, const char*, bool>({{"2.30.7", 1, "", true},
+                                                           {"2.30.7", 1, "pcie", false},
+                                                           {"2.30.7", 2, "", false},
+                                                           {"2.28.9", 2, "", true}}));
+  CAPTURE(version, hosts, link);
+  const ncclUniqueId id = fresh_id();
+  const auto outcomes =
+      run_ranks(2, [&, version = version, hosts = hosts, link = link, given = given](int rank) {
+        setenv("SIMGPU_NCCL_VERSION", version, 1);
+        setenv("SIMGPU_NCCL_LINK", link, 1);
+        if (hosts > 1) setenv("NCCL_HOSTID", ("host" + std::to_string(rank)).c_str(), 1);
+        Rank own(id, rank, 2);
+        ncclWindow_t window = nullptr;
+        void* memory = nullptr;
+        check(ncclMemAlloc(&memory, 10000));
+        own.complete(ncclCommWindowRegister(own.comm, memory, 10000, &window, NCCL_WIN_COLL_SYMMETRIC));
+        require((window != nullptr) == given, "window");
+        // Who takes it for granted hands null back.
+        require(ncclCommWindowDeregister(own.comm, window) == (given ? ncclSuccess : ncclInvalidArgument),
+                "back");
+        own.close();
+      });
+  CHECK(complaints(outcomes).empty());
 }

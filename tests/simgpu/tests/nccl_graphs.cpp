@@ -1,5 +1,7 @@
 // Collectives in CUDA graphs, and on several streams.
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "tests/simgpu/tests/nccl_ranks.h"
 #include "tests/support/catch.h"
@@ -98,6 +100,31 @@ TEST_CASE("collectives on two streams run in the order of their calls", "[simgpu
     check(cudaStreamSynchronize(own.stream));
     require(to_host(values, count) == std::vector<float>(count, 32), "sums");
     own.close();
+  });
+  CHECK(complaints(outcomes).empty());
+}
+
+TEST_CASE("a graph with collectives between hosts is stuck before 2.30.4", "[simgpu]") {
+  const std::string version = GENERATE("2.28.9", "2.30.4");
+  const ncclUniqueId id = fresh_id();
+  const auto outcomes = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_NCCL_VERSION", version.c_str(), 1);
+    setenv("NCCL_HOSTID", ("host" + std::to_string(rank)).c_str(), 1);
+    Rank own(id, rank, 2);
+    float* const values = on_device(std::vector<float>(count, 1.0F));
+    sum(own, values);
+    check(cudaStreamSynchronize(own.stream));
+    Graph graph = capture_two(own, values);
+    check(cudaGraphLaunch(graph.exec, own.stream));
+    if (version == "2.30.4") {
+      check(cudaStreamSynchronize(own.stream));
+      require(to_host(values, count) == std::vector<float>(count, 8), "three sums");
+      graph.destroy();
+      return own.close();
+    }
+    for (int look = 0; look < 50; ++look) {
+      require(cudaStreamQuery(own.stream) == cudaErrorNotReady, "it was replayed");
+    }
   });
   CHECK(complaints(outcomes).empty());
 }

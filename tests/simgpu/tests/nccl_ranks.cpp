@@ -120,7 +120,7 @@ ncclResult_t Rank::poll() const {
 }
 
 void Rank::complete(ncclResult_t result) const {
-  if (result == ncclInProgress) result = poll();
+  if (result == ncclInProgress || result == ncclSuccess) result = poll();
   if (result == ncclSuccess) return;
   throw std::runtime_error(std::string(ncclGetErrorString(result)) + ": " + ncclGetLastError(comm));
 }

@@ -43,7 +43,7 @@ struct Rank {
   Rank(const ncclUniqueId& id, int the_rank, int the_ranks);
   /// Polls until the last call is done; its error.
   ncclResult_t poll() const;
-  /// Of a call that may answer ncclInProgress.
+  /// Of a call that may answer ncclInProgress, or ncclSuccess before it is done.
   void complete(ncclResult_t result) const;
   void close();
 };

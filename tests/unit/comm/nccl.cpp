@@ -129,6 +129,48 @@ TEST_CASE("arenas may go before their group and after it", "[nccl]") {
   CHECK(errors == std::vector<std::string>(2));
 }
 
+TEST_CASE("where there are no windows arenas are plain buffers", "[nccl]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_NCCL_LINK", "pcie", 1);
+    GpuRank own(rank, 2, run_id, options(30, "nccl"));
+    own.allocate();
+    own.fill(0, std::vector<float>(elements, static_cast<float>(rank + 1)));
+    own.sum();
+    own.wait();
+    require(own.read(0) == std::vector<float>(elements, 3), "sum");
+    own.arena.reset();
+    own.allocate();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("no graphs hold collectives between hosts before NCCL can replay them", "[nccl]") {
+  const std::string version = GENERATE("2.28.9", "2.30.4");
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_NCCL_VERSION", version.c_str(), 1);
+    setenv("NCCL_HOSTID", ("host" + std::to_string(rank)).c_str(), 1);
+    GpuRank own(rank, 2, run_id, options(30, "nccl"));
+    own.allocate();
+    own.fill(0, std::vector<float>(elements, static_cast<float>(rank + 1)));
+    own.sum();
+    own.wait();
+    const std::string obstacle = own.group->obstacle_to_graphs();
+    if (version == "2.28.9") {
+      require(obstacle.starts_with("NCCL 2.28.9 may hang in graphs"), obstacle);
+      return own.group->barrier();
+    }
+    require(obstacle.empty(), obstacle);
+    const auto graph = own.device->capture(*own.stream, [&] { own.sum(); });
+    graph->launch(*own.stream);
+    own.wait();
+    require(own.read(0) == std::vector<float>(elements, 6), "sum");
+    own.group->barrier();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
 TEST_CASE("ranges outside of the GPU's arena are refused", "[nccl]") {
   const std::string run_id = fresh_run_id();
   const auto errors = run_ranks(2, [&](int rank) {

@@ -1,5 +1,9 @@
 #include "kernels/conv2d.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "tests/unit/kernels/reference.h"
 
 using namespace lockstep;
@@ -195,4 +199,25 @@ TEST_CASE("a plan that the library does not have is refused by its name") {
   const Conv2d spec{.algorithm = ConvAlgorithm("eng99")};
   choose_layouts(device(), spec, io);
   CHECK_THROWS_WITH(kernel_for(device(), spec, io), lockstep::tests::contains("eng99"));
+}
+
+TEST_CASE("on a GPU a NaN comes through the relu that a convolution ends in", "[relu]") {
+  if (device().kind() != DeviceKind::cuda) return;  // oneDNN's relu makes 0 of it
+  for (const Case& c : cases) {
+    Problem p = make_problem(c);
+    // The whole last picture: every window of it has one.
+    const auto pictures = static_cast<std::ptrdiff_t>(c.x[0]);
+    const auto picture = static_cast<std::ptrdiff_t>(p.x.data.size()) / pictures;
+    std::fill(p.x.data.end() - picture, p.x.data.end(), std::numeric_limits<double>::quiet_NaN());
+    for (const bool bias : {false, true}) {
+      const std::vector<Values> inputs = bias ? std::vector{p.x, p.w, p.b} : std::vector{p.x, p.w};
+      const Values got = run(Conv2d{c.geometry, Activation::relu}, inputs, {p.y.shape}, Layouts::chosen)[0];
+      const std::size_t finite =
+          got.data.size() / static_cast<std::size_t>(pictures) * static_cast<std::size_t>(pictures - 1);
+      for (std::size_t i = 0; i < got.data.size(); ++i) {
+        CAPTURE(c.x.str(), c.w.str(), bias, i);
+        REQUIRE(std::isnan(got.data[i]) == (i >= finite));
+      }
+    }
+  }
 }

@@ -1,5 +1,8 @@
 #include "kernels/linear.h"
 
+#include <cmath>
+#include <limits>
+
 #include "tests/unit/kernels/reference.h"
 
 using namespace lockstep;
@@ -51,5 +54,25 @@ TEST_CASE("linear forward and its gradients") {
     require_gradient(gradients[1], f, {x, w, b}, 2, dy, tolerance(c.x[0]));
     const auto without = run(LinearBackwardWeights{}, {x, dy}, {c.w}, layouts);
     require_close(without[0], gradients[0], tolerance(c.x[0]));
+  }
+}
+
+TEST_CASE("on a GPU a NaN comes through the relu that a linear map ends in", "[relu]") {
+  if (device().kind() != DeviceKind::cuda) return;  // oneDNN's relu makes 0 of it
+  for (const Case& c : cases) {
+    Values x = random_values(c.x, 1);
+    const Values w = random_values(c.w, 2);
+    x.data.back() = std::numeric_limits<double>::quiet_NaN();
+    const Shape y{c.x[0], c.w[0]};
+    for (const bool bias : {false, true}) {
+      const std::vector<Values> inputs =
+          bias ? std::vector{x, w, random_values({c.w[0]}, 3)} : std::vector{x, w};
+      const Values got = run(Linear{Activation::relu}, inputs, {y}, Layouts::chosen)[0];
+      for (std::size_t i = 0; i < got.data.size(); ++i) {
+        const bool last_row = i >= got.data.size() - static_cast<std::size_t>(c.w[0]);
+        CAPTURE(c.x.str(), c.w.str(), bias, i);
+        REQUIRE(std::isnan(got.data[i]) == last_row);
+      }
+    }
   }
 }

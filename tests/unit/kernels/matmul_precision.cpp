@@ -120,18 +120,21 @@ TEST_CASE("high and medium stay within what their factors' bits allow", "[precis
 
 TEST_CASE("highest is IEEE f32; on a GPU high and medium are not, on a CPU high is", "[precision]") {
   const bool gpu = device().kind() == DeviceKind::cuda;
-  for (const Direction& direction : all_directions()) {
-    if (is_bias_gradient(direction))
-      continue;  // no product; whether its terms are rounded is the library's choice
-    INFO(direction.name);
-    const Values highest = direction.run(MatmulPrecision::highest);
-    const double high = distance(direction.run(MatmulPrecision::high), highest);
-    if (!gpu) {
-      CHECK(high == 0);
-      continue;
+  for (const auto& directions : {linear_directions(), conv_directions()}) {
+    bool rounded = false;
+    for (const Direction& direction : directions) {
+      if (is_bias_gradient(direction))
+        continue;  // no product; whether its terms are rounded is the library's choice
+      INFO(direction.name);
+      const Values highest = direction.run(MatmulPrecision::highest);
+      const double high = distance(direction.run(MatmulPrecision::high), highest);
+      const double medium = distance(direction.run(MatmulPrecision::medium), highest);
+      if (!gpu) CHECK(high == 0);
+      rounded |= std::min(high, medium) > sum_tolerance(direction.terms);
     }
-    CHECK(high > sum_tolerance(direction.terms));
-    CHECK(distance(direction.run(MatmulPrecision::medium), highest) > sum_tolerance(direction.terms));
+    // Not in each direction: of some shapes cuDNN's best plan has no tensor cores, and more exact than asked
+    // is right.
+    if (gpu) CHECK(rounded);
   }
 }
 

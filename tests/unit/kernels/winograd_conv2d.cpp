@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/stream.h"
 #include "tests/unit/kernels/reference.h"
@@ -162,6 +163,17 @@ TEST_CASE("winograd conv2d computes y and both gradients in channels-last and bl
                             weights_io(p, block), {p.x, p.dy})[0],
                      gradient_of_w(p.x, p.dy, g), bound);
     }
+  }
+}
+
+TEST_CASE("winograd conv2d lets a NaN through its relu") {
+  if (!on_cpu()) return;
+  for (const Case& c : cases) {
+    Problem p = make_problem(c);
+    std::ranges::fill(p.x.data, std::numeric_limits<double>::quiet_NaN());
+    const Conv2d with_relu{.geometry = c.geometry, .activation = Activation::relu, .algorithm = own};
+    const Values y = run_on(device(), with_relu, forward_io(p, 8), {p.x, p.w, p.b})[0];
+    CHECK(std::ranges::all_of(y.data, [](double value) { return std::isnan(value); }));
   }
 }
 

@@ -51,6 +51,16 @@ TEST_CASE("state.json gives back every number to the bit") {
   CHECK(after.samples == before.samples);
   CHECK(after.applied_updates == 1199);
   CHECK(after.algorithms == before.algorithms);
+  CHECK(after.replayed == std::nullopt);
+}
+
+TEST_CASE("state.json gives back what was decided on graphs") {
+  const tests::TemporaryFolder folder;
+  const bool replayed = GENERATE(false, true);
+  RunState state = state_at(1200);
+  state.replayed = replayed;
+  write_file(folder / "state.json", to_json(state));
+  CHECK(read_run_state(folder / "state.json").replayed == replayed);
 }
 
 TEST_CASE("a state that is none names its file") {

@@ -195,6 +195,16 @@ TEST_CASE(
   CHECK_THAT(refusal({"--grad-dtype", "f32"}), tests::contains("did you mean 'fp32'?"));
 }
 
+TEST_CASE("--conv-precision is the device's own unless given; a checkpoint from before it had ieee") {
+  CHECK_FALSE(parse_options({}).conv_precision);
+  CHECK_THAT(to_ini(parse_options({})), tests::contains("conv-precision = ieee"));
+  const Options options = parse_options({"--conv-precision=tf32"});
+  CHECK(options.conv_precision == kernels::MatmulPrecision::high);
+  CHECK_THAT(to_ini(options), tests::contains("conv-precision = tf32"));
+  CHECK(parse_options({"--conv-precision", "bf16"}).conv_precision == kernels::MatmulPrecision::medium);
+  CHECK_THAT(refusal({"--conv-precision", "tf23"}), tests::contains("did you mean 'tf32'?"));
+}
+
 TEST_CASE("sizes have units, and patterns are collected") {
   CHECK(parse_options({"--max-shard-size=5GB"}).max_shard_bytes == 5'000'000'000);
   CHECK(parse_options({"--max-shard-size", "3MiB"}).max_shard_bytes == 3 << 20);

@@ -54,7 +54,7 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   fuse_batch_norm(plan.graph);
   differentiate(plan.graph);
   fuse(plan.graph);
-  set_matmul_precision(plan.graph, constraints.matmul_precision);
+  set_precision(plan.graph, constraints.matmul_precision, like.conv_precision);
   assign_layouts(plan.graph, device, parameter_layouts(like.graph));
   if (!begins_step(key.role)) accumulate_gradients(plan.graph);
   if (constraints.recompute) recompute(plan.graph);

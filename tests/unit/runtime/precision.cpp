@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "model/model.h"
@@ -5,6 +7,7 @@
 #include "runtime/plan/passes.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
+#include "runtime/plan/signature.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -49,14 +52,31 @@ TEST_CASE("precision: every product gets it, forward and backward, and keeps its
   differentiate(graph);
   fuse(graph);
   const std::vector<std::string> before = attributes_of(graph);
-  set_matmul_precision(graph, kernels::MatmulPrecision::high);
+  set_precision(graph, kernels::MatmulPrecision::high, kernels::MatmulPrecision::medium);
   CHECK(attributes_of(graph) == before);
-  check_precision<kernels::Conv2d>(graph, kernels::MatmulPrecision::high, 2);
-  check_precision<kernels::Conv2dBackwardData>(graph, kernels::MatmulPrecision::high, 1);
-  check_precision<kernels::Conv2dBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
+  check_precision<kernels::Conv2d>(graph, kernels::MatmulPrecision::medium, 2);
+  check_precision<kernels::Conv2dBackwardData>(graph, kernels::MatmulPrecision::medium, 1);
+  check_precision<kernels::Conv2dBackwardWeights>(graph, kernels::MatmulPrecision::medium, 2);
   check_precision<kernels::Linear>(graph, kernels::MatmulPrecision::high, 2);
   check_precision<kernels::LinearBackwardData>(graph, kernels::MatmulPrecision::high, 2);
   check_precision<kernels::LinearBackwardWeights>(graph, kernels::MatmulPrecision::high, 2);
+}
+
+TEST_CASE("precision: convolutions on a CPU are IEEE unless the run says otherwise, whatever products are") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto plan = [&](std::optional<kernels::MatmulPrecision> convolutions) {
+    return make_plan(classifier([](Tensor x) {
+                       return linear(flatten(conv2d(x, "conv1", {.out_channels = 2, .kernel = 3})), "fc1",
+                                     10);
+                     }),
+                     images, {.key = {.batch = 4}}, *device,
+                     {.matmul_precision = kernels::MatmulPrecision::medium, .conv_precision = convolutions});
+  };
+  check_precision<kernels::Conv2d>(plan({}).graph, kernels::MatmulPrecision::highest, 1);
+  const Plan asked = plan(kernels::MatmulPrecision::medium);
+  check_precision<kernels::Conv2d>(asked.graph, kernels::MatmulPrecision::medium, 1);
+  CHECK_THAT(to_text(asked, {}), tests::contains("products at medium precision, convolutions at bf16\n"));
+  CHECK_THAT(exchange_signature(asked, *device, {}), tests::contains("conv precision bf16\n"));
 }
 
 TEST_CASE("precision: a plan has the run's, in training and evaluation, and prints it") {
