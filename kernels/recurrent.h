@@ -30,7 +30,7 @@ inline RecurrentSize recurrent_size(const Shape& states) {
 /// What a SIMD kernel computes at a call: units [first, first + count) of all rows, in one step.
 struct RecurrentPart {
   static constexpr std::int64_t columns =
-      64;  ///< of a row of RecurrentProduct: the units' gates, one behind another
+      64;  ///< of a row of PanelProduct: the units' gates, one behind another
 
   RecurrentSize size;
   DType dtype;         ///< of tensors: f32 or bf16
@@ -75,18 +75,6 @@ struct RecurrentBackward {
   float* dc;
   RecurrentFactors d;
   void* dpre;
-};
-
-/// c = a b, a part of both directions: b (depth, 64) has no gaps, rows of a and c are `a_row` and `c_row`
-/// apart. c's columns are those of `units` units for each gate, `c_gate` from gate to gate. Sums are taken in
-/// the order of `depth`.
-struct RecurrentProduct {
-  static constexpr std::string_view name = "recurrent_product";
-  static constexpr std::int64_t columns = 64;
-  using Simd = void(const RecurrentProduct&, const float* a, const float* b, float* c);
-
-  std::int64_t rows, depth, a_row;
-  std::int64_t c_row, c_gate, units;
 };
 
 /// Operands that an op does not have go by this index.

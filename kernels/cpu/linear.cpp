@@ -1,5 +1,6 @@
 #include "kernels/linear.h"
 
+#include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -105,8 +106,11 @@ void choose(Cpu cpu, const Op& op, KernelIo& io) {
 }
 
 template <class Op>
-KernelPtr onednn_product(Cpu cpu, const Op& op, const KernelIo& io) {
+KernelPtr large_product(Cpu cpu, const Op& op, const KernelIo& io) {
   const KernelIo matrices = as_matrices(io, matmul_operands(op, io).w);
+  if constexpr (!MatmulForward<Op>) {
+    if (takes_panels(op, matrices)) return panel_kernel(op, matrices);
+  }
   return kernel_of(cpu.onednn, onednn_op(op, matrices), matrices);
 }
 
@@ -125,7 +129,7 @@ void choose_layouts(Cpu cpu, const LinearBackwardWeights& op, KernelIo& io) {
 
 KernelPtr prepare(Cpu cpu, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(cpu, op, io);
+  if (!is_small(t)) return large_product(cpu, op, io);
   return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Linear>()](const Addresses& a) {
     kernel(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
   });
@@ -134,7 +138,7 @@ KernelPtr prepare(Cpu cpu, const Linear& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(cpu, op, io);
+  if (!is_small(t)) return large_product(cpu, op, io);
   return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
     kernel(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
   });
@@ -143,7 +147,7 @@ KernelPtr prepare(Cpu cpu, const LinearBackwardData& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_small(t)) return onednn_product(cpu, op, io);
+  if (!is_small(t)) return large_product(cpu, op, io);
   return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
     kernel(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
   });

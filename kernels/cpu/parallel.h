@@ -12,6 +12,11 @@ namespace lockstep::kernels {
 /// Floats of a cache line: parts of a thread that are multiples of it share no line with other threads.
 constexpr std::int64_t cache_line_floats = cache_line / sizeof(float);
 
+/// Numbers from row to row: an odd number of lines, so that rows lie in different sets of a cache.
+constexpr std::int64_t odd_lines(std::int64_t floats) {
+  return ((floats + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
+}
+
 /// Work below this many elements (or multiply-adds) is not worth waking a team for.
 constexpr std::int64_t parallel_grain = 1 << 15;
 

@@ -26,7 +26,7 @@ RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int
 /// The products of blocks [begin, end), all rows.
 void multiply(const RecurrentBlocks& blocks, const float* factors, const RecurrentWorkspace& memory,
               std::int64_t begin, std::int64_t end) {
-  const auto kernel = simd::best<RecurrentProduct>();
+  const auto kernel = simd::best<PanelProduct>();
   for (std::int64_t block = begin; block < end; ++block) {
     kernel(blocks.product(), factors, memory.weights + block * blocks.weights(),
            memory.products + block * blocks.units);

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/recurrent_operands.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/panel_product.h"
 
 /// How the CPU's team shares the steps of a recurrent layer, and the memory that it does so in.
 namespace lockstep::kernels {
-
-/// Numbers from row to row: an odd number of lines, so that rows lie in different sets of a cache.
-constexpr std::int64_t odd_lines(std::int64_t floats) {
-  return ((floats + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
-}
 
 /// Blocks of units, whose products with the state are the columns of a panel. A thread keeps its blocks for
 /// all steps, so that its part of the weights stays in its caches; a block's numbers do not depend on who
 /// computes it.
 struct RecurrentBlocks {
-  static constexpr std::int64_t columns = RecurrentProduct::columns;
+  static constexpr std::int64_t columns = PanelProduct::columns;
 
   RecurrentSize size;
   DType dtype;
@@ -31,7 +29,7 @@ struct RecurrentBlocks {
   std::int64_t product_gate() const { return count() * units; }
   std::int64_t product_row() const { return odd_lines(columns / units * product_gate()); }
 
-  RecurrentProduct product() const {
+  PanelProduct product() const {
     return {size.rows, depth, factor_row(), product_row(), product_gate(), units};
   }
   /// Of the blocks [begin, end).
@@ -114,6 +112,10 @@ void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t g
   for (std::int64_t gate = 0; gate < gates; ++gate) {
     const Element* const from = w + (gate * hidden + part.first) * hidden;
     float* const first = to + gate * blocks.units;
+    if constexpr (std::is_same_v<Element, float>) {
+      simd::best<Transpose>()({part.count, hidden, hidden, RecurrentBlocks::columns}, from, first);
+      continue;
+    }
     for (std::int64_t k = 0; k < hidden; ++k) {
       for (std::int64_t u = 0; u < part.count; ++u)
         first[k * RecurrentBlocks::columns + u] = wide(from[u * hidden + k]);
@@ -125,6 +127,12 @@ void pack_rows(const RecurrentBlocks& blocks, std::int64_t block, std::int64_t g
 template <class Element>
 void pack_columns(const RecurrentBlocks& blocks, std::int64_t block, const Element* w, float* to) {
   const RecurrentPart part = blocks.part(block, block + 1, 0, nullptr);
+  if constexpr (std::is_same_v<Element, float>) {
+    if (part.count == RecurrentBlocks::columns) {
+      simd::best<PanelCopy>()({blocks.depth, blocks.size.hidden}, w + part.first, to, nullptr);
+      return;
+    }
+  }
   for (std::int64_t k = 0; k < blocks.depth; ++k) {
     const Element* const from = w + k * blocks.size.hidden + part.first;
     float* const row = to + k * RecurrentBlocks::columns;

@@ -10,9 +10,7 @@ struct Math {
   /// 1 ulp for x <= 0, but e^-87 for what is below. x = n ln 2 + r, and a polynomial of degree 6 for e^r on
   /// [-ln 2 / 2, ln 2 / 2] (Cephes' coefficients), times 2^n through the exponent's bits.
   [[gnu::always_inline]] static inline float exp_negative(float x) {
-    x = x < -87.0F ? -87.0F : x;
-    const Reduced reduced = reduce(x);
-    return polynomial(reduced.rest) * power_of_2(reduced.exponent);
+    return exp_of_normal(x < -87.0F ? -87.0F : x);
   }
 
   /// 1 ulp; 0 below -87, infinite from 88.73 on.
@@ -35,13 +33,17 @@ struct Math {
     p = p * z + 1.33314422036e-1F;
     p = p * z - 3.33332819422e-1F;
     const float near = p * z * magnitude + magnitude;
-    const float far = 1.0F - 2.0F / (exp(2.0F * (magnitude > 10.0F ? 10.0F : magnitude)) + 1.0F);
+    const float far = 1.0F - 2.0F / (exp_of_normal(2.0F * (magnitude > 10.0F ? 10.0F : magnitude)) + 1.0F);
     const float value = __builtin_copysignf(magnitude < 0.625F ? near : far, x);
     return x != x ? x : value;
   }
 
-  /// 2.5 ulp, its smallest values are 0: below -88.73. 1 / (1 + e^-x).
-  [[gnu::always_inline]] static inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }
+  /// 2.5 ulp, its smallest values are 0: below -88.3. 1 / (1 + e^-x).
+  [[gnu::always_inline]] static inline float sigmoid(float x) {
+    const float inside = x > 87.0F ? 87.0F : x < -88.3F ? -88.3F : x;
+    const float value = 1.0F / (1.0F + exp_of_normal(-inside));
+    return x < -88.3F ? 0.0F : value;
+  }
 
   /// 1.2 ulp. Two minimax polynomials: of the function below 0.93, of log(1 - erf) above (N. Juffa,
   /// "Efficient faithfully-rounded erff", 2019).
@@ -77,6 +79,12 @@ struct Math {
     std::int32_t exponent;
     float rest;
   };
+
+  /// e^x from -87 to 88.3: the power of 2 and the result are normal numbers.
+  [[gnu::always_inline]] static inline float exp_of_normal(float x) {
+    const Reduced reduced = reduce(x);
+    return polynomial(reduced.rest) * power_of_2(reduced.exponent);
+  }
 
   [[gnu::always_inline]] static inline Reduced reduce(float x) {
     constexpr float to_integer = 12582912.0F;  // 1.5 * 2^23: adding it rounds to the nearest integer

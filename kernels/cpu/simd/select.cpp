@@ -1,6 +1,6 @@
 #include "kernels/cpu/simd/simd.h"
 
-#include "kernels/recurrent.h"
+#include "kernels/panel_product.h"
 #include "kernels/spec.h"
 #include "kernels/winograd_conv2d.h"
 

@@ -7,7 +7,7 @@ namespace {
 using namespace kernels;
 
 constexpr RecurrentSize size{.rows = 5, .steps = 3, .hidden = 37};
-constexpr std::int64_t columns = RecurrentProduct::columns;
+constexpr std::int64_t columns = RecurrentPart::columns;
 constexpr std::int64_t stride = 4 * size.hidden;
 const std::vector<std::int64_t> lengths{3, 2, 1, 3, 0};
 
@@ -70,18 +70,6 @@ TEST_CASE("all instruction sets compute the steps of recurrent layers to the bas
     return steps(run, relu, RnnBackward{.forward = relu});
   });
   check_same_bits([](const Loops& run) { return steps(run, Lstm{}, LstmBackward{}); });
-}
-
-TEST_CASE("all instruction sets compute the products of recurrent layers, of any number of rows") {
-  const std::int64_t rows = GENERATE(1, 6, 7, 32);
-  const std::int64_t units = GENERATE(16, 64);
-  check_same_sums([=](const Loops& run) {
-    const std::vector<float> a = numbers(static_cast<std::size_t>(rows * 40), 1);
-    const std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
-    std::vector<float> c(static_cast<std::size_t>(rows * 5 * columns));
-    run(RecurrentProduct{rows, 37, 40, 5 * columns, 70, units}, a.data(), b.data(), c.data());
-    return c;
-  });
 }
 
 }  // namespace lockstep::tests

@@ -1,0 +1,120 @@
+#include <omp.h>
+
+#include "kernels/linear.h"
+#include "kernels/panel_product.h"
+#include "tests/unit/kernels/instruction_sets.h"
+#include "tests/unit/kernels/reference.h"
+
+using namespace lockstep;
+using namespace lockstep::kernels;
+using namespace lockstep::kernels::test;
+
+namespace {
+
+/// Whole chunks of terms and a rest, an odd number of panels of outputs, two blocks of inputs.
+constexpr std::int64_t rows = 1030, inputs = 576, outputs = 192;
+
+Values transposed(const Values& matrix) {
+  const std::int64_t m = matrix.shape[0];
+  const std::int64_t n = matrix.shape[1];
+  Values to{{n, m}, std::vector<double>(matrix.data.size())};
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t k = 0; k < n; ++k)
+      to.data[static_cast<std::size_t>(k * m + i)] = matrix.data[static_cast<std::size_t>(i * n + k)];
+  }
+  return to;
+}
+
+/// oneDNN's AB16b64a.
+Layout in_panels(const Shape& w) {
+  return {.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}};
+}
+
+struct Gradients {
+  Values dx, dw, db;
+};
+
+Gradients gradients(const Values& x, const Values& w, const Values& dy, const Layout& layout, int threads) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  KernelIo data = make_io({dy, w}, {x.shape}, Layouts::row_major);
+  data.inputs[LinearBackwardData::w].layout = layout;
+  const auto dx = run_prepared(kernel_for(device(), LinearBackwardData{}, data), data, {dy, w});
+  KernelIo weights = make_io({x, dy}, {w.shape, {w.shape[0]}}, Layouts::row_major);
+  weights.outputs[LinearBackwardWeights::dw].layout = layout;
+  const auto dw = run_prepared(kernel_for(device(), LinearBackwardWeights{}, weights), weights, {x, dy});
+  omp_set_num_threads(before);
+  return {dx[0], dw[0], dw[1]};
+}
+
+}  // namespace
+
+TEST_CASE("gradients of large linear maps, whatever layout the weights have") {
+  const Values x = random_values({rows, inputs}, 1);
+  const Values w = random_values({outputs, inputs}, 2);
+  const Values dy = random_values({rows, outputs}, 3);
+  const Layout layout = GENERATE_COPY(Layout::row_major(w.shape), in_panels(w.shape));
+  const Gradients got = gradients(x, w, dy, layout, 1);
+  // Sums of up to 1030 products of multiples of 1/64 up to 1: exact in f32 in any order.
+  require_close(got.dx, linear(dy, transposed(w), nullptr), 0);
+  require_close(got.dw, linear(transposed(dy), transposed(x), nullptr), 0);
+  const Values ones{{1, rows}, std::vector<double>(static_cast<std::size_t>(rows), 1)};
+  require_close({{1, outputs}, got.db.data}, linear(ones, transposed(dy), nullptr), 0);
+}
+
+TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {
+  Values x = random_values({rows, inputs}, 1);
+  const Values w = random_values({outputs, inputs}, 2);
+  Values dy = random_values({rows, outputs}, 3);
+  for (Values* values : {&x, &dy}) {
+    for (double& value : values->data) value = static_cast<float>(value / 3);  // sums are rounded
+  }
+  const Layout layout = GENERATE_COPY(Layout::row_major(w.shape), in_panels(w.shape));
+  const Gradients alone = gradients(x, w, dy, layout, 1);
+  for (const int threads : {2, 3, 7}) {
+    const Gradients shared = gradients(x, w, dy, layout, threads);
+    CHECK(shared.dx.data == alone.dx.data);
+    CHECK(shared.dw.data == alone.dw.data);
+    CHECK(shared.db.data == alone.db.data);
+  }
+}
+
+namespace lockstep::tests {
+
+TEST_CASE("all instruction sets pack panels and transpose to the baseline's bits") {
+  const std::int64_t height = GENERATE(1, 16, 37);
+  const std::int64_t width = GENERATE(5, 64, 83);
+  check_same_bits([=](const Loops& run) {
+    const std::vector<float> from = numbers(static_cast<std::size_t>(height * 90), 1);
+    std::vector<float> to(static_cast<std::size_t>(width * 40));
+    run(Transpose{height, width, 90, 40}, from.data(), to.data());
+    for (std::int64_t i = 0; i < height * width; ++i) {
+      const std::int64_t row = i / width;
+      const std::int64_t column = i % width;
+      REQUIRE(to[static_cast<std::size_t>(column * 40 + row)] ==
+              from[static_cast<std::size_t>(row * 90 + column)]);
+    }
+    std::vector<float> panel(static_cast<std::size_t>(height * PanelProduct::columns));
+    std::vector<float> sums(PanelProduct::columns, 0.5F);
+    run(PanelCopy{height, 90}, from.data(), panel.data(), sums.data());
+    append(to, panel);
+    append(to, sums);
+    return to;
+  });
+}
+
+TEST_CASE("all instruction sets compute products by panels, of any number of rows") {
+  const std::int64_t count = GENERATE(1, 6, 7, 32);
+  const std::int64_t units = GENERATE(16, 64);
+  const bool accumulates = GENERATE(false, true);
+  check_same_sums([=](const Loops& run) {
+    constexpr std::int64_t columns = PanelProduct::columns;
+    const std::vector<float> a = numbers(static_cast<std::size_t>(count * 40), 1);
+    const std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
+    std::vector<float> c = numbers(static_cast<std::size_t>(count * 5 * columns), 3);
+    run(PanelProduct{count, 37, 40, 5 * columns, 70, units, accumulates}, a.data(), b.data(), c.data());
+    return c;
+  });
+}
+
+}  // namespace lockstep::tests
