@@ -91,18 +91,42 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
+/// A kernel around a call of the library.
+template <class Run>
+class ConvolutionKernel final : public CudaKernel<Run, NoBindHook> {
+ public:
+  ConvolutionKernel(const KernelIo& io, Run run, std::size_t workspace, LibraryPlan plan)
+      : CudaKernel<Run, NoBindHook>(io.inputs.size(), std::move(run), workspace, {}),
+        plan_(std::move(plan)) {}
+
+  std::optional<LibraryPlan> library_plan() const override { return plan_; }
+
+ private:
+  LibraryPlan plan_;
+};
+
+template <class Run>
+KernelPtr convolution_kernel(const KernelIo& io, Run run, std::size_t workspace, LibraryPlan plan) {
+  return std::make_unique<ConvolutionKernel<Run>>(io, std::move(run), workspace, std::move(plan));
+}
+
 /// dw, by the library in the type of dw or, where it has no such plan, in that of x and cast to f32.
 class WeightsGradient {
  public:
-  explicit WeightsGradient(ConvolutionSpec spec)
-      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(prepare_convolution(spec)) {
+  WeightsGradient(ConvolutionSpec spec, const DescribedGpu* gpu)
+      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(prepare_convolution(spec, gpu)) {
     if (call_ != nullptr) return;
     spec.w.dtype = dtype_;
-    call_ = prepare_convolution(spec);
+    call_ = prepare_convolution(spec, gpu);
     narrow_bytes_ = whole_lines(spec.w.bytes());
   }
 
   std::size_t workspace_bytes() const { return narrow_bytes_ + call_->workspace_bytes(); }
+  LibraryPlan plan() const {
+    LibraryPlan plan = call_->plan();
+    if (narrow_bytes_ > 0) plan.notes.emplace_back("dw cast");
+    return plan;
+  }
 
   void launch(const Addresses& a, cudaStream_t stream) const {
     using Op = Conv2dBackwardWeights;
@@ -139,41 +163,43 @@ void choose_layouts(Cuda, const Conv2dBackwardWeights&, KernelIo& io) {
   if (io.outputs.size() > Op::db) make_row_major(io.outputs[Op::db]);
 }
 
-KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  if (const auto call = prepare_convolution(fused_convolution(op, t))) {
+  if (const auto call = prepare_convolution(fused_convolution(op, t), cuda.described)) {
     const auto run = [call](const Addresses& a, cudaStream_t stream) {
       call->launch(a.all(), a.workspace<void>(), stream);
     };
-    return cuda_kernel(io, run, call->workspace_bytes());
+    return convolution_kernel(io, run, call->workspace_bytes(), call->plan());
   }
-  const auto call = prepare_convolution(convolution(Pass::forward, op, t));
+  const auto call = prepare_convolution(convolution(Pass::forward, op, t), cuda.described);
+  LibraryPlan plan = call->plan();
+  plan.notes.emplace_back("bias and relu apart");
   const BiasRelu after(t.y, op.activation == Activation::relu);
   const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
     const auto all = a.all();
     call->launch(std::array<void*, 3>{all[Op::x], all[Op::w], all.back()}, a.workspace<void>(), stream);
     after.launch(a.in<void>(Op::b), a.out<void>(Op::y), stream);
   };
-  return cuda_kernel(io, run, call->workspace_bytes());
+  return convolution_kernel(io, run, call->workspace_bytes(), std::move(plan));
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(op.name, t, op.algorithm);
-  const auto call = prepare_convolution(convolution(Pass::backward_data, op, t));
+  const auto call = prepare_convolution(convolution(Pass::backward_data, op, t), cuda.described);
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
     call->launch(a.all(), a.workspace<void>(), stream);
   };
-  return cuda_kernel(io, run, call->workspace_bytes());
+  return convolution_kernel(io, run, call->workspace_bytes(), call->plan());
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  const WeightsGradient gradient(convolution(Pass::backward_weights, op, t));
+  const WeightsGradient gradient(convolution(Pass::backward_weights, op, t), cuda.described);
   const BiasGradient bias_gradient(t.y, t.b != nullptr ? t.b->dtype : t.w.dtype);
   const auto run = [gradient, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gradient.launch(a, stream);
@@ -183,20 +209,22 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   };
   // One after the other in their stream, so they share the workspace.
   const std::size_t of_bias = t.b != nullptr ? bias_gradient.workspace_bytes() : 0;
-  return cuda_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias));
+  return convolution_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias), gradient.plan());
 }
 
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  auto plans = convolution_plans(fused_convolution(op, t));
-  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t));
+  auto plans = convolution_plans(fused_convolution(op, t), cuda.described);
+  if (plans.empty()) plans = convolution_plans(convolution(Pass::forward, op, t), cuda.described);
   return as_algorithms(plans);
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  return as_algorithms(convolution_plans(convolution(Pass::backward_data, op, t), cuda.described));
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  return as_algorithms(convolution_plans(convolution(Pass::backward_weights, op, t), cuda.described));
 }
 
 }  // namespace lockstep::kernels

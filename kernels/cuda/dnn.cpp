@@ -60,8 +60,8 @@ Precision precision_of(const ConvolutionSpec& spec) {
   return spec.x.dtype == DType::f32 ? spec.precision : Precision::tf32;
 }
 
-std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
-  auto call = std::make_shared<DnnGraph>(spec.x.dtype);
+std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  auto call = std::make_shared<DnnGraph>(spec.x.dtype, gpu);
   switch (spec.pass) {
     case Pass::forward:
       add_forward(*call, spec);
@@ -78,14 +78,14 @@ std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
-  const auto call = graph_of(spec);
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  const auto call = graph_of(spec, gpu);
   if (!call->list_plans(precision_of(spec)).empty()) return {};
   return call->plans(offered_plans, offered_workspace_bytes);
 }
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
-  const auto call = graph_of(spec);
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  const auto call = graph_of(spec, gpu);
   std::string obstacle = call->list_plans(precision_of(spec));
   if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);
   if (obstacle.empty()) return call;
