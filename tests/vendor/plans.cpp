@@ -22,7 +22,6 @@ namespace {
 struct Profile {
   std::string name;
   std::string json;
-  std::size_t memory_bytes;
   bool has_clusters;  ///< sm_90, whose kernels of clusters cuDNN answers for only on the GPU itself
 };
 
@@ -33,38 +32,31 @@ std::vector<Profile> profiles() {
     const Json properties = Json::parse(json);
     found.push_back({.name = entry.path().stem(),
                      .json = json,
-                     .memory_bytes = properties.at("totalGlobalMem").get<std::size_t>(),
                      .has_clusters = properties.at("deviceVer").get<int>() / 100 == 9});
   }
   std::ranges::sort(found, {}, &Profile::name);
   return found;
 }
 
-/// What all kernels of a step share: beside activations and weights it must not count.
-std::size_t most_workspace(const Profile& gpu) {
-  return gpu.memory_bytes / 16;
-}
+/// As `--benchmark` limits the plans that it times (kernels/cuda/dnn.h).
+constexpr std::size_t most_workspace_bytes = std::size_t{256} << 20;
 
-/// Asks everything of one GPU. What only the GPU itself could tell goes to `unknown`.
-Answers ask_all(const Profile& gpu, std::vector<std::string>& unknown) {
+Answers ask_all(const Profile& gpu) {
   const auto device = kernels::make_described_cuda_device(gpu.json);
   Answers answers;
   for (const Arithmetic& arithmetic : arithmetics) {
     ask_for_odd_shapes(*device, arithmetic, answers);
     for (const std::string& model : model::model_names(model::zoo())) {
-      try {
-        ask_for_model(*device, model, arithmetic, answers);
-      } catch (const DeviceError& error) {
-        const std::string what =
-            fmt::format("{}, {}, {}: {}", gpu.name, model, arithmetic.name, error.what());
-        if (gpu.has_clusters && what.find("cga_count") != std::string::npos)
-          unknown.push_back(what);
-        else
-          FAIL_CHECK(what);
-      }
+      INFO(gpu.name << ", " << model << ", " << arithmetic.name);
+      CHECK_NOTHROW(ask_for_model(*device, model, arithmetic, answers));
     }
   }
   return answers;
+}
+
+/// cuDNN refused the first plan that was wanted, but on the GPU itself it may have one.
+bool is_unknown(const Profile& gpu, const Answer& answer) {
+  return gpu.has_clusters && (answer.has("bias and relu apart") || answer.has("dw cast"));
 }
 
 void check(const Profile& gpu, const std::string& question, const Answer& answer) {
@@ -78,7 +70,7 @@ void check(const Profile& gpu, const std::string& question, const Answer& answer
     CHECK_FALSE(answer.has("WINOGRAD"));
     CHECK_FALSE(answer.has("FFT"));
   }
-  CHECK(answer.workspace_bytes <= most_workspace(gpu));
+  CHECK(answer.workspace_bytes <= most_workspace_bytes);
 }
 
 using AnswersByGpu = std::map<std::string, Answers>;
@@ -138,24 +130,31 @@ void compare_with_golden(const std::string& library, const std::string& text) {
   const std::string wanted = tests::contents(golden);
   INFO("if the change is meant, copy " << now << " to " << golden);
   INFO(difference(wanted, text));
-  CHECK(wanted == text);
+  const bool same = wanted == text;
+  CHECK(same);
 }
 
 }  // namespace
 
 TEST_CASE("cuDNN has a deterministic plan for every convolution on every GPU, the one of the golden file") {
   AnswersByGpu all;
-  std::vector<std::string> unknown;
   std::size_t questions = 0;
+  std::size_t unknown = 0;
   const std::vector<Profile> gpus = profiles();
   for (const Profile& gpu : gpus) {
-    all[gpu.name] = ask_all(gpu, unknown);
-    questions += all[gpu.name].size();
-    for (const auto& [question, answer] : all[gpu.name]) check(gpu, question, answer);
+    Answers& answers = all[gpu.name] = ask_all(gpu);
+    questions += answers.size();
+    for (auto& [question, answer] : answers) {
+      check(gpu, question, answer);
+      if (!is_unknown(gpu, answer)) continue;
+      answer.notes.emplace_back("UNKNOWN");
+      ++unknown;
+    }
   }
   const std::string library = library_of(*kernels::make_described_cuda_device(gpus.front().json));
-  fmt::print("{} answers of {} for {} GPUs\n", questions, library, gpus.size());
-  for (const std::string& what : unknown) fmt::print("unknown: {}\n", what);
+  fmt::print(
+      "{} answers of {} for {} GPUs; {} are unknown: in their place the GPU may have a kernel of clusters\n",
+      questions, library, gpus.size(), unknown);
   CHECK(gpus.size() == 7);
   compare_with_golden(library, golden_text(all));
 }
