@@ -48,6 +48,12 @@ has_gpus() {
   compgen -G "${2:-/dev}/nvidia[0-9]*" >/dev/null
 }
 
+# has_cudnn: cuDNN is on this machine, or was fetched by deploy/cuda-toolkit.
+has_cudnn() {
+  [[ $(ldconfig -p 2>/dev/null) == *libcudnn.so* ]] || compgen -G "${CUDA_HOME:-/usr/local/cuda}/lib*/libcudnn.so*" >/dev/null ||
+    compgen -G "build/cuda-toolkit/lib/libcudnn.so*" >/dev/null
+}
+
 # why_no_gpu TRAINER: what keeps a program built with CUDA from the GPU; fails when nothing does.
 why_no_gpu() {
   local said

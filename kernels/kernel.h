@@ -3,13 +3,16 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/layout.h"
 
 namespace lockstep::kernels {
 
+class DescribedGpu;
 class Stream;
 
 namespace onednn {
@@ -21,13 +24,23 @@ struct Context;
 struct Cpu {
   const onednn::Context& onednn;
 };
-struct Cuda {};
+struct Cuda {
+  int capability = 0;  ///< of the GPU: 89 for 8.9
+  /// Planned for in place of the current GPU, and never launched on; may be null.
+  const DescribedGpu* described = nullptr;
+};
 
 /// A kernel with its addresses: what a plan walks. Launching allocates nothing.
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;
   virtual void launch(Stream& stream) = 0;
+};
+
+/// What a kernel leaves to a vendor's library, where the library has more than one way.
+struct LibraryPlan {
+  std::string name;                ///< as ConvAlgorithm has it
+  std::vector<std::string> notes;  ///< the library's words for its arithmetic and behaviour, and ours
 };
 
 /// A prepared kernel: shapes checked, primitive created, algorithm and workspace known; no addresses yet.
@@ -37,6 +50,8 @@ class Kernel {
 
   /// Scratch memory needed during a launch; shared by all kernels of a plan, 64-byte aligned.
   virtual std::size_t workspace_bytes() const { return 0; }
+
+  virtual std::optional<LibraryPlan> library_plan() const { return std::nullopt; }
 
   /// `args`: device addresses of the inputs, then of the outputs. They must stay valid, as must `workspace`.
   virtual std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const = 0;

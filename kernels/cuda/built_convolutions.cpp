@@ -24,7 +24,8 @@ std::shared_ptr<const DnnCall> BuiltConvolutions::prepare(const ConvolutionSpec&
   const std::string key = description_of(spec) + ' ' + spec.plan;
   const std::lock_guard lock(mutex_);
   const auto found = built_.find(key);
-  return found != built_.end() ? found->second : built_.emplace(key, prepare_convolution(spec)).first->second;
+  return found != built_.end() ? found->second
+                               : built_.emplace(key, prepare_convolution(spec, gpu_)).first->second;
 }
 
 std::vector<std::string> BuiltConvolutions::plans(const ConvolutionSpec& spec) {
@@ -32,7 +33,7 @@ std::vector<std::string> BuiltConvolutions::plans(const ConvolutionSpec& spec) {
   const std::lock_guard lock(mutex_);
   const auto found = offered_.find(key);
   return found != offered_.end() ? found->second
-                                 : offered_.emplace(key, convolution_plans(spec)).first->second;
+                                 : offered_.emplace(key, convolution_plans(spec, gpu_)).first->second;
 }
 
 }  // namespace lockstep::kernels

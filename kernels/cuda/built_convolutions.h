@@ -15,12 +15,16 @@ namespace lockstep::kernels {
 /// that the library compiles takes it a second. Get it by `shared_by_device`; the device keeps it.
 class BuiltConvolutions {
  public:
+  /// Of the current device or, if not null, of `gpu`.
+  explicit BuiltConvolutions(const DescribedGpu* gpu = nullptr) : gpu_(gpu) {}
+
   /// As `prepare_convolution`. From any thread.
   std::shared_ptr<const DnnCall> prepare(const ConvolutionSpec& spec);
   /// As `convolution_plans`.
   std::vector<std::string> plans(const ConvolutionSpec& spec);
 
  private:
+  const DescribedGpu* gpu_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const DnnCall>> built_;
   std::map<std::string, std::vector<std::string>> offered_;

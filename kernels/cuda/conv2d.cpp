@@ -30,20 +30,10 @@ bool is_channels_last(const TensorDesc& desc) {
   return has_layout(channels_last(desc.shape), desc);
 }
 
-int current_capability() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  check(cudaGetDevice(&device), "the current device");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "a GPU's capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "a GPU's capability");
-  return 10 * major + minor;
-}
-
 /// Weights that have a layout keep it, and the images take the matching one.
-void match_layouts(MatmulPrecision precision, TensorDesc& w, TensorDesc& x, TensorDesc& y) {
+void match_layouts(Cuda cuda, MatmulPrecision precision, TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   if (!w.layout) {
-    const bool last = prefers_channels_last(x.dtype, gpu_precision(precision), current_capability());
+    const bool last = prefers_channels_last(x.dtype, gpu_precision(precision), cuda.capability);
     w.layout = last ? channels_last(w.shape) : Layout::row_major(w.shape);
   }
   const bool row_major = !is_channels_last(w) && is_row_major(w);
@@ -92,12 +82,12 @@ ConvolutionSpec convolution(Pass pass, const Spec& spec, const MatmulOperands& t
           .plan = spec.algorithm.plan};
 }
 
-/// The library's ReLU is left out where it loses a NaN.
-ConvolutionSpec fused_convolution(const Conv2d& op, const MatmulOperands& t, FusedRelu& fused_relu) {
+/// The library's ReLU is left out where it loses a NaN, which a GPU that is only described is not asked.
+ConvolutionSpec fused_convolution(Cuda cuda, const Conv2d& op, const MatmulOperands& t) {
   ConvolutionSpec fused = convolution(Pass::forward, op, t);
   fused.bias = t.b != nullptr;
   fused.relu = op.activation == Activation::relu;
-  fused.relu = fused.relu && fused_relu.keeps_nan(fused);
+  if (fused.relu && cuda.described == nullptr) fused.relu = shared_by_device<FusedRelu>()->keeps_nan(fused);
   return fused;
 }
 
@@ -108,22 +98,48 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
-std::shared_ptr<BuiltConvolutions> built() {
+/// Of a GPU that is only described nothing is kept.
+std::shared_ptr<BuiltConvolutions> built(Cuda cuda) {
+  if (cuda.described != nullptr) return std::make_shared<BuiltConvolutions>(cuda.described);
   return shared_by_device<BuiltConvolutions>();
+}
+
+/// A kernel around a call of the library.
+template <class Run>
+class ConvolutionKernel final : public CudaKernel<Run, NoBindHook> {
+ public:
+  ConvolutionKernel(const KernelIo& io, Run run, std::size_t workspace, LibraryPlan plan)
+      : CudaKernel<Run, NoBindHook>(io.inputs.size(), std::move(run), workspace, {}),
+        plan_(std::move(plan)) {}
+
+  std::optional<LibraryPlan> library_plan() const override { return plan_; }
+
+ private:
+  LibraryPlan plan_;
+};
+
+template <class Run>
+KernelPtr convolution_kernel(const KernelIo& io, Run run, std::size_t workspace, LibraryPlan plan) {
+  return std::make_unique<ConvolutionKernel<Run>>(io, std::move(run), workspace, std::move(plan));
 }
 
 /// dw, by the library in the type of dw or, where it has no such plan, in that of x and cast to f32.
 class WeightsGradient {
  public:
-  explicit WeightsGradient(ConvolutionSpec spec)
-      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(built()->prepare(spec)) {
+  WeightsGradient(Cuda cuda, ConvolutionSpec spec)
+      : elements_(spec.w.shape.elements()), dtype_(spec.x.dtype), call_(built(cuda)->prepare(spec)) {
     if (call_ != nullptr) return;
     spec.w.dtype = dtype_;
-    call_ = built()->prepare(spec);
+    call_ = built(cuda)->prepare(spec);
     narrow_bytes_ = whole_lines(spec.w.bytes());
   }
 
   std::size_t workspace_bytes() const { return narrow_bytes_ + call_->workspace_bytes(); }
+  LibraryPlan plan() const {
+    LibraryPlan plan = call_->plan();
+    if (narrow_bytes_ > 0) plan.notes.emplace_back("dw cast");
+    return plan;
+  }
 
   void launch(const Addresses& a, cudaStream_t stream) const {
     using Op = Conv2dBackwardWeights;
@@ -143,63 +159,64 @@ class WeightsGradient {
 
 }  // namespace
 
-void choose_layouts(Cuda, const Conv2d& op, KernelIo& io) {
+void choose_layouts(Cuda cuda, const Conv2d& op, KernelIo& io) {
   using Op = Conv2d;
-  match_layouts(op.precision, io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
+  match_layouts(cuda, op.precision, io.inputs[Op::w], io.inputs[Op::x], io.outputs[Op::y]);
   if (io.inputs.size() > Op::b) make_row_major(io.inputs[Op::b]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardData& op, KernelIo& io) {
+void choose_layouts(Cuda cuda, const Conv2dBackwardData& op, KernelIo& io) {
   using Op = Conv2dBackwardData;
-  match_layouts(op.precision, io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
+  match_layouts(cuda, op.precision, io.inputs[Op::w], io.outputs[Op::dx], io.inputs[Op::dy]);
 }
 
-void choose_layouts(Cuda, const Conv2dBackwardWeights& op, KernelIo& io) {
+void choose_layouts(Cuda cuda, const Conv2dBackwardWeights& op, KernelIo& io) {
   using Op = Conv2dBackwardWeights;
-  match_layouts(op.precision, io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
+  match_layouts(cuda, op.precision, io.outputs[Op::dw], io.inputs[Op::x], io.inputs[Op::dy]);
   if (io.outputs.size() > Op::db) make_row_major(io.outputs[Op::db]);
 }
 
-KernelPtr prepare(Cuda, const Conv2d& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  const auto fused_relu = shared_by_device<FusedRelu>();
-  const ConvolutionSpec fused = fused_convolution(op, t, *fused_relu);
-  if (const auto call = built()->prepare(fused)) {
+  const ConvolutionSpec fused = fused_convolution(cuda, op, t);
+  if (const auto call = built(cuda)->prepare(fused)) {
     const bool own_relu = op.activation == Activation::relu && !fused.relu;
     const BiasRelu after(t.y, own_relu);
     const auto run = [call, own_relu, after](const Addresses& a, cudaStream_t stream) {
       call->launch(a.all(), a.workspace<void>(), stream);
       if (own_relu) after.launch(nullptr, a.out<void>(Op::y), stream);
     };
-    return cuda_kernel(io, run, call->workspace_bytes());
+    return convolution_kernel(io, run, call->workspace_bytes(), call->plan());
   }
-  const auto call = built()->prepare(convolution(Pass::forward, op, t));
+  const auto call = built(cuda)->prepare(convolution(Pass::forward, op, t));
+  LibraryPlan plan = call->plan();
+  plan.notes.emplace_back("bias and relu apart");
   const BiasRelu after(t.y, op.activation == Activation::relu);
   const auto run = [call, after](const Addresses& a, cudaStream_t stream) {
     const auto all = a.all();
     call->launch(std::array<void*, 3>{all[Op::x], all[Op::w], all.back()}, a.workspace<void>(), stream);
     after.launch(a.in<void>(Op::b), a.out<void>(Op::y), stream);
   };
-  return cuda_kernel(io, run, call->workspace_bytes());
+  return convolution_kernel(io, run, call->workspace_bytes(), std::move(plan));
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(op.name, t, op.algorithm);
-  const auto call = built()->prepare(convolution(Pass::backward_data, op, t));
+  const auto call = built(cuda)->prepare(convolution(Pass::backward_data, op, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
     call->launch(a.all(), a.workspace<void>(), stream);
   };
-  return cuda_kernel(io, run, call->workspace_bytes());
+  return convolution_kernel(io, run, call->workspace_bytes(), call->plan());
 }
 
-KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   check_convolution(Op::name, t, op.algorithm);
-  const WeightsGradient gradient(convolution(Pass::backward_weights, op, t));
+  const WeightsGradient gradient(cuda, convolution(Pass::backward_weights, op, t));
   const BiasGradient bias_gradient(t.y, t.b != nullptr ? t.b->dtype : t.w.dtype);
   const auto run = [gradient, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gradient.launch(a, stream);
@@ -209,20 +226,20 @@ KernelPtr prepare(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   };
   // One after the other in their stream, so they share the workspace.
   const std::size_t of_bias = t.b != nullptr ? bias_gradient.workspace_bytes() : 0;
-  return cuda_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias));
+  return convolution_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias), gradient.plan());
 }
 
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2d& op, const KernelIo& io) {
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  auto plans = built()->plans(fused_convolution(op, t, *shared_by_device<FusedRelu>()));
-  if (plans.empty()) plans = built()->plans(convolution(Pass::forward, op, t));
+  auto plans = built(cuda)->plans(fused_convolution(cuda, op, t));
+  if (plans.empty()) plans = built(cuda)->plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  return as_algorithms(built()->plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+  return as_algorithms(built(cuda)->plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
 }
-std::vector<ConvAlgorithm> algorithms(Cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return as_algorithms(built()->plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
+std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  return as_algorithms(built(cuda)->plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
 }
 
 }  // namespace lockstep::kernels

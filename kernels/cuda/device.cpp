@@ -83,9 +83,8 @@ class CudaDevice final : public Backend<Cuda> {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
     name_ = properties.name;
-    has_bf16_ = properties.major >= 8;
-    const int capability = 10 * properties.major + properties.minor;
-    if (const std::string problem = gpu_problem(capability); !problem.empty()) {
+    capability_ = 10 * properties.major + properties.minor;
+    if (const std::string problem = gpu_problem(capability_); !problem.empty()) {
       throw DeviceError(fmt::format("cuda: GPU {} ({}): {}; use --device cpu", index, name_, problem));
     }
     instruction_set_ = fmt::format("sm_{}{}, CUDA {}.{}, {}, {}", properties.major, properties.minor,
@@ -101,7 +100,7 @@ class CudaDevice final : public Backend<Cuda> {
   std::string name() const override { return name_; }
   std::string instruction_set() const override { return instruction_set_; }
   int threads() const override { return 1; }
-  bool has_bf16() const override { return has_bf16_; }
+  bool has_bf16() const override { return capability_ >= 80; }
   bool is_async() const override { return true; }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
@@ -176,13 +175,13 @@ class CudaDevice final : public Backend<Cuda> {
     return free;
   }
 
-  Cuda tag() const override { return {}; }
+  Cuda tag() const override { return {.capability = capability_}; }
 
   int index_;
   std::size_t free_at_start_ = 0;
   std::string name_;
   std::string instruction_set_;
-  bool has_bf16_ = true;
+  int capability_ = 0;
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   Counter held_ = std::make_shared<std::atomic<std::size_t>>(0);

@@ -61,8 +61,8 @@ Precision precision_of(const ConvolutionSpec& spec) {
   return spec.x.dtype == DType::f32 ? spec.precision : Precision::tf32;
 }
 
-std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
-  auto call = std::make_shared<DnnGraph>(spec.x.dtype);
+std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  auto call = std::make_shared<DnnGraph>(spec.x.dtype, gpu);
   switch (spec.pass) {
     case Pass::forward:
       add_forward(*call, spec);
@@ -79,17 +79,17 @@ std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
-  const auto call = graph_of(spec);
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  const auto call = graph_of(spec, gpu);
   if (!call->list_plans(precision_of(spec), most_workspace_bytes).empty()) return {};
   return call->plans(offered_plans);
 }
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
-  auto call = graph_of(spec);
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+  auto call = graph_of(spec, gpu);
   std::string obstacle = call->list_plans(precision_of(spec), most_workspace_bytes);
   if (!obstacle.empty() && spec.plan.empty()) {  // one that takes more is better than none
-    call = graph_of(spec);
+    call = graph_of(spec, gpu);
     obstacle = call->list_plans(precision_of(spec), std::numeric_limits<std::int64_t>::max());
   }
   if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);

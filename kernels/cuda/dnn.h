@@ -10,6 +10,7 @@
 
 #include "kernels/conv2d.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/kernel.h"
 
 namespace lockstep::kernels {
 
@@ -19,9 +20,17 @@ class DnnCall {
  public:
   virtual ~DnnCall() = default;
   virtual std::size_t workspace_bytes() const = 0;
+  virtual LibraryPlan plan() const = 0;
   /// `operands`: addresses in the order that the function which prepared the call gives.
   virtual void launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const = 0;
 };
+
+/// A GPU that need not be there: cuDNN (from 9.8 on) plans for it without a driver, as for the current one,
+/// but launches nothing. Plans that it compiles at run time are taken without a try.
+class DescribedGpu;
+
+/// `json`: as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION has it. UsageError where the library cannot read it.
+std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json);
 
 /// A 2-d convolution or one of its gradients. Tensors have strides and no blocks; f32, bf16 or f16, all
 /// alike, but that a gradient of weights may be f32.
@@ -38,15 +47,16 @@ struct ConvolutionSpec {
   std::string plan;  ///< by the library's name for it; empty: the first that its heuristic offers
 };
 
-/// For the current device. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan
-/// (none of that name) for this with bias or relu, or for weights of another type than x; DeviceError if it
-/// has none for the bare convolution.
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec);
+/// For the current device or, if not null, for `gpu`. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null
+/// if the library has no plan (none of that name) for this with bias or relu, or for weights of another type
+/// than x; DeviceError if it has none for the bare convolution.
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec,
+                                                   const DescribedGpu* gpu = nullptr);
 
 /// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: at most
 /// `offered_plans`, all deterministic, with no more workspace than `most_workspace_bytes`. Empty where
 /// `prepare_convolution` gives null.
-std::vector<std::string> convolution_plans(const ConvolutionSpec& spec);
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu* gpu = nullptr);
 
 /// Few enough to be timed in a moment.
 inline constexpr std::size_t offered_plans = 8;

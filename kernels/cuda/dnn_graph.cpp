@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "kernels/base/error.h"
@@ -17,6 +18,10 @@ class DnnHandle {
   DnnHandle(const DnnHandle&) = delete;
   DnnHandle& operator=(const DnnHandle&) = delete;
   cudnnHandle_t get() const { return handle_; }
+  /// Null of a null.
+  static cudnnHandle_t of(const std::shared_ptr<DnnHandle>& handle) {
+    return handle ? handle->get() : nullptr;
+  }
 
   static void check(cudnnStatus_t status, std::string_view what) {
     if (status == CUDNN_STATUS_SUCCESS) return;
@@ -26,6 +31,12 @@ class DnnHandle {
 
  private:
   cudnnHandle_t handle_ = nullptr;
+};
+
+class DescribedGpu {
+ public:
+  std::shared_ptr<cudnn_frontend::DeviceProperties> properties =
+      std::make_shared<cudnn_frontend::DeviceProperties>();
 };
 
 namespace {
@@ -58,13 +69,24 @@ std::vector<NumericalNote_t> shunned_at(Precision precision) {
   if (precision == Precision::ieee) {
     // The tensor cores' products of f32 are TF32; a transform's sums round several times as much as a
     // product's.
-    for (const auto note : {NumericalNote_t::TENSOR_CORE, NumericalNote_t::FFT, NumericalNote_t::WINOGRAD,
-                            NumericalNote_t::WINOGRAD_TILE_4x4, NumericalNote_t::WINOGRAD_TILE_6x6,
-                            NumericalNote_t::WINOGRAD_TILE_13x13})
-      shunned.push_back(note);
+    shunned.insert(shunned.end(), {NumericalNote_t::TENSOR_CORE, NumericalNote_t::FFT,
+                                   NumericalNote_t::WINOGRAD, NumericalNote_t::WINOGRAD_TILE_4x4,
+                                   NumericalNote_t::WINOGRAD_TILE_6x6, NumericalNote_t::WINOGRAD_TILE_13x13});
   }
   return shunned;
 }
+
+constexpr std::array numerical_notes{
+    std::pair{NumericalNote_t::TENSOR_CORE, "TENSOR_CORE"},
+    std::pair{NumericalNote_t::DOWN_CONVERT_INPUTS, "DOWN_CONVERT_INPUTS"},
+    std::pair{NumericalNote_t::REDUCED_PRECISION_REDUCTION, "REDUCED_PRECISION_REDUCTION"},
+    std::pair{NumericalNote_t::FFT, "FFT"},
+    std::pair{NumericalNote_t::NONDETERMINISTIC, "NONDETERMINISTIC"},
+    std::pair{NumericalNote_t::WINOGRAD, "WINOGRAD"},
+    std::pair{NumericalNote_t::WINOGRAD_TILE_4x4, "WINOGRAD_TILE_4x4"},
+    std::pair{NumericalNote_t::WINOGRAD_TILE_6x6, "WINOGRAD_TILE_6x6"},
+    std::pair{NumericalNote_t::WINOGRAD_TILE_13x13, "WINOGRAD_TILE_13x13"},
+    std::pair{NumericalNote_t::STRICT_NAN_PROP, "STRICT_NAN_PROP"}};
 
 /// Empty when there is none.
 std::string reason(cudnn_frontend::error_t error) {
@@ -74,7 +96,20 @@ std::string reason(cudnn_frontend::error_t error) {
 
 }  // namespace
 
-DnnGraph::DnnGraph(DType dtype) : handle_(shared_by_device<DnnHandle>()) {
+std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json) {
+  auto gpu = std::make_shared<DescribedGpu>();
+  if (const auto error = gpu->properties->deserialize({json.begin(), json.end()}); error.is_bad()) {
+    throw UsageError(
+        fmt::format("cuDNN does not take the description of a GPU: {}; it has the members that "
+                    "CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION gives on a GPU, and wants cuDNN 9.8 or later",
+                    reason(error)));
+  }
+  return gpu;
+}
+
+DnnGraph::DnnGraph(DType dtype, const DescribedGpu* gpu)
+    : handle_(gpu != nullptr ? nullptr : shared_by_device<DnnHandle>()) {
+  if (gpu != nullptr) graph_.set_device_properties(gpu->properties);
   graph_.set_io_data_type(type_of(dtype))
       .set_intermediate_data_type(cudnn_frontend::DataType_t::FLOAT)
       .set_compute_data_type(cudnn_frontend::DataType_t::FLOAT);
@@ -95,20 +130,66 @@ std::string DnnGraph::list_plans(Precision precision, std::int64_t workspace_byt
   using cudnn_frontend::HeurMode_t;
   const std::vector shunned = shunned_at(precision);
   if (auto error = graph_.validate(); error.is_bad()) return reason(error);
-  if (auto error = graph_.build_operation_graph(handle_->get()); error.is_bad()) return reason(error);
+  if (auto error = graph_.build_operation_graph(DnnHandle::of(handle_)); error.is_bad()) return reason(error);
   auto listed = graph_.create_execution_plans({HeurMode_t::A, HeurMode_t::FALLBACK});
   if (listed.is_bad()) return reason(listed);
   graph_.deselect_numeric_notes(shunned).deselect_workspace_greater_than(workspace_bytes);
-  return reason(graph_.check_support(handle_->get()));
+  return reason(graph_.plans.check_support());
 }
 
 std::string DnnGraph::build_first() {
-  return reason(graph_.build_plans(handle_->get()));
+  std::string obstacle = "its heuristic offers no plan";
+  for (std::int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
+    if (obstacle = take(i); obstacle.empty()) break;
+  }
+  return obstacle;
+}
+
+/// Code that is compiled when a plan is built is loaded, too: of a GPU that is only described such a plan is
+/// taken unbuilt.
+std::string DnnGraph::take(std::int64_t plan) {
+  const bool builds = handle_ != nullptr || !is_compiled_at_run_time(plan);
+  const auto error =
+      builds ? graph_.plans.build_plan_at_index(plan) : graph_.plans.check_support_at_index(plan);
+  if (error.is_bad()) return reason(error);
+  taken_ = plan;
+  workspace_bytes_ = static_cast<std::size_t>(builds ? graph_.get_workspace_size_plan_at_index(plan)
+                                                     : unbuilt_workspace_bytes(plan));
+  return {};
+}
+
+/// cudnn-frontend hands out the configurations that no note bars, in the order of plans, without their
+/// places.
+std::int64_t DnnGraph::unbuilt_workspace_bytes(std::int64_t plan) {
+  const std::string name = name_of(plan);
+  std::int64_t bytes = 0;
+  auto configs = graph_.plans.get_barred_engine_configs();
+  for (auto& config : configs) {
+    if (cudnn_frontend::detail::get_engine_tag(config) != name) continue;
+    if (auto error = cudnn_frontend::detail::get_workspace_size(config, bytes); error.is_bad()) break;
+    return bytes;
+  }
+  throw DeviceError(fmt::format("cuDNN: cannot tell the workspace of the plan {}", name));
+}
+
+bool DnnGraph::is_compiled_at_run_time(std::int64_t plan) const {
+  const auto& notes = graph_.plans.behavior_notes[static_cast<std::size_t>(plan)];
+  return std::ranges::find(notes, cudnn_frontend::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
+}
+
+LibraryPlan DnnGraph::plan() const {
+  LibraryPlan plan{.name = name_of(taken_), .notes = {}};
+  const auto& of_taken = graph_.plans.numeric_notes[static_cast<std::size_t>(taken_)];
+  for (const auto& [note, name] : numerical_notes) {
+    if (std::ranges::find(of_taken, note) != of_taken.end()) plan.notes.emplace_back(name);
+  }
+  if (is_compiled_at_run_time(taken_)) plan.notes.emplace_back("RUNTIME_COMPILATION");
+  return plan;
 }
 
 std::string DnnGraph::build(const std::string& plan) {
   for (std::int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
-    if (name_of(i) == plan) return reason(graph_.build_plan_at_index(handle_->get(), i));
+    if (name_of(i) == plan) return take(i);
   }
   return fmt::format("its heuristic does not offer the plan {}", plan);
 }
@@ -119,13 +200,9 @@ std::vector<std::string> DnnGraph::plans(std::size_t count) {
     std::string name = name_of(i);
     // The heuristic's two modes may offer the same.
     if (std::ranges::find(names, name) != names.end()) continue;
-    if (graph_.build_plan_at_index(handle_->get(), i).is_good()) names.push_back(std::move(name));
+    if (take(i).empty()) names.push_back(std::move(name));
   }
   return names;
-}
-
-std::size_t DnnGraph::workspace_bytes() const {
-  return static_cast<std::size_t>(graph_.get_workspace_size());
 }
 
 void DnnGraph::launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const {

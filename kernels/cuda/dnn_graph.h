@@ -19,7 +19,8 @@ class DnnGraph : public DnnCall {
   using TensorPtr = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
 
   /// Operands are of this type unless their descriptions say otherwise; what lies between operations is f32.
-  explicit DnnGraph(DType dtype);
+  /// `gpu`: planned for in place of the current device, if not null.
+  DnnGraph(DType dtype, const DescribedGpu* gpu);
 
   cudnn_frontend::graph::Graph& pattern() { return graph_; }
   TensorPtr input(const TensorDesc& desc);
@@ -27,23 +28,35 @@ class DnnGraph : public DnnCall {
 
   /// Asks the library's heuristic for plans with no more workspace than that. Empty, or why there are none.
   std::string list_plans(Precision precision, std::int64_t workspace_bytes);
-  /// The first that can be built. Empty, or why none can.
+  /// Takes the first that can be built. Empty, or why none can.
   std::string build_first();
   /// The one of that name. Empty, or why it cannot be built.
   std::string build(const std::string& plan);
   /// Names of those that can be built, at most `count`.
   std::vector<std::string> plans(std::size_t count);
 
-  std::size_t workspace_bytes() const override;
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  LibraryPlan plan() const override;
   void launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const override;
 
  private:
+  /// cudnn-frontend's own keeps its list of plans to itself, which alone tells of plans that are not built.
+  struct Graph : cudnn_frontend::graph::Graph {
+    using ICudnn::plans;
+  };
+
+  /// Empty, or why it cannot be built.
+  std::string take(std::int64_t plan);
+  bool is_compiled_at_run_time(std::int64_t plan) const;
+  std::int64_t unbuilt_workspace_bytes(std::int64_t plan);
   std::string name_of(std::int64_t plan) const;
   void describe(const TensorPtr& tensor, const TensorDesc& desc);
 
-  std::shared_ptr<DnnHandle> handle_;
-  cudnn_frontend::graph::Graph graph_;
+  std::shared_ptr<DnnHandle> handle_;  ///< null: a described GPU has none
+  Graph graph_;
   std::int64_t operands_ = 0;
+  std::int64_t taken_ = -1;
+  std::size_t workspace_bytes_ = 0;
 };
 
 }  // namespace lockstep::kernels

@@ -19,6 +19,10 @@ std::unique_ptr<Device> make_cuda_device(int index) {
   return loaded_module().make_device(index);
 }
 
+std::unique_ptr<Device> make_described_cuda_device(const std::string& json) {
+  return loaded_module().describe_device(json);
+}
+
 int visible_cuda_devices() {
   return loaded_module().device_count();
 }

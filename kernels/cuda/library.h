@@ -25,6 +25,12 @@ struct CudaDeviceInfo {
 /// CUDA, DeviceError when there is no such GPU or the driver is too old.
 std::unique_ptr<Device> make_cuda_device(int index);
 
+/// A GPU that need not be there, for plans alone: nothing can be allocated or launched on it, and no driver
+/// is needed. Kernels tell a workspace only where cuDNN computes: cuBLASLt and our own kernels know no GPU
+/// but the current one. `json`: its properties as cuDNN 9.8 and later describe a GPU. UsageError for another
+/// text, and as above.
+std::unique_ptr<Device> make_described_cuda_device(const std::string& json);
+
 /// How many GPUs this process sees; 0 without a driver. CUDA is loaded, but no GPU is touched. UsageError
 /// when this build has no CUDA.
 int visible_cuda_devices();

@@ -95,6 +95,7 @@ extern "C" LOCKSTEP_API const lockstep::kernels::CudaModule* lockstep_cuda_modul
   using namespace lockstep::kernels;
   static const CudaModule module{.identity = cuda_module_identity(),
                                  .make_device = open_cuda_device,
+                                 .describe_device = describe_cuda_device,
                                  .device_count = cuda_device_count,
                                  .devices = list_cuda_devices,
                                  .versions = list_cuda_versions};

@@ -13,6 +13,7 @@ namespace lockstep::kernels {
 struct CudaModule {
   AbiIdentity identity;
   std::unique_ptr<Device> (*make_device)(int index);
+  std::unique_ptr<Device> (*describe_device)(const std::string& json);
   int (*device_count)();
   std::vector<CudaDeviceInfo> (*devices)();
   std::string (*versions)();
@@ -27,6 +28,7 @@ inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";
 
 /// The functions of `library.h` inside liblockstep_cuda.so.
 std::unique_ptr<Device> open_cuda_device(int index);
+std::unique_ptr<Device> describe_cuda_device(const std::string& json);
 std::vector<CudaDeviceInfo> list_cuda_devices();
 std::string list_cuda_versions();
 

@@ -16,6 +16,10 @@ std::unique_ptr<Device> make_cuda_device(int) {
   refuse();
 }
 
+std::unique_ptr<Device> make_described_cuda_device(const std::string&) {
+  refuse();
+}
+
 int visible_cuda_devices() {
   refuse();
 }

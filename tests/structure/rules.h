@@ -92,7 +92,8 @@ inline constexpr std::string_view op_lists =
     "kernels/ops.def kernels/op_headers.h kernels/spec.h kernels/backend.h";
 inline constexpr std::string_view op_list_readers =
     "kernels/spec.h kernels/backend.h kernels/abi.cpp kernels/dispatch.cpp kernels/cpu/device.cpp "
-    "kernels/cuda/device.cpp kernels/cpu/simd/select.cpp kernels/cpu/simd/table.cpp "
+    "kernels/cuda/device.cpp kernels/cuda/described_device.cpp kernels/cpu/simd/select.cpp "
+    "kernels/cpu/simd/table.cpp "
     "kernels/cpu/simd/table.h tests/ops";
 
 /// Words of ours that the field has other words for; nothing is called so any more.

@@ -179,14 +179,16 @@ class Placed {
 
 class SimulatedConvolution : public DnnCall {
  public:
-  explicit SimulatedConvolution(Plan plan)
-      : operands_(std::move(plan.operands)),
+  SimulatedConvolution(Plan plan, std::string_view name)
+      : name_(name),
+        operands_(std::move(plan.operands)),
         relu_(plan.relu),
         engine_(std::move(plan.engine)),
         primitive_(onednn::make_primitive(plan.primitive)),
         scratchpad_(plan.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD)) {}
 
   std::size_t workspace_bytes() const override { return simgpu::library_workspace_bytes; }
+  LibraryPlan plan() const override { return {.name = name_, .notes = {}}; }
 
   void launch(std::span<void* const> addresses, void* workspace, cudaStream_t stream) const override {
     simgpu::LibraryCall call("convolution", workspace);
@@ -217,6 +219,7 @@ class SimulatedConvolution : public DnnCall {
   }
 
  private:
+  std::string name_;
   std::vector<Operand> operands_;
   bool relu_;
   dnnl::engine engine_;
@@ -241,7 +244,7 @@ bool offers(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
 
 }  // namespace
 
-std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
+std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu*) {
   if (lacks_plans(spec)) return {};
   require_one_form(spec);
   const simgpu::OneThread guard;
@@ -252,7 +255,13 @@ std::vector<std::string> convolution_plans(const ConvolutionSpec& spec) {
   return names;
 }
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) {
+/// None is ever made, so that the functions below get null.
+std::shared_ptr<const DescribedGpu> describe_gpu(const std::string&) {
+  throw UsageError(
+      "the simulated cuDNN plans for no GPU by its description; configure with -DLOCKSTEP_CUDA=ON");
+}
+
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu*) {
   if (lacks_plans(spec)) return nullptr;
   require_one_form(spec);
   const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
@@ -265,7 +274,7 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec) 
   const simgpu::OneThread guard;
   count_build();
   try {
-    return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm));
+    return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm), named->name);
   } catch (const dnnl::error& error) {
     throw DeviceError(fmt::format("oneDNN cannot compute a convolution of x {} and w {}: {}",
                                   spec.x.shape.str(), spec.w.shape.str(), error.what()));

@@ -1,9 +1,8 @@
-#include "kernels/conv2d.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "tests/unit/kernels/conv2d_cases.h"
 #include "tests/unit/kernels/reference.h"
 
 using namespace lockstep;
@@ -11,23 +10,6 @@ using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
 namespace {
-
-struct Case {
-  Shape x, w;
-  Conv2dGeometry geometry;
-};
-
-const std::vector<Case> cases = {
-    {{2, 3, 9, 7}, {17, 3, 3, 3}, {.padding = {1, 1}}},
-    {{1, 1, 8, 8}, {5, 1, 5, 5}, {.padding = {2, 2}}},
-    {{7, 5, 6, 5}, {3, 5, 1, 1}, {}},
-    {{2, 17, 7, 7}, {5, 17, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
-    {{2, 32, 6, 6}, {16, 32, 3, 3}, {.padding = {1, 1}}},
-    {{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}},
-    {{2, 17, 5, 5}, {17, 1, 3, 3}, {.padding = {1, 1}, .groups = 17}},
-    {{1, 32, 5, 5}, {32, 16, 3, 3}, {.padding = {1, 1}, .groups = 2}},
-    {{2, 3, 9, 9}, {5, 3, 3, 3}, {.padding = {2, 2}, .dilation = {2, 2}}},
-};
 
 /// Sums of k products of numbers up to 1: rounding grows with k at worst. Winograd's transforms cost three
 /// more digits of an f32's seven (Lavin and Gray 2015, F(4x4, 3x3)).
@@ -40,7 +22,7 @@ struct Problem {
   Function f;
 };
 
-Problem make_problem(const Case& c) {
+Problem make_problem(const ConvolutionCase& c) {
   Problem p{random_values(c.x, 1), random_values(c.w, 2), random_values({c.w[0]}, 3), {}, {}, {}};
   p.f = [g = c.geometry](const std::vector<Values>& in) { return conv2d(in[0], in[1], &in[2], g); };
   p.y = p.f({p.x, p.w, p.b});
@@ -65,7 +47,7 @@ Layout blocked(const Shape& shape, int dim, std::int64_t block) {
 
 TEST_CASE("conv2d forward, with and without bias and relu") {
   const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
-  for (const Case& c : cases) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     const Problem p = make_problem(c);
     const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
     require_close(run(Conv2d{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y, bound);
@@ -78,7 +60,7 @@ TEST_CASE("conv2d forward, with and without bias and relu") {
 
 TEST_CASE("conv2d gradients agree with finite differences") {
   const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
-  for (const Case& c : cases) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     const Problem p = make_problem(c);
     const double terms = static_cast<double>(c.w.elements()) / static_cast<double>(c.geometry.groups);
     require_gradient(run(Conv2dBackwardData{c.geometry}, {p.dy, p.w}, {c.x}, layouts)[0], p.f,
@@ -91,7 +73,7 @@ TEST_CASE("conv2d gradients agree with finite differences") {
 }
 
 TEST_CASE("conv2d backward computes in the layouts that forward chose") {
-  for (const Case& c : cases) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     const Problem p = make_problem(c);
     KernelIo forward = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
     choose_layouts(device(), Conv2d{c.geometry}, forward);
@@ -110,13 +92,13 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
 
 // Our own kernel on CPUs. Channels that fill vectors and that do not, windows inside and at the edges.
 TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layouts") {
-  const std::vector<Case> depthwise = {
+  const std::vector<ConvolutionCase> depthwise = {
       {{3, 19, 6, 7}, {19, 1, 3, 2}, {.padding = {1, 1}, .groups = 19}},
       {{2, 40, 7, 9}, {40, 1, 5, 5}, {.stride = {2, 2}, .padding = {2, 2}, .groups = 40}},
       {{2, 16, 2, 2}, {16, 1, 5, 5}, {.padding = {2, 2}, .groups = 16}},
       {{1, 33, 8, 9}, {33, 1, 2, 4}, {.stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 1}, .groups = 33}},
   };
-  for (const Case& c : depthwise) {
+  for (const ConvolutionCase& c : depthwise) {
     const Problem p = make_problem(c);
     const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
     for (const std::int64_t block : {0, 8, 16}) {
@@ -137,12 +119,12 @@ TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layou
 
 // oneDNN generates no code for pictures that are smaller than the filter: our own kernel on CPUs.
 TEST_CASE("depthwise conv2d forward in row-major, channels-last and blocked layouts") {
-  const std::vector<Case> depthwise = {
+  const std::vector<ConvolutionCase> depthwise = {
       {{3, 32, 1, 1}, {32, 1, 5, 5}, {.padding = {2, 2}, .groups = 32}},
       {{2, 40, 2, 2}, {40, 1, 5, 5}, {.stride = {2, 2}, .padding = {2, 2}, .groups = 40}},
       {{2, 19, 3, 2}, {19, 1, 4, 7}, {.stride = {2, 1}, .padding = {3, 4}, .dilation = {2, 1}, .groups = 19}},
   };
-  for (const Case& c : depthwise) {
+  for (const ConvolutionCase& c : depthwise) {
     const Problem p = make_problem(c);
     const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
     for (const std::int64_t block : {0, 1, 8, 16}) {
@@ -165,8 +147,9 @@ TEST_CASE("depthwise conv2d forward in row-major, channels-last and blocked layo
 }
 
 TEST_CASE("every algorithm that is offered computes what the library's own choice does") {
-  const Case c = GENERATE(Case{{3, 16, 12, 12}, {32, 16, 3, 3}, {.padding = {1, 1}}},
-                          Case{{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}});
+  const ConvolutionCase c =
+      GENERATE(ConvolutionCase{{3, 16, 12, 12}, {32, 16, 3, 3}, {.padding = {1, 1}}},
+               ConvolutionCase{{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}});
   const Problem p = make_problem(c);
   const auto check = [](auto spec, const std::vector<Values>& inputs, const std::vector<Shape>& outputs,
                         double terms) {
@@ -203,7 +186,7 @@ TEST_CASE("a plan that the library does not have is refused by its name") {
 
 TEST_CASE("on a GPU a NaN comes through the relu that a convolution ends in", "[relu]") {
   if (device().kind() != DeviceKind::cuda) return;  // oneDNN's relu makes 0 of it
-  for (const Case& c : cases) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     Problem p = make_problem(c);
     // The whole last picture: every window of it has one.
     const auto pictures = static_cast<std::ptrdiff_t>(c.x[0]);

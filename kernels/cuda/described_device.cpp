@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "kernels/backend.h"
+#include "kernels/base/error.h"
+#include "kernels/base/json.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/module.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// Of an op that no library is asked for.
+class UnlaunchedKernel final : public Kernel {
+ public:
+  std::unique_ptr<BoundKernel> bind(std::span<void* const>, void*) const override {
+    throw DeviceError("cuda: a GPU that is only described launches nothing");
+  }
+};
+
+class DescribedDevice final : public Backend<Cuda> {
+ public:
+  explicit DescribedDevice(const std::string& json) : gpu_(describe_gpu(json)) {
+    const Json properties = Json::parse(json);
+    name_ = properties.at("deviceName").get<std::string>();
+    capability_ = properties.at("deviceVer").get<int>() / 10;
+  }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return name_; }
+  std::string instruction_set() const override {
+    return fmt::format("sm_{} by its description, {}", capability_, dnn_library());
+  }
+  int threads() const override { return 1; }
+  bool has_bf16() const override { return capability_ >= 80; }
+  bool is_async() const override { return true; }
+
+  std::unique_ptr<Memory> allocate(std::size_t) override { refuse("allocated on"); }
+  std::unique_ptr<Memory> allocate_host(std::size_t) override { refuse("allocated for"); }
+  std::size_t allocated_bytes() const override { return 0; }
+  std::unique_ptr<Stream> make_stream(StreamPriority) override { refuse("launched on"); }
+  std::unique_ptr<Event> make_event() override { refuse("launched on"); }
+  void copy_to_device(void*, const void*, std::size_t, Stream&) override { refuse("copied to"); }
+  void copy_to_host(void*, const void*, std::size_t, Stream&) override { refuse("copied from"); }
+
+  /// cuDNN alone knows other GPUs than the current one: it is asked about the ops that choose among its
+  /// plans.
+  KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
+    const auto make = [&](const auto& spec) -> KernelPtr {
+      if constexpr (requires { spec.algorithm; }) return kernels::prepare(tag(), spec, io);
+      return std::make_unique<UnlaunchedKernel>();
+    };
+    return std::visit(make, any);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw DeviceError(fmt::format("cuda: {} is only described: nothing can be {} it", name_, what));
+  }
+
+  Cuda tag() const override { return {.capability = capability_, .described = gpu_.get()}; }
+
+  std::shared_ptr<const DescribedGpu> gpu_;
+  std::string name_;
+  int capability_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> describe_cuda_device(const std::string& json) {
+  try {
+    return std::make_unique<DescribedDevice>(json);
+  } catch (const JsonError& error) {
+    throw UsageError(fmt::format("cuda: the description of a GPU: {}", error.what()));
+  }
+}
+
+}  // namespace lockstep::kernels
