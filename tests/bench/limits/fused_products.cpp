@@ -24,7 +24,7 @@ std::unique_ptr<Memory> touched(Device& device, std::size_t bytes) {
 double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
   const auto memory = touched(device, RecurrentWorkspace(blocks, 0, nullptr).bytes());
   const RecurrentWorkspace at(blocks, 0, static_cast<float*>(memory->data()));
-  auto* const multiply = simd::best<RecurrentProduct>();
+  auto* const multiply = simd::best<PanelProduct>();
   return shares::shortest([&] {
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
