@@ -1,5 +1,6 @@
 #include <omp.h>
 
+#include "kernels/cpu/simd/simd.h"
 #include "kernels/linear.h"
 #include "kernels/panel_product.h"
 #include "tests/unit/kernels/instruction_sets.h"
@@ -25,9 +26,18 @@ Values transposed(const Values& matrix) {
   return to;
 }
 
-/// oneDNN's AB16b64a.
-Layout in_panels(const Shape& w) {
-  return {.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}};
+/// Elsewhere the libraries compute these gradients.
+bool has_panels() {
+  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512";
+}
+
+/// Of the weights: row-major, and with panels oneDNN's AB16b64a.
+std::vector<Layout> layouts_of(const Shape& w) {
+  std::vector<Layout> layouts{Layout::row_major(w)};
+  if (has_panels()) {
+    layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}});
+  }
+  return layouts;
 }
 
 struct Gradients {
@@ -53,29 +63,32 @@ TEST_CASE("gradients of large linear maps, whatever layout the weights have") {
   const Values x = random_values({rows, inputs}, 1);
   const Values w = random_values({outputs, inputs}, 2);
   const Values dy = random_values({rows, outputs}, 3);
-  const Layout layout = GENERATE_COPY(Layout::row_major(w.shape), in_panels(w.shape));
-  const Gradients got = gradients(x, w, dy, layout, 1);
-  // Sums of up to 1030 products of multiples of 1/64 up to 1: exact in f32 in any order.
-  require_close(got.dx, linear(dy, transposed(w), nullptr), 0);
-  require_close(got.dw, linear(transposed(dy), transposed(x), nullptr), 0);
   const Values ones{{1, rows}, std::vector<double>(static_cast<std::size_t>(rows), 1)};
-  require_close({{1, outputs}, got.db.data}, linear(ones, transposed(dy), nullptr), 0);
+  for (const Layout& layout : layouts_of(w.shape)) {
+    const Gradients got = gradients(x, w, dy, layout, 1);
+    // Sums of up to 1030 products of multiples of 1/64 up to 1: exact in f32 in any order.
+    require_close(got.dx, linear(dy, transposed(w), nullptr), 0);
+    require_close(got.dw, linear(transposed(dy), transposed(x), nullptr), 0);
+    require_close({{1, outputs}, got.db.data}, linear(ones, transposed(dy), nullptr), 0);
+  }
 }
 
 TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {
+  if (!has_panels()) return;
   Values x = random_values({rows, inputs}, 1);
   const Values w = random_values({outputs, inputs}, 2);
   Values dy = random_values({rows, outputs}, 3);
   for (Values* values : {&x, &dy}) {
     for (double& value : values->data) value = static_cast<float>(value / 3);  // sums are rounded
   }
-  const Layout layout = GENERATE_COPY(Layout::row_major(w.shape), in_panels(w.shape));
-  const Gradients alone = gradients(x, w, dy, layout, 1);
-  for (const int threads : {2, 3, 7}) {
-    const Gradients shared = gradients(x, w, dy, layout, threads);
-    CHECK(shared.dx.data == alone.dx.data);
-    CHECK(shared.dw.data == alone.dw.data);
-    CHECK(shared.db.data == alone.db.data);
+  for (const Layout& layout : layouts_of(w.shape)) {
+    const Gradients alone = gradients(x, w, dy, layout, 1);
+    for (const int threads : {2, 3, 7}) {
+      const Gradients shared = gradients(x, w, dy, layout, threads);
+      CHECK(shared.dx.data == alone.dx.data);
+      CHECK(shared.dw.data == alone.dw.data);
+      CHECK(shared.db.data == alone.db.data);
+    }
   }
 }
 
