@@ -23,7 +23,7 @@ struct Outcome {
 std::vector<Outcome> run_ranks(int ranks, const std::function<void(int rank)>& body,
                                lockstep::Seconds limit = lockstep::Seconds(20));
 
-/// True when all ended with code 0; else says why not.
+/// Empty when all ended with code 0; else why not, a line per rank.
 std::string complaints(const std::vector<Outcome>& outcomes);
 
 void check(ncclResult_t result);

@@ -71,7 +71,7 @@ TEST_CASE("all-reduce sums in rank order, whatever the size and type", "[simgpu]
     check_all_reduce<__half>(own, ncclFloat16, 150001, false);
     own.close();
   });
-  CHECK(complaints(outcomes).empty());
+  CHECK(complaints(outcomes) == "");
 }
 
 TEST_CASE("reduce-scatter, all-gather, reduce and broadcast, apart and in place", "[simgpu]") {
@@ -119,7 +119,7 @@ TEST_CASE("reduce-scatter, all-gather, reduce and broadcast, apart and in place"
     }
     own.close();
   });
-  CHECK(complaints(outcomes).empty());
+  CHECK(complaints(outcomes) == "");
 }
 
 TEST_CASE("blocking communicators and groups of calls", "[simgpu]") {
@@ -151,5 +151,5 @@ TEST_CASE("blocking communicators and groups of calls", "[simgpu]") {
     require(number == rank, "device");
     check(ncclCommDestroy(comm));
   });
-  CHECK(complaints(outcomes).empty());
+  CHECK(complaints(outcomes) == "");
 }
