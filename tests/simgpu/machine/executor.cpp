@@ -158,6 +158,7 @@ void Executor::finish(Node& node) {
     node.finished_at = std::max(node.finished_at, before->finished_at);
   node.finished_at += node.microseconds;
   node.waits_for.clear();
+  node.operation.run = nullptr;  // what it holds may end now, though another thread still looks at the node
   node.done = true;
   trace_.ended(node);
   asked_.clear();  // whoever waited for a peer may have waited for this

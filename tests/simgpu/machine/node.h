@@ -31,7 +31,7 @@ struct Node {
   int device = 0;
   int priority = 0;                ///< the lower goes first
   std::uint64_t sequence = 0;      ///< of all nodes, in the order of the calls
-  std::vector<NodePtr> waits_for;  ///< emptied when done
+  std::vector<NodePtr> waits_for;  ///< emptied when done, as operation.run is
   VectorClock clock;               ///< what happens before its end, itself included
   Stamp stamp;                     ///< itself
   double microseconds = 0;         ///< the time that it is said to take
