@@ -1,4 +1,7 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include <filesystem>
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
@@ -9,13 +12,17 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Of an op that no library is asked for.
-class UnlaunchedKernel final : public Kernel {
- public:
-  std::unique_ptr<BoundKernel> bind(std::span<void* const>, void*) const override {
-    throw DeviceError("cuda: a GPU that is only described launches nothing");
-  }
-};
+/// cuDNN looks for plans that it compiles at run time only where it finds the driver's functions. Without a
+/// driver it finds ours, which refuse: the library beside this one, which is called libcuda.so.1, too.
+void find_driver_functions() {
+  constexpr int flags = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
+  if (dlopen("libcuda.so.1", flags) != nullptr) return;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&find_driver_functions), &here) == 0) return;
+  const auto folder = std::filesystem::path(here.dli_fname).parent_path();
+  if (dlopen((folder / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
+  throw DeviceError(fmt::format("cuda: a GPU is planned for that is not here: {}", dlerror()));
+}
 
 class DescribedDevice final : public Backend<Cuda> {
  public:
@@ -42,21 +49,12 @@ class DescribedDevice final : public Backend<Cuda> {
   void copy_to_device(void*, const void*, std::size_t, Stream&) override { refuse("copied to"); }
   void copy_to_host(void*, const void*, std::size_t, Stream&) override { refuse("copied from"); }
 
-  /// cuDNN alone knows other GPUs than the current one: it is asked about the ops that choose among its
-  /// plans.
-  KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
-    const auto make = [&](const auto& spec) -> KernelPtr {
-      if constexpr (requires { spec.algorithm; }) return kernels::prepare(tag(), spec, io);
-      return std::make_unique<UnlaunchedKernel>();
-    };
-    return std::visit(make, any);
-  }
-
  private:
   [[noreturn]] void refuse(std::string_view what) const {
     throw DeviceError(fmt::format("cuda: {} is only described: nothing can be {} it", name_, what));
   }
 
+  /// cuDNN is asked about it; cuBLASLt, which knows the current GPU alone, is not.
   Cuda tag() const override { return {.capability = capability_, .described = gpu_.get()}; }
 
   std::shared_ptr<const DescribedGpu> gpu_;
@@ -68,6 +66,7 @@ class DescribedDevice final : public Backend<Cuda> {
 
 std::unique_ptr<Device> describe_cuda_device(const std::string& json) {
   try {
+    find_driver_functions();
     return std::make_unique<DescribedDevice>(json);
   } catch (const JsonError& error) {
     throw UsageError(fmt::format("cuda: the description of a GPU: {}", error.what()));
