@@ -1,7 +1,4 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
-
-#include <filesystem>
 
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
@@ -11,18 +8,6 @@
 
 namespace lockstep::kernels {
 namespace {
-
-/// cuDNN looks for plans that it compiles at run time only where it finds the driver's functions. Without a
-/// driver it finds ours, which refuse: the library beside this one, which is called libcuda.so.1, too.
-void find_driver_functions() {
-  constexpr int flags = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
-  if (dlopen("libcuda.so.1", flags) != nullptr) return;
-  Dl_info here{};
-  if (dladdr(reinterpret_cast<const void*>(&find_driver_functions), &here) == 0) return;
-  const auto folder = std::filesystem::path(here.dli_fname).parent_path();
-  if (dlopen((folder / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
-  throw DeviceError(fmt::format("cuda: a GPU is planned for that is not here: {}", dlerror()));
-}
 
 class DescribedDevice final : public Backend<Cuda> {
  public:
@@ -66,7 +51,6 @@ class DescribedDevice final : public Backend<Cuda> {
 
 std::unique_ptr<Device> describe_cuda_device(const std::string& json) {
   try {
-    find_driver_functions();
     return std::make_unique<DescribedDevice>(json);
   } catch (const JsonError& error) {
     throw UsageError(fmt::format("cuda: the description of a GPU: {}", error.what()));

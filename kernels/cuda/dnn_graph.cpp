@@ -1,9 +1,11 @@
 #include "kernels/cuda/dnn_graph.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "kernels/base/error.h"
@@ -35,6 +37,18 @@ class DnnHandle {
 };
 
 namespace {
+
+/// cuDNN looks for plans that it compiles at run time only where it finds the driver's functions. Without a
+/// driver it finds ours, which refuse: the library beside this one, which is called libcuda.so.1, too.
+void find_driver_functions() {
+  constexpr int flags = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
+  if (dlopen("libcuda.so.1", flags) != nullptr) return;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&find_driver_functions), &here) == 0) return;
+  const auto folder = std::filesystem::path(here.dli_fname).parent_path();
+  if (dlopen((folder / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
+  throw DeviceError(fmt::format("cuda: a GPU is planned for that is not here: {}", dlerror()));
+}
 
 class GpuProperties final : public DescribedGpu {
  public:
@@ -103,6 +117,7 @@ std::string reason(cudnn_frontend::error_t error) {
 }  // namespace
 
 std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json) {
+  find_driver_functions();
   auto gpu = std::make_shared<GpuProperties>();
   if (const auto error = gpu->properties->deserialize({json.begin(), json.end()}); error.is_bad()) {
     throw UsageError(

@@ -14,6 +14,7 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr double gibibyte = 1 << 30;
+constexpr std::size_t shown_workspace = std::size_t{1} << 16;  ///< bytes; less is not worth a word
 
 double gib(std::size_t bytes) {
   return static_cast<double>(bytes) / gibibyte;
@@ -45,7 +46,7 @@ std::vector<std::string> notes_of(const GpuPrediction& prediction) {
                        limit_name(step, prediction.plan.compute_dtype));
     const kernels::Kernel& kernel = *prediction.plan.launch_of(prediction.plan.steps[at])->kernel;
     if (const auto plan = kernel.library_plan()) note += ", " + plan->name.substr(0, plan->name.find('_'));
-    if (kernel.workspace_bytes() > 0)
+    if (kernel.workspace_bytes() >= shown_workspace)
       note +=
           fmt::format(", workspace {:.1f} MiB", static_cast<double>(kernel.workspace_bytes()) / (1 << 20));
   }

@@ -15,6 +15,7 @@
 #include "kernels/base/typed_words.h"
 #include "runtime/machine/local_ranks.h"
 #include "runtime/machine/open_device.h"
+#include "runtime/plan/gpu_profile.h"
 #include "runtime/plan/scaling.h"
 #include "runtime/run/measure_step.h"
 #include "runtime/run/measure_tcp.h"
@@ -158,15 +159,15 @@ ScalingRequest take_scaling_request(std::vector<std::string>& arguments) {
 }
 
 std::string scaling_help() {
-  return "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a "
-         "time "
-         "as a node has, or with --for from figures that others have published or measured:\n"
-         "  --for GPU             the plan of a GPU that need not be here: a100, b200, h100, h200, l4, "
-         "rtx3080,\n"
-         "                        rtx3090, rtx4090, rtx5090, t4, FILE.json, or all for a table of these\n"
-         "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"
-         "  --link GBIT           Gbit/s between nodes, in each direction (none: all ranks are on one node)\n"
-         "  --nproc-per-node N    ranks of a node, which share its link (1 with --link)\n";
+  return fmt::format(
+      "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a time "
+      "as a node has; with --for from published figures of the GPU, which need not be here:\n"
+      "  --for GPU             {},\n"
+      "                        a FILE.json like runtime/plan/gpus/h100.json, or all for a table of these\n"
+      "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"
+      "  --link GBIT           Gbit/s between nodes, in each direction (none: all ranks are on one node)\n"
+      "  --nproc-per-node N    ranks of a node, which share its link (1 with --link)\n",
+      fmt::join(gpu_names(), ", "));
 }
 
 std::vector<Cluster> clusters_of(const ScalingRequest& request) {

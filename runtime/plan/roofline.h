@@ -5,25 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/gpu_factors.h"
 #include "runtime/plan/gpu_profile.h"
+#include "runtime/plan/kernel_work.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/scaling.h"
 #include "runtime/plan/timeline.h"
 
 namespace lockstep::runtime {
-
-/// Which units multiply.
-enum class MathUnit { f32, tf32, half };
-
-/// Work of one kind that a launch does.
-struct KernelWork {
-  WorkKind kind = WorkKind::pass;
-  MathUnit unit = MathUnit::f32;
-  double flops = 0;
-  double bytes = 0;  ///< to and from the GPU's memory, as if nothing stayed in its caches
-  double launches = 1;
-};
 
 enum class Limit { flops, memory, launches };
 
@@ -34,9 +22,6 @@ struct PredictedTime {
 
 /// The slowest of arithmetic, memory and launches.
 PredictedTime time_of(const KernelWork& work, const GpuFigures& gpu);
-
-/// What a step's launch does, in its parts; empty for steps that launch nothing.
-std::vector<KernelWork> work_of(const Plan& plan, const Step& step);
 
 /// A step of the plan on one GPU.
 struct PredictedStep {

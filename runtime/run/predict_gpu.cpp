@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "kernels/base/error.h"
 #include "kernels/cuda/library.h"
 #include "runtime/run/run_plans.h"
@@ -11,11 +13,21 @@
 namespace lockstep::runtime {
 namespace {
 
+/// DataError naming the file where the GPU is one of a file that cuDNN does not take.
+std::unique_ptr<kernels::Device> device_of(const GpuProfile& gpu) {
+  try {
+    return kernels::make_described_cuda_device(gpu.description);
+  } catch (const UsageError& error) {
+    if (!gpu.name.ends_with(".json")) throw;
+    throw DataError(fmt::format("{}: {}", gpu.name, error.what()));
+  }
+}
+
 /// Plans as a run on the GPU would make them.
 class Planner {
  public:
   Planner(const Options& options, const TrainingTask& task, const GpuProfile& gpu)
-      : task_(task), device_(kernels::make_described_cuda_device(gpu.description)), options_(options) {
+      : task_(task), device_(device_of(gpu)), options_(options) {
     options_.amp = amp_on(*device_, options.amp);
   }
 
