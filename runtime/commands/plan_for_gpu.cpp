@@ -140,15 +140,17 @@ void print_ranks(const GpuPrediction& prediction, const std::vector<Cluster>& cl
   const GpuStep& one = prediction.ranks.front();
   fmt::print("a step's input takes {:.3f} ms over PCIe, {}\n", 1e3 * one.input_seconds,
              one.input_seconds > one.timeline.step ? "which limits it" : "beside compute");
+  if (throughput.of_sample > 1) fmt::print("a sample has {} tokens\n", throughput.of_sample);
 }
 
-void print_published(const GpuPrediction& prediction, const Options& options, const Throughput& throughput) {
+void print_published(const GpuPrediction& prediction, const std::string& model,
+                     const Throughput& throughput) {
   for (const PublishedFigure& figure : published_figures) {
-    if (figure.model != options.model || figure.gpu != prediction.gpu.name) continue;
+    if (figure.model != model || figure.gpu != prediction.gpu.name) continue;
     const double predicted = per_second(prediction, throughput, prediction.ranks.front().seconds());
     fmt::print("published: {:.0f} {}/s in {} ({}); this prediction, in {}: {:.0f}, {:+.1f}%\n",
                figure.per_second, figure.unit, figure.amp, figure.source,
-               options.amp == "off" ? "fp32" : prediction.options.amp, predicted,
+               prediction.options.amp == "off" ? "fp32" : prediction.options.amp, predicted,
                100 * (predicted / figure.per_second - 1));
   }
 }
@@ -173,7 +175,7 @@ void print_one(const Options& options, const TrainingTask& task, const GpuQuesti
   print_kinds(prediction);
   print_memory(prediction);
   print_ranks(prediction, question.clusters, throughput);
-  print_published(prediction, options, throughput);
+  print_published(prediction, task.model.name, throughput);
   print_savings(prediction, throughput);
 }
 
