@@ -14,7 +14,8 @@ namespace lockstep::runtime {
 int plan_command(const std::vector<std::string>& given) {
   std::vector<std::string> arguments = given;
   const ScalingRequest scaling = take_scaling_request(arguments);
-  Options options = parse_options(arguments);
+  // What a GPU would give is asked of a model, whatever data are here: samples as it wants them.
+  Options options = parse_options(arguments, scaling.gpu.empty() ? "" : "synthetic");
   take_pretrained_config(options, options.init_from);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;

@@ -143,10 +143,12 @@ void print_ranks(const GpuPrediction& prediction, const std::vector<Cluster>& cl
   if (throughput.of_sample > 1) fmt::print("a sample has {} tokens\n", throughput.of_sample);
 }
 
-void print_published(const GpuPrediction& prediction, const std::string& model,
+void print_published(const GpuPrediction& prediction, const TrainingTask& task,
                      const Throughput& throughput) {
+  if (!prediction.options.model_args.empty()) return;
   for (const PublishedFigure& figure : published_figures) {
-    if (figure.model != model || figure.gpu != prediction.gpu.name) continue;
+    const bool is_task = figure.model == task.model.name && figure.sample == task.input.shape.str();
+    if (!is_task || figure.gpu != prediction.gpu.name) continue;
     const double predicted = per_second(prediction, throughput, prediction.ranks.front().seconds());
     fmt::print("published: {:.0f} {}/s in {} ({}); this prediction, in {}: {:.0f}, {:+.1f}%\n",
                figure.per_second, figure.unit, figure.amp, figure.source,
@@ -175,7 +177,7 @@ void print_one(const Options& options, const TrainingTask& task, const GpuQuesti
   print_kinds(prediction);
   print_memory(prediction);
   print_ranks(prediction, question.clusters, throughput);
-  print_published(prediction, task.model.name, throughput);
+  print_published(prediction, task, throughput);
   print_savings(prediction, throughput);
 }
 

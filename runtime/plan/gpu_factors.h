@@ -81,28 +81,29 @@ inline constexpr double exchange_latency_seconds = 19e-6;
 /// GB, context and libraries half a GB.
 inline constexpr std::size_t unplanned_bytes = std::size_t{2} << 30;
 
-/// Training on one GPU, or a GPU's share of several, that others have published.
+/// Training on one GPU, or a GPU's share of several, that others have published: of the model as it stands,
+/// and samples of that shape.
 struct PublishedFigure {
-  std::string_view model, gpu, amp;
+  std::string_view model, sample, gpu, amp;
   double per_second;
   std::string_view unit;  ///< "samples" or "tokens"
   std::string_view source;
 };
 
 inline constexpr std::array published_figures{
-    PublishedFigure{"resnet50", "h200", "fp16", 7955, "samples",
+    PublishedFigure{"resnet50", "3x224x224", "h200", "fp16", 7955, "samples",
                     "MLPerf Training v4.0, NVIDIA, 8 GPUs, MXNet, batch 400: an eighth"},
-    PublishedFigure{"resnet50", "h100", "fp16", 7157, "samples",
+    PublishedFigure{"resnet50", "3x224x224", "h100", "fp16", 7157, "samples",
                     "MLPerf Training v4.0, NVIDIA, 8 GPUs, MXNet, batch 400: an eighth"},
-    PublishedFigure{"resnet50", "a100", "fp16", 2470, "samples",
+    PublishedFigure{"resnet50", "3x224x224", "a100", "fp16", 2470, "samples",
                     "NVIDIA DeepLearningExamples, PyTorch 21.03, channels-last, batch 256"},
-    PublishedFigure{"resnet50", "rtx3090", "fp16", 1218, "samples",
+    PublishedFigure{"resnet50", "3x224x224", "rtx3090", "fp16", 1218, "samples",
                     "timm, benchmark-train-amp-nhwc-pt112-cu113-rtx3090.csv"},
-    PublishedFigure{"resnet18", "rtx3090", "fp16", 3482, "samples",
+    PublishedFigure{"resnet18", "3x224x224", "rtx3090", "fp16", 3482, "samples",
                     "timm, benchmark-train-amp-nhwc-pt112-cu113-rtx3090.csv, batch 512"},
-    PublishedFigure{"gpt2", "h100", "bf16", 468000, "tokens",
+    PublishedFigure{"gpt2", "1024", "h100", "bf16", 468000, "tokens",
                     "llm.c, 8 GPUs, 64 x 1024 tokens each: an eighth (KellerJordan/modded-nanogpt records)"},
-    PublishedFigure{"gpt2", "a100", "bf16", 218000, "tokens",
+    PublishedFigure{"gpt2", "1024", "a100", "bf16", 218000, "tokens",
                     "llm.c, scripts/run_gpt2_124M.sh, 8 GPUs: an eighth"},
 };
 

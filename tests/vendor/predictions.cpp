@@ -13,7 +13,7 @@ struct Printed {
 };
 
 Printed plan_for(const std::string& gpu, const Words& options) {
-  Program plan(Words{TRAINER_PROGRAM, "plan", "--dataset=synthetic", "--for=" + gpu} + options);
+  Program plan(Words{TRAINER_PROGRAM, "plan", "--for=" + gpu} + options);
   const int code = plan.wait_for_end(patience);
   return {code, plan.output()};
 }
@@ -46,6 +46,15 @@ TEST_CASE("a prediction names what is published and what is missing") {
   CHECK_THAT(plan.text, contains("published: 468000 tokens/s in bf16"));
   CHECK_THAT(plan.text, contains("what is missing") && contains("attention on tensor cores"));
   CHECK_THAT(plan.text, contains("\n     8      1 "));
+}
+
+TEST_CASE("a prediction of other samples is not compared with what is published") {
+  const Printed whole = plan_for("h200", {"--model=resnet50", "--batch-size=32", "--amp=bf16"});
+  CHECK_THAT(whole.text, contains("32x3x224x224") && contains("published: 7955 samples/s"));
+  const Printed small =
+      plan_for("h200", {"--model=resnet50", "--batch-size=32", "--amp=bf16", "--image-shape=3x64x64"});
+  REQUIRE(small.code == 0);
+  CHECK(small.text.find("published") == std::string::npos);
 }
 
 TEST_CASE("a slower link exposes more of the exchange") {
