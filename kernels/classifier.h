@@ -16,6 +16,8 @@ struct ClassifierLoss {
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { x, weight, targets, state, bias };
   enum Out : std::size_t { control, dx, dweight, dbias };
+  /// Of a chunk's logits on a GPU: each chunk reads all weights, and adds to their gradient.
+  static constexpr std::int64_t gpu_chunk_bytes = 256 << 20;
 
   float label_smoothing = 0;
   bool has_gradient = true;  ///< false in evaluation: control alone

@@ -55,7 +55,8 @@ struct Chunk {
   std::int64_t first, rows;
   GemmPtr logits, dx, dweight;
 
-  Chunk(const Op& op, const MatmulSize& size, DType dtype, bool bias, std::int64_t begin, std::int64_t end)
+  Chunk(Cuda cuda, const Op& op, const MatmulSize& size, DType dtype, bool bias, std::int64_t begin,
+        std::int64_t end)
       : first(begin), rows(end - begin) {
     const Precision precision = gpu_precision(op.precision);
     logits = prepare_gemm({.m = rows,
@@ -65,14 +66,16 @@ struct Chunk {
                            .epilogue = bias ? GemmSpec::Epilogue::bias : GemmSpec::Epilogue::none,
                            .dtype = dtype,
                            .result = dtype,
-                           .precision = precision});
+                           .precision = precision},
+                          cuda.described);
     if (!op.has_gradient) return;
     dx = prepare_gemm({.m = rows,
                        .n = size.inputs,
                        .k = size.outputs,
                        .dtype = dtype,
                        .result = dtype,
-                       .precision = precision});
+                       .precision = precision},
+                      cuda.described);
     dweight = prepare_gemm({.m = size.outputs,
                             .n = size.inputs,
                             .k = rows,
@@ -80,7 +83,8 @@ struct Chunk {
                             .accumulate = begin > 0,
                             .dtype = dtype,
                             .result = DType::f32,
-                            .precision = precision});
+                            .precision = precision},
+                           cuda.described);
   }
 
   std::size_t workspace_bytes() const {
@@ -93,10 +97,10 @@ struct Chunk {
 };
 
 /// All chunks but the first and the last are alike: the second stands for them.
-std::vector<Chunk> chunks_of(const Op& op, const MatmulSize& size, DType dtype, bool bias) {
-  constexpr std::int64_t chunk_bytes = 256 << 20;  // each chunk reads all weights, and adds to their gradient
+std::vector<Chunk> chunks_of(Cuda cuda, const Op& op, const MatmulSize& size, DType dtype, bool bias) {
   const auto row_bytes = size.outputs * static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t most = op.chunk > 0 ? op.chunk : std::max<std::int64_t>(32, chunk_bytes / row_bytes);
+  const std::int64_t most =
+      op.chunk > 0 ? op.chunk : std::max<std::int64_t>(32, Op::gpu_chunk_bytes / row_bytes);
   const std::int64_t chunk = equal_parts(size.rows, most);
   std::vector<Chunk> chunks;
   for (std::int64_t begin = 0; begin < size.rows; begin += chunk) {
@@ -106,7 +110,7 @@ std::vector<Chunk> chunks_of(const Op& op, const MatmulSize& size, DType dtype, 
       again.first = begin;
       chunks.push_back(again);
     } else {
-      chunks.emplace_back(op, size, dtype, bias, begin, end);
+      chunks.emplace_back(cuda, op, size, dtype, bias, begin, end);
     }
   }
   return chunks;
@@ -120,11 +124,11 @@ std::size_t most_workspace(const std::vector<Chunk>& chunks) {
 
 /// Workspace: the losses of all rows, the logits of a chunk, then the products'.
 template <class Element>
-KernelPtr classifier_kernel(const Op& op, const KernelIo& io) {
+KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
   const MatmulSize size = matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape);
   const std::int64_t of_sample = io.inputs[Op::x].shape.rank() == 3 ? io.inputs[Op::x].shape[1] : 1;
   const bool bias = io.inputs.size() > Op::bias;
-  const std::vector<Chunk> chunks = chunks_of(op, size, io.inputs[Op::x].dtype, bias);
+  const std::vector<Chunk> chunks = chunks_of(cuda, op, size, io.inputs[Op::x].dtype, bias);
   const std::int64_t most_rows = chunks.empty() ? 0 : chunks.front().rows;
   const std::size_t logits_at = whole_lines(static_cast<std::size_t>(size.rows) * sizeof(RowLoss));
   const std::size_t products_at =
@@ -159,9 +163,9 @@ KernelPtr classifier_kernel(const Op& op, const KernelIo& io) {
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const ClassifierLoss& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const ClassifierLoss& op, const KernelIo& io) {
   return with_element(io.inputs[Op::x].dtype,
-                      [&]<class Element>(Element*) { return classifier_kernel<Element>(op, io); });
+                      [&]<class Element>(Element*) { return classifier_kernel<Element>(cuda, op, io); });
 }
 
 }  // namespace lockstep::kernels

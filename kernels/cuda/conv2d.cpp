@@ -98,10 +98,10 @@ std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) 
   return found;
 }
 
-/// Of a GPU that is only described nothing is kept.
+/// A GPU that is only described outlives its kernels' preparation, and is not shared.
 std::shared_ptr<BuiltConvolutions> built(Cuda cuda) {
-  if (cuda.described != nullptr) return std::make_shared<BuiltConvolutions>(cuda.described);
-  return shared_by_device<BuiltConvolutions>();
+  if (cuda.described == nullptr) return shared_by_device<BuiltConvolutions>();
+  return {std::shared_ptr<void>(), &cuda.described->convolutions()};
 }
 
 /// A kernel around a call of the library.

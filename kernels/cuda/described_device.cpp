@@ -9,14 +9,6 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Of an op that no library is asked for.
-class UnlaunchedKernel final : public Kernel {
- public:
-  std::unique_ptr<BoundKernel> bind(std::span<void* const>, void*) const override {
-    throw DeviceError("cuda: a GPU that is only described launches nothing");
-  }
-};
-
 class DescribedDevice final : public Backend<Cuda> {
  public:
   explicit DescribedDevice(const std::string& json) : gpu_(describe_gpu(json)) {
@@ -42,21 +34,12 @@ class DescribedDevice final : public Backend<Cuda> {
   void copy_to_device(void*, const void*, std::size_t, Stream&) override { refuse("copied to"); }
   void copy_to_host(void*, const void*, std::size_t, Stream&) override { refuse("copied from"); }
 
-  /// cuDNN alone knows other GPUs than the current one: it is asked about the ops that choose among its
-  /// plans.
-  KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
-    const auto make = [&](const auto& spec) -> KernelPtr {
-      if constexpr (requires { spec.algorithm; }) return kernels::prepare(tag(), spec, io);
-      return std::make_unique<UnlaunchedKernel>();
-    };
-    return std::visit(make, any);
-  }
-
  private:
   [[noreturn]] void refuse(std::string_view what) const {
     throw DeviceError(fmt::format("cuda: {} is only described: nothing can be {} it", name_, what));
   }
 
+  /// cuDNN is asked about it; cuBLASLt, which knows the current GPU alone, is not.
   Cuda tag() const override { return {.capability = capability_, .described = gpu_.get()}; }
 
   std::shared_ptr<const DescribedGpu> gpu_;

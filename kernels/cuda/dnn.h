@@ -14,6 +14,8 @@
 
 namespace lockstep::kernels {
 
+class BuiltConvolutions;
+
 /// A call of the vendor's library for neural networks with its plan chosen. The same GPU and library give the
 /// same bits.
 class DnnCall {
@@ -27,7 +29,12 @@ class DnnCall {
 
 /// A GPU that need not be there: cuDNN (from 9.8 on) plans for it without a driver, as for the current one,
 /// but launches nothing. Plans that it compiles at run time are taken without a try.
-class DescribedGpu;
+class DescribedGpu {
+ public:
+  virtual ~DescribedGpu() = default;
+  /// What has been asked about it, kept as long as it is.
+  virtual BuiltConvolutions& convolutions() const = 0;
+};
 
 /// `json`: as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION has it. UsageError where the library cannot read it.
 std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json);

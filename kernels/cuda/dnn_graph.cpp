@@ -1,12 +1,15 @@
 #include "kernels/cuda/dnn_graph.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "kernels/base/error.h"
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/handles.h"
 
 namespace lockstep::kernels {
@@ -33,13 +36,30 @@ class DnnHandle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-class DescribedGpu {
+namespace {
+
+/// cuDNN looks for plans that it compiles at run time only where it finds the driver's functions. Without a
+/// driver it finds ours, which refuse: the library beside this one, which is called libcuda.so.1, too.
+void find_driver_functions() {
+  constexpr int flags = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
+  if (dlopen("libcuda.so.1", flags) != nullptr) return;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&find_driver_functions), &here) == 0) return;
+  const auto folder = std::filesystem::path(here.dli_fname).parent_path();
+  if (dlopen((folder / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
+  throw DeviceError(fmt::format("cuda: a GPU is planned for that is not here: {}", dlerror()));
+}
+
+class GpuProperties final : public DescribedGpu {
  public:
+  BuiltConvolutions& convolutions() const override { return convolutions_; }
+
   std::shared_ptr<cudnn_frontend::DeviceProperties> properties =
       std::make_shared<cudnn_frontend::DeviceProperties>();
-};
 
-namespace {
+ private:
+  mutable BuiltConvolutions convolutions_{this};
+};
 
 cudnn_frontend::DataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -97,7 +117,8 @@ std::string reason(cudnn_frontend::error_t error) {
 }  // namespace
 
 std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json) {
-  auto gpu = std::make_shared<DescribedGpu>();
+  find_driver_functions();
+  auto gpu = std::make_shared<GpuProperties>();
   if (const auto error = gpu->properties->deserialize({json.begin(), json.end()}); error.is_bad()) {
     throw UsageError(
         fmt::format("cuDNN does not take the description of a GPU: {}; it has the members that "
@@ -109,7 +130,7 @@ std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json) {
 
 DnnGraph::DnnGraph(DType dtype, const DescribedGpu* gpu)
     : handle_(gpu != nullptr ? nullptr : shared_by_device<DnnHandle>()) {
-  if (gpu != nullptr) graph_.set_device_properties(gpu->properties);
+  if (gpu != nullptr) graph_.set_device_properties(static_cast<const GpuProperties&>(*gpu).properties);
   graph_.set_io_data_type(type_of(dtype))
       .set_intermediate_data_type(cudnn_frontend::DataType_t::FLOAT)
       .set_compute_data_type(cudnn_frontend::DataType_t::FLOAT);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/base/dtype.h"
+#include "kernels/kernel.h"
 #include "kernels/matmul.h"
 
 namespace lockstep::kernels {
@@ -53,8 +54,9 @@ class Gemm {
 };
 
 /// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
-/// gradient.
-std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec);
+/// gradient. `gpu`: planned for in place of the current device, if not null; the library cannot be asked
+/// about it, so the workspace is the most that is ever taken.
+std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu* gpu = nullptr);
 
 /// The library behind it with its version, which its bits depend on.
 std::string gemm_library();

@@ -22,14 +22,10 @@ inline Spread spread(std::int64_t items) {
   constexpr std::int64_t threads = 256;
   constexpr std::int64_t blocks_per_multiprocessor =
       32;  // five to eight run at a time: the last wave is a small part
-  int device = 0;
-  int multiprocessors = 0;
-  check(cudaGetDevice(&device), "cannot tell the current device");
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-        "cannot count the multiprocessors");
+  const int multiprocessors = multiprocessors_of_current_device();
   if (items <= threads) return {1, static_cast<unsigned>(std::max(warp, (items + warp - 1) / warp * warp))};
   const std::int64_t blocks =
-      std::min((items + threads - 1) / threads, multiprocessors * blocks_per_multiprocessor);
+      std::min<std::int64_t>((items + threads - 1) / threads, multiprocessors * blocks_per_multiprocessor);
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)};
 }
 

@@ -48,6 +48,20 @@ void throw_cuda_error(cudaError_t result, std::string_view what) {
                                 cudaGetErrorName(result), hint_for(result)));
 }
 
+int multiprocessors_of_current_device() {
+  int device = 0;
+  int multiprocessors = 0;
+  const cudaError_t found = cudaGetDevice(&device);
+  if (found == cudaErrorInsufficientDriver || found == cudaErrorStubLibrary || found == cudaErrorNoDevice) {
+    cudaGetLastError();
+    return 1;
+  }
+  check(found, "cannot tell the current device");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "cannot count the multiprocessors");
+  return multiprocessors;
+}
+
 StreamHandle make_stream_handle(int priority) {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority), "cannot make a stream");

@@ -64,6 +64,9 @@ Buffer<DeviceDeleter>::Buffer(std::size_t bytes);
 template <>
 Buffer<PinnedDeleter>::Buffer(std::size_t bytes);
 
+/// 1 where there is no driver, and so no GPU but described ones, on which nothing is launched.
+int multiprocessors_of_current_device();
+
 /// A library's handle for the current device: made at first, shared by those who hold it, freed with the last
 /// of them. (A handle that outlived them would be freed after main, when the driver may be gone.)
 template <class Handle>

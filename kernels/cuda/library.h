@@ -26,9 +26,9 @@ struct CudaDeviceInfo {
 std::unique_ptr<Device> make_cuda_device(int index);
 
 /// A GPU that need not be there, for plans alone: nothing can be allocated or launched on it, and no driver
-/// is needed. Kernels tell a workspace only where cuDNN computes: cuBLASLt and our own kernels know no GPU
-/// but the current one. `json`: its properties as cuDNN 9.8 and later describe a GPU. UsageError for another
-/// text, and as above.
+/// is needed. Kernels tell the workspace that they would have there, those of cuBLASLt, which knows no GPU
+/// but the current one, the most that it may take. `json`: its properties as cuDNN 9.8 and later describe a
+/// GPU. UsageError for another text, and as above.
 std::unique_ptr<Device> make_described_cuda_device(const std::string& json);
 
 /// How many GPUs this process sees; 0 without a driver. CUDA is loaded, but no GPU is touched. UsageError

@@ -91,7 +91,7 @@ void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
   if (io.outputs.size() > Op::db) io.outputs[Op::db].layout = Layout::row_major(io.outputs[Op::db].shape);
 }
 
-KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   const MatmulSize size = size_of_flat_rows(Linear::name, t);
   const bool relu = op.activation == Activation::relu;
@@ -103,9 +103,11 @@ KernelPtr prepare(Cuda, const Linear& op, const KernelIo& io) {
                    .dtype = t.x.dtype,
                    .result = t.y.dtype,
                    .precision = gpu_precision(op.precision)};
-  const bool own_relu = relu && !shared_by_device<FusedRelu>()->keeps_nan(product);
+  // A GPU that is only described is not asked.
+  const bool own_relu =
+      relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product);
   if (own_relu) product.epilogue = epilogue_of(false, t.b != nullptr);
-  const auto gemm = prepare_gemm(product);
+  const auto gemm = prepare_gemm(product, cuda.described);
   const BiasRelu after(as_matrix(t.y, size), own_relu);
   const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
@@ -120,7 +122,7 @@ KernelPtr prepare(Cuda cuda, const LinearRows& op, const KernelIo& io) {
   return prepare(cuda, Linear{.activation = op.activation, .precision = op.precision}, io);
 }
 
-KernelPtr prepare(Cuda, const LinearBackwardData& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
   const auto [rows, inputs, outputs] = size_of_flat_rows(Op::name, t);
@@ -129,14 +131,15 @@ KernelPtr prepare(Cuda, const LinearBackwardData& op, const KernelIo& io) {
                                   .k = outputs,
                                   .dtype = t.y.dtype,
                                   .result = t.x.dtype,
-                                  .precision = gpu_precision(op.precision)});
+                                  .precision = gpu_precision(op.precision)},
+                                 cuda.described);
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::w), a.out<void>(Op::dx)}, a.workspace<void>(), stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
 }
 
-KernelPtr prepare(Cuda, const LinearBackwardWeights& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   const MatmulSize size = size_of_flat_rows(Op::name, t);
@@ -150,7 +153,7 @@ KernelPtr prepare(Cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   const bool bias = t.b != nullptr;
   if (bias) {
     product.epilogue = Epilogue::bias_gradient;
-    if (const auto gemm = prepare_gemm(product)) {
+    if (const auto gemm = prepare_gemm(product, cuda.described)) {
       const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
         gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw), a.out<void>(Op::db)},
                      a.workspace<void>(), stream);
@@ -159,7 +162,7 @@ KernelPtr prepare(Cuda, const LinearBackwardWeights& op, const KernelIo& io) {
     }
     product.epilogue = Epilogue::none;
   }
-  const auto gemm = prepare_gemm(product);
+  const auto gemm = prepare_gemm(product, cuda.described);
   const BiasGradient bias_gradient(as_matrix(t.y, size), bias ? t.b->dtype : t.w.dtype);
   const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw)}, a.workspace<void>(), stream);

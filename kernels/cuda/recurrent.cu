@@ -51,7 +51,7 @@ Pieces pieces_of(const RecurrentSize& size, DType dtype, std::int64_t state_gate
 }
 
 template <class Op, class Element>
-KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
+KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Element*) {
   const TensorDesc& y = io.outputs[Op::y];
   const RecurrentSize size = recurrent_size(y.shape);
   const auto gemm = prepare_gemm({.m = size.rows,
@@ -59,7 +59,8 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
                                   .k = size.hidden,
                                   .transpose_b = true,
                                   .dtype = y.dtype,
-                                  .precision = gpu_precision(op.precision)});
+                                  .precision = gpu_precision(op.precision)},
+                                 cuda.described);
   const Pieces pieces = pieces_of<Op>(size, y.dtype, 1, Op::gates, *gemm);
   const Spread s = spread(size.rows * size.hidden);
   const auto run = [=](const Addresses& a, cudaStream_t stream) {
@@ -86,14 +87,15 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Element*) {
 }
 
 template <class Op, class Element>
-KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Element*) {
+KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Element*) {
   const TensorDesc& y = io.inputs[Op::y];
   const RecurrentSize size = recurrent_size(y.shape);
   const auto gemm = prepare_gemm({.m = size.rows,
                                   .n = size.hidden,
                                   .k = Op::gates * size.hidden,
                                   .dtype = y.dtype,
-                                  .precision = gpu_precision(op.forward.precision)});
+                                  .precision = gpu_precision(op.forward.precision)},
+                                 cuda.described);
   const Pieces pieces = pieces_of<Op>(size, y.dtype, Op::gates, 1, *gemm);
   const std::int64_t units = size.rows * size.hidden;
   const auto run = [=, dtype = y.dtype, s = spread(units), all = spread(units * size.steps)](
@@ -130,24 +132,24 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Element*) {
 
 }  // namespace
 
-KernelPtr prepare(Cuda, const Rnn& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Rnn& op, const KernelIo& io) {
   return with_element(io.outputs[Rnn::y].dtype,
-                      [&](auto* element) { return forward_kernel(op, io, element); });
+                      [&](auto* element) { return forward_kernel(cuda, op, io, element); });
 }
 
-KernelPtr prepare(Cuda, const RnnBackward& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const RnnBackward& op, const KernelIo& io) {
   return with_element(io.inputs[RnnBackward::y].dtype,
-                      [&](auto* element) { return backward_kernel(op, io, element); });
+                      [&](auto* element) { return backward_kernel(cuda, op, io, element); });
 }
 
-KernelPtr prepare(Cuda, const Lstm& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const Lstm& op, const KernelIo& io) {
   return with_element(io.outputs[Lstm::y].dtype,
-                      [&](auto* element) { return forward_kernel(op, io, element); });
+                      [&](auto* element) { return forward_kernel(cuda, op, io, element); });
 }
 
-KernelPtr prepare(Cuda, const LstmBackward& op, const KernelIo& io) {
+KernelPtr prepare(Cuda cuda, const LstmBackward& op, const KernelIo& io) {
   return with_element(io.inputs[LstmBackward::y].dtype,
-                      [&](auto* element) { return backward_kernel(op, io, element); });
+                      [&](auto* element) { return backward_kernel(cuda, op, io, element); });
 }
 
 }  // namespace lockstep::kernels

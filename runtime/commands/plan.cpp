@@ -3,6 +3,7 @@
 #include "comm/world/world.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/plan_for_gpu.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/print.h"
@@ -13,8 +14,10 @@ namespace lockstep::runtime {
 int plan_command(const std::vector<std::string>& given) {
   std::vector<std::string> arguments = given;
   const ScalingRequest scaling = take_scaling_request(arguments);
-  Options options = parse_options(arguments);
+  // What a GPU would give is asked of a model, whatever data are here: samples as it wants them.
+  Options options = parse_options(arguments, scaling.gpu.empty() ? "" : "synthetic");
   take_pretrained_config(options, options.init_from);
+  if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;
   const TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);

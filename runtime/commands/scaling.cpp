@@ -15,6 +15,7 @@
 #include "kernels/base/typed_words.h"
 #include "runtime/machine/local_ranks.h"
 #include "runtime/machine/open_device.h"
+#include "runtime/plan/gpu_profile.h"
 #include "runtime/plan/scaling.h"
 #include "runtime/run/measure_step.h"
 #include "runtime/run/measure_tcp.h"
@@ -141,10 +142,11 @@ void print_table(const std::vector<Cluster>& clusters, const std::vector<Timelin
 }  // namespace
 
 ScalingRequest take_scaling_request(std::vector<std::string>& arguments) {
-  ScalingRequest request;
+  ScalingRequest request{.gpu = take_value(arguments, "--for")};
   request.ranks = static_cast<int>(take_number(arguments, "--ranks", rank_counts));
   request.ranks_per_node = static_cast<int>(take_number(arguments, "--nproc-per-node", rank_counts));
   request.link_gigabits = take_number(arguments, "--link", link_rates);
+  if (!request.gpu.empty() && request.ranks == 0) request.ranks = 1;
   if (request.ranks == 0 && (request.ranks_per_node > 0 || request.link_gigabits > 0)) {
     throw UsageError("--nproc-per-node and --link go with --ranks N, which predicts N ranks");
   }
@@ -157,12 +159,25 @@ ScalingRequest take_scaling_request(std::vector<std::string>& arguments) {
 }
 
 std::string scaling_help() {
-  return "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a "
-         "time "
-         "as a node has:\n"
-         "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"
-         "  --link GBIT           Gbit/s between nodes, in each direction (none: all ranks are on one node)\n"
-         "  --nproc-per-node N    ranks of a node, which share its link (1 with --link)\n";
+  return fmt::format(
+      "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a time "
+      "as a node has; with --for from published figures of the GPU, which need not be here:\n"
+      "  --for GPU             {},\n"
+      "                        a FILE.json like runtime/plan/gpus/h100.json, or all for a table of these\n"
+      "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"
+      "  --link GBIT           Gbit/s between nodes, in each direction (none: all ranks are on one node)\n"
+      "  --nproc-per-node N    ranks of a node, which share its link (1 with --link)\n",
+      fmt::join(gpu_names(), ", "));
+}
+
+std::vector<Cluster> clusters_of(const ScalingRequest& request) {
+  std::vector<Cluster> clusters;
+  for (const int ranks : rank_counts_up_to(request.ranks)) {
+    clusters.push_back({.ranks = ranks,
+                        .ranks_per_node = request.ranks_per_node,
+                        .link_bytes_per_s = request.link_gigabits * 1e9 / 8 * payload_share});
+  }
+  return clusters;
 }
 
 void print_scaling(const Options& given, const ScalingRequest& request) {
@@ -172,12 +187,7 @@ void print_scaling(const Options& given, const ScalingRequest& request) {
   options.threads = threads_of(given, request.ranks_per_node);
   require_cores(std::min(request.ranks, request.ranks_per_node), options.threads);
   const TrainingTask task = make_task_without_data(options);
-  std::vector<Cluster> clusters;
-  for (const int ranks : rank_counts_up_to(request.ranks)) {
-    clusters.push_back({.ranks = ranks,
-                        .ranks_per_node = request.ranks_per_node,
-                        .link_bytes_per_s = request.link_gigabits * 1e9 / 8 * payload_share});
-  }
+  const std::vector<Cluster> clusters = clusters_of(request);
   const std::vector<Timeline> timelines = measure_and_predict(options, task, clusters);
   fmt::print("{}: {} x batch {} per rank, {} thread{}\n", task.model.name, options.accumulate_steps,
              options.batch_size, options.threads, options.threads == 1 ? "" : "s");

@@ -146,13 +146,15 @@ Options resolve(const TypedSettings& base, const TypedSettings& typed) {
 
 }  // namespace
 
-Options parse_options(const std::vector<std::string>& arguments) {
+Options parse_options(const std::vector<std::string>& arguments, const std::string& dataset) {
   const CommandLine line = read_command_line(arguments);
   if (!line.operands.empty()) {
     throw UsageError(fmt::format("'{}' belongs to no option; options begin with --, see trainer --help",
                                  line.operands.front()));
   }
-  return resolve({}, line.settings);
+  TypedSettings base;
+  if (!dataset.empty()) base.emplace_back("dataset", dataset);
+  return resolve(base, line.settings);
 }
 
 CommandOptions parse_options_of_run(

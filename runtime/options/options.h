@@ -118,8 +118,9 @@ struct Options {
 
 /// Parses `arguments` (without program and command) and, if named there, `--config FILE`; the command line
 /// wins.
-/// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name.
-Options parse_options(const std::vector<std::string>& arguments);
+/// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name. `dataset`:
+/// which is meant where none is given; empty: the usual one.
+Options parse_options(const std::vector<std::string>& arguments, const std::string& dataset = {});
 
 /// What a command that takes operands (`trainer eval RUN`) was told.
 struct CommandOptions {

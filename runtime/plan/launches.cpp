@@ -170,6 +170,22 @@ Launch average_launch(const Bucket& bucket, double decay, const kernels::Device&
 
 }  // namespace
 
+double bytes_of(const kernels::KernelIo& io) {
+  std::size_t bytes = 0;
+  for (const auto* tensors : {&io.inputs, &io.outputs}) {
+    for (const kernels::TensorDesc& tensor : *tensors) bytes += tensor.bytes();
+  }
+  return static_cast<double>(bytes);
+}
+
+double moved_bytes(const Launch& launch, bool is_update) {
+  const double bytes = bytes_of(launch.io);
+  if (!is_update) return bytes;
+  kernels::KernelIo also_read{.inputs = launch.io.outputs, .outputs = {}};
+  std::erase_if(also_read.inputs, [](const kernels::TensorDesc& tensor) { return is_half(tensor.dtype); });
+  return bytes + bytes_of(also_read);
+}
+
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const ActivationPlan& activations, const LaunchOptions& options,
                           const kernels::Device& device) {

@@ -69,6 +69,13 @@ struct Launches {
   std::vector<Launch> averages;  ///< the same; none if weights are not averaged
 };
 
+/// Of all tensors.
+double bytes_of(const kernels::KernelIo& io);
+
+/// Bytes that a launch reads and writes at least: its tensors, each once. An update also reads parameters and
+/// state, but not the copy in a half type.
+double moved_bytes(const Launch& launch, bool is_update);
+
 struct LaunchOptions {
   bool training = true;
   bool begins_step = true;  ///< the first micro-batch, or the only one

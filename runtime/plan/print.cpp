@@ -155,7 +155,7 @@ std::string fallback_warning_of(const Plan& plan) {
       fmt::join(plan.unavailable_algorithms, ", "));
 }
 
-std::string to_text(const Plan& plan, const MemoryNeed& need) {
+std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const std::string> notes) {
   const std::int64_t micro_batches = plan.request.micro_batches;
   std::string text = fmt::format(
       "batch {} per rank, {} parameters, {:.1f} MFLOP a step, products at {} precision, convolutions at {}\n",
@@ -173,7 +173,11 @@ std::string to_text(const Plan& plan, const MemoryNeed& need) {
   text += '\n';
   text += fmt::format("{:>4}  {:<10} {:<12} {:<52} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
                       "inputs -> outputs");
-  for (std::size_t at = 0; at < plan.steps.size(); ++at) text += step_line(plan, at);
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    std::string line = step_line(plan, at);
+    if (!notes.empty() && !notes[at].empty()) line.insert(line.size() - 1, "  | " + notes[at]);
+    text += line;
+  }
   if (std::ranges::any_of(plan.steps, &Step::queued)) text += "q: on the exchange queue's thread\n";
   if (!plan.warnings.empty()) text += "\n" + warning_of(plan) + "\n";
   text += "\nbuckets, in the order of their exchange\n";

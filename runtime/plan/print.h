@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace lockstep::runtime {
 double flops_of(const model::Graph& graph);
 
 /// A plan as text: every step with its stream, launches with shapes, layouts and FLOPs, the buckets,
-/// the memory.
-std::string to_text(const Plan& plan, const MemoryNeed& need);
+/// the memory. `notes`: what stands behind each step; may be left out.
+std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const std::string> notes = {});
 
 /// Short label of a step: "conv1 conv2d", "update of bucket 0 (fc1.weight)".
 std::string label_of(const Plan& plan, const Step& step);

@@ -63,7 +63,50 @@ class Threads {
   std::vector<Interval> exchanging_;
 };
 
+double seconds_in(const WorkTimes& work, const Step& step) {
+  const auto known = work.find({step.kind, step.index});
+  return known == work.end() ? 0 : known->second;
+}
+
+/// When the later of the two streams ends.
+double end_of_streams(std::span<const Step> steps, const WorkTimes& work,
+                      std::span<const ExchangeTime> exchanges, std::span<const ExchangeTime> rows,
+                      double exchange_share) {
+  using enum Step::Kind;
+  std::map<StreamName, double> ends;
+  std::map<std::size_t, double> events;
+  for (const Step& step : steps) {
+    double& end = ends[step.stream];
+    if (step.kind == record) {
+      events[step.index] = end;
+    } else if (step.kind == wait) {
+      end = std::max(end, events[step.index]);
+    } else if (step.kind == all_reduce || step.kind == all_reduce_inline) {
+      end += exchange_share * exchanges[step.index].seconds;
+    } else if (step.kind == gather_rows || step.kind == gather_rows_inline) {
+      end += exchange_share * rows[step.index].seconds;
+    } else {
+      end += seconds_in(work, step);
+    }
+  }
+  return std::max(ends[StreamName::compute], ends[StreamName::exchange]);
+}
+
 }  // namespace
+
+Timeline simulate_streams(std::span<const Step> steps, const WorkTimes& work,
+                          std::span<const ExchangeTime> exchanges, std::span<const ExchangeTime> rows) {
+  using enum Step::Kind;
+  Timeline timeline{.step = end_of_streams(steps, work, exchanges, rows, 1),
+                    .compute = end_of_streams(steps, work, exchanges, rows, 0)};
+  for (const Step& step : steps) {
+    if (step.kind == all_reduce || step.kind == all_reduce_inline)
+      timeline.exchange += exchanges[step.index].seconds;
+    if (step.kind == gather_rows || step.kind == gather_rows_inline)
+      timeline.exchange += rows[step.index].seconds;
+  }
+  return timeline;
+}
 
 Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
                   std::span<const ExchangeTime> rows) {
@@ -92,8 +135,7 @@ Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<
         break;
       }
       default: {
-        const auto known = work.find({step.kind, step.index});
-        const double seconds = known == work.end() ? 0 : known->second;
+        const double seconds = seconds_in(work, step);
         timeline.compute += seconds;
         threads.compute(seconds);
       }

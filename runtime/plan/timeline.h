@@ -34,4 +34,10 @@ struct Timeline {
 Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
                   std::span<const ExchangeTime> rows = {});
 
+/// The same for exchanges that are enqueued on a stream of their own (`ScheduleOptions::stream_ordered`): two
+/// streams run beside each other, each in its order, and neither slows the other. `compute` is what the step
+/// would take if exchanges took no time.
+Timeline simulate_streams(std::span<const Step> steps, const WorkTimes& work,
+                          std::span<const ExchangeTime> exchanges, std::span<const ExchangeTime> rows = {});
+
 }  // namespace lockstep::runtime

@@ -2,6 +2,7 @@
 
 #include "kernels/linear.h"
 #include "kernels/pointwise.h"
+#include "runtime/plan/launches.h"
 #include "tests/gpu/shares/timing.h"
 
 namespace lockstep::shares {
@@ -37,9 +38,9 @@ Peaks measure_peaks(Device& device, MatmulPrecision precision) {
   const TensorDesc vector{DType::f32, {copied}, {}};
   const KernelIo copy{{vector}, {vector}};
   const double extent = static_cast<double>(n);
-  return {
-      .flops = 2 * extent * extent * extent / product,
-      .bytes = bytes_of(copy) / seconds_of_spec(device, Pointwise::single(PointwiseFunction::relu), copy)};
+  return {.flops = 2 * extent * extent * extent / product,
+          .bytes = runtime::bytes_of(copy) /
+                   seconds_of_spec(device, Pointwise::single(PointwiseFunction::relu), copy)};
 }
 
 }  // namespace lockstep::shares

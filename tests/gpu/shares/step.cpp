@@ -53,15 +53,6 @@ void add(KernelTime& sum, const KernelTime& kernel) {
   sum.limit_seconds += kernel.limit_seconds;
 }
 
-/// An update reads parameters and state, too, but not the copy in a half type.
-double moved_bytes(const runtime::Launch& launch, bool is_update) {
-  const double bytes = bytes_of(launch.io);
-  if (!is_update) return bytes;
-  KernelIo also_read{.inputs = launch.io.outputs, .outputs = {}};
-  std::erase_if(also_read.inputs, [](const TensorDesc& tensor) { return is_half(tensor.dtype); });
-  return bytes + bytes_of(also_read);
-}
-
 }  // namespace
 
 std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
@@ -75,7 +66,7 @@ std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
     if (!is_update && step.kind != runtime::Step::Kind::launch) continue;
     const runtime::Launch& launch = *plan.launch_of(step);
     if (launch.kernel == nullptr) continue;
-    KernelTime time{.name = label_of(plan, step), .bytes = moved_bytes(launch, is_update)};
+    KernelTime time{.name = label_of(plan, step), .bytes = runtime::moved_bytes(launch, is_update)};
     Contents contents{state};
     if (!is_update) {
       time.node = &plan.graph.nodes()[step.index];

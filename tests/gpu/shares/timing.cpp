@@ -123,14 +123,6 @@ double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& i
   return seconds_of_replay(device, *bound, *stream, std::max(seconds_of(once), 1e-7));
 }
 
-double bytes_of(const KernelIo& io) {
-  std::size_t bytes = 0;
-  for (const auto* descs : {&io.inputs, &io.outputs}) {
-    for (const TensorDesc& desc : *descs) bytes += desc.bytes();
-  }
-  return static_cast<double>(bytes);
-}
-
 bool is_simulated(const Device& device) {
   return device.kind() == DeviceKind::cuda && cuda_in_this_build() == "simulated";
 }

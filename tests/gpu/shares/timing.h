@@ -27,9 +27,6 @@ struct Contents {
 double seconds_of_launch(kernels::Device& device, const kernels::Kernel& kernel, const kernels::KernelIo& io,
                          const Contents& contents, double budget_seconds = 0.1);
 
-/// Bytes of all tensors, each read or written once.
-double bytes_of(const kernels::KernelIo& io);
-
 /// No GPU, but the machine in software, whose figures mean nothing.
 bool is_simulated(const kernels::Device& device);
 

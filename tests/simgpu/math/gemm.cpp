@@ -129,7 +129,7 @@ class SimulatedGemm : public Gemm {
 
 }  // namespace
 
-std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec) {
+std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu*) {
   // As a real library would, it lacks the fused bias gradient for some shapes.
   if (spec.epilogue == Epilogue::bias_gradient && spec.k % 4 != 0) return nullptr;
   return std::make_shared<SimulatedGemm>(spec);

@@ -1,0 +1,141 @@
+#include "runtime/plan/kernel_work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "kernels/attention.h"
+#include "kernels/classifier.h"
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
+#include "kernels/linear_rows.h"
+#include "kernels/recurrent.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using model::Node;
+
+/// Of products and convolutions: what reads half types reads them into tensor cores.
+MathUnit unit_of(DType dtype, kernels::MatmulPrecision precision) {
+  if (is_half(dtype)) return MathUnit::half;
+  return precision == kernels::MatmulPrecision::highest ? MathUnit::f32 : MathUnit::tf32;
+}
+
+double rounded(std::int64_t extent, std::int64_t multiple) {
+  return static_cast<double>((extent + multiple - 1) / multiple * multiple) / static_cast<double>(extent);
+}
+
+bool has_note(const kernels::LibraryPlan& plan, std::string_view note) {
+  return std::ranges::find(plan.notes, note) != plan.notes.end();
+}
+
+/// `images`: the operand with the bias gradient's rows, or what follows apart is applied to.
+template <class Op>
+std::vector<KernelWork> convolution(const Op& op, const Launch& launch, KernelWork work,
+                                    const kernels::TensorDesc& w, const kernels::TensorDesc& y) {
+  work.kind = op.geometry.groups > 1 ? WorkKind::grouped_convolution : WorkKind::convolution;
+  work.unit = unit_of(y.dtype, op.precision);
+  const auto plan = launch.kernel->library_plan();
+  if (plan && !has_note(*plan, "TENSOR_CORE")) work.unit = MathUnit::f32;
+  // Tensor cores take words of 16 bytes along the channels.
+  const std::int64_t word = work.unit == MathUnit::f32 ? 1 : 16 / static_cast<std::int64_t>(size_of(y.dtype));
+  if (op.geometry.groups == 1) work.flops *= rounded(w.shape[0], word) * rounded(w.shape[1], word);
+  // What the library keeps aside it writes and reads: transposed tensors, or partial sums.
+  work.bytes += 2 * static_cast<double>(launch.kernel->workspace_bytes());
+  std::vector<KernelWork> parts{work};
+  if (plan && has_note(*plan, "bias and relu apart"))
+    parts.push_back({.bytes = 2 * static_cast<double>(y.bytes())});
+  return parts;
+}
+
+std::vector<KernelWork> conv_work(const Node& node, const Launch& launch, const KernelWork& work) {
+  const auto& in = launch.io.inputs;
+  const auto& out = launch.io.outputs;
+  if (const auto* op = node.op->as<kernels::Conv2d>())
+    return convolution(*op, launch, work, in[kernels::Conv2d::w], out[kernels::Conv2d::y]);
+  if (const auto* op = node.op->as<kernels::Conv2dBackwardData>()) {
+    using Op = kernels::Conv2dBackwardData;
+    return convolution(*op, launch, work, in[Op::w], in[Op::dy]);
+  }
+  if (const auto* op = node.op->as<kernels::Conv2dBackwardWeights>()) {
+    using Op = kernels::Conv2dBackwardWeights;
+    auto parts = convolution(*op, launch, work, out[Op::dw], in[Op::dy]);
+    if (out.size() > Op::db) parts.push_back({.bytes = static_cast<double>(in[Op::dy].bytes())});
+    return parts;
+  }
+  return {};
+}
+
+template <class Op>
+bool make_product(const Node& node, const Launch& launch, KernelWork& work) {
+  const Op* const op = node.op->as<Op>();
+  if (op == nullptr) return false;
+  work.kind = WorkKind::product;
+  work.unit = unit_of(launch.io.inputs.front().dtype, op->precision);
+  return true;
+}
+
+/// Three products for each chunk of rows, and between them a pass over its logits, read twice and written.
+std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const Launch& launch,
+                                        KernelWork work) {
+  using Op = kernels::ClassifierLoss;
+  const kernels::TensorDesc& x = launch.io.inputs[Op::x];
+  const kernels::TensorDesc& w = launch.io.inputs[Op::weight];
+  const kernels::MatmulSize size = kernels::matmul_size(x.shape, w.shape);
+  const double logits = static_cast<double>(size.rows * size.outputs) * static_cast<double>(size_of(x.dtype));
+  const double chunks = std::ceil(logits / static_cast<double>(Op::gpu_chunk_bytes));
+  const double weights = static_cast<double>(w.bytes());
+  const double gradient = static_cast<double>(w.shape.elements()) * sizeof(float);
+  work.kind = WorkKind::product;
+  work.unit = unit_of(x.dtype, op.precision);
+  work.launches = (op.has_gradient ? 3 : 1) * chunks;
+  work.bytes += 3 * logits + chunks * (2 * weights + 2 * gradient);
+  return {work, {.bytes = 3 * logits, .launches = chunks}};
+}
+
+template <class Op>
+bool make_recurrence(const Node& node, const Launch& launch, KernelWork& work) {
+  const Op* const op = node.op->as<Op>();
+  if (op == nullptr) return false;
+  const kernels::TensorDesc& states = launch.io.inputs.front();
+  work.kind = WorkKind::recurrence;
+  work.unit = is_half(states.dtype) ? MathUnit::half : MathUnit::f32;
+  work.launches = 2 * static_cast<double>(states.shape[1]);  // a product and the gates for each step
+  return true;
+}
+
+std::vector<KernelWork> node_work(const Plan& plan, const Node& node, const Launch& launch) {
+  using namespace kernels;
+  KernelWork work{.flops = node.op->flops(plan.graph.types(node.inputs), plan.graph.types(node.outputs)),
+                  .bytes = moved_bytes(launch, false)};
+  if (auto parts = conv_work(node, launch, work); !parts.empty()) return parts;
+  if (const auto* op = node.op->as<ClassifierLoss>()) return classifier_work(*op, launch, work);
+  if (make_product<Linear>(node, launch, work) || make_product<LinearRows>(node, launch, work) ||
+      make_product<LinearBackwardData>(node, launch, work) ||
+      make_product<LinearBackwardWeights>(node, launch, work)) {
+    return {work};
+  }
+  if (node.op->as<Attention>() != nullptr || node.op->as<AttentionBackward>() != nullptr) {
+    work.kind = WorkKind::attention;
+    // Queries' and keys' gradients are two kernels that both compute the scores and their gradient: seven
+    // products, where the op counts five.
+    if (node.op->as<AttentionBackward>() != nullptr) work.flops *= 7.0 / 5.0;
+    return {work};
+  }
+  make_recurrence<Rnn>(node, launch, work) || make_recurrence<RnnBackward>(node, launch, work) ||
+      make_recurrence<Lstm>(node, launch, work) || make_recurrence<LstmBackward>(node, launch, work);
+  return {work};
+}
+
+}  // namespace
+
+std::vector<KernelWork> work_of(const Plan& plan, const Step& step) {
+  const Launch* const launch = plan.launch_of(step);
+  if (launch == nullptr || launch->kernel == nullptr) return {};
+  if (step.kind == Step::Kind::launch) return node_work(plan, plan.graph.nodes()[step.index], *launch);
+  const bool updates = step.kind == Step::Kind::update || step.kind == Step::Kind::average;
+  return {{.kind = updates ? WorkKind::update : WorkKind::pass, .bytes = moved_bytes(*launch, updates)}};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,108 @@
+#include "runtime/plan/roofline.h"
+
+#include "kernels/base/error.h"
+#include "kernels/cuda/library.h"
+#include "runtime/commands/plan_for_gpu.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/unit/runtime/small_plans.h"
+
+namespace lockstep::runtime {
+namespace {
+
+const GpuFigures gpu{.memory = 1e12, .f32 = 1e13, .tf32 = 1e14, .half = 2e14, .nvlink = 1e11, .pcie = 1e10};
+
+TEST_CASE("roofline: a kernel takes as long as the slowest of arithmetic, memory and launches") {
+  const Efficiency& reached = efficiency_of(WorkKind::product);
+  KernelWork work{.kind = WorkKind::product, .unit = MathUnit::half, .flops = 2e14, .bytes = 1e9};
+  CHECK(time_of(work, gpu).seconds == Approx(1 / reached.of_flops));
+  CHECK(time_of(work, gpu).limit == Limit::flops);
+  work.bytes = 4e12;
+  CHECK(time_of(work, gpu).seconds == Approx(4 / reached.of_memory));
+  CHECK(time_of(work, gpu).limit == Limit::memory);
+  work.launches = 1e7;
+  CHECK(time_of(work, gpu).seconds == Approx(1e7 * least_kernel_seconds));
+  CHECK(time_of(work, gpu).limit == Limit::launches);
+}
+
+TEST_CASE("roofline: units that multiply have rates of their own") {
+  KernelWork work{.kind = WorkKind::product, .unit = MathUnit::f32, .flops = 1e13};
+  const double f32 = time_of(work, gpu).seconds;
+  work.unit = MathUnit::tf32;
+  CHECK(time_of(work, gpu).seconds == Approx(f32 / 10));
+  work.unit = MathUnit::half;
+  CHECK(time_of(work, gpu).seconds == Approx(f32 / 20));
+}
+
+TEST_CASE("roofline: each factor has a place of its own, and a source") {
+  for (std::size_t kind = 0; kind < efficiencies.size(); ++kind) {
+    const Efficiency& reached = efficiencies[kind];
+    INFO(reached.name);
+    CHECK(static_cast<std::size_t>(reached.kind) == kind);
+    CHECK((reached.of_flops > 0 && reached.of_flops < 1));
+    CHECK((reached.of_memory > 0 && reached.of_memory < 1));
+    CHECK_FALSE((reached.flops_source.empty() || reached.memory_source.empty()));
+  }
+}
+
+TEST_CASE("roofline: a plan's step is the sum of its kernels, convolutions and products as what they are") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = testing::plan_of(testing::classifier(testing::small_net), *device);
+  const std::vector<PredictedStep> steps = predict_steps(plan, gpu);
+  REQUIRE(steps.size() == plan.steps.size());
+  double sum = step_overhead_seconds;
+  for (std::size_t at = 0; at < steps.size(); ++at) {
+    sum += steps[at].time.seconds;
+    if (steps[at].name.starts_with("conv2d")) CHECK(steps[at].work.front().kind == WorkKind::convolution);
+    if (steps[at].name.starts_with("linear")) CHECK(steps[at].work.front().kind == WorkKind::product);
+    if (steps[at].name == "update") CHECK(steps[at].work.front().kind == WorkKind::update);
+    const bool launches =
+        plan.launch_of(plan.steps[at]) != nullptr && plan.launch_of(plan.steps[at])->kernel != nullptr;
+    CHECK(launches == !steps[at].work.empty());
+  }
+  const GpuStep one = predict_on_gpu(plan, steps, {}, gpu);
+  CHECK(one.timeline.step == Approx(sum));
+  CHECK(one.timeline.exposed() == 0);
+}
+
+TEST_CASE("roofline: an all-reduce is a ring over NVLink, PCIe without it, and the link between nodes") {
+  constexpr double bytes = 1e9;
+  CHECK(exchange_seconds({.ranks = 1}, gpu, bytes) == 0);
+  const double node = exchange_seconds({.ranks = 4, .ranks_per_node = 4}, gpu, bytes);
+  CHECK(node == Approx(exchange_latency_seconds + 1.5 * bytes / (nvlink_efficiency * gpu.nvlink)));
+  GpuFigures without = gpu;
+  without.nvlink = 0;
+  CHECK(exchange_seconds({.ranks = 4, .ranks_per_node = 4}, without, bytes) ==
+        Approx(exchange_latency_seconds + 1.5 * bytes / (pcie_exchange_efficiency * gpu.pcie)));
+  const Cluster two{.ranks = 8, .ranks_per_node = 4, .link_bytes_per_s = 1e9};
+  CHECK(exchange_seconds(two, gpu, bytes) ==
+        Approx(node + exchange_latency_seconds + bytes / (link_efficiency * 1e9)));
+}
+
+TEST_CASE("roofline: an exchange on a stream of its own hides behind compute, all but what comes last") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = testing::plan_with_many_buckets(*device, {.exchange = true, .stream_ordered = true});
+  WorkTimes work;
+  for (const Step& step : plan.steps) {
+    if (step.kind == Step::Kind::launch) work[{step.kind, step.index}] = 1;
+  }
+  const std::vector<ExchangeTime> exchanges(plan.arena.buckets.size(), {.seconds = 0.25});
+  const Timeline hidden = simulate_streams(plan.steps, work, exchanges);
+  CHECK(hidden.exchange == 0.25 * static_cast<double>(exchanges.size()));
+  CHECK(hidden.compute == static_cast<double>(plan.graph.nodes().size()));
+  CHECK(hidden.exposed() >= 0.25);
+  CHECK(hidden.exposed() < hidden.exchange);
+  const std::vector<ExchangeTime> slow(exchanges.size(), {.seconds = 1000});
+  CHECK(simulate_streams(plan.steps, work, slow).step > 1000 * static_cast<double>(slow.size()));
+}
+
+TEST_CASE("roofline: a build without cuDNN says that it asks cuDNN") {
+  if (kernels::cuda_in_this_build() == "built in") return;
+  const Options options = parse_options({"--model", "convnet", "--dataset", "synthetic"});
+  ScalingRequest request{.gpu = "h200", .ranks = 1, .ranks_per_node = 1};
+  CHECK_THAT(tests::message_of<UsageError>([&] { print_plan_for_gpu(options, request); }),
+             tests::contains("configure with -DLOCKSTEP_CUDA=ON"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
