@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int oldest_capability = 80;
+constexpr int oldest_capability = 75;
 constexpr int oldest_driver = 12040;
 
 bool is_release(const std::string& word) {
@@ -44,7 +44,7 @@ int count_visible(std::string_view list, int gpus) {
 std::string gpu_problem(int compute_capability) {
   if (compute_capability >= oldest_capability) return {};
   return fmt::format(
-      "too old: compute capability {}.{}, and 8.0 (A100) is the oldest that has what our kernels need",
+      "too old: compute capability {}.{}, and 7.5 (T4, RTX 20) is the oldest that CUDA 13 makes code for",
       compute_capability / 10, compute_capability % 10);
 }
 

@@ -64,4 +64,26 @@ TEST_CASE("trainer devices --require ends with 0 where that GPU can be used, els
   if (wanted == 0) CHECK(report.at("device").at("kind") == "cuda");
 }
 
+TEST_CASE("a GPU of compute capability 7.5 can be used, an older one cannot") {
+  const int capability = GENERATE(70, 75);
+  CAPTURE(capability);
+  give_gpus(1);
+  const Variable variable("SIMGPU_CAPABILITY", std::to_string(capability));
+  const auto [code, report] = examined({"--require=cuda"});
+  CHECK(code == (capability < 75 ? 4 : 0));
+  CHECK(report.at("gpus").at(0).at("problem").is_null() == (capability >= 75));
+}
+
+TEST_CASE("on a GPU without bf16 --amp is fp16, and bf16 is refused") {
+  give_gpus(1);
+  const Variable variable("SIMGPU_CAPABILITY", "75");
+  const TemporaryFolder folder;
+  const Words options = small_images + Words{"--model=mlp", "--device=cuda", "--max-steps=2"};
+  CHECK(train(1, options + Words{"--amp"}, folder.path() / "mixed").at("amp") == "fp16");
+  Program run(
+      trainer_words(1, options + Words{"--amp=bf16", "--run-dir", (folder.path() / "refused").string()}));
+  CHECK(run.wait_for_end() == 2);
+  CHECK_THAT(run.output(), contains("give --amp fp16"));
+}
+
 }  // namespace lockstep::tests
