@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Registers, stack and static shared memory of our own kernels, as ptxas gives them without a GPU.
 
-Compiles each .cu of a configured build for every architecture that a build has code for, and fails when a kernel spills
-registers or when its figures are not those of the golden file of this CUDA. PTX is made twice, for 8.0 and for 9.0: newer GPUs'
-code comes from the latter here, while a build makes PTX for each."""
+Compiles each .cu of a configured build for every architecture that builds have code for, and fails when a kernel spills
+registers or when its figures are not those of the golden file of this CUDA. PTX is made for 7.5, 8.0 and 9.0: newer GPUs' code
+comes from the last of these here, while a build makes PTX for each."""
 import argparse
 import collections
 import concurrent.futures
@@ -20,7 +20,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-ARCHITECTURES = {80: 80, 90: 90, 100: 90, 120: 90}  # of the code: of its PTX. 8.6 and 8.9 run the code of 8.0
+ARCHITECTURES = {75: 75, 80: 80, 90: 90, 100: 90, 120: 90}  # of the code: of its PTX. 8.6 and 8.9 run the code of 8.0
 FUNCTION = re.compile(
     r"Function properties for (?P<name>\S+)\n"
     r" *(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
