@@ -8,12 +8,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int oldest_capability = 80;
+constexpr int oldest_capability = 75;
 constexpr int oldest_driver = 12040;
-
-std::string version(int number) {
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-}
 
 bool is_release(const std::string& word) {
   return word.find('.') != std::string::npos &&
@@ -48,7 +44,7 @@ int count_visible(std::string_view list, int gpus) {
 std::string gpu_problem(int compute_capability) {
   if (compute_capability >= oldest_capability) return {};
   return fmt::format(
-      "too old: compute capability {}.{}, and 8.0 (A100) is the oldest that has what our kernels need",
+      "too old: compute capability {}.{}, and 7.5 (T4, RTX 20) is the oldest that CUDA 13 makes code for",
       compute_capability / 10, compute_capability % 10);
 }
 
@@ -57,13 +53,25 @@ std::string driver_problem(int driver, int runtime) {
   if (driver == 0) return "not there";
   if (driver < oldest_driver) {
     return fmt::format("too old: it is for CUDA {}, and {} is the oldest that will do; install a newer one",
-                       version(driver), version(oldest_driver));
+                       cuda_version_text(driver), cuda_version_text(oldest_driver));
   }
   if (driver / 1000 >= runtime / 1000) return {};
   return fmt::format(
       "too old: it is for CUDA {}, and this build uses {}; install a newer one, or build with an older "
       "toolkit",
-      version(driver), version(runtime));
+      cuda_version_text(driver), cuda_version_text(runtime));
+}
+
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string to_text(const CudaVersions& versions) {
+  const std::string problem = versions.problem();
+  return fmt::format("CUDA {}, {}, {}, driver{} {}", cuda_version_text(versions.runtime),
+                     versions.gemm_library, versions.dnn_library,
+                     versions.driver_release.empty() ? "" : " " + versions.driver_release,
+                     problem.empty() ? "for CUDA " + cuda_version_text(versions.driver) : "is " + problem);
 }
 
 std::string driver_release(std::string_view text) {

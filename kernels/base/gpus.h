@@ -30,6 +30,23 @@ std::string gpu_problem(int compute_capability);
 /// 12040); empty when it can. 0: there is no driver.
 std::string driver_problem(int driver, int runtime);
 
+/// Versions of CUDA (as it counts: 12040 for 12.4), and of what computes with it.
+struct CudaVersions {
+  int runtime = 0;
+  int driver = 0;              ///< the newest CUDA that it serves; 0: there is none
+  std::string driver_release;  ///< "580.95.05"; empty: not known
+  std::string gemm_library;    ///< "cuBLASLt 13.1.0"
+  std::string dnn_library;     ///< "cuDNN 9.19.0"
+
+  std::string problem() const { return driver_problem(driver, runtime); }
+};
+
+/// One line.
+std::string to_text(const CudaVersions& versions);
+
+/// "12.4" for 12040.
+std::string cuda_version_text(int version);
+
 /// The driver's release ("580.95.05") in the text of /proc/driver/nvidia/version; empty when there is none.
 std::string driver_release(std::string_view text);
 

@@ -195,7 +195,7 @@ class CudaDevice final : public Backend<Cuda> {
 std::unique_ptr<Device> open_cuda_device(int index) {
   const int count = cuda_device_count();
   if (count == 0) {
-    throw DeviceError("cuda: no GPU: " + list_cuda_versions() +
+    throw DeviceError("cuda: no GPU: " + to_text(list_cuda_versions()) +
                       "; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
   }
   if (index < 0 || index >= count) {

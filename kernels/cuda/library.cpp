@@ -31,7 +31,7 @@ std::vector<CudaDeviceInfo> cuda_devices() {
   return loaded_module().devices();
 }
 
-std::string cuda_versions() {
+CudaVersions cuda_versions() {
   return loaded_module().versions();
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/gpus.h"
 #include "kernels/device.h"
 
 namespace lockstep::kernels {
@@ -16,6 +17,8 @@ struct CudaDeviceInfo {
   std::string uuid;            ///< "GPU-8a1f0c2d-...", as CUDA_VISIBLE_DEVICES takes it
   std::string bus_id;          ///< "0000:3b:00.0"
   int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+  double memory_bandwidth = 0;  ///< of its memory's clock and bus, in bytes a second
   std::size_t memory_bytes = 0;
   std::size_t free_bytes = 0;
   std::vector<int> peers;  ///< GPUs whose memory it reaches without the host
@@ -38,8 +41,8 @@ int visible_cuda_devices();
 /// Empty without a GPU or driver. UsageError when this build has no CUDA.
 std::vector<CudaDeviceInfo> cuda_devices();
 
-/// One line: versions of driver, CUDA and libraries, or why there are none. UsageError as above.
-std::string cuda_versions();
+/// Of driver, CUDA and libraries. UsageError as above.
+CudaVersions cuda_versions();
 
 bool cuda_is_built_in();
 

@@ -14,8 +14,16 @@
 namespace lockstep::kernels {
 namespace {
 
-std::string version(int number) {
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+int attribute_of(int index, cudaDeviceAttr attribute) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, index), "cannot read an attribute of the GPU");
+  return value;
+}
+
+/// Two transfers a clock on each line of the bus, in bytes a second.
+double memory_bandwidth_of(int index) {
+  const double hertz = 1e3 * attribute_of(index, cudaDevAttrMemoryClockRate);
+  return 2 * hertz * attribute_of(index, cudaDevAttrGlobalMemoryBusWidth) / 8;
 }
 
 CudaDeviceInfo info_of(int index) {
@@ -26,7 +34,9 @@ CudaDeviceInfo info_of(int index) {
                       .name = properties.name,
                       .uuid = uuid_text(properties.uuid),
                       .bus_id = bus_id_of(index),
-                      .compute_capability = 10 * properties.major + properties.minor};
+                      .compute_capability = 10 * properties.major + properties.minor,
+                      .multiprocessors = properties.multiProcessorCount,
+                      .memory_bandwidth = memory_bandwidth_of(index)};
   check(cudaMemGetInfo(&info.free_bytes, &info.memory_bytes), "cannot read the free memory");
   for (int peer = 0; peer < cuda_device_count(); ++peer) {
     int reachable = 0;
@@ -77,16 +87,13 @@ std::vector<CudaDeviceInfo> list_cuda_devices() {
   return devices;
 }
 
-std::string list_cuda_versions() {
-  int driver = 0;
-  int runtime = 0;
-  check(cudaDriverGetVersion(&driver), "cannot read the driver's version");
-  check(cudaRuntimeGetVersion(&runtime), "cannot read CUDA's version");
-  const std::string release = driver_release(read_text("/proc/driver/nvidia/version"));
-  const std::string problem = driver_problem(driver, runtime);
-  return fmt::format("CUDA {}, {}, {}, driver{} {}", version(runtime), gemm_library(), dnn_library(),
-                     release.empty() ? "" : " " + release,
-                     problem.empty() ? "for CUDA " + version(driver) : "is " + problem);
+CudaVersions list_cuda_versions() {
+  CudaVersions versions{.driver_release = driver_release(read_text("/proc/driver/nvidia/version")),
+                        .gemm_library = gemm_library(),
+                        .dnn_library = dnn_library()};
+  check(cudaDriverGetVersion(&versions.driver), "cannot read the driver's version");
+  check(cudaRuntimeGetVersion(&versions.runtime), "cannot read CUDA's version");
+  return versions;
 }
 
 }  // namespace lockstep::kernels

@@ -16,11 +16,11 @@ struct CudaModule {
   std::unique_ptr<Device> (*describe_device)(const std::string& json);
   int (*device_count)();
   std::vector<CudaDeviceInfo> (*devices)();
-  std::string (*versions)();
+  CudaVersions (*versions)();
 };
 
 inline AbiIdentity cuda_module_identity() {
-  return abi_identity(abi_border() + sizes_of<CudaModule, CudaDeviceInfo>());
+  return abi_identity(abi_border() + sizes_of<CudaModule, CudaDeviceInfo, CudaVersions>());
 }
 
 /// What gives it: `const CudaModule* lockstep_cuda_module()`.
@@ -30,7 +30,7 @@ inline constexpr const char* cuda_module_symbol = "lockstep_cuda_module";
 std::unique_ptr<Device> open_cuda_device(int index);
 std::unique_ptr<Device> describe_cuda_device(const std::string& json);
 std::vector<CudaDeviceInfo> list_cuda_devices();
-std::string list_cuda_versions();
+CudaVersions list_cuda_versions();
 
 /// 0 without a GPU or driver.
 int cuda_device_count();

@@ -28,7 +28,7 @@ std::vector<CudaDeviceInfo> cuda_devices() {
   refuse();
 }
 
-std::string cuda_versions() {
+CudaVersions cuda_versions() {
   refuse();
 }
 

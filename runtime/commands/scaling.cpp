@@ -12,7 +12,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
 #include "kernels/base/number.h"
-#include "kernels/base/typed_words.h"
+#include "runtime/commands/take_option.h"
 #include "runtime/machine/local_ranks.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/gpu_profile.h"
@@ -30,24 +30,6 @@ constexpr Range<double> link_rates{0.001, 10000};
 
 /// What is left of an Ethernet frame of 1538 bytes on the wire, preamble and gap included, for TCP's payload.
 constexpr double payload_share = 1448.0 / 1538.0;
-
-/// Takes the option out of `arguments`, as "--name value" or "--name=value"; empty text: it is not there.
-std::string take_value(std::vector<std::string>& arguments, std::string_view name) {
-  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
-    const std::size_t equals = word->find('=');
-    if (!word->starts_with("--") || with_dashes(word->substr(0, equals)) != name) continue;
-    if (equals != std::string::npos) {
-      const std::string value = word->substr(equals + 1);
-      arguments.erase(word);
-      return value;
-    }
-    if (word + 1 == arguments.end()) throw UsageError(fmt::format("{} needs a value", name));
-    const std::string value = *(word + 1);
-    arguments.erase(word, word + 2);
-    return value;
-  }
-  return {};
-}
 
 template <class Number>
 Number take_number(std::vector<std::string>& arguments, std::string_view name, Range<Number> range) {

@@ -26,6 +26,7 @@ void print_help() {
       "       trainer eval WEIGHTS [options]\n"
       "       trainer predict WEIGHTS [PICTURE|FOLDER ...] [options]\n"
       "       trainer plan|sampler|devices|models|datasets [options]\n"
+      "       trainer devices [--json] [--require cuda[:N]]   (ends with 4 where that GPU cannot be used)\n"
       "       trainer datasets tokenize --input FILE.txt --output FILE.bin [--tokenizer PATH|characters]\n"
       "\nWEIGHTS: a run, a checkpoint, or a file; with a run come its model and data.\n"
       "\nTrains a network data-parallel: one process per rank, started by launch, torchrun, mpirun or srun.\n"

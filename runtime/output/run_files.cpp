@@ -32,6 +32,18 @@ std::filesystem::path prepared_log(const std::filesystem::path& log, std::option
   return log;
 }
 
+Json to_json(int rank, const GpuReadings& gpu) {
+  Json json{{"rank", rank}};
+  if (gpu.utilization) json["utilization"] = *gpu.utilization;
+  if (gpu.memory_bytes) json["memory_bytes"] = *gpu.memory_bytes;
+  if (gpu.watts) json["power_w"] = *gpu.watts;
+  if (gpu.celsius) json["temperature_c"] = *gpu.celsius;
+  if (gpu.sm_megahertz) json["sm_clock_mhz"] = *gpu.sm_megahertz;
+  if (gpu.memory_megahertz) json["memory_clock_mhz"] = *gpu.memory_megahertz;
+  if (gpu.throttle_reasons) json["throttle_reasons"] = *gpu.throttle_reasons;
+  return json;
+}
+
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -109,6 +121,12 @@ void RunFiles::log_step(const Progress& p) const {
 void RunFiles::log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& e) const {
   Json json{{"time", seconds_since_1970()}, {"step", step}, {"epoch", epoch}};
   json["eval"] = to_json(e);
+  append(json.dump());
+}
+
+void RunFiles::log_gpus(std::int64_t step, const std::map<int, GpuReadings>& gpus) const {
+  Json json{{"time", seconds_since_1970()}, {"step", step}, {"gpus", Json::array()}};
+  for (const auto& [rank, readings] : gpus) json["gpus"].push_back(to_json(rank, readings));
   append(json.dump());
 }
 

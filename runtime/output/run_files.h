@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "kernels/base/json.h"
+#include "kernels/base/nvml.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/output/report.h"
 
@@ -24,6 +26,8 @@ class RunFiles {
   void write_config(const std::string& ini) const;
   void log_step(const Progress& progress) const;
   void log_evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& evaluation) const;
+  /// By rank. From any thread.
+  void log_gpus(std::int64_t step, const std::map<int, GpuReadings>& gpus) const;
   void write_summary(const Summary& summary) const;
   /// Whether summary.json is there and is of a run that was not stopped.
   bool is_finished() const;

@@ -199,6 +199,9 @@ std::string amp_on(const kernels::Device& device, const std::string& amp) {
   if (amp == "fp16" && cpu) {
     throw UsageError("--amp fp16 needs a GPU: give --amp bf16 on a CPU, or --device cuda");
   }
+  if (amp == "bf16" && !cpu && !device.has_bf16()) {
+    throw UsageError("--amp bf16: this GPU has no arithmetic on bf16: give --amp fp16");
+  }
   if (amp != "auto") return amp;
   return cpu || device.has_bf16() ? "bf16" : "fp16";
 }

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/run_access.h"
 #include "runtime/machine/session.h"
 #include "runtime/output/console.h"
+#include "runtime/output/gpu_log.h"
 #include "runtime/output/metrics.h"
 #include "runtime/output/run_files.h"
 #include "runtime/run/evaluator.h"
@@ -85,6 +86,7 @@ class Trainer {
   double startup_ms_ = 0;
   TrainingProgress progress_;
   std::optional<Evaluation> evaluation_;
+  std::optional<GpuLog> gpu_log_;  ///< of rank 0; its thread ends before RUN/ is given free
 };
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 // From options to a trainer that is ready for its first step.
 #include <algorithm>
 #include <exception>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -101,7 +102,11 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
                                                  KeptNames{task_.class_names, task_.token_names},
                                                  resumed_ && run_directory_.resuming ? progress_.step : -1,
                                                  session_.activity.get());
-  if (session_.is_rank0()) open_files();
+  const std::map<int, std::string> gpus = gpus_of_this_machine(*session_.communicator, *session_.device);
+  if (session_.is_rank0()) {
+    open_files();
+    gpu_log_.emplace(*files_, gpus, progress_.step);
+  }
   watch_for_failure(*session_.communicator, executor_->step_tracker(), *session_.activity, folder());
 }
 

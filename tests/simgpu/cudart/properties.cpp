@@ -27,8 +27,8 @@ cudaDeviceProp properties_of(const Settings& settings, int device) {
   p.maxThreadsPerMultiProcessor = 2048;
   p.maxBlocksPerMultiProcessor = 32;
   p.totalConstMem = 64 << 10;
-  p.major = 9;
-  p.minor = 0;
+  p.major = settings.capability / 10;
+  p.minor = settings.capability % 10;
   p.textureAlignment = 512;
   p.multiProcessorCount = 4;
   p.l2CacheSize = 1 << 20;

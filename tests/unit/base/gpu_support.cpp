@@ -6,9 +6,9 @@ using namespace lockstep;
 using tests::contains;
 
 TEST_CASE("GPUs and drivers that are too old are told so") {
-  CHECK(gpu_problem(80).empty());
+  CHECK(gpu_problem(75).empty());
   CHECK(gpu_problem(120).empty());
-  CHECK_THAT(gpu_problem(75), contains("compute capability 7.5"));
+  CHECK_THAT(gpu_problem(70), contains("compute capability 7.0"));
   CHECK(driver_problem(12040, 12080).empty());
   CHECK(driver_problem(13000, 13000).empty());
   CHECK(driver_problem(13010, 12040).empty());
