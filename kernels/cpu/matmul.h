@@ -27,7 +27,7 @@ class Matmul {
   /// DeviceError if oneDNN cannot compute it.
   Matmul(const onednn::Context& context, const MatmulSpec& spec);
 
-  std::size_t workspace_bytes() const { return scratch_.get_size(); }
+  std::size_t workspace_bytes() const;
 
   /// Made for the memory of one plan; a launch allocates nothing.
   class Bound {
@@ -36,6 +36,8 @@ class Matmul {
     void run(const void* a, const void* b, float* c);
 
    private:
+    std::int64_t rows_, columns_;
+    float* turned_;  ///< c, transposed, if it is computed so
     dnnl::primitive primitive_;
     dnnl::stream stream_;
     dnnl::memory a_, b_, c_, scratch_;
@@ -43,7 +45,11 @@ class Matmul {
   };
 
  private:
+  std::size_t turned_bytes() const;
+
   onednn::Context context_;
+  std::int64_t rows_, columns_;
+  bool turns_;  ///< computes the transpose of c
   dnnl::memory::desc a_, b_, c_, scratch_;
   dnnl::primitive primitive_;
 };

@@ -174,8 +174,9 @@ std::vector<OptionEntry> device_and_exchange() {
            &O::cuda_graph, {"auto", "on", "off"}),
 
       backend_name({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing}),
-      real({"exchange", "bucket-cap-mb", "X", "MiB that are exchanged at once", nothing}, &O::bucket_cap_mb,
-           mebibytes),
+      real({"exchange", "bucket-cap-mb", "X",
+            "MiB that are exchanged at once, at most; also an eighth of the gradients", nothing},
+           &O::bucket_cap_mb, mebibytes),
       real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},
            &O::first_bucket_mb, mebibytes),
       grad_dtype({"exchange", "grad-dtype", "fp32|bf16",

@@ -7,6 +7,10 @@
 namespace lockstep::runtime {
 namespace {
 
+/// That a small model is cut into: the exchange begins early in backward, and little of it is left at its
+/// end.
+constexpr std::size_t wanted_buckets = 8;
+
 std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
   std::vector<std::size_t> ready;
   for (const model::Parameter& parameter : graph.parameters()) {
@@ -51,16 +55,25 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
   const auto as_rows = std::ranges::stable_partition(
       order, [&](std::size_t parameter) { return !goes_as_rows_alone(graph, parameter); });
 
+  const std::span exchanged(order.begin(), as_rows.begin());
+  const auto bytes_of = [&](std::size_t parameter) {
+    const std::int64_t count = stored_elements(graph.value(graph.parameters()[parameter].value));
+    return static_cast<std::size_t>(round_up(count, line)) * size_of(dtype);
+  };
+  std::size_t all_bytes = 0;
+  for (const std::size_t parameter : exchanged) all_bytes += bytes_of(parameter);
+  const std::size_t full_bytes =
+      std::min(limits.bytes, std::max(limits.first_bytes, all_bytes / wanted_buckets));
+
   std::vector<std::vector<std::size_t>> buckets;
   std::size_t bytes = 0;
-  for (const std::size_t parameter : std::span(order.begin(), as_rows.begin())) {
-    if (buckets.empty() || bytes >= (buckets.size() == 1 ? limits.first_bytes : limits.bytes)) {
+  for (const std::size_t parameter : exchanged) {
+    if (buckets.empty() || bytes >= (buckets.size() == 1 ? limits.first_bytes : full_bytes)) {
       buckets.emplace_back();
       bytes = 0;
     }
     buckets.back().push_back(parameter);
-    const std::int64_t count = stored_elements(graph.value(graph.parameters()[parameter].value));
-    bytes += static_cast<std::size_t>(round_up(count, line)) * size_of(dtype);
+    bytes += bytes_of(parameter);
   }
   if (!as_rows.empty()) buckets.emplace_back(as_rows.begin(), as_rows.end());
   return buckets;

@@ -124,8 +124,9 @@ struct BucketLimits {
   bool decays_matrices_only = false;
 };
 
-/// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit. Parameters whose
-/// gradients go as rows alone are in a last one.
+/// PyTorch's rule: a bucket is closed by the parameter that brings it to its limit, or to an eighth of all
+/// gradients if that is less, but not below `first_bytes`. Parameters whose gradients go as rows alone are in
+/// a last one.
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 
 /// How many of the buckets, the first ones, are exchanged.

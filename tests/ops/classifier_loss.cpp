@@ -224,6 +224,7 @@ TEST_CASE("classifier_loss: loss and gradients of the linear map and the cross e
   check({.x = {3, 2, 16}, .smoothing = 0.3F, .valid = 2});
   for (const DType dtype : {DType::bf16, DType::f16}) {
     check({.x = {2, 3, 16}, .classes = 8200, .bias = true, .smoothing = 0.1F, .dtype = dtype});
+    check({.x = {64, 8}, .classes = 2048, .dtype = dtype});
   }
 }
 

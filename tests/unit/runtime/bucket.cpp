@@ -1,5 +1,8 @@
 #include "runtime/plan/bucket.h"
 
+#include <numeric>
+#include <vector>
+
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -21,6 +24,22 @@ TEST_CASE("bucket: in order of readiness, closed by the parameter that reaches t
 
   const Plan many = plan_of(classifier(small_net), *device, {.buckets = bucket_for_each});
   CHECK(many.arena.buckets.size() == many.arena.slices.size());
+}
+
+TEST_CASE("bucket: an eighth of all gradients closes one that the limit would let grow") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto sizes = [&](std::size_t first_bytes) {
+    const Plan plan =
+        plan_of(classifier(small_net), *device, {.buckets = {.first_bytes = first_bytes, .bytes = 1 << 20}});
+    std::vector<std::int64_t> counts;
+    for (const Bucket& bucket : plan.arena.buckets) counts.push_back(bucket.count);
+    return counts;
+  };
+  const std::vector<std::int64_t> small = sizes(1);
+  REQUIRE(small.size() > 2);
+  const std::int64_t all = std::accumulate(small.begin(), small.end(), std::int64_t{0});
+  for (std::size_t i = 1; i + 1 < small.size(); ++i) CHECK(small[i] >= all / 8);
+  CHECK(sizes(static_cast<std::size_t>(all) * 4 / 2).size() == 2);
 }
 
 TEST_CASE("bucket: a rank's shard of a bucket is a slice, whatever the world") {
