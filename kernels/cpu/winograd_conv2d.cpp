@@ -1,5 +1,6 @@
 #include "kernels/cpu/winograd_conv2d.h"
 
+#include "kernels/cpu/onednn.h"
 #include "kernels/matmul.h"
 #include "kernels/winograd_conv2d.h"
 
@@ -18,7 +19,7 @@ bool saves_time(const MatmulOperands& t) {
   const auto out = static_cast<double>(t.y.shape[1]);
   const double products =
       in * out * tiles + per_picture_element * tiles * (in + out) + per_filter_element * in * out;
-  return products * static_cast<double>(WinogradTiles::positions) < 9 * pixels * in * out;
+  return products * 36 < 9 * pixels * in * out;
 }
 
 }  // namespace
@@ -27,6 +28,10 @@ std::optional<Planes> winograd_planes(const TensorDesc& pictures) {
   const auto planes = pool_planes(pictures.layout_or_row_major());
   const bool fills = planes && planes->lanes % 8 == 0 && planes->lanes * planes->groups == pictures.shape[1];
   return fills ? planes : std::nullopt;
+}
+
+DType winograd_factors(DType dtype) {
+  return dtype == DType::bf16 && onednn::multiplies_bf16_in_pairs() ? DType::bf16 : DType::f32;
 }
 
 template <class Op>
