@@ -7,19 +7,20 @@
 namespace lockstep::kernels {
 namespace {
 
-/// In multiply-adds of a product: what a transform's element costs to compute, and to write and read once
-/// more.
+/// In multiply-adds of a product, of f32 or of bf16: what a transform's element costs to compute, and to write
+/// and read once more.
 bool saves_time(const MatmulOperands& t) {
   constexpr double per_picture_element = 20;
   constexpr double per_filter_element = 32;
-  const double pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
-  const double tiles =
-      static_cast<double>(t.y.shape[0] * ((t.y.shape[2] + 3) / 4) * ((t.y.shape[3] + 3) / 4));
+  const std::int64_t extent = winograd_extent(winograd_factors(t.x.dtype));
+  const auto tiles_along = [&](std::size_t axis) { return (t.y.shape[axis] + extent - 1) / extent; };
+  const auto pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
+  const auto tiles = static_cast<double>(t.y.shape[0] * tiles_along(2) * tiles_along(3));
   const auto in = static_cast<double>(t.x.shape[1]);
   const auto out = static_cast<double>(t.y.shape[1]);
   const double products =
       in * out * tiles + per_picture_element * tiles * (in + out) + per_filter_element * in * out;
-  return products * 36 < 9 * pixels * in * out;
+  return products * static_cast<double>((extent + 2) * (extent + 2)) < 9 * pixels * in * out;
 }
 
 }  // namespace
