@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "kernels/cpu/simd/math.h"
 
 #if defined(__AVX512BF16__)
@@ -102,6 +104,23 @@ struct Lanes {
   template <class To, class From>
   [[gnu::always_inline]] static inline To converted(From from) {
     return __builtin_convertvector(from, To);
+  }
+};
+
+/// a b a b ... of the halves that begin at `first`.
+template <int first, class Vector, std::size_t... i>
+[[gnu::always_inline]] inline Vector alternating(Vector a, Vector b, std::index_sequence<i...>) {
+  return __builtin_shufflevector(a, b, (first + static_cast<int>(i / 2 + i % 2 * sizeof...(i)))...);
+}
+/// Both halves of two vectors.
+template <class Vector>
+struct Alternating {
+  Vector first, second;
+
+  [[gnu::always_inline]] static inline Alternating of(Vector a, Vector b) {
+    constexpr std::size_t count = sizeof(Vector) / sizeof(a[0]);
+    constexpr auto places = std::make_index_sequence<count>{};
+    return {alternating<0>(a, b, places), alternating<count / 2>(a, b, places)};
   }
 };
 
