@@ -16,7 +16,9 @@ namespace {
 constexpr std::int64_t panel = PanelProduct::columns;
 
 /// Below so many multiply-adds the library's way is as good.
-constexpr std::int64_t least_product = 1 << 23;
+constexpr std::int64_t least_product(DType factors) {
+  return factors == DType::bf16 ? 1 << 23 : 1 << 24;
+}
 /// For fewer rows packing all weights takes longer than their better product gains.
 constexpr std::int64_t least_rows_for_data = 1024;
 
@@ -55,7 +57,7 @@ bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows) {
   if (t.w.shape.rank() != 2 || !is_faster(t.x.dtype, op.precision)) return false;
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return inputs % panel == 0 && outputs % panel == 0 && rows >= least_rows &&
-         rows * inputs * outputs >= least_product && is_row_major(t.x) && is_row_major(t.y);
+         rows * inputs * outputs >= least_product(t.x.dtype) && is_row_major(t.x) && is_row_major(t.y);
 }
 
 /// Terms of a product that are packed at a time: a panel of so many rows stays in the first cache.
