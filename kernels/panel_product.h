@@ -3,33 +3,40 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/base/dtype.h"
+
 /// Parts of the CPU's matrix products by SIMD kernels of our own: those of recurrent layers, and the
-/// gradients of linear maps. A right side is packed into panels of 64 columns, a row (64 numbers) behind
-/// another.
+/// gradients of linear maps. A factor is packed into panels of 64 columns, a row of words of 32 bits behind
+/// another: of an f32, or of two rows of bf16, the first of them in the lower half.
 namespace lockstep::kernels {
 
-/// c = a b, or c += a b: b (depth, 64) is a panel, rows of a and c are `a_row` and `c_row` apart. c's columns
-/// lie in groups of `units`, `c_group` apart. Sums are taken in the order of `depth`.
+/// c = a b, or c += a b, in f32: b (depth, 64) is a panel of words, rows of c are `c_row` apart. c's columns
+/// lie in groups of `units`, `c_group` apart. Sums are taken in the order of `depth`. Of bf16, the
+/// instruction set AVX512_BF16 (VDPBF16PS) takes denormal factors and sums as zeros.
 struct PanelProduct {
   static constexpr std::string_view name = "panel_product";
   static constexpr std::int64_t columns = 64;
-  using Simd = void(const PanelProduct&, const float* a, const float* b, float* c);
+  using Simd = void(const PanelProduct&, const void* a, const void* b, float* c);
 
-  std::int64_t rows, depth, a_row;
+  std::int64_t rows, depth;
+  std::int64_t a_row;  ///< words from row to row of a; of bf16, from panel to panel
   std::int64_t c_row, c_group = columns, units = columns;
   bool accumulates = false;
-  /// What will be read next, fetched meanwhile: rows of 128 numbers, so far apart.
-  const float* next = nullptr;
-  std::int64_t next_row = 0, next_rows = 0;
+  DType factors = DType::f32;  ///< or bf16: a is transposed, its rows are the columns of panels
+  bool pairs_rows = false;     ///< numbers of two rows of c alternate, from the first row's place on
+  /// What will be read next, fetched meanwhile: rows of `next_bytes`, `next_row` bytes apart.
+  const void* next = nullptr;
+  std::int64_t next_row = 0, next_bytes = 0, next_rows = 0;
 };
 
-/// Columns of a row-major matrix into a panel; `sums` (64), which may be null, are
-/// added to, over the rows in their order.
+/// Columns of a row-major matrix into a panel of words; of bf16, an odd last row is paired with zeros. `sums`
+/// (64), which may be null, are added to, over the rows in their order.
 struct PanelCopy {
   static constexpr std::string_view name = "panel_copy";
-  using Simd = void(const PanelCopy&, const float* from, float* panel, float* sums);
+  using Simd = void(const PanelCopy&, const void* from, void* panel, float* sums);
 
   std::int64_t rows, from_row;
+  DType dtype = DType::f32;
 };
 
 /// to (columns, rows) = the transpose of from (rows, columns).

@@ -70,13 +70,14 @@ std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& 
   return found;
 }
 
-/// Whether our own Winograd kernel computes it. That multiplies f32: where factors may be bf16 and the library
+/// Whether our own Winograd kernel computes it. Where that multiplies f32, factors may be bf16 and the library
 /// multiplies those faster, it is the library's.
 template <class Op>
 bool goes_to_winograd(const Op& op, const KernelIo& io) {
   if (!takes_winograd(op, io)) return false;
+  if (op.algorithm == ConvAlgorithm::own_winograd) return true;
   const bool rounds = io.inputs[0].dtype == DType::bf16 || op.precision == MatmulPrecision::medium;
-  return op.algorithm == ConvAlgorithm::own_winograd || !rounds || !onednn::multiplies_bf16_faster();
+  return !rounds || !onednn::multiplies_bf16_faster() || winograd_factors(io.inputs[0].dtype) == DType::bf16;
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "kernels/cpu/linear_panels.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -13,37 +16,55 @@ namespace {
 constexpr std::int64_t panel = PanelProduct::columns;
 
 /// Below so many multiply-adds the library's way is as good.
-constexpr std::int64_t least_product = 1 << 24;
+constexpr std::int64_t least_product(DType factors) {
+  return factors == DType::bf16 ? 1 << 23 : 1 << 24;
+}
 /// For fewer rows packing all weights takes longer than their better product gains.
 constexpr std::int64_t least_rows_for_data = 1024;
-
-bool in_panels_of_outputs(const TensorDesc& w) {
-  const std::int64_t inputs = w.shape[1];
-  const Layout& layout = *w.layout;
-  if (layout.padded != w.shape || layout.blocks.size() != 2) return false;
-  const auto [first, second] = std::pair(layout.blocks[0], layout.blocks[1]);
-  return first.dim == 1 && second == Layout::Block{0, panel} && layout.strides[1] == first.size * panel &&
-         layout.strides[0] == inputs * panel;
-}
 
 bool is_row_major(const TensorDesc& desc) {
   return desc.layout_or_row_major().is_row_major(desc.shape);
 }
 
+/// What of the library's layouts our products read or write: row-major, panels of 64 outputs (AB16b64a), and
+/// those with two inputs side by side (AB8b64a2b).
+enum class WeightLayout { row_major, panels, panels_of_pairs };
+
+std::optional<WeightLayout> weight_layout(const TensorDesc& w) {
+  if (is_row_major(w)) return WeightLayout::row_major;
+  const Layout& layout = *w.layout;
+  const std::vector<Layout::Block>& blocks = layout.blocks;
+  const bool in_panels = layout.padded == w.shape && blocks.size() >= 2 && blocks[0].dim == 1 &&
+                         blocks[1] == Layout::Block{0, panel} && layout.strides[0] == w.shape[1] * panel;
+  if (!in_panels) return std::nullopt;
+  const std::int64_t strip = layout.strides[1] / panel;
+  if (blocks.size() == 2 && blocks[0].size == strip) return WeightLayout::panels;
+  const bool pairs = blocks.size() == 3 && blocks[2] == Layout::Block{1, 2} && 2 * blocks[0].size == strip;
+  return pairs ? std::optional(WeightLayout::panels_of_pairs) : std::nullopt;
+}
+
+/// Whether a product of these factors is faster than the library's. Where the processor multiplies tiles of
+/// bf16 (AMX) it is not.
+bool is_faster(DType factors, MatmulPrecision precision) {
+  const std::string_view widest = simd::instruction_sets().back();
+  if (factors == DType::bf16) return widest == "avx512_bf16" && onednn::multiplies_bf16_in_pairs();
+  return factors == DType::f32 && precision != MatmulPrecision::medium && widest.starts_with("avx512");
+}
+
 template <class Op>
 bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (t.w.shape.rank() != 2 || t.w.dtype != DType::f32 || t.x.dtype != DType::f32) return false;
-  if (op.precision == MatmulPrecision::medium || simd::instruction_sets().back() != "avx512") return false;
+  if (t.w.shape.rank() != 2 || !is_faster(t.x.dtype, op.precision)) return false;
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return inputs % panel == 0 && outputs % panel == 0 && rows >= least_rows &&
-         rows * inputs * outputs >= least_product && is_row_major(t.x) && is_row_major(t.y) &&
-         (is_row_major(t.w) || in_panels_of_outputs(t.w));
+         rows * inputs * outputs >= least_product(t.x.dtype) && is_row_major(t.x) && is_row_major(t.y);
 }
 
 /// Terms of a product that are packed at a time: a panel of so many rows stays in the first cache.
 constexpr std::int64_t chunk = 128;
 constexpr std::int64_t chunk_row = odd_lines(chunk);
+/// Bytes of a term: an f32 or two bf16.
+constexpr std::int64_t word = sizeof(float);
 
 /// Parts of `all`, each at most `most`, in whole panels.
 std::int64_t part_of(std::int64_t all, std::int64_t most) {
@@ -85,7 +106,8 @@ struct DataGradient {
       }
       PanelProduct product{rows, depth, chunk_row, size.inputs};
       product.accumulates = k > 0;
-      product.next_row = size.outputs;
+      product.next_row = size.outputs * static_cast<std::int64_t>(sizeof(float));
+      product.next_bytes = chunk * static_cast<std::int64_t>(sizeof(float));
       const float* const next = k + chunk < size.outputs ? dy + k + chunk : dy + rows * size.outputs;
       for (std::int64_t column = 0; column < columns; column += panel) {
         const std::int64_t fetched = rows * column / columns;
@@ -121,27 +143,53 @@ struct WeightGradient {
   static constexpr std::int64_t pair = 2 * panel;
 
   MatmulSize size;
-  bool row_major;  ///< dw, else in panels of outputs
+  DType factors;
+  WeightLayout layout;  ///< of dw
   std::int64_t threads = omp_get_max_threads();
+
+  bool row_major() const { return layout == WeightLayout::row_major; }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(size_of(factors)); }
+  /// Rows of x and dy whose words fill a chunk.
+  std::int64_t chunk_rows() const { return chunk * word / bytes(); }
+  std::int64_t words(std::int64_t rows) const { return (rows * bytes() + word - 1) / word; }
 
   std::int64_t block() const { return part_of(size.inputs, 512); }
   std::int64_t pairs() const { return (size.outputs + pair - 1) / pair; }
-  std::int64_t chunks() const { return (size.rows + chunk - 1) / chunk; }
+  std::int64_t chunks() const { return (size.rows + chunk_rows() - 1) / chunk_rows(); }
+  /// As PanelProduct reads x^T: f32 by rows, bf16 by panels.
+  std::int64_t a_row() const { return factors == DType::f32 ? chunk_row : panel * chunk_row; }
   std::int64_t packed() const { return chunks() * block() * chunk_row; }
   /// Of a thread: chunks of dy's panels, and panels of dw^T.
-  std::int64_t room() const { return (chunk + (row_major ? block() : 0)) * pair; }
+  std::int64_t room() const { return (chunk + (row_major() ? block() : 0)) * pair; }
   std::size_t workspace_bytes() const {
-    return static_cast<std::size_t>(packed() + threads * room()) * sizeof(float);
+    return static_cast<std::size_t>((packed() + threads * room()) * word);
   }
 
   struct Arguments {
-    const float* x;
-    const float* dy;
+    const std::byte* x;
+    const std::byte* dy;
     float* dw;
     float* db;
     float* packed;
     float* rooms;
   };
+
+  /// Into `chunk_row` words for an input.
+  void pack(const Arguments& a, std::int64_t at, std::int64_t begin, std::int64_t inputs) const {
+    const std::int64_t row = at * chunk_rows();
+    const std::int64_t rows = std::min(chunk_rows(), size.rows - row);
+    const std::byte* const from = a.x + (row * size.inputs + begin) * bytes();
+    float* const to = a.packed + at * inputs * chunk_row;
+    if (factors == DType::f32) {
+      simd::best<Transpose>()({rows, inputs, size.inputs, chunk_row}, reinterpret_cast<const float*>(from),
+                              to);
+      return;
+    }
+    for (std::int64_t input = 0; input < inputs; input += panel) {
+      simd::best<PanelCopy>()({rows, size.inputs, factors}, from + input * bytes(), to + input * chunk_row,
+                              nullptr);
+    }
+  }
 
   /// Inputs [first, first + count) of the block that begins at `begin`, of pair `at` of panels.
   void add_up(const Arguments& a, std::int64_t at, std::int64_t begin, std::int64_t first,
@@ -151,26 +199,31 @@ struct WeightGradient {
     const std::int64_t inputs = std::min(block(), size.inputs - begin);
     float* const copies = a.rooms + omp_get_thread_num() * room();
     float* const dw =
-        row_major ? copies + chunk * pair : a.dw + output * size.inputs + (begin + first) * panel;
-    const std::int64_t dw_panel = row_major ? block() * panel : size.inputs * panel;
+        row_major() ? copies + chunk * pair : a.dw + output * size.inputs + (begin + first) * panel;
+    const std::int64_t dw_panel = row_major() ? block() * panel : size.inputs * panel;
     float sums[pair] = {};
-    for (std::int64_t row = 0; row < size.rows; row += chunk) {
-      const float* const dy = a.dy + row * size.outputs + output;
-      const bool last = row + chunk >= size.rows;
-      const float* const next = last ? a.dy + (at + 1) % pairs() * pair : dy + chunk * size.outputs;
-      PanelProduct product{count, std::min(chunk, size.rows - row), chunk_row, panel};
+    for (std::int64_t row = 0; row < size.rows; row += chunk_rows()) {
+      const std::byte* const dy = a.dy + (row * size.outputs + output) * bytes();
+      const bool last = row + chunk_rows() >= size.rows;
+      const std::byte* const next =
+          last ? a.dy + (at + 1) % pairs() * pair * bytes() : dy + chunk_rows() * size.outputs * bytes();
+      const PanelCopy copy{std::min(chunk_rows(), size.rows - row), size.outputs, factors};
+      PanelProduct product{count, words(copy.rows), a_row(), panel};
       product.accumulates = row > 0;
-      product.next_row = size.outputs;
-      product.next_rows = product.depth * panel / columns;
+      product.factors = factors;
+      product.pairs_rows = layout == WeightLayout::panels_of_pairs;
+      product.next_row = size.outputs * bytes();
+      product.next_bytes = pair * bytes();
+      product.next_rows = copy.rows * panel / columns;
       for (std::int64_t column = 0; column < columns; column += panel) {
-        float* const copy = copies + chunk * column;
-        product.next = next + column / panel * product.next_rows * size.outputs;
-        simd::best<PanelCopy>()({product.depth, size.outputs}, dy + column, copy, sums + column);
-        simd::best<PanelProduct>()(product, a.packed + (row / chunk * inputs + first) * chunk_row, copy,
-                                   dw + column / panel * dw_panel);
+        float* const copied = copies + chunk * column;
+        product.next = next + column / panel * product.next_rows * product.next_row;
+        simd::best<PanelCopy>()(copy, dy + column * bytes(), copied, sums + column);
+        simd::best<PanelProduct>()(product, a.packed + (row / chunk_rows() * inputs + first) * chunk_row,
+                                   copied, dw + column / panel * dw_panel);
       }
     }
-    for (std::int64_t column = 0; row_major && column < columns; column += panel) {
+    for (std::int64_t column = 0; row_major() && column < columns; column += panel) {
       simd::best<Transpose>()({count, panel, panel, size.inputs}, dw + column / panel * dw_panel,
                               a.dw + (output + column) * size.inputs + begin + first);
     }
@@ -182,11 +235,7 @@ struct WeightGradient {
       const std::int64_t inputs = std::min(block(), size.inputs - first);
       const std::int64_t work = size.rows * inputs * size.outputs;
       parallel_ranges(chunks(), work, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t at = begin; at < end; ++at) {
-          const std::int64_t rows = std::min(chunk, size.rows - at * chunk);
-          simd::best<Transpose>()({rows, inputs, size.inputs, chunk_row},
-                                  a.x + at * chunk * size.inputs + first, a.packed + at * inputs * chunk_row);
-        }
+        for (std::int64_t at = begin; at < end; ++at) pack(a, at, first, inputs);
       });
       const std::int64_t parts = inputs / panel;
       parallel_ranges(pairs() * parts, work, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -204,10 +253,13 @@ struct WeightGradient {
 }  // namespace
 
 bool takes_panels(const LinearBackwardData& op, const KernelIo& matrices) {
-  return takes(op, matrices, least_rows_for_data);
+  const TensorDesc& w = matrices.inputs[LinearBackwardData::w];
+  return w.dtype == DType::f32 && takes(op, matrices, least_rows_for_data) &&
+         weight_layout(w).value_or(WeightLayout::panels_of_pairs) != WeightLayout::panels_of_pairs;
 }
 bool takes_panels(const LinearBackwardWeights& op, const KernelIo& matrices) {
-  return takes(op, matrices, panel);
+  const TensorDesc& dw = matrices.outputs[LinearBackwardWeights::dw];
+  return dw.dtype == DType::f32 && takes(op, matrices, panel) && weight_layout(dw).has_value();
 }
 
 KernelPtr panel_kernel(const LinearBackwardData& op, const KernelIo& matrices) {
@@ -223,11 +275,11 @@ KernelPtr panel_kernel(const LinearBackwardData& op, const KernelIo& matrices) {
 KernelPtr panel_kernel(const LinearBackwardWeights& op, const KernelIo& matrices) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, matrices);
-  const WeightGradient gradient{matmul_size(t.x.shape, t.w.shape), is_row_major(t.w)};
+  const WeightGradient gradient{matmul_size(t.x.shape, t.w.shape), t.x.dtype, weight_layout(t.w).value()};
   const auto run = [gradient](const Addresses& a) {
     auto* const packed = a.workspace<float>();
-    gradient.run(
-        {a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db), packed, packed + gradient.packed()});
+    gradient.run({a.in<std::byte>(Op::x), a.in<std::byte>(Op::dy), a.out(Op::dw), a.out(Op::db), packed,
+                  packed + gradient.packed()});
   };
   return simd_kernel(matrices, run, gradient.workspace_bytes());
 }

@@ -161,8 +161,11 @@ std::string instruction_set() {
 }
 
 bool multiplies_bf16_faster() {
-  const std::string widest = instruction_set();
-  return widest.find("amx") != std::string::npos || widest == "avx512_core_bf16";
+  return instruction_set().find("amx") != std::string::npos || multiplies_bf16_in_pairs();
+}
+
+bool multiplies_bf16_in_pairs() {
+  return instruction_set() == "avx512_core_bf16";
 }
 
 memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups) {

@@ -24,6 +24,9 @@ std::string instruction_set();
 /// Whether products of bf16 take less time than those of f32.
 bool multiplies_bf16_faster();
 
+/// Whether it is VDPBF16PS that multiplies bf16, at twice the rate of f32: AVX512_BF16 without AMX.
+bool multiplies_bf16_in_pairs();
+
 /// A tensor whose layout the primitive may choose.
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups = 1);
 

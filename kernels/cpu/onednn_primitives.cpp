@@ -103,6 +103,13 @@ InnerProduct::primitive_desc forward(const dnnl::engine& engine, const Operands&
   return make<InnerProduct>(engine, attr, prop_kind::forward_training, t.x, t.weights, t.bias, t.y);
 }
 
+/// The operands of forward, the hint of weight gradients: those may be f32 where the factors are not, but
+/// forward has weights of the factors' type alone.
+Operands forward_of(Operands t) {
+  if (type_of(t.weights) != type_of(t.x)) t.weights = any_of(t.weights, type_of(t.x));
+  return t;
+}
+
 }  // namespace
 
 dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& t,
@@ -127,8 +134,8 @@ dnnl::primitive_desc_base conv_backward_weights(const dnnl::engine& engine, cons
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_weights>(
-      engine, forward(engine, t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x,
-      t.weights, t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
+      engine, forward(engine, forward_of(t), geometry, ConvAlgorithm::direct, attr), attr,
+      algorithm_of(algorithm), t.x, t.weights, t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
 dnnl::primitive_desc_base linear_forward(const dnnl::engine& engine, const Operands& t, Activation activation,
@@ -146,12 +153,8 @@ dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const
 dnnl::primitive_desc_base linear_backward_weights(const dnnl::engine& engine, const Operands& t,
                                                   MatmulPrecision precision) {
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
-  // Gradients may be f32 where the factors are not; forward, the hint, has weights of the factors' type
-  // alone.
-  Operands hint = t;
-  if (type_of(t.weights) != type_of(t.x)) hint.weights = any_of(t.weights, type_of(t.x));
-  return make_backward<dnnl::inner_product_backward_weights>(engine, forward(engine, hint, attr), attr, t.x,
-                                                             t.weights, t.bias, t.y);
+  return make_backward<dnnl::inner_product_backward_weights>(engine, forward(engine, forward_of(t), attr),
+                                                             attr, t.x, t.weights, t.bias, t.y);
 }
 
 dnnl::primitive_desc_base matmul(const dnnl::engine& engine, const Operands& t, bool accumulate,

@@ -1,24 +1,29 @@
 #include "kernels/cpu/winograd_conv2d.h"
 
+#include "kernels/cpu/onednn.h"
 #include "kernels/matmul.h"
 #include "kernels/winograd_conv2d.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// In multiply-adds of a product: what a transform's element costs to compute, and to write and read once
-/// more.
+/// Costs are in multiply-adds of a product, of f32 or of bf16: what a transform's element takes to compute, and to
+/// write and read once more. Factors of bf16 round more than the definition does: that must be worth a quarter of
+/// its time.
 bool saves_time(const MatmulOperands& t) {
   constexpr double per_picture_element = 20;
   constexpr double per_filter_element = 32;
-  const double pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
-  const double tiles =
-      static_cast<double>(t.y.shape[0] * ((t.y.shape[2] + 3) / 4) * ((t.y.shape[3] + 3) / 4));
+  const DType factors = winograd_factors(t.x.dtype);
+  const double least = factors == DType::bf16 ? 4.0 / 3 : 1;
+  const std::int64_t extent = winograd_extent(factors);
+  const auto tiles_along = [&](std::size_t axis) { return (t.y.shape[axis] + extent - 1) / extent; };
+  const auto pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
+  const auto tiles = static_cast<double>(t.y.shape[0] * tiles_along(2) * tiles_along(3));
   const auto in = static_cast<double>(t.x.shape[1]);
   const auto out = static_cast<double>(t.y.shape[1]);
   const double products =
       in * out * tiles + per_picture_element * tiles * (in + out) + per_filter_element * in * out;
-  return products * static_cast<double>(WinogradTiles::positions) < 9 * pixels * in * out;
+  return least * products * static_cast<double>((extent + 2) * (extent + 2)) < 9 * pixels * in * out;
 }
 
 }  // namespace
@@ -27,6 +32,10 @@ std::optional<Planes> winograd_planes(const TensorDesc& pictures) {
   const auto planes = pool_planes(pictures.layout_or_row_major());
   const bool fills = planes && planes->lanes % 8 == 0 && planes->lanes * planes->groups == pictures.shape[1];
   return fills ? planes : std::nullopt;
+}
+
+DType winograd_factors(DType dtype) {
+  return dtype == DType::bf16 && onednn::multiplies_bf16_in_pairs() ? DType::bf16 : DType::f32;
 }
 
 template <class Op>

@@ -15,39 +15,52 @@ namespace {
 
 using Tiles = WinogradTiles;
 
-constexpr std::int64_t positions = Tiles::positions;
 constexpr std::int64_t panel = Tiles::panel;
 
+/// Elements of a transform.
+constexpr std::int64_t positions(DType factors) {
+  const std::int64_t window = winograd_extent(factors) + 2;
+  return window * window;
+}
+
+/// Factors in a word.
+constexpr std::int64_t per_word(DType factors) {
+  return factors == DType::bf16 ? 2 : 1;
+}
+
 /// Tiles that hold y, of pictures of x or y.
-Tiles tiles_of(const TensorDesc& pictures, const Shape& y) {
+Tiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
+  const std::int64_t extent = winograd_extent(factors);
   return {.dtype = pictures.dtype,
+          .factors = factors,
           .height = pictures.shape[2],
           .width = pictures.shape[3],
-          .rows = (y[2] + Tiles::extent - 1) / Tiles::extent,
-          .columns = (y[3] + Tiles::extent - 1) / Tiles::extent,
+          .rows = (y[2] + extent - 1) / extent,
+          .columns = (y[3] + extent - 1) / extent,
           .planes = *winograd_planes(pictures)};
 }
 
-/// Matrices of transforms of pictures or of filters. Panels and positions begin in different cache lines of a
-/// page, or a transform's 36 elements would share a few lines of the cache.
+/// Matrices of transforms of pictures or of filters, of `width` words in a panel's row. Panels and positions begin
+/// in different cache lines of a page, or the elements of a transform would share a few lines of the cache.
 struct Matrices {
-  std::int64_t rows, columns;
+  std::int64_t positions, rows, panels;
+  std::int64_t width = panel;
 
-  std::int64_t panels() const { return columns / panel; }
   WinogradMatrices strides() const {
-    const std::int64_t of_panel = (rows | 1) * panel;
-    return {panels() * of_panel + cache_line_floats, of_panel};
+    const std::int64_t of_panel = odd_lines(rows * width);
+    return {panels * of_panel + cache_line_floats, of_panel};
   }
-  std::int64_t floats() const { return positions * strides().position; }
+  std::int64_t words() const { return positions * strides().position; }
 };
 
 /// A part of all tiles, whose transforms stay in the cache.
 struct Blocks {
   std::int64_t tiles, size;
 
-  Blocks(std::int64_t all, std::int64_t channels) : tiles(all), size(0) {
-    constexpr std::int64_t floats = 1 << 22;
-    const std::int64_t most = std::clamp<std::int64_t>(floats / (positions * channels), 48, 144);
+  Blocks(std::int64_t all, std::int64_t channels, DType factors) : tiles(all), size(0) {
+    constexpr std::int64_t words = 1 << 22;
+    const std::int64_t most =
+        std::clamp<std::int64_t>(words * per_word(factors) / (positions(factors) * channels), 48, 144);
     constexpr std::int64_t rows = 12;  // that a product takes at once, or half of them
     const std::int64_t count = (tiles + most - 1) / most;
     size = ((tiles + count - 1) / count + rows - 1) / rows * rows;
@@ -59,12 +72,13 @@ struct Blocks {
   }
 };
 
-/// Calls `transform` of `kernel` for tiles [first, end) on the team.
+/// Calls `kernel` for tiles [first, end) on the team, `at_once` of them inseparable.
 template <class Kernel>
-void over_tiles(std::int64_t first, std::int64_t end, const Matrices& to, const Kernel& kernel) {
-  parallel_ranges(end - first, (end - first) * to.columns * positions, 1,
+void over_tiles(std::int64_t first, std::int64_t end, const Matrices& to, std::int64_t at_once,
+                const Kernel& kernel) {
+  parallel_ranges(end - first, (end - first) * to.panels * panel * to.positions, at_once,
                   [&](std::int64_t from, std::int64_t until) {
-                    kernel(WinogradRange{first + from, first + until, first, 0, to.panels(), to.strides()});
+                    kernel(WinogradRange{first + from, first + until, first, 0, to.panels, to.strides()});
                   });
 }
 
@@ -81,8 +95,9 @@ void multiply(WinogradProduct product, const Operand& a, const Operand& b, const
   product.a_panel = a.strides.panel;
   product.b_panel = b.strides.panel;
   product.c_panel = c.strides.panel;
-  const std::int64_t work = positions * panels * panel * product.rows * product.depth;
-  parallel_ranges(positions * panels, work, 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t count = positions(product.factors);
+  const std::int64_t work = count * panels * panel * product.rows * product.depth;
+  parallel_ranges(count * panels, work, 1, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t position = begin / panels;
       const std::int64_t first = begin % panels;
@@ -138,44 +153,47 @@ struct Filters {
 class Convolution {
  public:
   Convolution(const TensorDesc& x, const TensorDesc& y, Filters filters, std::array<std::int64_t, 2> padding,
-              Activation activation)
-      : input_{tiles_of(x, y.shape), false, padding},
-        output_{tiles_of(y, y.shape), activation},
+              Activation activation, DType factors)
+      : factors_(factors),
+        input_{tiles_of(x, y.shape, factors), false, false, padding},
+        output_{tiles_of(y, y.shape, factors), activation},
         filters_(std::move(filters)),
-        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + y.shape[1]),
-        weights_{x.shape[1], y.shape[1]},
-        in_{blocks_.size, x.shape[1]},
-        out_{blocks_.size, y.shape[1]} {}
+        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + y.shape[1], factors),
+        weights_{positions(factors), x.shape[1] / per_word(factors), y.shape[1] / panel},
+        in_{positions(factors), blocks_.size, x.shape[1] / panel, panel / per_word(factors)},
+        out_{positions(factors), blocks_.size, y.shape[1] / panel} {}
 
   std::size_t workspace() const {
-    return static_cast<std::size_t>(weights_.floats() + in_.floats() + out_.floats()) * sizeof(float);
+    return static_cast<std::size_t>(weights_.words() + in_.words() + out_.words()) * sizeof(float);
   }
 
   void run(const void* x, const char* w, const void* b, void* y, float* workspace) const {
     float* const u = workspace;
-    float* const v = u + weights_.floats();
-    float* const m = v + in_.floats();
+    float* const v = u + weights_.words();
+    float* const m = v + in_.words();
     transform_weights(w, u);
     blocks_.for_each([&](std::int64_t first, std::int64_t end) {
-      over_tiles(first, end, in_,
+      over_tiles(first, end, in_, 1,
                  [&](const WinogradRange& range) { simd::best<WinogradInput>()(input_, range, x, v); });
-      multiply({.rows = end - first, .depth = weights_.rows, .panels = out_.panels()}, {v, in_.strides()},
-               {u, weights_.strides()}, {m, out_.strides()});
-      over_tiles(first, end, out_,
+      multiply({.factors = factors_, .rows = end - first, .depth = weights_.rows, .panels = out_.panels},
+               {v, in_.strides()}, {u, weights_.strides()}, {m, out_.strides()});
+      over_tiles(first, end, out_, 1,
                  [&](const WinogradRange& range) { simd::best<WinogradOutput>()(output_, range, m, b, y); });
     });
   }
 
  private:
   void transform_weights(const char* w, float* u) const {
-    const WinogradWeights op{weights_.strides()};
-    parallel_ranges(weights_.panels(), weights_.floats(), 1, [&](std::int64_t begin, std::int64_t end) {
-      simd::best<WinogradWeights>()(op, filters_.range(begin * panel, end * panel, 0, weights_.rows),
+    const WinogradWeights op{factors_, weights_.strides()};
+    const std::int64_t inputs = weights_.rows * per_word(factors_);
+    parallel_ranges(weights_.panels, weights_.words(), 1, [&](std::int64_t begin, std::int64_t end) {
+      simd::best<WinogradWeights>()(op, filters_.range(begin * panel, end * panel, 0, inputs),
                                     w + filters_.first * static_cast<std::int64_t>(size_of(filters_.dtype)),
                                     u);
     });
   }
 
+  DType factors_;
   WinogradInput input_;
   WinogradOutput output_;
   Filters filters_;
@@ -186,43 +204,47 @@ class Convolution {
 class WeightGradients {
  public:
   WeightGradients(const TensorDesc& x, const TensorDesc& dy, const TensorDesc& dw,
-                  std::array<std::int64_t, 2> padding)
-      : input_{tiles_of(x, dy.shape), false, padding},
-        gradient_{tiles_of(dy, dy.shape), true, {0, 0}},
+                  std::array<std::int64_t, 2> padding, DType factors)
+      : factors_(factors),
+        input_{tiles_of(x, dy.shape, factors), false, true, padding},
+        gradient_{tiles_of(dy, dy.shape, factors), true, true, {0, 0}},
         filters_(dw, 0, false),
-        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + dy.shape[1]),
-        weights_{x.shape[1], dy.shape[1]},
-        in_{blocks_.size, x.shape[1]},
-        out_{blocks_.size, dy.shape[1]} {}
+        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + dy.shape[1], factors),
+        weights_{positions(factors), x.shape[1], dy.shape[1] / panel},
+        in_{positions(factors), blocks_.size / per_word(factors), x.shape[1] / panel},
+        out_{positions(factors), blocks_.size / per_word(factors), dy.shape[1] / panel} {}
 
   std::size_t workspace() const {
-    return static_cast<std::size_t>(weights_.floats() + in_.floats() + out_.floats()) * sizeof(float);
+    return static_cast<std::size_t>(weights_.words() + in_.words() + out_.words()) * sizeof(float);
   }
 
   void run(const void* x, const void* dy, void* dw, float* workspace) const {
+    const std::int64_t at_once = per_word(factors_);
     float* const u = workspace;
-    float* const v = u + weights_.floats();
-    float* const m = v + in_.floats();
+    float* const v = u + weights_.words();
+    float* const m = v + in_.words();
     blocks_.for_each([&](std::int64_t first, std::int64_t end) {
-      over_tiles(first, end, in_,
+      over_tiles(first, end, in_, at_once,
                  [&](const WinogradRange& range) { simd::best<WinogradInput>()(input_, range, x, v); });
-      over_tiles(first, end, out_,
+      over_tiles(first, end, out_, at_once,
                  [&](const WinogradRange& range) { simd::best<WinogradInput>()(gradient_, range, dy, m); });
-      multiply({.rows = weights_.rows,
-                .depth = end - first,
-                .panels = out_.panels(),
+      multiply({.factors = factors_,
+                .rows = weights_.rows,
+                .depth = (end - first + at_once - 1) / at_once,
+                .panels = out_.panels,
                 .transposes = true,
                 .accumulates = first > 0},
                {v, in_.strides()}, {m, out_.strides()}, {u, weights_.strides()});
     });
-    const WinogradWeightGradients op{weights_.strides()};
-    parallel_ranges(weights_.panels(), weights_.floats(), 1, [&](std::int64_t begin, std::int64_t end) {
+    const WinogradWeightGradients op{factors_, weights_.strides()};
+    parallel_ranges(weights_.panels, weights_.words(), 1, [&](std::int64_t begin, std::int64_t end) {
       simd::best<WinogradWeightGradients>()(op, filters_.range(begin * panel, end * panel, 0, weights_.rows),
                                             u, dw);
     });
   }
 
  private:
+  DType factors_;
   WinogradInput input_, gradient_;
   Filters filters_;
   Blocks blocks_;
@@ -243,7 +265,8 @@ template <>
 KernelPtr winograd_kernel(const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
-  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation),
+  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation,
+                                   winograd_factors(t.x.dtype)),
                    [](const Convolution& convolution, const Addresses& a) {
                      convolution.run(a.in<void>(Op::x), a.in<char>(Op::w), a.in<void>(Op::b),
                                      a.out<void>(Op::y), a.workspace<float>());
@@ -256,7 +279,8 @@ KernelPtr winograd_kernel(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   const auto [vertical, horizontal] = op.geometry.padding;
   const std::array<std::int64_t, 2> padding{2 - vertical, 2 - horizontal};
-  return kernel_of(io, Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none),
+  return kernel_of(io, Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none,
+                                   winograd_factors(t.x.dtype)),
                    [](const Convolution& convolution, const Addresses& a) {
                      convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
                                      a.workspace<float>());
@@ -267,7 +291,7 @@ template <>
 KernelPtr winograd_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  return kernel_of(io, WeightGradients(t.x, t.y, t.w, op.geometry.padding),
+  return kernel_of(io, WeightGradients(t.x, t.y, t.w, op.geometry.padding, winograd_factors(t.x.dtype)),
                    [](const WeightGradients& gradients, const Addresses& a) {
                      gradients.run(a.in<void>(Op::x), a.in<void>(Op::dy), a.out<void>(Op::dw),
                                    a.workspace<float>());

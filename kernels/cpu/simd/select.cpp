@@ -19,22 +19,37 @@ namespace lockstep::kernels::simd {
 #define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
 #include "kernels/ops.def"
 #define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
+#define LOCKSTEP_SIMD_BF16_OP(Op, header) \
+  LOCKSTEP_SIMD_RUN(Op)                   \
+  namespace avx512_bf16 {                 \
+  Op::Simd run;                           \
+  }
 #include "kernels/cpu/simd/parts.def"
 #undef LOCKSTEP_SIMD_RUN
 
 namespace {
 
 #if LOCKSTEP_X86_SIMD
-constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
+constexpr std::string_view names[] = {"baseline", "avx2", "avx512", "avx512_bf16"};
+
+/// For AVX512_BF16; as for AVX-512 if that is all that it is compiled for.
+template <class Op>
+constexpr typename Op::Simd* for_bf16 = avx512::run;
+#define LOCKSTEP_SIMD_OP(Op, header)
+#define LOCKSTEP_SIMD_BF16_OP(Op, header) \
+  template <>                             \
+  constexpr Op::Simd* for_bf16<Op> = avx512_bf16::run;
+#include "kernels/cpu/simd/parts.def"
 
 template <class Op>
-constexpr typename Op::Simd* kernels[] = {baseline::run, avx2::run, avx512::run};
+constexpr typename Op::Simd* kernels[] = {baseline::run, avx2::run, avx512::run, for_bf16<Op>};
 
 std::size_t usable() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  return avx512 ? 3 : 2;
+  if (!avx512) return 2;
+  return __builtin_cpu_supports("avx512bf16") ? 4 : 3;
 }
 #else
 constexpr std::string_view names[] = {"baseline"};

@@ -5,17 +5,20 @@
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 
-constexpr int extent = WinogradTiles::extent;
-constexpr int window = WinogradTiles::window;
 constexpr int taps = 3;
 
-/// The transforms of one axis for the points 0, a, -a, b, -b and infinity (Lavin and Gray, section 4): of
-/// pictures, of filters, and of the sums of products back to pixels or taps. The paper's points are 1 and 2;
+/// The transforms of one axis of F(extent, 3) (Lavin and Gray, section 4): of pictures, of filters, and of the
+/// sums of products back to pixels or taps.
+template <class Floats, int extent>
+struct Points;
+
+/// For the points 0, a, -a, b, -b and infinity. The paper's points are 1 and 2;
 /// those here amplify the rounding of a product 2.2 times less in the mean of a tile's pixels, and 3.8 times
 /// less in the worst: the sums over points of the squares of A, B and G say so (B. Barabasz et al., "Error
 /// analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020, section 5).
 template <class Floats>
-struct Points {
+struct Points<Floats, 4> {
+  static constexpr int window = 6;
   static constexpr float a = 0.625F;
   static constexpr float b = 1.5F;
   static constexpr float a2 = a * a;
@@ -66,6 +69,39 @@ struct Points {
     out[2] = a2 * even_a + b2 * even_b;
     if constexpr (count == 4) out[3] = a2 * a * odd_a + b2 * b * odd_b;
     out[count - 1] += m[5];
+  }
+};
+
+/// For the points 0, 1, -1 and infinity: the paper's F(2, 3), of which the last line has the other sign.
+template <class Floats>
+struct Points<Floats, 2> {
+  static constexpr int window = 4;
+
+  [[gnu::always_inline]] static inline void input(const Floats (&d)[window], Floats (&out)[window]) {
+    out[0] = d[0] - d[2];
+    out[1] = d[2] + d[1];
+    out[2] = d[2] - d[1];
+    out[3] = d[3] - d[1];
+  }
+  /// Of a filter of three taps or, for a gradient, of two.
+  template <int count>
+  [[gnu::always_inline]] static inline void filter(const Floats (&g)[count], Floats (&out)[window]) {
+    const Floats odd = 0.5F * g[1];
+    Floats even = 0.5F * g[0];
+    if constexpr (count == 3) even += 0.5F * g[2];
+    out[0] = g[0];
+    out[1] = even + odd;
+    out[2] = even - odd;
+    out[3] = g[count - 1];
+  }
+  /// Two pixels or, for gradients of filters, three taps.
+  template <int count>
+  [[gnu::always_inline]] static inline void output(const Floats (&m)[window], Floats (&out)[count]) {
+    const Floats even = m[1] + m[2];
+    out[0] = m[0] + even;
+    out[1] = m[1] - m[2];
+    if constexpr (count == 3) out[2] = even;
+    out[count - 1] += m[3];
   }
 };
 

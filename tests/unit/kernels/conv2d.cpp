@@ -90,6 +90,20 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
   }
 }
 
+TEST_CASE("conv2d weight gradients in f32 multiply bf16 factors as those in bf16 do") {
+  if (device().kind() != DeviceKind::cpu) return;
+  const Shape pictures{8, 32, 28, 28};
+  const Conv2dBackwardWeights op{.geometry = {.stride = {2, 2}, .padding = {1, 1}}};
+  const auto workspace = [&](DType gradient) {
+    KernelIo io{{{DType::bf16, pictures, {}}, {DType::bf16, {8, 32, 14, 14}, {}}},
+                {{gradient, {32, 32, 3, 3}, {}}}};
+    choose_layouts(device(), op, io);
+    return static_cast<std::int64_t>(kernel_for(device(), op, io)->workspace_bytes());
+  };
+  // No pictures that are widened to f32 first.
+  CHECK(workspace(DType::f32) - workspace(DType::bf16) < 4 * pictures.elements());
+}
+
 // Our own kernel on CPUs. Channels that fill vectors and that do not, windows inside and at the edges.
 TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layouts") {
   const std::vector<ConvolutionCase> depthwise = {

@@ -1,5 +1,9 @@
 #include <omp.h>
 
+#include <bit>
+#include <cmath>
+
+#include "kernels/base/half.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/linear.h"
 #include "kernels/panel_product.h"
@@ -28,14 +32,15 @@ Values transposed(const Values& matrix) {
 
 /// Elsewhere the libraries compute these gradients.
 bool has_panels() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512";
+  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back().starts_with("avx512");
 }
 
-/// Of the weights: row-major, and with panels oneDNN's AB16b64a.
+/// Of the weights: row-major, and with panels oneDNN's AB16b64a and AB8b64a2b.
 std::vector<Layout> layouts_of(const Shape& w) {
   std::vector<Layout> layouts{Layout::row_major(w)};
   if (has_panels()) {
     layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}});
+    layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 8}, {0, 64}, {1, 2}}});
   }
   return layouts;
 }
@@ -43,6 +48,46 @@ std::vector<Layout> layouts_of(const Shape& w) {
 struct Gradients {
   Values dx, dw, db;
 };
+
+/// dw and db from bf16 x and dy, in f32; dx is left out.
+Gradients bf16_gradients(const Values& x, const Values& dy, const Layout& layout, int threads) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  const Shape w{dy.shape[1], x.shape[1]};
+  KernelIo weights = make_io({x, dy}, {w, {w[0]}}, Layouts::row_major);
+  for (TensorDesc& input : weights.inputs) input.dtype = DType::bf16;
+  weights.outputs[LinearBackwardWeights::dw].layout = layout;
+  const auto dw = run_prepared(kernel_for(device(), LinearBackwardWeights{}, weights), weights, {x, dy});
+  omp_set_num_threads(before);
+  return {{}, dw[0], dw[1]};
+}
+
+/// Numbers that bf16 has exactly, of 8 bits of mantissa and 16 magnitudes: their sums are rounded.
+Values bf16_values(const Shape& shape, unsigned seed) {
+  Values values = random_values(shape, seed);
+  for (std::size_t i = 0; i < values.data.size(); ++i) {
+    const auto narrow = std::bit_cast<std::uint32_t>(static_cast<float>(values.data[i])) & 0xFFFF0000U;
+    values.data[i] = std::ldexp(std::bit_cast<float>(narrow), -static_cast<int>(i * 7 % 16));
+  }
+  return values;
+}
+
+Values magnitudes(Values values) {
+  for (double& value : values.data) value = std::fabs(value);
+  return values;
+}
+
+/// Sums of products against those in double: products of two bf16 are exact in f32, and a sum of `rows`
+/// terms, added one by one and in partial sums, is rounded once a term and once a partial sum at most, each
+/// time by 2^-24 of a sum that is no larger than that of the magnitudes. Nothing here is near the denormals
+/// that VDPBF16PS takes for 0.
+void require_sums(const Values& got, const Values& wanted, const Values& of_magnitudes) {
+  REQUIRE(got.data.size() == wanted.data.size());
+  for (std::size_t i = 0; i < got.data.size(); ++i) {
+    const double bound = (rows + 16) * 0x1p-24 * of_magnitudes.data[i] * (1 + 0x1p-12);
+    REQUIRE(std::fabs(got.data[i] - wanted.data[i]) <= bound);
+  }
+}
 
 Gradients gradients(const Values& x, const Values& w, const Values& dy, const Layout& layout, int threads) {
   const int before = omp_get_max_threads();
@@ -58,6 +103,27 @@ Gradients gradients(const Values& x, const Values& w, const Values& dy, const La
 }
 
 }  // namespace
+
+TEST_CASE("weight gradients of large linear maps of bf16, an odd number of rows") {
+  const Values x = bf16_values({rows + 1, inputs}, 1);
+  const Values dy = bf16_values({rows + 1, outputs}, 3);
+  const Values ones{{1, rows + 1}, std::vector<double>(static_cast<std::size_t>(rows + 1), 1)};
+  const Values dw = linear(transposed(dy), transposed(x), nullptr);
+  const Values dw_magnitude = linear(transposed(magnitudes(dy)), transposed(magnitudes(x)), nullptr);
+  const Values db = linear(ones, transposed(dy), nullptr);
+  const Values db_magnitude = linear(ones, transposed(magnitudes(dy)), nullptr);
+  for (const Layout& layout : layouts_of(dw.shape)) {
+    const Gradients alone = bf16_gradients(x, dy, layout, 1);
+    require_sums(alone.dw, dw, dw_magnitude);
+    require_sums(alone.db, db, db_magnitude);
+    for (const int threads : {2, 3, 7}) {
+      if (!has_panels()) break;
+      const Gradients shared = bf16_gradients(x, dy, layout, threads);
+      CHECK(shared.dw.data == alone.dw.data);
+      CHECK(shared.db.data == alone.db.data);
+    }
+  }
+}
 
 TEST_CASE("gradients of large linear maps, whatever layout the weights have") {
   const Values x = random_values({rows, inputs}, 1);
@@ -126,6 +192,48 @@ TEST_CASE("all instruction sets compute products by panels, of any number of row
     const std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
     std::vector<float> c = numbers(static_cast<std::size_t>(count * 5 * columns), 3);
     run(PanelProduct{count, 37, 40, 5 * columns, 70, units, accumulates}, a.data(), b.data(), c.data());
+    return c;
+  });
+}
+
+TEST_CASE("all instruction sets pack pairs of bf16 and multiply them by panels") {
+  const std::int64_t count = GENERATE(2, 6, 64, 78);
+  const std::int64_t height = GENERATE(1, 36, 37);
+  const bool pairs_rows = GENERATE(false, true);
+  const bool accumulates = GENERATE(false, true);
+  check_same_sums([=](const Loops& run) {
+    constexpr std::int64_t columns = PanelProduct::columns;
+    constexpr std::int64_t row = 3 * columns;
+    std::vector<std::uint16_t> from;
+    for (const float value : numbers(static_cast<std::size_t>(height * row), 1)) {
+      from.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    }
+    const std::int64_t words = (height + 1) / 2;
+    std::vector<std::uint32_t> panels(static_cast<std::size_t>(words * row));
+    std::vector<float> sums(static_cast<std::size_t>(row), 0.5F);
+    for (std::int64_t column = 0; column < row; column += columns) {
+      run(PanelCopy{height, row, DType::bf16}, from.data() + column, panels.data() + words * column,
+          sums.data() + column);
+    }
+    std::vector<float> c = numbers(static_cast<std::size_t>(count * columns), 3);
+    const auto before = c;
+    PanelProduct product{count, words, words * columns, columns};
+    product.accumulates = accumulates;
+    product.factors = DType::bf16;
+    product.pairs_rows = pairs_rows;
+    run(product, panels.data(), panels.data() + 2 * words * columns, c.data());
+    const auto at = [&](std::int64_t k, std::int64_t column) {
+      return widen(BFloat16{from[static_cast<std::size_t>(k * row + column)]});
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const std::int64_t place = pairs_rows ? i / 2 * 2 * columns + 2 * j + i % 2 : i * columns + j;
+        double wanted = accumulates ? before[static_cast<std::size_t>(place)] : 0;
+        for (std::int64_t k = 0; k < height; ++k) wanted += double{at(k, i)} * at(k, 2 * columns + j);
+        REQUIRE(c[static_cast<std::size_t>(place)] == Approx(wanted).epsilon(1e-5).margin(1e-4));
+      }
+    }
+    append(c, sums);
     return c;
   });
 }
