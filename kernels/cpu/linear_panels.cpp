@@ -34,7 +34,8 @@ template <class Op>
 bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows) {
   const MatmulOperands t = matmul_operands(op, io);
   if (t.w.shape.rank() != 2 || t.w.dtype != DType::f32 || t.x.dtype != DType::f32) return false;
-  if (op.precision == MatmulPrecision::medium || !simd::instruction_sets().back().starts_with("avx512")) return false;
+  if (op.precision == MatmulPrecision::medium || !simd::instruction_sets().back().starts_with("avx512"))
+    return false;
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return inputs % panel == 0 && outputs % panel == 0 && rows >= least_rows &&
          rows * inputs * outputs >= least_product && is_row_major(t.x) && is_row_major(t.y) &&

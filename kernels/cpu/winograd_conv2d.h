@@ -11,8 +11,8 @@ namespace lockstep::kernels {
 /// Nothing unless channels lie side by side, 8 or more, without padding.
 std::optional<Planes> winograd_planes(const TensorDesc& pictures);
 
-/// What the products of pictures of `dtype` have for factors (kernels/winograd_conv2d.h): bf16 where the processor
-/// has VDPBF16PS and nothing faster.
+/// What the products of pictures of `dtype` have for factors (kernels/winograd_conv2d.h): bf16 where the
+/// processor has VDPBF16PS and nothing faster.
 DType winograd_factors(DType dtype);
 
 /// Whether our own Winograd kernels (kernels/winograd_conv2d.h) can compute a convolution or a gradient of

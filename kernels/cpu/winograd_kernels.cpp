@@ -40,8 +40,9 @@ Tiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
           .planes = *winograd_planes(pictures)};
 }
 
-/// Matrices of transforms of pictures or of filters, of `width` words in a panel's row. Panels and positions begin
-/// in different cache lines of a page, or the elements of a transform would share a few lines of the cache.
+/// Matrices of transforms of pictures or of filters, of `width` words in a panel's row. Panels and positions
+/// begin in different cache lines of a page, or the elements of a transform would share a few lines of the
+/// cache.
 struct Matrices {
   std::int64_t positions, rows, panels;
   std::int64_t width = panel;
@@ -265,8 +266,9 @@ template <>
 KernelPtr winograd_kernel(const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
-  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation,
-                                   winograd_factors(t.x.dtype)),
+  return kernel_of(io,
+                   Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation,
+                               winograd_factors(t.x.dtype)),
                    [](const Convolution& convolution, const Addresses& a) {
                      convolution.run(a.in<void>(Op::x), a.in<char>(Op::w), a.in<void>(Op::b),
                                      a.out<void>(Op::y), a.workspace<float>());
@@ -279,12 +281,13 @@ KernelPtr winograd_kernel(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   const auto [vertical, horizontal] = op.geometry.padding;
   const std::array<std::int64_t, 2> padding{2 - vertical, 2 - horizontal};
-  return kernel_of(io, Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none,
-                                   winograd_factors(t.x.dtype)),
-                   [](const Convolution& convolution, const Addresses& a) {
-                     convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
-                                     a.workspace<float>());
-                   });
+  return kernel_of(
+      io,
+      Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none, winograd_factors(t.x.dtype)),
+      [](const Convolution& convolution, const Addresses& a) {
+        convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
+                        a.workspace<float>());
+      });
 }
 
 template <>
