@@ -13,9 +13,7 @@
 namespace lockstep::kernels {
 namespace {
 
-using Tiles = WinogradTiles;
-
-constexpr std::int64_t panel = Tiles::panel;
+constexpr std::int64_t panel = WinogradTiles::panel;
 
 /// Elements of a transform.
 constexpr std::int64_t positions(DType factors) {
@@ -29,7 +27,7 @@ constexpr std::int64_t per_word(DType factors) {
 }
 
 /// Tiles that hold y, of pictures of x or y.
-Tiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
+WinogradTiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
   const std::int64_t extent = winograd_extent(factors);
   return {.dtype = pictures.dtype,
           .factors = factors,
