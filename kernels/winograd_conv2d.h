@@ -5,17 +5,17 @@
 #include "kernels/conv2d.h"
 #include "kernels/pool2d.h"
 
-/// Winograd's minimal filtering F(m x m, 3x3) on CPUs (A. Lavin and S. Gray, "Fast algorithms for convolutional
-/// neural networks", arXiv 1509.09308): the transform of a tile of (m + 2)^2 pixels and that of a 3x3 filter
-/// are multiplied element by element. With m = 4 these are 36 products for 16 pixels where the definition
-/// takes 144, with m = 2 they are 16 for 4 pixels, and 36. Summed over channels the products are a matrix
-/// product for each element. Weight gradients are F(3x3, m x m), with the same points and so the same
+/// Winograd's minimal filtering F(m x m, 3x3) on CPUs (A. Lavin and S. Gray, "Fast algorithms for
+/// convolutional neural networks", arXiv 1509.09308): the transform of a tile of (m + 2)^2 pixels and that of
+/// a 3x3 filter are multiplied element by element. With m = 4 these are 36 products for 16 pixels where the
+/// definition takes 144, with m = 2 they are 16 for 4 pixels, and 36. Summed over channels the products are a
+/// matrix product for each element. Weight gradients are F(3x3, m x m), with the same points and so the same
 /// transform of the pictures. The parts of it are SIMD kernels; each is told its range.
 ///
-/// Transforms are rounded to the products' factors: to f32 with m = 4, or to bf16 with m = 2, whose coefficients
-/// of 0, 1 and 1/2 amplify the rounding least: the result is off by 0.4 % of its mean magnitude where m = 4
-/// would make it 1.2 %, and where that of a result in bf16 alone is 0.2 %. A word of 32 bits holds an f32 or two
-/// bf16; strides of transforms are in words, those of tensors in elements.
+/// Transforms are rounded to the products' factors: to f32 with m = 4, or to bf16 with m = 2, whose
+/// coefficients of 0, 1 and 1/2 amplify the rounding least: the result is off by 0.4 % of its mean magnitude
+/// where m = 4 would make it 1.2 %, and where that of a result in bf16 alone is 0.2 %. A word of 32 bits
+/// holds an f32 or two bf16; strides of transforms are in words, those of tensors in elements.
 namespace lockstep::kernels {
 
 /// The extent m of tiles whose products are of these factors.
@@ -35,8 +35,8 @@ struct WinogradTiles {
 
 /// Where a matrix is that the transforms and products work on: columns lie in panels, so element (row,
 /// column) is at column / WinogradTiles::panel * panel + row * WinogradTiles::panel + column %
-/// WinogradTiles::panel. There is one matrix for each element of a transform. Of bf16, a word holds two rows of
-/// a column, but in the left factor of a convolution two columns of a row: panels are half as wide there.
+/// WinogradTiles::panel. There is one matrix for each element of a transform. Of bf16, a word holds two rows
+/// of a column, but in the left factor of a convolution two columns of a row: panels are half as wide there.
 struct WinogradMatrices {
   std::int64_t position, panel;
 };
@@ -106,7 +106,8 @@ struct WinogradProduct {
   using Simd = void(const WinogradProduct&, const void* a, const void* b, float* c);
 
   DType factors;
-  std::int64_t rows, depth, panels;  ///< of c; `depth` is a's words in a row or, with `transposes`, rows of words
+  std::int64_t rows, depth,
+      panels;  ///< of c; `depth` is a's words in a row or, with `transposes`, rows of words
   std::int64_t a_panel, b_panel, c_panel;
   bool transposes, accumulates;
 };

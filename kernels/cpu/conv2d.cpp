@@ -70,8 +70,8 @@ std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& 
   return found;
 }
 
-/// Whether our own Winograd kernel computes it. Where that multiplies f32, factors may be bf16 and the library
-/// multiplies those faster, it is the library's.
+/// Whether our own Winograd kernel computes it. Where that multiplies f32, factors may be bf16 and the
+/// library multiplies those faster, it is the library's.
 template <class Op>
 bool goes_to_winograd(const Op& op, const KernelIo& io) {
   if (!takes_winograd(op, io)) return false;

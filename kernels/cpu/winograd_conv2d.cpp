@@ -7,9 +7,9 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Costs are in multiply-adds of a product, of f32 or of bf16: what a transform's element takes to compute, and to
-/// write and read once more. Factors of bf16 round more than the definition does: that must be worth a quarter of
-/// its time.
+/// Costs are in multiply-adds of a product, of f32 or of bf16: what a transform's element takes to compute,
+/// and to write and read once more. Factors of bf16 round more than the definition does: that must be worth a
+/// quarter of its time.
 bool saves_time(const MatmulOperands& t) {
   constexpr double per_picture_element = 20;
   constexpr double per_filter_element = 32;

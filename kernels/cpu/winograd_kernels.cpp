@@ -13,9 +13,7 @@
 namespace lockstep::kernels {
 namespace {
 
-using Tiles = WinogradTiles;
-
-constexpr std::int64_t panel = Tiles::panel;
+constexpr std::int64_t panel = WinogradTiles::panel;
 
 /// Elements of a transform.
 constexpr std::int64_t positions(DType factors) {
@@ -29,7 +27,7 @@ constexpr std::int64_t per_word(DType factors) {
 }
 
 /// Tiles that hold y, of pictures of x or y.
-Tiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
+WinogradTiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
   const std::int64_t extent = winograd_extent(factors);
   return {.dtype = pictures.dtype,
           .factors = factors,
@@ -40,8 +38,9 @@ Tiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors) {
           .planes = *winograd_planes(pictures)};
 }
 
-/// Matrices of transforms of pictures or of filters, of `width` words in a panel's row. Panels and positions begin
-/// in different cache lines of a page, or the elements of a transform would share a few lines of the cache.
+/// Matrices of transforms of pictures or of filters, of `width` words in a panel's row. Panels and positions
+/// begin in different cache lines of a page, or the elements of a transform would share a few lines of the
+/// cache.
 struct Matrices {
   std::int64_t positions, rows, panels;
   std::int64_t width = panel;
@@ -153,15 +152,15 @@ struct Filters {
 class Convolution {
  public:
   Convolution(const TensorDesc& x, const TensorDesc& y, Filters filters, std::array<std::int64_t, 2> padding,
-              Activation activation, DType factors)
-      : factors_(factors),
-        input_{tiles_of(x, y.shape, factors), false, false, padding},
-        output_{tiles_of(y, y.shape, factors), activation},
+              Activation activation)
+      : factors_(winograd_factors(x.dtype)),
+        input_{tiles_of(x, y.shape, factors_), false, false, padding},
+        output_{tiles_of(y, y.shape, factors_), activation},
         filters_(std::move(filters)),
-        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + y.shape[1], factors),
-        weights_{positions(factors), x.shape[1] / per_word(factors), y.shape[1] / panel},
-        in_{positions(factors), blocks_.size, x.shape[1] / panel, panel / per_word(factors)},
-        out_{positions(factors), blocks_.size, y.shape[1] / panel} {}
+        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + y.shape[1], factors_),
+        weights_{positions(factors_), x.shape[1] / per_word(factors_), y.shape[1] / panel},
+        in_{positions(factors_), blocks_.size, x.shape[1] / panel, panel / per_word(factors_)},
+        out_{positions(factors_), blocks_.size, y.shape[1] / panel} {}
 
   std::size_t workspace() const {
     return static_cast<std::size_t>(weights_.words() + in_.words() + out_.words()) * sizeof(float);
@@ -204,15 +203,15 @@ class Convolution {
 class WeightGradients {
  public:
   WeightGradients(const TensorDesc& x, const TensorDesc& dy, const TensorDesc& dw,
-                  std::array<std::int64_t, 2> padding, DType factors)
-      : factors_(factors),
-        input_{tiles_of(x, dy.shape, factors), false, true, padding},
-        gradient_{tiles_of(dy, dy.shape, factors), true, true, {0, 0}},
+                  std::array<std::int64_t, 2> padding)
+      : factors_(winograd_factors(x.dtype)),
+        input_{tiles_of(x, dy.shape, factors_), false, true, padding},
+        gradient_{tiles_of(dy, dy.shape, factors_), true, true, {0, 0}},
         filters_(dw, 0, false),
-        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + dy.shape[1], factors),
-        weights_{positions(factors), x.shape[1], dy.shape[1] / panel},
-        in_{positions(factors), blocks_.size / per_word(factors), x.shape[1] / panel},
-        out_{positions(factors), blocks_.size / per_word(factors), dy.shape[1] / panel} {}
+        blocks_(x.shape[0] * input_.tiles.rows * input_.tiles.columns, x.shape[1] + dy.shape[1], factors_),
+        weights_{positions(factors_), x.shape[1], dy.shape[1] / panel},
+        in_{positions(factors_), blocks_.size / per_word(factors_), x.shape[1] / panel},
+        out_{positions(factors_), blocks_.size / per_word(factors_), dy.shape[1] / panel} {}
 
   std::size_t workspace() const {
     return static_cast<std::size_t>(weights_.words() + in_.words() + out_.words()) * sizeof(float);
@@ -265,8 +264,7 @@ template <>
 KernelPtr winograd_kernel(const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
   const MatmulOperands t = matmul_operands(op, io);
-  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation,
-                                   winograd_factors(t.x.dtype)),
+  return kernel_of(io, Convolution(t.x, t.y, Filters(t.w, 0, false), op.geometry.padding, op.activation),
                    [](const Convolution& convolution, const Addresses& a) {
                      convolution.run(a.in<void>(Op::x), a.in<char>(Op::w), a.in<void>(Op::b),
                                      a.out<void>(Op::y), a.workspace<float>());
@@ -278,20 +276,19 @@ KernelPtr winograd_kernel(const Conv2dBackwardData& op, const KernelIo& io) {
   using Op = Conv2dBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
   const auto [vertical, horizontal] = op.geometry.padding;
-  const std::array<std::int64_t, 2> padding{2 - vertical, 2 - horizontal};
-  return kernel_of(io, Convolution(t.y, t.x, Filters(t.w, 1, true), padding, Activation::none,
-                                   winograd_factors(t.x.dtype)),
-                   [](const Convolution& convolution, const Addresses& a) {
-                     convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
-                                     a.workspace<float>());
-                   });
+  return kernel_of(
+      io, Convolution(t.y, t.x, Filters(t.w, 1, true), {2 - vertical, 2 - horizontal}, Activation::none),
+      [](const Convolution& convolution, const Addresses& a) {
+        convolution.run(a.in<void>(Op::dy), a.in<char>(Op::w), nullptr, a.out<void>(Op::dx),
+                        a.workspace<float>());
+      });
 }
 
 template <>
 KernelPtr winograd_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  return kernel_of(io, WeightGradients(t.x, t.y, t.w, op.geometry.padding, winograd_factors(t.x.dtype)),
+  return kernel_of(io, WeightGradients(t.x, t.y, t.w, op.geometry.padding),
                    [](const WeightGradients& gradients, const Addresses& a) {
                      gradients.run(a.in<void>(Op::x), a.in<void>(Op::dy), a.out<void>(Op::dw),
                                    a.workspace<float>());

@@ -54,21 +54,30 @@ struct Lanes {
   }
 
   /// Words of two bf16, the first in the lower half.
-  static Words load_words(const void* from) { return *static_cast<const UnalignedWords*>(from); }
-  static void store_words(void* to, Words value) { *static_cast<UnalignedWords*>(to) = value; }
+  static Words load_words(const void* from) {
+    return *static_cast<const UnalignedWords*>(from);
+  }
+  static void store_words(void* to, Words value) {
+    *static_cast<UnalignedWords*>(to) = value;
+  }
   static Words paired(Floats first, Floats second) {
 #if defined(__AVX512BF16__)
     if constexpr (width == 16) {
       const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
       const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-      const __m512i of_both = _mm512_or_epi32(i, _mm512_slli_epi32(_mm512_add_epi32(i, _mm512_set1_epi32(16)), 16));
+      const __m512i of_both =
+          _mm512_or_epi32(i, _mm512_slli_epi32(_mm512_add_epi32(i, _mm512_set1_epi32(16)), 16));
       return (Words)_mm512_permutexvar_epi16(of_both, both);
     }
 #endif
     return rounded(first) >> 16 | (rounded(second) & 0xFFFF0000U);
   }
-  static Floats first_of(Words pairs) { return reinterpret_cast<Floats>(pairs << 16); }
-  static Floats second_of(Words pairs) { return reinterpret_cast<Floats>(pairs & 0xFFFF0000U); }
+  static Floats first_of(Words pairs) {
+    return reinterpret_cast<Floats>(pairs << 16);
+  }
+  static Floats second_of(Words pairs) {
+    return reinterpret_cast<Floats>(pairs & 0xFFFF0000U);
+  }
 
   /// Adds both products of each pair.
   [[gnu::always_inline]] static inline void add_products(Floats& sum, Words a, Words b) {

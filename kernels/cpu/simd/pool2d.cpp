@@ -31,9 +31,19 @@ inline void for_each_window(const PoolPlane& p, Visit visit) {
   }
 }
 
-/// `visit(offset in x)` for each pixel of a window, row by row.
+/// `visit(offset in x)` for each pixel of a window, row by row. Windows of 3x3, the usual ones that overlap,
+/// are unrolled.
 template <class Visit>
-inline void for_each_pixel(const PoolPlane& p, const Window& w, Visit visit) {
+[[gnu::always_inline]] inline void for_each_pixel(const PoolPlane& p, const Window& w, const Visit& visit) {
+  if (w.bottom - w.top == 3 && w.right - w.left == 3) {
+    const std::int64_t first = w.top * p.x_row + w.left * p.pixel;
+#pragma GCC unroll 3
+    for (std::int64_t row = 0; row < 3; ++row) {
+#pragma GCC unroll 3
+      for (std::int64_t column = 0; column < 3; ++column) visit(first + row * p.x_row + column * p.pixel);
+    }
+    return;
+  }
   for (std::int64_t row = w.top; row < w.bottom; ++row) {
     for (std::int64_t column = w.left; column < w.right; ++column) visit(row * p.x_row + column * p.pixel);
   }
@@ -76,10 +86,11 @@ struct MaxPool : Lanes<width> {
   static void forward(const PoolPlane& p, const Element* x, Element* y) {
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       Floats best = L::all(-__builtin_inff());
-      for_each_pixel(p, w, [&](std::int64_t pixel) {
-        const Floats value = L::load(x + pixel);
-        best = replaces(value, best) ? value : best;
-      });
+      for_each_pixel(
+          p, w, [&](std::int64_t pixel) __attribute__((always_inline)) {
+            const Floats value = L::load(x + pixel);
+            best = replaces(value, best) ? value : best;
+          });
       L::store(y + at, best);
     });
   }
@@ -107,19 +118,21 @@ struct MaxPool : Lanes<width> {
       Floats best = L::all(-__builtin_inff());
       Ints winner{};
       std::int32_t position = 0;
-      for_each_pixel(p, w, [&](std::int64_t pixel) {
-        const Floats value = L::load(x + pixel);
-        const Ints better = replaces(value, best);
-        best = better ? value : best;
-        winner = better ? Ints{} + position : winner;
-        ++position;
-      });
+      for_each_pixel(
+          p, w, [&](std::int64_t pixel) __attribute__((always_inline)) {
+            const Floats value = L::load(x + pixel);
+            const Ints better = replaces(value, best);
+            best = better ? value : best;
+            winner = better ? Ints{} + position : winner;
+            ++position;
+          });
       const Floats gradient = masked(relu_mask, best, L::load(dy + at));
       position = 0;
-      for_each_pixel(p, w, [&](std::int64_t pixel) {
-        L::store(dx + pixel, L::load(dx + pixel) + (winner == position ? gradient : Floats{}));
-        ++position;
-      });
+      for_each_pixel(
+          p, w, [&](std::int64_t pixel) __attribute__((always_inline)) {
+            L::store(dx + pixel, L::load(dx + pixel) + (winner == position ? gradient : Floats{}));
+            ++position;
+          });
     });
   }
 
@@ -155,7 +168,8 @@ struct AvgPool : Lanes<width> {
     const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       Floats sum{};
-      for_each_pixel(p, w, [&](std::int64_t pixel) { sum += L::load(x + pixel); });
+      for_each_pixel(
+          p, w, [&](std::int64_t pixel) __attribute__((always_inline)) { sum += L::load(x + pixel); });
       L::store(y + at, sum / size);
     });
   }
@@ -165,7 +179,10 @@ struct AvgPool : Lanes<width> {
     const auto size = static_cast<float>(p.kernel_h * p.kernel_w);
     for_each_window(p, [&](const Window& w, std::int64_t at) {
       const Floats share = L::load(dy + at) / size;
-      for_each_pixel(p, w, [&](std::int64_t pixel) { L::store(dx + pixel, L::load(dx + pixel) + share); });
+      for_each_pixel(
+          p, w, [&](std::int64_t pixel) __attribute__((always_inline)) {
+            L::store(dx + pixel, L::load(dx + pixel) + share);
+          });
     });
   }
 };

@@ -11,7 +11,8 @@ using Floats = L::Floats;
 
 /// Whether offsets of `filter_width` outputs go up by `step`.
 bool has_step(const std::int64_t* outputs, std::int64_t step) {
-  return outputs[filter_width - 1] - outputs[0] == (filter_width - 1) * step && outputs[1] - outputs[0] == step;
+  return outputs[filter_width - 1] - outputs[0] == (filter_width - 1) * step &&
+         outputs[1] - outputs[0] == step;
 }
 
 /// A tap of the filters to `filter_width` outputs.

@@ -7,8 +7,8 @@ namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 
 constexpr int taps = 3;
 
-/// The transforms of one axis of F(extent, 3) (Lavin and Gray, section 4): of pictures, of filters, and of the
-/// sums of products back to pixels or taps.
+/// The transforms of one axis of F(extent, 3) (Lavin and Gray, section 4): of pictures, of filters, and of
+/// the sums of products back to pixels or taps.
 template <class Floats, int extent>
 struct Points;
 

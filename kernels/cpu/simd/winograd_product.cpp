@@ -13,8 +13,8 @@ constexpr int most_rows = native_width == 16 ? 12 : 6;  ///< whose sums stay in 
 
 struct F32 {
   using Word = float;
-  static constexpr std::int64_t a_width = panel;     ///< words in a row of a's panel
-  static constexpr std::int64_t most_depth = 32;     ///< words of a partial sum: short ones round less
+  static constexpr std::int64_t a_width = panel;  ///< words in a row of a's panel
+  static constexpr std::int64_t most_depth = 32;  ///< words of a partial sum: short ones round less
 
   static Floats load(const Word* from) { return L::load(from); }
   [[gnu::always_inline]] static inline void add_products(Floats& sum, Word a, Floats b) { sum += a * b; }
@@ -42,8 +42,8 @@ struct Place {
 
 /// a's word (row, k) is at row * a_width + k % a_width of the panel of k or, transposed, at k * panel + row.
 template <class Factors, int rows, int vectors, bool transposes>
-[[gnu::always_inline]] inline void block(const WinogradProduct& p, const Place<typename Factors::Word>& at, std::int64_t depth,
-                                         bool accumulates) {
+[[gnu::always_inline]] inline void block(const WinogradProduct& p, const Place<typename Factors::Word>& at,
+                                         std::int64_t depth, bool accumulates) {
   constexpr std::int64_t width = Factors::a_width;
   Floats sums[rows][vectors] = {};
   const typename Factors::Word* a = at.a;
@@ -79,7 +79,8 @@ template <class Factors, int rows, int vectors, bool transposes>
 
 /// `count` rows, as many at once as registers hold, and then the rest of them.
 template <class Factors, int rows, int vectors, bool transposes>
-void blocks(const WinogradProduct& p, Place<typename Factors::Word> at, std::int64_t count, std::int64_t depth, bool accumulates) {
+void blocks(const WinogradProduct& p, Place<typename Factors::Word> at, std::int64_t count,
+            std::int64_t depth, bool accumulates) {
   for (; count >= rows; count -= rows) {
     block<Factors, rows, vectors, transposes>(p, at, depth, accumulates);
     at.a += transposes ? rows : rows * Factors::a_width;

@@ -30,8 +30,8 @@ template <int width, class Body>
   }
 }
 
-/// Calls `put(element, value)` for the transform of `size` x `size` pixels of a tile from `channel` on; pixels
-/// outside of the picture are zero.
+/// Calls `put(element, value)` for the transform of `size` x `size` pixels of a tile from `channel` on;
+/// pixels outside of the picture are zero.
 template <int extent, int size, int width, class Element, class Put>
 [[gnu::always_inline]] inline void transform_tile(const WinogradInput& op, const Element* pictures,
                                                   std::int64_t tile, std::int64_t channel, const Put& put) {
@@ -49,8 +49,8 @@ template <int extent, int size, int width, class Element, class Put>
     return L::load(from + row * planes.row + column * planes.pixel);
   };
   const auto load_inside = [&](int row, int column) {
-    const bool inside = top + row >= 0 && top + row < tiles.height && left + column >= 0 &&
-                        left + column < tiles.width;
+    const bool inside =
+        top + row >= 0 && top + row < tiles.height && left + column >= 0 && left + column < tiles.width;
     return inside ? load(row, column) : Floats{};
   };
   const auto transform = [](const Floats(&in)[size], Floats(&out)[P::window]) {
@@ -84,10 +84,10 @@ void to_channel_pairs(const WinogradInput& op, const WinogradRange& range, const
   using L = Lanes<width>;
   for_each_part<width>(range, 1, [&](std::int64_t tile, std::int64_t p, std::int64_t part) {
     std::uint32_t* const at = to + p * range.matrices.panel + ((tile - range.origin) * panel + part) / 2;
-    transform_tile<2, size, width>(op, pictures, tile, p * panel + part,
-                                   [&](int i, typename L::Floats value) {
-                                     L::store(reinterpret_cast<Bf16*>(at + i * range.matrices.position), value);
-                                   });
+    transform_tile<2, size, width>(
+        op, pictures, tile, p * panel + part, [&](int i, typename L::Floats value) {
+          L::store(reinterpret_cast<Bf16*>(at + i * range.matrices.position), value);
+        });
   });
 }
 
@@ -133,7 +133,9 @@ void transform_output(const WinogradOutput& op, const WinogradRange& range, cons
                         place.row * planes.row + place.column * planes.pixel;
     both_axes<P::window, extent, Floats>(
         [](const Floats(&in)[P::window], Floats(&out)[extent]) { P::template output<extent>(in, out); },
-        [&](int row, int column) { return L::load(at + (row * P::window + column) * range.matrices.position); },
+        [&](int row, int column) {
+          return L::load(at + (row * P::window + column) * range.matrices.position);
+        },
         [&](int row, int column, Floats value) {
           if (row >= rows || column >= columns) return;
           value += bias;

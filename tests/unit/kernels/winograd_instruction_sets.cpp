@@ -28,11 +28,13 @@ struct Results {
 Results results(std::size_t set, DType factors) {
   const std::int64_t extent = winograd_extent(factors);
   const std::int64_t elements = (extent + 2) * (extent + 2);
-  const WinogradTiles of{
-      DType::f32, factors, 7,
-      9,          (7 + extent - 1) / extent,
-      (9 + extent - 1) / extent,
-      {16, 2, 63 * channels, 63 * 16, 9 * 16, 16}};
+  const WinogradTiles of{DType::f32,
+                         factors,
+                         7,
+                         9,
+                         (7 + extent - 1) / extent,
+                         (9 + extent - 1) / extent,
+                         {16, 2, 63 * channels, 63 * 16, 9 * 16, 16}};
   const std::int64_t tiles = of.rows * of.columns - 1;
   const std::int64_t per_word = factors == DType::bf16 ? 2 : 1;
   const std::int64_t tile_words = (tiles + per_word - 1) / per_word;
@@ -49,7 +51,9 @@ Results results(std::size_t set, DType factors) {
   const WinogradFilters filters{DType::f32, outputs.data(), inputs.data(), 3, 1, 0, channels, 0, channels};
 
   Results all;
-  const auto transforms = [&] { return std::vector<float>(static_cast<std::size_t>(elements * matrices.position)); };
+  const auto transforms = [&] {
+    return std::vector<float>(static_cast<std::size_t>(elements * matrices.position));
+  };
   const auto keep = [](std::vector<float>& in, const std::vector<float>& values) {
     in.insert(in.end(), values.begin(), values.end());
   };
@@ -66,7 +70,8 @@ Results results(std::size_t set, DType factors) {
   const std::vector<float> products = numbers(elements * matrices.position);
   std::vector<float> out(pictures.size());
   std::vector<float> dw(w.size());
-  simd::kernel<WinogradOutput>(set)({of, Activation::relu}, range, products.data(), pictures.data(), out.data());
+  simd::kernel<WinogradOutput>(set)({of, Activation::relu}, range, products.data(), pictures.data(),
+                                    out.data());
   simd::kernel<WinogradWeightGradients>(set)({factors, matrices}, filters, products.data(), dw.data());
   for (const auto* part : {&out, &dw}) keep(all.exact, *part);
 
