@@ -28,10 +28,11 @@ class Planner {
  public:
   Planner(const Options& options, const TrainingTask& task, const GpuProfile& gpu)
       : task_(task), device_(device_of(gpu)), options_(options) {
-    options_.amp = amp_on(*device_, options.amp);
-    if (options_.amp == "bf16" && !device_->has_bf16())
+    if (options.amp == "bf16" && !device_->has_bf16()) {  // other GPUs of a table may have it
       throw DeviceError(
           fmt::format("{} has no arithmetic on bf16: give --amp fp16 or auto", gpu.device_name));
+    }
+    options_.amp = amp_on(*device_, options.amp);
   }
 
   const Options& options() const { return options_; }
