@@ -21,7 +21,7 @@ inline std::string take_value(std::vector<std::string>& arguments, std::string_v
     std::string value;
     if (equals != std::string::npos) {
       value = word->substr(equals + 1);
-    } else if (word + 1 != arguments.end()) {
+    } else if (word + 1 != arguments.end() && !(word + 1)->starts_with("--")) {
       value = *(word + 1);
     }
     if (value.empty()) throw UsageError(fmt::format("{} needs a value", name));

@@ -76,6 +76,10 @@ TEST_CASE("an unknown GPU and a broken file are refused") {
   const Printed unknown = plan_for("h20", {"--model=convnet"});
   CHECK(unknown.code == 2);
   CHECK_THAT(unknown.text, contains("unknown GPU 'h20'") && contains("'h200'"));
+  CHECK_THAT(plan_for("", {"--model=convnet"}).text, contains("--for needs a value"));
+  Program nameless(Words{TRAINER_PROGRAM, "plan", "--for", "--model=convnet"});
+  CHECK(nameless.wait_for_end(patience) == 2);
+  CHECK_THAT(nameless.output(), contains("--for needs a value"));
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "gpu.json").string();
   write_file(file, R"({"deviceName": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 1000000000})");
