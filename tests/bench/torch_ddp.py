@@ -120,6 +120,7 @@ def main():
     if training.rank == 0:
         print(json.dumps(result), flush=True)
     if training.distributed:
+        dist.barrier()  # Gloo aborts a rank whose peer leaves first
         dist.destroy_process_group()
 
 
