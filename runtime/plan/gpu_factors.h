@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace lockstep::runtime {
@@ -49,6 +51,10 @@ inline constexpr std::array efficiencies{
                "coalesced loads reach 2.8 of an H100's 3.35 TB/s (mikamirai.com/blog/gpu-memory-bandwidth)"},
     Efficiency{WorkKind::update, "update", 0.50, 0.84, "as a pass", "as a pass over memory"},
 };
+
+static_assert(std::ranges::all_of(efficiencies, [](const Efficiency& e) {
+  return &e - efficiencies.data() == static_cast<std::ptrdiff_t>(e.kind);
+}));
 
 constexpr const Efficiency& efficiency_of(WorkKind kind) {
   return efficiencies[static_cast<std::size_t>(kind)];

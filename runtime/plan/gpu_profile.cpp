@@ -14,8 +14,9 @@ namespace {
 
 double positive(const Json& members, std::string_view key, double unit) {
   const auto number = members.at(key).get<double>();
-  if (number > 0) return number * unit;
-  throw JsonError(fmt::format("\"{}\" is {}, must be more than 0", key, number));
+  constexpr double most = 1e18;  // fits what counts bytes
+  if (number > 0 && number * unit <= most) return number * unit;
+  throw JsonError(fmt::format("\"{}\" is {}, must be more than 0 and at most {}", key, number, most / unit));
 }
 
 GpuFigures read_figures(const Json& members) {

@@ -62,6 +62,8 @@ TEST_CASE("gpu profiles: of a broken file the error says which and what") {
   CHECK_THAT(error_of(R"({"deviceName": "Own", "totalGlobalMem": 1})"), contains("\"figures\" is missing"));
   CHECK_THAT(error_of(R"({"deviceName": "Own", "totalGlobalMem": 0, "figures": {}})"),
              contains("\"totalGlobalMem\" is 0, must be more than 0"));
+  CHECK_THAT(error_of(R"({"deviceName": "Own", "totalGlobalMem": 1e30, "figures": {}})"),
+             contains("\"totalGlobalMem\" is 1e+30, must be") && contains("at most"));
   CHECK_THAT(message_of<DataError>([&] { find_gpu((folder.path() / "none.json").string()); }),
              contains("none.json"));
 }
