@@ -87,6 +87,8 @@ class Communicator {
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }
+  /// Whether an exchange takes a network's time, and leaves the cores idle meanwhile.
+  virtual bool crosses_nodes() const { return false; }
   /// Why a captured graph may not hold collectives over arenas; empty if it may.
   virtual std::string obstacle_to_graphs() const {
     return stream_ordered() || world().size == 1 ? "" : "with several ranks they need --backend nccl";

@@ -28,6 +28,7 @@ class TcpCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "host"; }
+  bool crosses_nodes() const override { return true; }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;

@@ -1,7 +1,9 @@
 #include "runtime/plan/bucket.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 
 namespace lockstep::runtime {
@@ -10,6 +12,8 @@ namespace {
 /// That a small model is cut into: the exchange begins early in backward, and little of it is left at its
 /// end.
 constexpr std::size_t wanted_buckets = 8;
+constexpr std::size_t wanted_fine_buckets = 16;
+constexpr std::size_t least_fine_bytes = std::size_t{128} << 10;
 
 std::vector<std::size_t> gradient_ready_nodes(const model::Graph& graph) {
   std::vector<std::size_t> ready;
@@ -63,12 +67,14 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
   std::size_t all_bytes = 0;
   for (const std::size_t parameter : exchanged) all_bytes += bytes_of(parameter);
   const std::size_t full_bytes =
-      std::min(limits.bytes, std::max(limits.first_bytes, all_bytes / wanted_buckets));
+      limits.fine ? std::min(limits.bytes, std::max(least_fine_bytes, all_bytes / wanted_fine_buckets))
+                  : std::min(limits.bytes, std::max(limits.first_bytes, all_bytes / wanted_buckets));
+  const std::size_t first_bytes = limits.fine ? std::min(limits.first_bytes, full_bytes) : limits.first_bytes;
 
   std::vector<std::vector<std::size_t>> buckets;
   std::size_t bytes = 0;
   for (const std::size_t parameter : exchanged) {
-    if (buckets.empty() || bytes >= (buckets.size() == 1 ? limits.first_bytes : full_bytes)) {
+    if (buckets.empty() || bytes >= (buckets.size() == 1 ? first_bytes : full_bytes)) {
       buckets.emplace_back();
       bytes = 0;
     }
@@ -79,17 +85,25 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
   return buckets;
 }
 
-/// The greatest of `nodes` (by parameter) among each bucket's parameters.
-std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::vector<std::size_t>& nodes) {
-  std::vector<std::size_t> last;
+/// Of `nodes` (by parameter) that one among each bucket's parameters which none precedes in the order
+/// `comes_first`.
+template <class Order>
+std::vector<std::size_t> first_of_each_bucket(const ArenaPlan& arena, const std::vector<std::size_t>& nodes,
+                                              Order comes_first) {
+  std::vector<std::size_t> first;
   for (const Bucket& bucket : arena.buckets) {
-    last.push_back(0);
+    std::optional<std::size_t> found;
     for (const ArenaSlice& slice : arena.slices) {
       const bool inside = slice.first >= bucket.first && slice.first < bucket.first + bucket.count;
-      if (inside) last.back() = std::max(last.back(), nodes[slice.parameter]);
+      if (inside && (!found || comes_first(nodes[slice.parameter], *found))) found = nodes[slice.parameter];
     }
+    first.push_back(found.value_or(0));
   }
-  return last;
+  return first;
+}
+
+std::vector<std::size_t> last_of_each_bucket(const ArenaPlan& arena, const std::vector<std::size_t>& nodes) {
+  return first_of_each_bucket(arena, nodes, std::greater<>());
 }
 
 void assign_frozen(const model::Graph& graph, std::int64_t line, ArenaPlan& plan) {
@@ -157,6 +171,34 @@ model::ValueId viewed(const model::Graph& graph, model::ValueId id) {
   return id;
 }
 
+/// By parameter: of the nodes that read it, its copy or a view of either, the one that none precedes in the
+/// order `comes_first`; `none` if nothing reads it.
+template <class Order>
+std::vector<std::size_t> readers(const model::Graph& graph, std::size_t none, Order comes_first) {
+  std::vector<std::size_t> reader(graph.value_count(), none);
+  for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
+    for (const model::ValueId id : graph.nodes()[at].inputs) {
+      std::size_t& known = reader[static_cast<std::size_t>(viewed(graph, id))];
+      if (comes_first(at, known)) known = at;
+    }
+  }
+  std::vector<std::size_t> of_parameter;
+  for (const model::Parameter& parameter : graph.parameters()) {
+    of_parameter.push_back(reader[static_cast<std::size_t>(parameter.value)]);
+    if (parameter.copy == model::no_value) continue;
+    const std::size_t of_copy = reader[static_cast<std::size_t>(parameter.copy)];
+    if (comes_first(of_copy, of_parameter.back())) of_parameter.back() = of_copy;
+  }
+  return of_parameter;
+}
+
+std::vector<std::size_t> last_readers(const model::Graph& graph) {
+  return readers(graph, 0, std::greater<>());
+}
+std::vector<std::size_t> first_readers(const model::Graph& graph) {
+  return readers(graph, graph.nodes().size(), std::less<>());
+}
+
 }  // namespace
 
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) {
@@ -216,21 +258,11 @@ std::vector<std::size_t> rows_ready_nodes(const model::Graph& graph, const Arena
 }
 
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena) {
-  std::vector<std::size_t> last_reader(graph.value_count(), 0);
-  for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
-    for (const model::ValueId id : graph.nodes()[at].inputs) {
-      last_reader[static_cast<std::size_t>(viewed(graph, id))] = at;
-    }
-  }
-  std::vector<std::size_t> of_parameter;
-  for (const model::Parameter& parameter : graph.parameters()) {
-    std::size_t last = last_reader[static_cast<std::size_t>(parameter.value)];
-    if (parameter.copy != model::no_value) {
-      last = std::max(last, last_reader[static_cast<std::size_t>(parameter.copy)]);
-    }
-    of_parameter.push_back(last);
-  }
-  return last_of_each_bucket(arena, of_parameter);
+  return last_of_each_bucket(arena, last_readers(graph));
+}
+
+std::vector<std::size_t> bucket_first_readers(const model::Graph& graph, const ArenaPlan& arena) {
+  return first_of_each_bucket(arena, first_readers(graph), std::less<>());
 }
 
 }  // namespace lockstep::runtime

@@ -120,6 +120,9 @@ struct BucketLimits {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;
   int ranks = 1;  ///< that each take a shard of a bucket
+  /// Where forward waits for buckets one by one: a sixteenth of all gradients if that is less, but not below
+  /// 128 KiB, about a millisecond of 1 Gbit/s.
+  bool fine = false;
   /// Weight decay only of parameters with two dimensions or more, which come first in their bucket.
   bool decays_matrices_only = false;
 };
@@ -141,5 +144,9 @@ std::vector<std::size_t> rows_ready_nodes(const model::Graph& graph, const Arena
 /// For each bucket the index of the last node that reads one of its parameters, itself, its copy or a
 /// view: no update may come before it.
 std::vector<std::size_t> bucket_last_readers(const model::Graph& graph, const ArenaPlan& arena);
+
+/// The same of the first, before which an update must have come that was left to this step; the number of
+/// nodes if there is none.
+std::vector<std::size_t> bucket_first_readers(const model::Graph& graph, const ArenaPlan& arena);
 
 }  // namespace lockstep::runtime

@@ -140,13 +140,18 @@ Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const 
   return launch;
 }
 
-Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimizer, const ArenaPlan& arena,
+Operand state_for_updates(const LaunchOptions& options) {
+  return {.region = options.defers_updates ? Region::kept_state : Region::step_state};
+}
+
+Launch update_launch(const Bucket& bucket, const LaunchOptions& options, const ArenaPlan& arena,
                      const kernels::Device& device) {
+  const model::OptimizerOptions& optimizer = options.optimizer;
   const DType copies = bucket.has_copies ? arena.copy_dtype : DType::f32;
   Launch launch{.kernel = nullptr,
                 .io = model::update_io(optimizer, bucket.count, arena.gradient_dtype, copies),
                 .operands = {{.region = Region::gradients, .first = bucket.first},
-                             step_state,
+                             state_for_updates(options),
                              {.region = Region::parameters, .first = bucket.first}}};
   for (std::size_t state = 0; state < model::state_names(optimizer).size(); ++state) {
     launch.operands.push_back({.region = Region::optimizer_state, .first = bucket.first, .state = state});
@@ -157,14 +162,15 @@ Launch update_launch(const Bucket& bucket, const model::OptimizerOptions& optimi
   return launch;
 }
 
-Launch average_launch(const Bucket& bucket, double decay, const kernels::Device& device) {
+Launch average_launch(const Bucket& bucket, const LaunchOptions& options, const kernels::Device& device) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {bucket.count}, .layout = {}};
   Launch launch{.kernel = nullptr,
                 .io = {.inputs = {slice, described(kernels::step_state_type())}, .outputs = {slice}},
                 .operands = {{.region = Region::parameters, .first = bucket.first},
-                             step_state,
+                             state_for_updates(options),
                              {.region = Region::averages, .first = bucket.first}}};
-  launch.kernel = kernels::kernel_for(device, kernels::WeightAverage{.decay = decay}, launch.io);
+  launch.kernel =
+      kernels::kernel_for(device, kernels::WeightAverage{.decay = options.average_decay}, launch.io);
   return launch;
 }
 
@@ -211,7 +217,8 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   for (const model::Node& node : graph.nodes()) {
     launches.nodes.push_back(node_launch(graph, node, names, device));
   }
-  if (!options.training || !options.ends_step) return launches;
+  const bool updates = options.defers_updates ? options.begins_step : options.ends_step;
+  if (!options.training || !updates) return launches;
   for (const RowsSlice& slice : arena.rows) {
     launches.add_rows.push_back(add_rows_launch(graph, slice, names, device));
   }
@@ -219,9 +226,8 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
     launches.clip = clip_launch(arena, options, device);
   }
   for (const Bucket& bucket : arena.buckets) {
-    launches.updates.push_back(update_launch(bucket, options.optimizer, arena, device));
-    if (options.average_decay > 0)
-      launches.averages.push_back(average_launch(bucket, options.average_decay, device));
+    launches.updates.push_back(update_launch(bucket, options, arena, device));
+    if (options.average_decay > 0) launches.averages.push_back(average_launch(bucket, options, device));
   }
   return launches;
 }

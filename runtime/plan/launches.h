@@ -34,6 +34,7 @@ enum class Region : std::uint8_t {
   caches,  ///< of earlier tokens, and final states; in bytes, as `activations`
   step_input,
   step_state,
+  kept_state,          ///< of the step before, for the updates that it has left
   control,             ///< of training: summed over all ranks
   evaluation_control,  ///< of this rank alone
 };
@@ -64,8 +65,9 @@ struct Launches {
   Launch begin_step;
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled
-  std::vector<Launch> add_rows;  ///< by slice of rows; none unless it ends a step of training
-  std::vector<Launch> updates;   ///< by bucket; none unless it ends a step of training
+  std::vector<Launch> add_rows;  ///< by slice of rows; none unless the plan has updates
+  std::vector<Launch>
+      updates;  ///< by bucket; none unless it ends a step of training, or begins one that defers
   std::vector<Launch> averages;  ///< the same; none if weights are not averaged
 };
 
@@ -83,6 +85,7 @@ struct LaunchOptions {
   double clip_grad_norm = 0;
   double average_decay = 0;       ///< 0: weights are not averaged; else evaluation reads the averages
   bool scales_gradients = false;  ///< as torch.amp.GradScaler, for fp16
+  bool defers_updates = false;    ///< to the next step
   model::OptimizerOptions optimizer;
 };
 

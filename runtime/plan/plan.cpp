@@ -99,6 +99,18 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
   return end;
 }
 
+namespace {
+
+Schedule schedule_of(const Plan& plan, const ScheduleOptions& options) {
+  const MicroBatchRole role = plan.key().role;
+  if (options.defers)
+    return schedule_deferring(plan.graph, plan.arena, options, {begins_step(role), ends_step(role)});
+  const bool exchanges = plan.key().mode == Mode::train && ends_step(role);
+  return exchanges ? schedule_training(plan.graph, plan.arena, options) : schedule_nodes(plan.graph, options);
+}
+
+}  // namespace
+
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints) {
   const bool training = request.key.mode == Mode::train;
@@ -144,6 +156,11 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
   plan.activations = allocate_activations(plan.graph);
   const bool scales_gradients = constraints.compute_dtype == DType::f16;
+  ScheduleOptions options = request.schedule;
+  options.clips = request.clip_grad_norm > 0 || scales_gradients;
+  options.averages = request.average_decay > 0;
+  options.defers = training && options.defers && options.exchange && options.overlap && !options.clips &&
+                   plan.graph.statistics().empty() && exchanged_buckets(plan.arena) > 0;
   plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations,
                                    {.training = training,
                                     .begins_step = begins_step(role),
@@ -151,14 +168,10 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                                     .clip_grad_norm = request.clip_grad_norm,
                                     .average_decay = request.average_decay,
                                     .scales_gradients = scales_gradients,
+                                    .defers_updates = options.defers,
                                     .optimizer = request.optimizer},
                                    device);
-  ScheduleOptions options = request.schedule;
-  options.clips = request.clip_grad_norm > 0 || scales_gradients;
-  options.averages = request.average_decay > 0;
-  const bool exchanges = training && ends_step(role);
-  Schedule schedule =
-      exchanges ? schedule_training(plan.graph, plan.arena, options) : schedule_nodes(plan.graph, options);
+  Schedule schedule = schedule_of(plan, options);
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
@@ -175,7 +188,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
                   .gradients = trains ? arena.gradient_bytes() : 0,
                   .optimizer_state = trains ? states * arena.bytes() : 0,
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
-                  .step_state = sizeof(kernels::StepInput) + sizeof(kernels::StepState) +
+                  .step_state = sizeof(kernels::StepInput) + 2 * sizeof(kernels::StepState) +
                                 2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
   // A plan that is only looked at may have an exchange with nobody, which a run of one rank has not.
   if (plans.front().request.buckets.ranks > 1) need.gradients += static_cast<std::size_t>(arena.rows_bytes);

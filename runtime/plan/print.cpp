@@ -101,6 +101,7 @@ std::string label_of(const Plan& plan, const Step& step) {
     return fmt::format("bucket {} ({})", step.index, plan.arena.buckets[step.index].first_parameter);
   };
   const auto rows = [&] { return "rows of " + plan.arena.rows[step.index].name; };
+  const char* const of_step_before = step.deferred ? ", of the step before" : "";
   switch (step.kind) {
     case Step::Kind::copy_in:
       return "copy the step's input to the device";
@@ -123,19 +124,27 @@ std::string label_of(const Plan& plan, const Step& step) {
     case Step::Kind::gather_rows_inline:
       return "exchange of " + rows();
     case Step::Kind::add_rows:
-      return "add " + rows();
+      return "add " + rows() + of_step_before;
     case Step::Kind::sum_statistics:
       return "all-reduce of the " + plan.arena.statistics[step.index].name;
     case Step::Kind::join:
       return "join the exchange queue";
+    case Step::Kind::post_held:
+      return "hand what was held back to the exchange queue";
+    case Step::Kind::await_bucket:
+      return "wait for the sum of " + bucket() + of_step_before;
+    case Step::Kind::await_rows:
+      return "wait for " + rows() + of_step_before;
+    case Step::Kind::keep_state:
+      return "keep the step's state for its updates";
     case Step::Kind::clip:
       return plan.request.clip_grad_norm > 0
                  ? fmt::format("clip gradients to norm {}", plan.request.clip_grad_norm)
                  : "look for gradients that are not finite";
     case Step::Kind::update:
-      return "update of " + bucket();
+      return "update of " + bucket() + of_step_before;
     case Step::Kind::average:
-      return "average of weights, " + bucket();
+      return "average of weights, " + bucket() + of_step_before;
     case Step::Kind::copy_back:
       return "copy the control block to the host";
   }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/plan/schedule_builder.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -11,121 +13,13 @@ using Kind = Step::Kind;
 constexpr StreamName compute = StreamName::compute;
 constexpr StreamName exchange = StreamName::exchange;
 
-/// A schedule under construction.
-class Builder {
- public:
-  Builder(const model::Graph& graph, const ScheduleOptions& options)
-      : graph_(graph), stream_ordered_(options.stream_ordered) {
-    add(Kind::copy_in);
-    add(Kind::begin_step);
-  }
-
-  void add(Kind kind, std::size_t index = 0, StreamName stream = compute) {
-    schedule_.steps.push_back({.kind = kind, .stream = stream, .index = index});
-  }
-  void queue(Kind kind, std::size_t index) {
-    schedule_.steps.push_back({.kind = kind, .stream = exchange, .index = index, .queued = true});
-    is_queue_empty_ = false;
-  }
-  /// A communicator serves one thread at a time.
-  void join() {
-    if (!is_queue_empty_) add(Kind::join);
-    is_queue_empty_ = true;
-  }
-
-  /// With the exchange of the statistics that it writes.
-  void launch(std::size_t node, StreamName stream = compute) {
-    add(Kind::launch, node, stream);
-    for (const model::ValueId id : graph_.nodes()[node].outputs) {
-      if (graph_.value(id).role == model::Role::statistics) sum_statistics(id);
-    }
-  }
-
-  void update(std::size_t bucket, bool averages, StreamName stream = compute) {
-    add(Kind::update, bucket, stream);
-    if (averages) add(Kind::average, bucket, stream);
-  }
-
-  Schedule end() {
-    add(Kind::copy_back);
-    return std::move(schedule_);
-  }
-
-  std::size_t event(std::string name) {
-    schedule_.events.push_back(std::move(name));
-    return schedule_.events.size() - 1;
-  }
-  /// Work added to `later` from here on starts after the work on `earlier` so far.
-  void order(StreamName earlier, StreamName later, std::string event_name) {
-    const std::size_t at = event(std::move(event_name));
-    add(Kind::record, at, earlier);
-    add(Kind::wait, at, later);
-  }
-
- private:
-  void sum_statistics(model::ValueId id) {
-    const auto& all = graph_.statistics();
-    const auto index = static_cast<std::size_t>(std::ranges::find(all, id) - all.begin());
-    if (!stream_ordered_) {
-      join();
-      return add(Kind::sum_statistics, index);
-    }
-    order(compute, exchange, fmt::format("statistics {} ready", index));
-    add(Kind::sum_statistics, index, exchange);
-    order(exchange, compute, fmt::format("statistics {} summed", index));
-  }
-
-  const model::Graph& graph_;
-  const bool stream_ordered_;
-  Schedule schedule_;
-  bool is_queue_empty_ = true;
-};
-
-/// Nodes behind these change buffers, as updates of parameters change those.
-std::size_t nodes_before_updates(const model::Graph& graph) {
-  const auto& nodes = graph.nodes();
-  const auto first = std::ranges::find_if(nodes, [&](const auto& node) { return graph.is_update(node); });
-  return static_cast<std::size_t>(first - nodes.begin());
-}
-
-/// What one call of the communicator exchanges.
-struct Exchange {
-  Step::Kind kind;  ///< all_reduce of bucket `index`, or gather_rows of a slice
-  std::size_t index;
-  std::size_t ready;  ///< the node behind which it may come
-
-  bool is_rows() const { return kind == Kind::gather_rows; }
-  Step::Kind without_compute() const {
-    return is_rows() ? Kind::gather_rows_inline : Kind::all_reduce_inline;
-  }
-  std::string ready_event() const {
-    return fmt::format("{} {} ready", is_rows() ? "rows" : "gradients", index);
-  }
-  std::string done_event() const {
-    return is_rows() ? fmt::format("rows {} here", index) : fmt::format("bucket {} summed", index);
-  }
-};
-
-/// In the order in which they become ready; where that is the same node, buckets come first.
-std::vector<Exchange> exchanges_of(const model::Graph& graph, const ArenaPlan& arena) {
-  std::vector<Exchange> exchanges;
-  const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, arena);
-  for (std::size_t index = 0; index < exchanged_buckets(arena); ++index)
-    exchanges.push_back({Kind::all_reduce, index, buckets[index]});
-  const std::vector<std::size_t> rows = rows_ready_nodes(graph, arena);
-  for (std::size_t index = 0; index < rows.size(); ++index)
-    exchanges.push_back({Kind::gather_rows, index, rows[index]});
-  std::ranges::stable_sort(exchanges, {}, &Exchange::ready);
-  return exchanges;
-}
-
 /// Without an exchange, or with one that occupies a thread: the exchange queue's while compute continues,
 /// else the walking thread. All updates come at the end.
 class ThreadSchedule {
  public:
   ThreadSchedule(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options)
       : arena_(arena),
-        exchanges_(options.exchange ? exchanges_of(graph, arena) : std::vector<Exchange>()),
+        exchanges_(options.exchange ? exchanges_of(graph, arena) : std::vector<PlannedExchange>()),
         nodes_(nodes_before_updates(graph)),
         end_(graph.nodes().size()),
         options_(options),
@@ -146,7 +40,7 @@ class ThreadSchedule {
   void hand_over_ready(std::size_t node) {
     while (done_.size() + 1 < exchanges_.size() && exchanges_[done_.size()].ready <= node &&
            node + 1 < nodes_) {
-      const Exchange& next = exchanges_[done_.size()];
+      const PlannedExchange& next = exchanges_[done_.size()];
       const std::size_t ready = build_.event(next.ready_event());
       done_.push_back(build_.event(next.done_event()));
       build_.add(Kind::record, ready);
@@ -159,7 +53,7 @@ class ThreadSchedule {
   void exchange_the_rest() {
     build_.join();
     while (done_.size() < exchanges_.size()) {
-      const Exchange& next = exchanges_[done_.size()];
+      const PlannedExchange& next = exchanges_[done_.size()];
       build_.order(compute, exchange, next.ready_event());
       build_.add(next.without_compute(), next.index, exchange);
       done_.push_back(build_.event(next.done_event()));
@@ -181,7 +75,7 @@ class ThreadSchedule {
     }
   }
 
-  std::size_t bucket_of(const Exchange& of) const {
+  std::size_t bucket_of(const PlannedExchange& of) const {
     return of.is_rows() ? arena_.rows[of.index].bucket : of.index;
   }
   /// From here on the gradients hold its result.
@@ -191,20 +85,20 @@ class ThreadSchedule {
   }
 
   const ArenaPlan& arena_;
-  const std::vector<Exchange> exchanges_;
+  const std::vector<PlannedExchange> exchanges_;
   const std::size_t nodes_;  ///< before those that change buffers
   const std::size_t end_;
   const ScheduleOptions options_;
-  Builder build_;
+  ScheduleBuilder build_;
   std::vector<std::size_t> done_;  ///< events of the first of `exchanges_`
 };
 
 /// By bucket: how many of `exchanges`, from the first on, it takes until its gradients are complete.
 std::vector<std::size_t> exchanges_to_complete(const ArenaPlan& arena,
-                                               const std::vector<Exchange>& exchanges) {
+                                               const std::vector<PlannedExchange>& exchanges) {
   std::vector<std::size_t> count(arena.buckets.size(), 0);
   for (std::size_t at = 0; at < exchanges.size(); ++at) {
-    const Exchange& of = exchanges[at];
+    const PlannedExchange& of = exchanges[at];
     count[of.is_rows() ? arena.rows[of.index].bucket : of.index] = at + 1;
   }
   return count;
@@ -213,12 +107,12 @@ std::vector<std::size_t> exchanges_to_complete(const ArenaPlan& arena,
 /// Exchange and updates are enqueued on the exchange stream, whose order puts an update behind its sum.
 Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
                              const ScheduleOptions& options) {
-  const std::vector<Exchange> exchanges = exchanges_of(graph, arena);
+  const std::vector<PlannedExchange> exchanges = exchanges_of(graph, arena);
   const std::vector<std::size_t> last_reader = bucket_last_readers(graph, arena);
   const std::vector<std::size_t> complete_after = exchanges_to_complete(arena, exchanges);
   const std::size_t buckets = arena.buckets.size();
   const std::size_t nodes = nodes_before_updates(graph);
-  Builder build(graph, options);
+  ScheduleBuilder build(graph, options);
   std::size_t exchanged = 0;
   std::vector<bool> is_updated(buckets, false);
   for (std::size_t node = 0; node < nodes; ++node) {
@@ -226,7 +120,7 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
     const bool is_last = node + 1 == nodes;
     if (!options.overlap && !is_last) continue;
     for (; exchanged < exchanges.size() && (is_last || exchanges[exchanged].ready <= node); ++exchanged) {
-      const Exchange& next = exchanges[exchanged];
+      const PlannedExchange& next = exchanges[exchanged];
       build.order(compute, exchange, next.ready_event());
       build.add(next.kind, next.index, exchange);
       if (next.is_rows()) build.add(Kind::add_rows, next.index, exchange);
@@ -255,7 +149,7 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
 }  // namespace
 
 Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options) {
-  Builder build(graph, options);
+  ScheduleBuilder build(graph, options);
   for (std::size_t node = 0; node < graph.nodes().size(); ++node) build.launch(node);
   return build.end();
 }

@@ -28,6 +28,10 @@ struct Step {
     gather_rows_inline,  ///< the same when no compute is left to hide it
     add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
     join,                ///< the walking thread waits until the exchange queue is empty
+    post_held,           ///< what the walking thread has held back goes to the exchange queue
+    await_bucket,        ///< the walking thread waits until bucket `index` is summed
+    await_rows,          ///< the same of the lists of rows of slice `index`
+    keep_state,          ///< copies the step's state, for the updates that it leaves to the next step
     clip,                ///< launches the norm of all gradients, and the factor that the updates take
     update,              ///< launches the optimizer on bucket `index`
     average,             ///< launches the average of the weights of bucket `index`, behind its update
@@ -39,6 +43,9 @@ struct Step {
   /// Handed to the exchange queue, whose thread runs such steps in order: the exchange stream of a
   /// communicator that works on the calling thread.
   bool queued = false;
+  /// The walking thread may hold it back, so that what is ready later but needed sooner goes first.
+  bool may_be_held = false;
+  bool deferred = false;  ///< belongs to the step before; left out where that has left nothing
   bool operator==(const Step&) const = default;
 };
 
@@ -53,12 +60,15 @@ struct ScheduleOptions {
   bool overlap = true;
   bool clips = false;     ///< updates wait for the norm of all gradients, as with GradScaler, too
   bool averages = false;  ///< of weights
+  /// Updates are left to the next step's forward, in which the exchange goes on. Without clipping, and for
+  /// exchanges on the exchange queue.
+  bool defers = false;
   /// An all-reduce is enqueued on the exchange stream and occupies no thread.
   bool stream_ordered = false;
 };
 
 /// Evaluation, and a micro-batch before the last of its step: the nodes in order, no exchange of gradients
-/// and no update.
+/// and no update of this step's.
 Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options);
 
 /// The last micro-batch of a training step, or the only one. A bucket is exchanged as soon as its last
@@ -74,5 +84,17 @@ Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& option
 /// on every rank: a communicator takes one order of calls, and which bucket is done is not the same
 /// everywhere.
 Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
+
+/// A micro-batch of a step that defers its updates. If it begins the step, those of the step before come
+/// each before the first kernel that reads one of the bucket's parameters, and all before backward. If it
+/// ends the step, all exchanges are queued, and it is done when the control block is summed: with the last
+/// bucket, which goes ahead of those that are held back. So the gradients of the first layers, which are
+/// ready last and whose sums are needed first, overtake others, and the wire works during forward, too.
+struct StepEnds {
+  bool begins = true;
+  bool ends = true;
+};
+Schedule schedule_deferring(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options,
+                            StepEnds micro_batch);
 
 }  // namespace lockstep::runtime

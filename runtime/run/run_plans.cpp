@@ -101,6 +101,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
     return make_plan(task.model, task.input, request, *session.device, plans.constraints);
   };
   const ScheduleOptions exchange{.exchange = session.world.size > 1,
+                                 .defers = session.communicator->crosses_nodes() && !options.detect_anomaly,
                                  .stream_ordered = session.communicator->stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
@@ -187,6 +188,7 @@ PlanRequest training_request(const Options& options, const PlanKey& key, int ran
           .buckets = {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * mebibyte),
                       .bytes = static_cast<std::size_t>(options.bucket_cap_mb * mebibyte),
                       .ranks = ranks,
+                      .fine = exchange.defers,
                       .decays_matrices_only = !options.optimizer.decays_vectors},
           .schedule = exchange,
           .clip_grad_norm = options.clip_grad_norm,

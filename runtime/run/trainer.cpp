@@ -88,9 +88,13 @@ void Trainer::train(data::Loader& loader) {
                    step_input(step, micro_batch, ends && has_next ? targets_of_step() : 0));
     const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     const bool pauses = ends && pauses_after(step, batch.info);
+    if (pauses || !has_next) executor_->settle();
     finish_all_but(has_next && !pauses ? pipeline.most_ahead() : 0);
     if (ends) {
-      if (progress_.stopped) finish_all_but(0);
+      if (progress_.stopped) {
+        finish_all_but(0);
+        executor_->settle();
+      }
       if (pipeline.in_flight() == 0) use_replica_after(step, batch.slot);
       if (progress_.stopped) return;
       ++step;
@@ -231,6 +235,7 @@ void Trainer::evaluate_now(std::size_t slot) {
 
 void Trainer::require_finite() const {
   if (progress_.not_finite == 0) return;
+  executor_->settle();  // all ranks end behind the same exchange
   const auto what = [this]() -> std::string {
     if (std::isfinite(progress_.loss)) return "gradients' norm";
     if (session_.world.size == 1) return "loss";

@@ -50,7 +50,7 @@ ExchangeQueue::~ExchangeQueue() {
   thread_.join();
 }
 
-void ExchangeQueue::post(std::size_t what) {
+ExchangeQueue::Ticket ExchangeQueue::post(std::size_t what) {
   const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
   for (std::uint32_t done = done_.load(std::memory_order_acquire); posted - done >= ring_.size();
        done = done_.load(std::memory_order_acquire)) {
@@ -59,15 +59,16 @@ void ExchangeQueue::post(std::size_t what) {
   ring_[posted % ring_.size()] = what;
   posted_.fetch_add(1, std::memory_order_release);
   posted_.notify_one();
+  return posted + 1;
 }
 
-void ExchangeQueue::wait_all() {
-  const std::uint32_t wanted = posted_.load(std::memory_order_relaxed);
-  for (std::uint32_t done = done_.load(std::memory_order_acquire); done != wanted;
+void ExchangeQueue::wait(Ticket until) {
+  const auto is_missing = [until](std::uint32_t done) { return static_cast<std::int32_t>(until - done) > 0; };
+  for (std::uint32_t done = done_.load(std::memory_order_acquire); is_missing(done);
        done = done_.load(std::memory_order_acquire)) {
     done_.wait(done, std::memory_order_acquire);
   }
-  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  if (has_failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
 }
 
 void ExchangeQueue::run() {
@@ -76,9 +77,10 @@ void ExchangeQueue::run() {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;
     try {
-      if (failure_ == nullptr) exchange_(ring_[next % ring_.size()]);
+      if (!has_failed_) exchange_(ring_[next % ring_.size()]);
     } catch (...) {
       failure_ = std::current_exception();
+      has_failed_.store(true, std::memory_order_release);
     }
     done_.store(next + 1, std::memory_order_release);
     done_.notify_one();

@@ -20,10 +20,19 @@ class ExchangeQueue {
   ExchangeQueue(const ExchangeQueue&) = delete;
   ExchangeQueue& operator=(const ExchangeQueue&) = delete;
 
+  /// What was posted so far, as a number of exchanges; it overflows.
+  using Ticket = std::uint32_t;
+
   /// Waits while the queue is full.
-  void post(std::size_t what);
+  Ticket post(std::size_t what);
+  /// Until that one and all before it are done; rethrows what an exchange threw.
+  void wait(Ticket until);
   /// Until everything posted is done; rethrows what an exchange threw.
-  void wait_all();
+  void wait_all() { wait(posted_.load(std::memory_order_relaxed)); }
+  /// How many of those posted are not done.
+  std::size_t pending() const {
+    return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire);
+  }
 
  private:
   void run();
@@ -33,7 +42,8 @@ class ExchangeQueue {
   std::atomic<std::uint32_t> posted_{0};
   std::atomic<std::uint32_t> done_{0};
   std::atomic<bool> stopping_{false};
-  std::exception_ptr failure_;
+  std::exception_ptr failure_;  ///< written once, before `has_failed_`
+  std::atomic<bool> has_failed_{false};
   std::thread thread_;
 };
 

@@ -30,37 +30,6 @@ void StepTiming::add(const comm::ExchangeTiming& exchange) {
   skew_ns += exchange.skew_ns;
 }
 
-std::size_t StepTracker::add_plan(std::vector<std::string> labels) {
-  const std::lock_guard lock(mutex_);
-  labels_.push_back(std::move(labels));
-  return labels_.size() - 1;
-}
-
-std::string StepTracker::label_at(std::uint64_t position) const {
-  const std::size_t plan = position >> 32;
-  const std::size_t step = position & 0xFFFFFFFF;
-  const std::lock_guard lock(mutex_);
-  return plan < labels_.size() && step < labels_[plan].size() ? labels_[plan][step] : "the beginning";
-}
-
-std::string StepTracker::describe() const {
-  const std::int64_t number = number_.load(std::memory_order_relaxed);
-  const std::string label = label_at(position_.load(std::memory_order_relaxed));
-  switch (phase_.load(std::memory_order_relaxed)) {
-    case Phase::setting_up:
-      return "setting up";
-    case Phase::loading:
-      return fmt::format("step {}, loading", number);
-    case Phase::computing:
-      return fmt::format("step {}, {}", number, label);
-    case Phase::evaluating:
-      return fmt::format("evaluation after step {}, {}", number, label);
-    case Phase::saving:
-      return fmt::format("checkpoint of step {}", number);
-  }
-  return {};
-}
-
 Executor::Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory)
     : device_(device),
       communicator_(communicator),
@@ -72,6 +41,7 @@ Executor::BoundPlan& Executor::bound(const Plan& plan) {
   for (const auto& other : plans_) {
     if (other->key == plan.key()) return *other;
   }
+  settle();  // what follows changes what the queue's thread reads
   bind(plan, *plans_.emplace_back(std::make_unique<BoundPlan>()));
   return *plans_.back();
 }
@@ -96,13 +66,29 @@ void Executor::bind(const Plan& plan, BoundPlan& into) {
   std::vector<std::string> labels;
   for (const Step& step : plan.steps) labels.push_back(label_of(plan, step));
   into.labels = step_tracker_->add_plan(std::move(labels));
-  if (queue_ == nullptr && !into.slots.front().queued.empty()) {
+  if (queue_ == nullptr && !queued_.empty()) {
     queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size() + plan.arena.rows.size(),
-                                             [this](std::size_t first) { walk_queued(first); });
+                                             [this](std::size_t part) { walk_queued(part); });
+    const auto holdable = std::ranges::count(plan.steps, true, &Step::may_be_held);
+    order_ = std::make_unique<ExchangeOrder>(*queue_, exchanges_.size(), static_cast<std::size_t>(holdable));
   }
 }
 
-/// Consecutive queued steps are handed over together.
+/// Consecutive queued steps are handed over together, but each exchange by itself.
+void Executor::bind_queued(const BoundStep& next, BoundSlot& slot, bool continues) {
+  const auto is_exchange = [](const BoundStep& step) {
+    return step.action == Action::all_reduce || step.action == Action::gather_rows;
+  };
+  if (!continues || (is_exchange(next) && std::ranges::any_of(queued_.back(), is_exchange))) {
+    slot.steps.push_back({.action = Action::hand_over, .label = next.label, .index = queued_.size()});
+    queued_.emplace_back();
+  }
+  queued_.back().push_back(next);
+  if (!is_exchange(next)) return;
+  slot.steps.back().exchange = next.index;
+  slot.steps.back().may_be_held = next.may_be_held;
+}
+
 Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
   BoundSlot bound;
   bool is_handing_over = false;
@@ -118,12 +104,13 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
       next.kernel = bound.kernels.back().get();
       if (anomalies_) anomalies_->add(*next.kernel, plan, step, slot);
     }
-    if (is_handing_over && !step.queued) bound.queued.push_back({.action = Action::join});
-    if (!is_handing_over && step.queued) {
-      bound.steps.push_back({.action = Action::hand_over, .label = next.label, .index = bound.queued.size()});
+    if (step.queued) {
+      bind_queued(next, bound, is_handing_over);
+    } else {
+      bound.steps.push_back(next);
     }
-    (step.queued ? bound.queued : bound.steps).push_back(next);
     is_handing_over = step.queued;
+    bound.has_deferred = bound.has_deferred || step.deferred;
   }
   if (communicator_.stream_ordered()) mark_end_of_exchange(bound.steps);
   return bound;
@@ -140,7 +127,11 @@ void Executor::mark_end_of_exchange(std::vector<BoundStep>& steps) const {
 }
 
 Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
-  BoundStep bound{.stream = streams_[static_cast<std::size_t>(step.stream)].get(), .index = step.index};
+  BoundStep bound{.may_be_held = step.may_be_held,
+                  .deferred = step.deferred,
+                  .stream = streams_[static_cast<std::size_t>(step.stream)].get(),
+                  .index = step.index};
+  const std::size_t first_rows = plan.arena.buckets.size() + plan.arena.statistics.size();
   switch (step.kind) {
     case Step::Kind::begin_step:
     case Step::Kind::launch:
@@ -164,7 +155,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::gather_rows:
     case Step::Kind::gather_rows_inline:
       bound.action = Action::gather_rows;
-      bound.index += plan.arena.buckets.size() + plan.arena.statistics.size();
+      bound.index += first_rows;
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::gather_rows_inline;
       break;
@@ -176,6 +167,21 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::join:
       bound.action = Action::join;
       bound.is_timed = true;
+      break;
+    case Step::Kind::post_held:
+      bound.action = Action::hand_over_held;
+      break;
+    case Step::Kind::await_bucket:
+    case Step::Kind::await_rows:
+      bound.action = Action::await;
+      bound.index += step.kind == Step::Kind::await_rows ? first_rows : 0;
+      bound.is_timed = true;
+      break;
+    case Step::Kind::keep_state:
+      bound.action = Action::keep_state;
+      bound.from = memory_.address({.region = Region::step_state}, slot);
+      bound.to = memory_.address({.region = Region::kept_state}, slot);
+      bound.index = sizeof(kernels::StepState);
       break;
     case Step::Kind::copy_in:
       bound.action = Action::copy_to_device;
@@ -198,6 +204,8 @@ StepTiming Executor::launch(const Plan& plan, std::size_t slot) {
   const auto start = Clock::now();
   timing_ = {};
   replay_or_walk(on_memory, on_memory.slots[slot]);
+  timing_.transfer_ns += queued_transfer_ns_.exchange(0);
+  timing_.skew_ns += queued_skew_ns_.exchange(0);
   timing_.launch_ns = nanoseconds_since(start);
   return timing_;
 }
@@ -224,8 +232,11 @@ void Executor::replay_or_walk(BoundPlan& plan, BoundSlot& slot) {
 }
 
 void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
-  walking_ = &slot;
+  if (!slot.has_deferred) settle();
+  const bool completes = std::exchange(has_left_updates_, false);
+  if (slot.has_deferred) completing_ = &slot;
   for (const BoundStep& step : slot.steps) {
+    if (step.deferred && !completes) continue;
     step_tracker_->run(plan.labels, step.label);
     if (!step.is_timed) {
       run(step);
@@ -239,6 +250,13 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
   }
 }
 
+void Executor::settle() {
+  if (!std::exchange(has_left_updates_, false)) return;
+  for (const BoundStep& step : completing_->steps) {
+    if (step.deferred) run(step);
+  }
+}
+
 void Executor::require_finite_result(const BoundStep& step) {
   const std::string found = anomalies_->examine(*step.kernel, *step.stream);
   if (found.empty()) return;
@@ -249,9 +267,16 @@ void Executor::require_finite_result(const BoundStep& step) {
 }
 
 /// On the queue's thread.
-void Executor::walk_queued(std::size_t first) {
-  const std::vector<BoundStep>& steps = walking_->queued;
-  for (std::size_t at = first; steps[at].action != Action::join; ++at) run(steps[at]);
+void Executor::walk_queued(std::size_t part) {
+  for (const BoundStep& step : queued_[part]) {
+    if (step.action != Action::all_reduce && step.action != Action::gather_rows) {
+      run(step);
+      continue;
+    }
+    const comm::ExchangeTiming timing = exchange(step);
+    queued_transfer_ns_ += timing.transfer_ns;
+    queued_skew_ns_ += timing.skew_ns;
+  }
 }
 
 void Executor::run(const BoundStep& step) {
@@ -265,11 +290,18 @@ void Executor::run(const BoundStep& step) {
       return step.stream->wait(*step.event);
     case Action::all_reduce:
     case Action::gather_rows:
-      return exchange(step);
+      return timing_.add(exchange(step));
     case Action::hand_over:
-      return queue_->post(step.index);
+      return order_->hand_over(step.exchange, step.index, step.may_be_held);
     case Action::join:
       return queue_->wait_all();
+    case Action::hand_over_held:
+      return order_->hand_over_held();
+    case Action::await:
+      return order_->wait(step.index);
+    case Action::keep_state:
+      has_left_updates_ = true;
+      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
     case Action::copy_to_device:
       return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
     case Action::copy_to_host:
@@ -277,15 +309,13 @@ void Executor::run(const BoundStep& step) {
   }
 }
 
-void Executor::exchange(const BoundStep& step) {
+comm::ExchangeTiming Executor::exchange(const BoundStep& step) {
   const Exchange& exchange = exchanges_[step.index];
   const comm::ExchangeLabel label{
       .bucket = exchange.bucket, .what = exchange.what, .behind_compute = step.behind_compute};
-  const comm::ExchangeTiming timing =
-      step.action == Action::gather_rows
-          ? communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream)
-          : communicator_.all_reduce(exchange.ranges, label, *step.stream);
-  timing_.add(timing);
+  return step.action == Action::gather_rows
+             ? communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream)
+             : communicator_.all_reduce(exchange.ranges, label, *step.stream);
 }
 
 }  // namespace lockstep::runtime

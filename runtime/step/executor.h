@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,38 +13,12 @@
 #include "comm/communicator.h"
 #include "kernels/base/deadline.h"
 #include "runtime/step/anomaly.h"
+#include "runtime/step/exchange_order.h"
 #include "runtime/step/exchange_queue.h"
 #include "runtime/step/memory.h"
+#include "runtime/step/step_tracker.h"
 
 namespace lockstep::runtime {
-
-/// The current activity of the main thread, which writes it at every step of a plan; the watchdog's thread
-/// reads it.
-class StepTracker {
- public:
-  enum class Phase : std::uint8_t { setting_up, loading, computing, evaluating, saving };
-
-  /// Registers the labels of a plan's steps, such as "conv1 conv2d". Returns the plan's number.
-  std::size_t add_plan(std::vector<std::string> labels);
-
-  void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
-  void start_step(std::int64_t number) { number_.store(number, std::memory_order_relaxed); }
-  void run(std::size_t plan, std::size_t step) {
-    position_.store(static_cast<std::uint64_t>(plan) << 32 | step, std::memory_order_relaxed);
-  }
-
-  /// "step 12, conv1 conv2d"
-  std::string describe() const;
-
- private:
-  std::string label_at(std::uint64_t position) const;
-
-  mutable std::mutex mutex_;
-  std::vector<std::vector<std::string>> labels_;  ///< by plan and step; guarded by mutex_
-  std::atomic<Phase> phase_{Phase::setting_up};
-  std::atomic<std::int64_t> number_{0};
-  std::atomic<std::uint64_t> position_{0};  ///< plan in the upper half, step in the lower
-};
 
 /// Where the time of one step went, in nanoseconds.
 struct StepTiming {
@@ -85,6 +58,17 @@ class Executor {
   /// is complete when this returns.
   StepTiming launch(const Plan& plan, std::size_t slot);
 
+  /// Waits for the exchanges and makes the updates that the last step has left to the next one: before
+  /// anything else uses the replica or the communicator. Other plans do that themselves.
+  void settle();
+
+  /// How many exchanges of a step suit its backward: this rank's vote, and what all have agreed on
+  /// (`ExchangeOrder`).
+  double wanted_early_exchanges() const { return order_ == nullptr ? 0 : order_->wanted_early(); }
+  void set_early_exchanges(double early) {
+    if (order_ != nullptr) order_->set_early(early);
+  }
+
   /// Launches it and waits for its end.
   StepTiming run(const Plan& plan, std::size_t slot);
 
@@ -100,6 +84,9 @@ class Executor {
     gather_rows,
     hand_over,
     join,
+    hand_over_held,
+    await,
+    keep_state,
     copy_to_device,
     copy_to_host
   };
@@ -108,21 +95,23 @@ class Executor {
     bool behind_compute = false;
     bool is_timed = false;       ///< compute waits meanwhile
     bool ends_exchange = false;  ///< a wait of the compute stream's for all of a step
+    bool may_be_held = false;
+    bool deferred = false;  ///< left out when the step before has left nothing
     std::uint32_t label = 0;
     kernels::Stream* stream = nullptr;
     kernels::BoundKernel* kernel = nullptr;
     kernels::Event* event = nullptr;
     const void* from = nullptr;
     void* to = nullptr;
-    std::size_t index = 0;  ///< of an exchange, bytes of a copy, or first step of `queued` to hand over
+    std::size_t index = 0;     ///< of an exchange, bytes of a copy, or the part of `queued_` to hand over
+    std::size_t exchange = 0;  ///< of that part
   };
 
   /// A plan on one batch slot: its steps, and the kernels that they launch.
   struct BoundSlot {
     std::vector<std::unique_ptr<kernels::BoundKernel>> kernels;
     std::vector<BoundStep> steps;  ///< of the thread that walks
-    /// Of the exchange queue's thread; each part that is handed over ends with a `join`.
-    std::vector<BoundStep> queued;
+    bool has_deferred = false;
     bool has_run = false;
     std::unique_ptr<kernels::CapturedGraph> graph;
   };
@@ -142,14 +131,15 @@ class Executor {
   void list_exchanges(const ArenaPlan& arena);
   void bind(const Plan& plan, BoundPlan& into);
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
+  void bind_queued(const BoundStep& next, BoundSlot& slot, bool continues);
   BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
   void mark_end_of_exchange(std::vector<BoundStep>& steps) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);
-  void walk_queued(std::size_t first);
+  void walk_queued(std::size_t part);
   void run(const BoundStep& step);
   void require_finite_result(const BoundStep& step);
-  void exchange(const BoundStep& step);
+  comm::ExchangeTiming exchange(const BoundStep& step);
 
   kernels::Device& device_;
   comm::Communicator& communicator_;
@@ -159,12 +149,18 @@ class Executor {
   std::unique_ptr<kernels::Event> run_done_;
   std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics, then by slice of rows
   std::vector<std::unique_ptr<BoundPlan>> plans_;
-  const BoundSlot* walking_ = nullptr;
+  /// Of the exchange queue's thread, in the parts that are handed over; of all plans.
+  std::vector<std::vector<BoundStep>> queued_;
+  const BoundSlot* completing_ = nullptr;  ///< has the deferred steps of `has_left_updates_`
+  bool has_left_updates_ = false;
   bool uses_graphs_ = false;
   std::optional<AnomalyDetector> anomalies_;
   std::vector<Clock::time_point>* step_ends_ = nullptr;
   StepTiming timing_;
+  std::atomic<std::int64_t> queued_transfer_ns_ = 0;  ///< of exchanges on the queue's thread, not yet told
+  std::atomic<std::int64_t> queued_skew_ns_ = 0;
   std::shared_ptr<StepTracker> step_tracker_ = std::make_shared<StepTracker>();
+  std::unique_ptr<ExchangeOrder> order_;  ///< of what `queue_` runs
   std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
 };
 

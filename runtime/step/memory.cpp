@@ -48,6 +48,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                                                    : device.allocate(plans.front().arena.buffer_bytes())),
       step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
+      kept_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
   for (const auto* slices : {&plans.front().arena.slices, &plans.front().arena.frozen}) {
     for (const ArenaSlice& slice : *slices) {
@@ -90,8 +91,9 @@ std::size_t ReplicaMemory::bytes() const {
   std::size_t bytes = 0;
   const auto add = [&](const auto& memory) { bytes += memory != nullptr ? memory->bytes() : 0; };
   for (const auto* arena : {&gradients_, &control_, &statistics_, &rows_}) add(*arena);
-  for (const auto* memory : {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_,
-                             &caches_, &workspace_, &step_input_, &step_state_, &evaluation_control_}) {
+  for (const auto* memory :
+       {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_, &caches_, &workspace_,
+        &step_input_, &step_state_, &kept_state_, &evaluation_control_}) {
     add(*memory);
   }
   for (const auto& state : optimizer_states_) add(state);
@@ -157,6 +159,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return step_input_->data();
     case Region::step_state:
       return step_state();
+    case Region::kept_state:
+      return kept_state_->data();
     case Region::control:
       return control_->data();
     case Region::evaluation_control:

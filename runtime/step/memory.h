@@ -126,6 +126,7 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> workspace_;
   std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;
+  std::unique_ptr<kernels::Memory> kept_state_;
   std::unique_ptr<kernels::Memory> evaluation_control_;
   std::array<Slot, batch_slot_count> slots_;
 };

@@ -1,0 +1,54 @@
+#include "runtime/plan/schedule_builder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace lockstep::runtime {
+
+void ScheduleBuilder::launch(std::size_t node, StreamName stream) {
+  add(Step::Kind::launch, node, stream);
+  for (const model::ValueId id : graph_.nodes()[node].outputs) {
+    if (graph_.value(id).role == model::Role::statistics) sum_statistics(id);
+  }
+}
+
+void ScheduleBuilder::sum_statistics(model::ValueId id) {
+  const auto& all = graph_.statistics();
+  const auto index = static_cast<std::size_t>(std::ranges::find(all, id) - all.begin());
+  if (!stream_ordered_) {
+    join();
+    return add(Step::Kind::sum_statistics, index);
+  }
+  order(StreamName::compute, StreamName::exchange, fmt::format("statistics {} ready", index));
+  add(Step::Kind::sum_statistics, index, StreamName::exchange);
+  order(StreamName::exchange, StreamName::compute, fmt::format("statistics {} summed", index));
+}
+
+std::string PlannedExchange::ready_event() const {
+  return fmt::format("{} {} ready", is_rows() ? "rows" : "gradients", index);
+}
+
+std::string PlannedExchange::done_event() const {
+  return is_rows() ? fmt::format("rows {} here", index) : fmt::format("bucket {} summed", index);
+}
+
+std::vector<PlannedExchange> exchanges_of(const model::Graph& graph, const ArenaPlan& arena) {
+  std::vector<PlannedExchange> exchanges;
+  const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, arena);
+  for (std::size_t index = 0; index < exchanged_buckets(arena); ++index)
+    exchanges.push_back({Step::Kind::all_reduce, index, buckets[index]});
+  const std::vector<std::size_t> rows = rows_ready_nodes(graph, arena);
+  for (std::size_t index = 0; index < rows.size(); ++index)
+    exchanges.push_back({Step::Kind::gather_rows, index, rows[index]});
+  std::ranges::stable_sort(exchanges, {}, &PlannedExchange::ready);
+  return exchanges;
+}
+
+std::size_t nodes_before_updates(const model::Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const auto first = std::ranges::find_if(nodes, [&](const auto& node) { return graph.is_update(node); });
+  return static_cast<std::size_t>(first - nodes.begin());
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/step/exchange_queue.h"
+
+namespace lockstep::runtime {
+
+/// The order in which the exchanges of a step go to the exchange queue. On a slow network not all that are
+/// ready in backward are through at its end, and those ready last, of the first layers, are what the next
+/// forward waits for. So some of those that may be held are, and go when backward has ended: the last ready
+/// first, as forward reads their parameters.
+///
+/// As many go early as the queue works through meanwhile, evenly spread: as if always the newest went. Each
+/// rank measures that number; they have to agree on it, as the order is the same on all.
+class ExchangeOrder {
+ public:
+  /// `holdable`: how many exchanges of a step may be held.
+  ExchangeOrder(ExchangeQueue& queue, std::size_t exchanges, std::size_t holdable)
+      : queue_(queue), tickets_(exchanges), holdable_(static_cast<double>(holdable)), early_(holdable_) {}
+
+  /// `part` is what the queue runs for `exchange`.
+  void hand_over(std::size_t exchange, std::size_t part, bool may_be_held);
+  /// The end of backward.
+  void hand_over_held();
+  void wait(std::size_t exchange) { queue_.wait(tickets_[exchange]); }
+
+  /// A number, not whole, that suits this rank better than the one in use, and the one to use.
+  double wanted_early() const { return wanted_early_; }
+  void set_early(double early) { early_ = early; }
+
+ private:
+  struct Held {
+    std::size_t exchange;
+    std::size_t part;
+  };
+  bool goes_early(std::size_t place) const;
+  void post(std::size_t exchange, std::size_t part) { tickets_[exchange] = queue_.post(part); }
+  void observe_queue();
+
+  ExchangeQueue& queue_;
+  std::vector<ExchangeQueue::Ticket> tickets_;  ///< by exchange: of the last time
+  std::vector<Held> held_;
+  std::size_t offered_ = 0;  ///< of those that may be held
+  const double holdable_;
+  double early_;
+  double wanted_early_ = early_;
+  bool is_observed_ = false;
+};
+
+}  // namespace lockstep::runtime
