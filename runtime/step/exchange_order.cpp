@@ -23,7 +23,7 @@ void ExchangeOrder::hand_over(std::size_t exchange, std::size_t part, bool may_b
 }
 
 bool ExchangeOrder::goes_early(std::size_t place) const {
-  const auto early_among_first = [&](double count) { return std::lround(count * early_ / holdable_); };
+  const auto early_among_first = [&](double count) { return std::ceil(count * early_ / holdable_); };
   const auto before = static_cast<double>(place);
   return early_among_first(before + 1) > early_among_first(before);
 }
@@ -32,8 +32,11 @@ bool ExchangeOrder::goes_early(std::size_t place) const {
 void ExchangeOrder::observe_queue() {
   if (is_observed_) return;
   is_observed_ = true;
-  const double too_few = 1 - static_cast<double>(queue_.pending());
-  wanted_early_ = std::clamp(early_ + gain * too_few, 0.0, holdable_);
+  vote_ = gain * (1 - static_cast<double>(queue_.pending()));
+}
+
+void ExchangeOrder::follow(double vote) {
+  early_ = std::clamp(early_ + vote, 0.0, holdable_);
 }
 
 void ExchangeOrder::hand_over_held() {

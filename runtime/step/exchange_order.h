@@ -26,9 +26,10 @@ class ExchangeOrder {
   void hand_over_held();
   void wait(std::size_t exchange) { queue_.wait(tickets_[exchange]); }
 
-  /// A number, not whole, that suits this rank better than the one in use, and the one to use.
-  double wanted_early() const { return wanted_early_; }
-  void set_early(double early) { early_ = early; }
+  /// By how much the number that goes early, which is not whole, should change for this rank; and the mean
+  /// of all ranks.
+  double vote() const { return vote_; }
+  void follow(double vote);
 
  private:
   struct Held {
@@ -45,7 +46,7 @@ class ExchangeOrder {
   std::size_t offered_ = 0;  ///< of those that may be held
   const double holdable_;
   double early_;
-  double wanted_early_ = early_;
+  double vote_ = 0;
   bool is_observed_ = false;
 };
 

@@ -62,11 +62,10 @@ class Executor {
   /// anything else uses the replica or the communicator. Other plans do that themselves.
   void settle();
 
-  /// How many exchanges of a step suit its backward: this rank's vote, and what all have agreed on
-  /// (`ExchangeOrder`).
-  double wanted_early_exchanges() const { return order_ == nullptr ? 0 : order_->wanted_early(); }
-  void set_early_exchanges(double early) {
-    if (order_ != nullptr) order_->set_early(early);
+  /// On the order of exchanges: this rank's vote, and the mean of all (`ExchangeOrder`).
+  double vote() const { return order_ == nullptr ? 0 : order_->vote(); }
+  void follow(double vote) {
+    if (order_ != nullptr) order_->follow(vote);
   }
 
   /// Launches it and waits for its end.

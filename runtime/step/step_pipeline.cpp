@@ -72,7 +72,7 @@ void StepPipeline::start(const Plan& plan, const DeviceBatch& batch, const kerne
   input = common;
   input.state.epoch = batch.info.epoch;
   input.state.valid_samples = static_cast<std::int32_t>(batch.info.counted());
-  input.control.early_exchanges = static_cast<float>(executor_.wanted_early_exchanges());
+  input.control.order_votes = static_cast<float>(executor_.vote());
   input.state.loss_scale = started_ == 0 ? kernels::loss_scale_for(first_targets_) : 0;
   MicroBatch& next = micro_batch(started_++);
   next.batch = batch;
@@ -93,8 +93,7 @@ std::optional<FinishedStep> StepPipeline::finish() {
   FinishedStep finished{.batch = oldest.batch.info,
                         .control = memory_.host_control(oldest.batch.slot),
                         .timing = std::exchange(timing_, {})};
-  executor_.set_early_exchanges(finished.control.early_exchanges /
-                                static_cast<float>(communicator_.world().size));
+  executor_.follow(finished.control.order_votes / static_cast<float>(communicator_.world().size));
   finished.samples = static_cast<std::int64_t>(finished.control.samples);
   last_end_ = Clock::now();
   finished.timing.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(last_end_ - start_).count();
