@@ -175,6 +175,21 @@ OptionEntry clip_grad_value(OptionInfo info, Range<double> range) {
           show_real(range.least), show_real(range.most)};
 }
 
+OptionEntry batch_size(OptionInfo info, Range<std::int64_t> range) {
+  OptionEntry entry = integer(std::move(info), &Options::batch_size, range);
+  entry.set = [set = std::move(entry.set)](Options& o, const std::string& given) {
+    if (given == "auto") {
+      o.batch_size = automatic_batch;
+    } else {
+      set(o, given);
+    }
+  };
+  entry.show = [](const Options& o) {
+    return o.batch_size == automatic_batch ? std::string("auto") : std::to_string(o.batch_size);
+  };
+  return entry;
+}
+
 OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range) {
   OptionEntry entry = integer(std::move(info), &Options::accumulate_steps, range);
   entry.show = [](const Options& o) {

@@ -213,6 +213,8 @@ std::int64_t batch_size_per_rank(const Options& options, int world_size) {
       "{} ranks{}", world_size,
       options.accumulate_steps == 1 ? "" : fmt::format(" x --accumulate-steps {}", options.accumulate_steps));
   if (options.global_batch == 0) {
+    if (options.batch_size == automatic_batch)
+      throw UsageError("--batch-size auto is for training on GPUs: give a number here");
     if (options.batch_size > most_global_batch / parts) {
       throw UsageError(fmt::format("--batch-size {} on {}: their sum is at most {}", options.batch_size,
                                    of_parts, most_global_batch));

@@ -15,6 +15,7 @@
 namespace lockstep::runtime {
 
 /// Samples of a step over all ranks at most: the ranks sum their counts in fp32, which is exact up to here.
+inline constexpr std::int64_t automatic_batch = 0;
 inline constexpr std::int64_t most_global_batch = std::int64_t{1} << 24;
 
 /// How `trainer predict` writes on.
@@ -46,7 +47,7 @@ struct Options {
   std::int64_t num_classes = -1;      ///< synthetic; -1: what the model wants
   std::int64_t seq_len = 0;           ///< synthetic: tokens of a sample; 0: what the model wants
   std::int64_t vocab_size = 0;        ///< the same of the vocabulary
-  std::int64_t batch_size = 64;       ///< per rank and micro-batch
+  std::int64_t batch_size = 64;       ///< per rank and micro-batch; automatic_batch until the run settles it
   std::int64_t global_batch = 0;      ///< 0: not given
   std::int64_t accumulate_steps = 1;  ///< micro-batches of a step
   int num_workers = -1;               ///< -1: cores / local ranks

@@ -64,8 +64,9 @@ std::vector<OptionEntry> model_and_data() {
       integer(
           {"data", "vocab-size", "N", "synthetic: how many tokens there are (what the model wants)", numbers},
           &O::vocab_size, vocabularies),
-      integer({"data", "batch-size", "N", "samples per rank and micro-batch", numbers}, &O::batch_size,
-              batch_sizes),
+      batch_size({"data", "batch-size", "N|auto",
+                  "samples per rank and micro-batch; auto: as many as fit the GPUs' memory", numbers},
+                 batch_sizes),
       integer(
           {"data", "global-batch", "N", "samples per step over all ranks, instead of --batch-size", numbers},
           &O::global_batch, batch_sizes),

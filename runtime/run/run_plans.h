@@ -50,6 +50,11 @@ MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans);
 void require_memory(const Options& options, const TrainingTask& task, const RunPlans& plans,
                     const Session& session);
 
+/// What `--batch-size auto` means: the largest batch whose plans fit what is free on the fullest GPU, a
+/// sixteenth kept back for what is not planned; at most a step an epoch. Collective, before memory is
+/// allocated. UsageError on the CPU, DeviceError when nothing fits.
+std::int64_t fitting_batch_size(const Options& options, const TrainingTask& task, const Session& session);
+
 /// Bytes that CUDA allocates for this need: it hands out whole pages of 2 MiB.
 std::size_t gpu_bytes(const MemoryNeed& need);
 

@@ -1,6 +1,7 @@
 // From options to a trainer that is ready for its first step.
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
@@ -21,13 +22,25 @@
 namespace lockstep::runtime {
 namespace {
 
+/// A run that goes on keeps the number that its config.ini has, though more or less may be free now.
+std::int64_t automatic_batch_size(const Options& options, const TrainingTask& task, const Session& session) {
+  const auto config = run_folder(options, task.model.name, session.world) / "config.ini";
+  std::string known;
+  if (session.is_rank0() && options.resume != "none" && std::filesystem::exists(config))
+    known = std::to_string(parse_options({"--config", config.string()}).batch_size);
+  known = session.communicator->all_gather(known).front();
+  return known.empty() ? fitting_batch_size(options, task, session) : std::stoll(known);
+}
+
 /// The options with defaults that depend on the machine.
-Options resolved(Options options, const Session& session) {
+Options resolved(Options options, const TrainingTask& task, const Session& session) {
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
+  if (options.batch_size == automatic_batch && options.global_batch == 0)
+    options.batch_size = automatic_batch_size(options, task, session);
   return options;
 }
 
@@ -72,13 +85,15 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : options_(resolved(options, session)),
+    : options_(resolved(options, task, session)),
       session_(session),
       task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
       cuda_graph_policy_(options.cuda_graph, obstacle_to_graphs(session, options)) {
   stop_request_.accept();
+  if (options.batch_size != options_.batch_size)
+    console_.print(fmt::format("--batch-size auto: {} per rank", options_.batch_size));
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();

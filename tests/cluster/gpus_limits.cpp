@@ -71,6 +71,37 @@ TEST_CASE("a run that a GPU's memory cannot hold is refused with the largest bat
   CHECK(run_with(fitting + 1).first == 4);
 }
 
+TEST_CASE("--batch-size auto takes what fits the fullest GPU, and a run that goes on keeps it") {
+  const int ranks = GENERATE(1, 2);
+  give_gpus(ranks);
+  const TemporaryFolder folder;
+  const auto run_with = [&](const char* mebibytes, const Words& more) {
+    const Variable memory("SIMGPU_MEMORY_MB", mebibytes);
+    Program run(trainer_words(ranks, Words{"--model=mlp", "--dataset=synthetic", "--samples=20000",
+                                           "--image-shape=1x28x28", "--eval-every=0", "--device=cuda"} +
+                                         more));
+    const int code = run.wait_for_end();
+    INFO(run.output());
+    REQUIRE(code == 0);
+    const std::string config = contents(folder.path() / "run" / "config.ini");
+    return number_between(config, "batch-size = ", "\nnum-workers");
+  };
+  const Words automatic{"--batch-size=auto", "--run-dir", (folder.path() / "run").string()};
+  const auto fitting = run_with("48", automatic + Words{"--max-steps=1"});
+  CHECK(fitting > 1000);
+  CHECK(fitting < 10000);
+  CHECK(run_with("96", automatic + Words{"--max-steps=2", "--resume=auto"}) == fitting);
+}
+
+TEST_CASE("--batch-size auto is refused where no GPU's memory tells how much fits") {
+  const TemporaryFolder folder;
+  Program run(trainer_words(1, small_images + Words{"--model=mlp", "--device=cpu", "--batch-size=auto",
+                                                    "--run-dir", (folder.path() / "run").string()}));
+  CHECK(run.wait_for_end() == 2);
+  CHECK(run.output().find("--batch-size auto is for GPUs") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "run"));
+}
+
 TEST_CASE("a model that no batch makes small enough is told so") {
   give_gpus(1);
   const Variable memory("SIMGPU_MEMORY_MB", "24");

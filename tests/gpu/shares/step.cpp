@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "kernels/classifier.h"
 #include "kernels/embedding.h"
@@ -10,7 +11,6 @@
 #include "kernels/recurrent.h"
 #include "kernels/sequence.h"
 #include "runtime/plan/print.h"
-#include "tests/gpu/shares/timing.h"
 
 namespace lockstep::shares {
 namespace {
@@ -55,26 +55,40 @@ void add(KernelTime& sum, const KernelTime& kernel) {
 
 }  // namespace
 
-std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
+std::vector<StepKernel> kernels_of(const runtime::Plan& plan) {
   const StepState state{.step = 1,
                         .learning_rate = plan.request.optimizer.learning_rate,
                         .loss_scale = 1.0F / static_cast<float>(plan.key().batch),
                         .valid_samples = static_cast<std::int32_t>(plan.key().batch)};
-  std::vector<KernelTime> times;
+  std::vector<StepKernel> found;
   for (const runtime::Step& step : plan.steps) {
-    const bool is_update = step.kind == runtime::Step::Kind::update;
-    if (!is_update && step.kind != runtime::Step::Kind::launch) continue;
-    const runtime::Launch& launch = *plan.launch_of(step);
-    if (launch.kernel == nullptr) continue;
-    KernelTime time{.name = label_of(plan, step), .bytes = runtime::moved_bytes(launch, is_update)};
-    Contents contents{state};
-    if (!is_update) {
-      time.node = &plan.graph.nodes()[step.index];
-      time.flops =
-          time.node->op->flops(plan.graph.types(time.node->inputs), plan.graph.types(time.node->outputs));
-      contents = contents_of(*time.node, launch.io, state);
+    const runtime::Launch* const launch = plan.launch_of(step);
+    if (launch == nullptr || launch->kernel == nullptr) continue;
+    StepKernel kernel{.name = label_of(plan, step),
+                      .launch = launch,
+                      .is_update = step.kind == runtime::Step::Kind::update,
+                      .contents = {state}};
+    if (step.kind == runtime::Step::Kind::launch) {
+      kernel.node = &plan.graph.nodes()[step.index];
+      kernel.contents = contents_of(*kernel.node, launch->io, state);
     }
-    time.seconds = seconds_of_launch(device, *launch.kernel, launch.io, contents);
+    found.push_back(std::move(kernel));
+  }
+  return found;
+}
+
+std::vector<KernelTime> time_step(const runtime::Plan& plan, Device& device) {
+  std::vector<KernelTime> times;
+  for (const StepKernel& kernel : kernels_of(plan)) {
+    if (!kernel.is_update && kernel.node == nullptr) continue;
+    const runtime::Launch& launch = *kernel.launch;
+    KernelTime time{
+        .name = kernel.name, .node = kernel.node, .bytes = runtime::moved_bytes(launch, kernel.is_update)};
+    if (kernel.node != nullptr) {
+      time.flops = kernel.node->op->flops(plan.graph.types(kernel.node->inputs),
+                                          plan.graph.types(kernel.node->outputs));
+    }
+    time.seconds = seconds_of_launch(device, *launch.kernel, launch.io, kernel.contents);
     times.push_back(std::move(time));
   }
   return times;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/plan/plan.h"
+#include "tests/gpu/shares/timing.h"
 
 namespace lockstep::shares {
 
@@ -18,7 +19,19 @@ struct KernelTime {
   double limit_seconds = 0;  ///< what it would take at best; set by who knows it
 };
 
-/// Every kernel of a training step alone, in the order of the plan, which must outlive the result.
+/// A launch of a plan, and what its operands hold when it is run alone.
+struct StepKernel {
+  std::string name;                   ///< layer and op, or the update of a bucket
+  const model::Node* node = nullptr;  ///< null: none of the plan's graph
+  const runtime::Launch* launch = nullptr;
+  bool is_update = false;
+  Contents contents{};
+};
+
+/// All launches of a plan, which must outlive the result, in its order.
+std::vector<StepKernel> kernels_of(const runtime::Plan& plan);
+
+/// Every kernel of nodes and updates alone, in the order of the plan, which must outlive the result.
 std::vector<KernelTime> time_step(const runtime::Plan& plan, kernels::Device& device);
 
 KernelTime sum_of(const std::vector<KernelTime>& kernels);

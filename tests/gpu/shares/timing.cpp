@@ -100,27 +100,34 @@ double shortest(const std::function<void()>& run, double budget_seconds) {
   return best;
 }
 
-double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents,
-                         double budget_seconds) {
-  const auto stream = device.make_stream();
-  std::vector<std::unique_ptr<Memory>> memory;
+LoneLaunch::LoneLaunch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents)
+    : stream_(device.make_stream()) {
   std::vector<void*> args;
+  const auto allocate = [&](std::size_t bytes) {
+    memory_.push_back(device.allocate(bytes));
+    return memory_.back()->data();
+  };
   for (const auto* descs : {&io.inputs, &io.outputs}) {
     for (const TensorDesc& desc : *descs) {
-      memory.push_back(device.allocate(desc.bytes()));
-      fill(device, *memory.back(), desc, contents, *stream);
-      args.push_back(memory.back()->data());
+      args.push_back(allocate(desc.bytes()));
+      fill(device, *memory_.back(), desc, contents, *stream_);
     }
   }
-  const auto workspace = device.allocate(std::max<std::size_t>(kernel.workspace_bytes(), 64));
-  const auto bound = kernel.bind(args, workspace->data());
-  const auto once = [&] {
-    bound->launch(*stream);
-    stream->synchronize();
-  };
+  bound_ = kernel.bind(args, allocate(std::max<std::size_t>(kernel.workspace_bytes(), 64)));
+}
+
+void LoneLaunch::run() {
+  bound_->launch(*stream_);
+  stream_->synchronize();
+}
+
+double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents,
+                         double budget_seconds) {
+  LoneLaunch launch(device, kernel, io, contents);
+  const auto once = [&] { launch.run(); };
   once();
   if (!device.has_graphs()) return shortest(once, budget_seconds);
-  return seconds_of_replay(device, *bound, *stream, std::max(seconds_of(once), 1e-7));
+  return seconds_of_replay(device, launch.bound(), launch.stream(), std::max(seconds_of(once), 1e-7));
 }
 
 bool is_simulated(const Device& device) {

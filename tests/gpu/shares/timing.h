@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "kernels/device.h"
 #include "kernels/dispatch.h"
@@ -18,6 +20,23 @@ double shortest(const std::function<void()>& run, double budget_seconds = 0.3);
 struct Contents {
   kernels::StepState state{};
   std::int64_t least = 0, most = 0;
+};
+
+/// A kernel bound to operands of its own, which hold what `contents` says.
+class LoneLaunch {
+ public:
+  LoneLaunch(kernels::Device& device, const kernels::Kernel& kernel, const kernels::KernelIo& io,
+             const Contents& contents);
+
+  /// Launches it and waits.
+  void run();
+  kernels::BoundKernel& bound() { return *bound_; }
+  kernels::Stream& stream() { return *stream_; }
+
+ private:
+  std::unique_ptr<kernels::Stream> stream_;
+  std::vector<std::unique_ptr<kernels::Memory>> memory_;
+  std::unique_ptr<kernels::BoundKernel> bound_;
 };
 
 /// Seconds of one launch, the fastest. A device with graphs replays a few rounds of launches back to back, so

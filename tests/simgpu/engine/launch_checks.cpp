@@ -4,8 +4,10 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "tests/simgpu/machine/call.h"
 
@@ -48,6 +50,16 @@ std::string without_parameters(std::string name) {
   return name.substr(0, 5) == "void " ? name.substr(5) : name;
 }
 
+/// Of a kernel without an exported name, "libx.so+0x12ab", as addr2line and nm take it.
+std::string place_in_file(const Dl_info& info, const void* kernel) {
+  const std::string_view path = info.dli_fname;
+  char digits[24];
+  std::snprintf(
+      digits, sizeof(digits), "+0x%zx",
+      static_cast<std::size_t>(static_cast<const char*>(kernel) - static_cast<const char*>(info.dli_fbase)));
+  return std::string(path.substr(path.rfind('/') + 1)) + digits;
+}
+
 }  // namespace
 
 cudaError_t check_launch(const void* kernel, const Grid& grid) {
@@ -58,7 +70,8 @@ cudaError_t check_launch(const void* kernel, const Grid& grid) {
 
 std::string kernel_name(const void* kernel) {
   Dl_info info{};
-  if (!dladdr(kernel, &info) || !info.dli_sname || info.dli_saddr != kernel) return "kernel";
+  if (!dladdr(kernel, &info)) return "kernel";
+  if (!info.dli_sname || info.dli_saddr != kernel) return place_in_file(info, kernel);
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);

@@ -6,6 +6,7 @@
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/names.h"
 #include "tests/simgpu/engine/run_grid.h"
+#include "tests/simgpu/engine/traffic_counter.h"
 #include "tests/simgpu/operation.h"
 
 constinit thread_local uint3 threadIdx{};
@@ -62,8 +63,11 @@ void run_grid(const Grid& grid, const std::function<void()>& thread_body) {
   thread_local const auto multiprocessor = std::make_unique<Multiprocessor>();
   if (Multiprocessor::running())
     report_mistake("launch inside a kernel", running_block_text() + " launches " + grid.name);
+  TrafficCounter& traffic = traffic_counter();
   try {
+    if (traffic.enabled) traffic.begin(grid);
     multiprocessor->run(grid, thread_body);
+    if (traffic.enabled) traffic.end();
   } catch (const KernelMistake& mistake) {
     report_mistake(mistake.kind, mistake.text);
   }

@@ -14,6 +14,7 @@ add_executable(test_simgpu_engine
   engine_shared.cpp
   engine_speed.cpp
   engine_support.cpp
+  engine_traffic.cpp
   engine_warps.cpp)
 target_link_libraries(test_simgpu_engine PRIVATE simgpu lockstep_catch_main)
 set_target_properties(test_simgpu_engine PROPERTIES ENABLE_EXPORTS ON)  # kernels have names in reports

@@ -105,6 +105,14 @@ TEST_CASE("a number is taken as it is from the least to the greatest of its rang
   CHECK(numbers == 38);
 }
 
+TEST_CASE("--batch-size auto stays so until a run settles it, and has no number where nothing does") {
+  const Options options = parse_options({"--batch-size=auto"});
+  CHECK(options.batch_size == automatic_batch);
+  CHECK(to_ini(options).find("batch-size = auto\n") != std::string::npos);
+  CHECK_THROWS_AS(batch_size_per_rank(options, 1), UsageError);
+  CHECK(refusal({"--batch-size=automatic"}).find("--batch-size") != std::string::npos);
+}
+
 TEST_CASE("synthetic data is evaluated only when asked for") {
   CHECK(parse_options({"--dataset=synthetic"}).eval_every == 0);
   CHECK(parse_options({"--dataset=FakeData"}).eval_every == 0);
