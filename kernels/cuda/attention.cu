@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/portability.h"
 
-#include "kernels/cuda/attention_tiles.h"
+#include "kernels/cuda/attention_tensor_cores.h"
 #include "kernels/cuda/cuda_kernel.h"
 
 namespace lockstep::kernels {
@@ -203,26 +203,11 @@ __global__ void gradients_of_queries(Dropout dropout, CudaHead h, const Element*
   sums.write(dq + h.q_at(query), h.q_row, h.queries - query, h.dim, h.scale);
 }
 
-/// A block for each tile of each head.
-unsigned blocks_of(const CudaHead& h, const AttentionSize& s) {
-  return static_cast<unsigned>(h.tiles * s.samples * s.heads);
-}
-
-/// Null where there are none.
-const std::int64_t* tokens_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.masked ? a.in<std::int64_t>(q + op.tokens()) : nullptr;
-}
-const std::int64_t* positions_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.documents ? a.in<std::int64_t>(q + op.positions()) : nullptr;
-}
-const StepState* state_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.p > 0 ? a.in<StepState>(q + op.state()) : nullptr;
-}
-
 }  // namespace
 
-KernelPtr prepare(Cuda, const Attention& op, const KernelIo& io) {
+KernelPtr prepare(Cuda gpu, const Attention& op, const KernelIo& io) {
   const AttentionSize s = op.size(types_of(io.inputs));
+  if (fits_tensor_cores(gpu, io.inputs[0].dtype, s)) return prepare_on_tensor_cores(op, io);
   const CudaHead h(op, s, s.queries);
   return with_element(io.inputs[0].dtype, [&]<class Element>(Element*) {
     return for_chunks(s.dim, [&]<int chunks>() {
@@ -237,11 +222,12 @@ KernelPtr prepare(Cuda, const Attention& op, const KernelIo& io) {
   });
 }
 
-KernelPtr prepare(Cuda, const AttentionBackward& backward, const KernelIo& io) {
+KernelPtr prepare(Cuda gpu, const AttentionBackward& backward, const KernelIo& io) {
   using Op = AttentionBackward;
   const Attention op = backward.forward;
   const Types in = types_of(io.inputs);
   const AttentionSize s = op.size(TypeSpan(in).subspan(Op::q));
+  if (fits_tensor_cores(gpu, io.inputs[Op::q].dtype, s)) return prepare_on_tensor_cores(backward, io);
   const CudaHead of_queries(op, s, s.queries);
   const CudaHead of_keys(op, s, s.keys);
   const std::int64_t rows = s.samples * s.heads * s.queries;

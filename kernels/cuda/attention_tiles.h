@@ -29,12 +29,13 @@ struct CudaHead {
   float scale;
   int causal;
 
-  CudaHead(const Attention& op, const AttentionSize& s, std::int64_t rows)
+  /// A block for each `tile` of `rows`; the functions below that are told a tile's rows are told these.
+  CudaHead(const Attention& op, const AttentionSize& s, std::int64_t rows, int tile = AttentionTiles::rows)
       : queries(s.queries),
         keys(s.keys),
         heads(s.heads),
         dim(s.dim),
-        tiles((rows + AttentionTiles::rows - 1) / AttentionTiles::rows),
+        tiles((rows + tile - 1) / tile),
         q_row(s.parts[0].row),
         k_row(s.parts[1].row),
         v_row(s.parts[2].row),
@@ -45,7 +46,10 @@ struct CudaHead {
         causal(op.causal ? 1 : 0) {}
 
   /// The first row of the block's tile.
-  __device__ std::int64_t first_row() const { return blockIdx.x % tiles * AttentionTiles::rows; }
+  template <int tile = AttentionTiles::rows>
+  __device__ std::int64_t first_row() const {
+    return blockIdx.x % tiles * tile;
+  }
   __device__ std::int64_t sample() const { return blockIdx.x / tiles / heads; }
   __device__ std::int64_t head() const { return blockIdx.x / tiles % heads; }
   __device__ std::int64_t q_at(std::int64_t query) const {
@@ -64,13 +68,15 @@ struct CudaHead {
   __device__ std::int64_t row_at(std::int64_t query) const { return blockIdx.x / tiles * queries + query; }
 
   /// Behind the last query of the tile at `query`.
+  template <int tile = AttentionTiles::rows>
   __device__ std::int64_t end_of_queries(std::int64_t query) const {
-    const std::int64_t end = query + AttentionTiles::rows;
+    const std::int64_t end = query + tile;
     return end < queries ? end : queries;
   }
   /// The first tile of keys that no query of the tile at `query` sees, in keys.
+  template <int tile = AttentionTiles::rows>
   __device__ std::int64_t end_of_keys(std::int64_t query) const {
-    const std::int64_t end = query + AttentionTiles::rows;
+    const std::int64_t end = query + tile;
     return causal != 0 && end < keys ? end : keys;
   }
 };
@@ -86,9 +92,10 @@ struct CudaMask {
   }
 
   /// The first tile of keys that a query of the tile at `query` sees, in keys; the same for all threads.
+  template <int tile = AttentionTiles::rows>
   __device__ std::int64_t begin_of_keys(const CudaHead& h, std::int64_t query) const {
     if (positions == nullptr) return 0;
-    const std::int64_t end = h.end_of_queries(query);
+    const std::int64_t end = h.end_of_queries<tile>(query);
     std::int64_t key = end;
     for (std::int64_t at = query; at < end; ++at) {
       const std::int64_t first = first_seen(h, at);
@@ -202,6 +209,22 @@ struct SumPart {
     });
   }
 };
+
+/// A block for each tile of each head.
+inline unsigned blocks_of(const CudaHead& h, const AttentionSize& s) {
+  return static_cast<unsigned>(h.tiles * s.samples * s.heads);
+}
+
+/// Inputs beside q, k and v, the first of which is input `q`; null where there are none.
+inline const std::int64_t* tokens_of(const Attention& op, const Addresses& a, std::size_t q) {
+  return op.masked ? a.in<std::int64_t>(q + op.tokens()) : nullptr;
+}
+inline const std::int64_t* positions_of(const Attention& op, const Addresses& a, std::size_t q) {
+  return op.documents ? a.in<std::int64_t>(q + op.positions()) : nullptr;
+}
+inline const StepState* state_of(const Attention& op, const Addresses& a, std::size_t q) {
+  return op.p > 0 ? a.in<StepState>(q + op.state()) : nullptr;
+}
 
 /// `make.operator()<chunks>()` for heads of `dim` columns. UsageError for more than 256.
 template <class Make>

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/ptx.h"
 
 /// The block's dynamic shared memory as `T* name`, aligned to 16 bytes.
 #define DYNAMIC_SHARED(T, name)                                                   \
@@ -19,6 +20,9 @@
 
 /// An array in the block's shared memory.
 #define STATIC_SHARED(T, name, count) __shared__ T name[count]
+
+/// Before a loop over an array that has to stay in registers.
+#define LOCKSTEP_UNROLL _Pragma("unroll")
 
 namespace lockstep::kernels {
 
@@ -39,14 +43,6 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 /// takes a pointer for all that follows it unless it is told where the slice ends.
 inline void declare_slice(const void*, std::size_t) {}
 
-/// The GPU's clock, which all its kernels share and replays of a graph read anew. It advances in steps of up
-/// to a microsecond.
-__device__ inline std::uint64_t device_nanoseconds() {
-  std::uint64_t now = 0;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
-}
-
 }  // namespace lockstep::kernels
 
 #else
@@ -58,7 +54,12 @@ __device__ inline std::uint64_t device_nanoseconds() {
 
 #include "kernels/cuda/handles.h"
 
+#define LOCKSTEP_UNROLL
+
 namespace lockstep::kernels {
+
+using simgpu::load_tile;
+using simgpu::multiply_tiles;
 
 /// simgpu::LaunchExtent: a dim3 that knows the line of the launch.
 template <class... Parameters, class... Arguments>

@@ -21,6 +21,7 @@ struct AttentionCase {
   Shape q, k;
   std::vector<std::int64_t> tokens{};
   std::vector<std::int64_t> positions{};
+  DType dtype = DType::f32;
   StepState state{.seed = 5, .global_step = 3, .first_sample = 2, .sample_stride = 3};
 
   std::vector<Values> operands() const {
@@ -73,11 +74,11 @@ void launch(const Op& op, const kernels::KernelIo& io, const std::vector<const k
 inline std::vector<Values> run(const AttentionCase& c, const std::vector<Values>& operands,
                                const Values& output_gradient) {
   const Shape of_rows{c.q[0], c.op.heads, c.q[1]};
-  kernels::KernelIo io{{described(DType::f32, c.q), described(DType::f32, c.k), described(DType::f32, c.k)},
-                       {described(DType::f32, c.q), described(DType::f32, of_rows)}};
+  kernels::KernelIo io{{described(c.dtype, c.q), described(c.dtype, c.k), described(c.dtype, c.k)},
+                       {described(c.dtype, c.q), described(DType::f32, of_rows)}};
   Memories in;
   for (const Values& values : operands)
-    in.push_back(kernels::test::pack(values, *described(DType::f32, values.shape).layout));
+    in.push_back(kernels::test::pack(values, *described(c.dtype, values.shape).layout, c.dtype));
   if (c.op.masked) {
     in.push_back(kernels::test::upload(c.tokens));
     io.inputs.push_back(described(DType::i64, {c.k[0], c.k[1]}));
@@ -97,7 +98,7 @@ inline std::vector<Values> run(const AttentionCase& c, const std::vector<Values>
   for (const auto& memory : out) args.push_back(memory.get());
   launch(c.op, io, args);
 
-  const auto dy = kernels::test::pack(output_gradient, *io.outputs[0].layout);
+  const auto dy = kernels::test::pack(output_gradient, *io.outputs[0].layout, c.dtype);
   kernels::KernelIo back{{io.outputs[0], io.outputs[0], io.outputs[1]}, {}};
   std::vector<const kernels::Memory*> back_args{dy.get(), out[0].get(), out[1].get()};
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -112,9 +113,10 @@ inline std::vector<Values> run(const AttentionCase& c, const std::vector<Values>
   }
   launch(AttentionBackward{c.op}, back, back_args);
 
-  std::vector<Values> results{kernels::test::unpack(*out[0], c.q, *io.outputs[0].layout)};
+  std::vector<Values> results{kernels::test::unpack(*out[0], c.q, *io.outputs[0].layout, c.dtype)};
   for (std::size_t i = 0; i < 3; ++i)
-    results.push_back(kernels::test::unpack(*gradients[i], io.inputs[i].shape, *io.inputs[i].layout));
+    results.push_back(
+        kernels::test::unpack(*gradients[i], io.inputs[i].shape, *io.inputs[i].layout, c.dtype));
   return results;
 }
 

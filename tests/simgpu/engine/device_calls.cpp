@@ -60,6 +60,33 @@ void deliver_reduction(Warp::Lanes& lanes, std::uint32_t present) {
   each_lane(present, [&](std::uint32_t number) { lanes[number].result = result; });
 }
 
+/// In f32, one term behind the other: a tensor core keeps more bits of some terms and fewer of others.
+void deliver_product(Warp::Lanes& lanes, std::uint32_t present) {
+  std::array<std::array<float, 16>, 16> a{};
+  std::array<std::array<float, 16>, 8> b{};  // by column
+  const Widen widen = lanes[0].widen;
+  each_lane(present, [&](std::uint32_t number) {
+    const WarpProduct& part = lanes[number].product;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const std::uint32_t row = number / 4 + i / 2 % 2 * 8;
+      const std::uint32_t depth = number % 4 * 2 + i % 2 + i / 4 * 8;
+      a[row][depth] = widen(static_cast<std::uint16_t>(part.a[i / 2] >> i % 2 * 16));
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t depth = number % 4 * 2 + i % 2 + i / 2 * 8;
+      b[number / 4][depth] = widen(static_cast<std::uint16_t>(part.b[i / 2] >> i % 2 * 16));
+    }
+  });
+  each_lane(present, [&](std::uint32_t number) {
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      float& sum = lanes[number].product.sums[i];
+      const auto& row = a[number / 4 + i / 2 * 8];
+      const auto& column = b[number % 4 * 2 + i % 2];
+      for (std::size_t depth = 0; depth < row.size(); ++depth) sum += row[depth] * column[depth];
+    }
+  });
+}
+
 Warp::Lane& bring(Warp& warp, const Call& call, std::uint32_t mask, std::uint64_t value,
                   Warp::Deliver deliver) {
   Warp::Lane& lane = warp.own_lane();
@@ -103,6 +130,15 @@ std::uint32_t warp_reduce(const Call& call, std::uint32_t mask, std::uint32_t va
   Warp::Lane& lane = bring(warp, call, mask, value, deliver_reduction);
   lane.combine = combine;
   return static_cast<std::uint32_t>(warp.meet());
+}
+
+void warp_product(const Call& call, WarpProduct& product, Widen widen) {
+  Warp& warp = here().warp();
+  Warp::Lane& lane = bring(warp, call, 0xffffffffU, 0, deliver_product);
+  lane.product = product;
+  lane.widen = widen;
+  warp.meet();
+  product.sums = lane.product.sums;
 }
 
 void warp_barrier(const Call& call, std::uint32_t mask) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,6 +29,16 @@ std::uint32_t warp_match(const Call& call, std::uint32_t mask, std::uint64_t val
 /// `combine` over what all lanes of the mask brought.
 using Combine = std::uint32_t (*)(std::uint32_t, std::uint32_t);
 std::uint32_t warp_reduce(const Call& call, std::uint32_t mask, std::uint32_t value, Combine combine);
+/// A lane's part of 16 x 16 and 16 x 8 half types and of the sums of their products, as PTX lays out
+/// mma.m16n8k16.
+struct WarpProduct {
+  std::array<std::uint32_t, 4> a;
+  std::array<std::uint32_t, 2> b;
+  std::array<float, 4> sums;
+};
+/// Adds the product of what all lanes brought to the sums. `widen` knows the half type.
+using Widen = float (*)(std::uint16_t bits);
+void warp_product(const Call& call, WarpProduct& product, Widen widen);
 /// Waits for all lanes of the mask. Alone among the warp's calls it also orders memory.
 void warp_barrier(const Call& call, std::uint32_t mask);
 

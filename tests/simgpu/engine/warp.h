@@ -27,6 +27,8 @@ class Warp {
     std::uint32_t mask = 0;
     int source = 0;  ///< the lane it reads from
     Combine combine = nullptr;
+    WarpProduct product{};
+    Widen widen = nullptr;
   };
 
   void begin_block(ThreadScheduler& scheduler, std::uint32_t number);

@@ -1,0 +1,188 @@
+#include "kernels/cuda/portability.h"
+
+#include "kernels/cuda/attention_tensor_cores.h"
+#include "kernels/cuda/grid.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// The softmax of a strip's rows as it goes on from keys to keys, of scores that are powers of 2. A lane has
+/// two rows, of which the other three lanes beside it have other keys.
+struct RunningSoftmax {
+  float maxima[2] = {-INFINITY, -INFINITY};
+  float totals[2] = {};  ///< of the lane's keys
+
+  /// Scores become exponentials; returns by how much what was summed before shrinks.
+  template <int tiles>
+  __device__ float advance(SumTile (&scores)[tiles], int half) {
+    float maximum = maxima[half];
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < tiles; ++n)
+      maximum = fmaxf(maximum, fmaxf(scores[n].at[2 * half], scores[n].at[2 * half + 1]));
+    for (int lane_mask = 1; lane_mask <= 2; lane_mask *= 2)
+      maximum = fmaxf(maximum, exchange(maximum, lane_mask));
+    // Where no key is seen yet, exponentials of -INFINITY are 0, and that of a NaN stays one.
+    const bool none = maximum == -INFINITY;
+    const float base = none ? 0.0F : maximum;
+    const float shrink = none ? 1.0F : exp2f(maxima[half] - base);
+    float total = 0;
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < tiles; ++n) {
+      LOCKSTEP_UNROLL
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        scores[n].at[i] = exp2f(scores[n].at[i] - base);
+        total += scores[n].at[i];
+      }
+    }
+    maxima[half] = maximum;
+    totals[half] = totals[half] * shrink + total;
+    return shrink;
+  }
+
+  /// Of all keys.
+  __device__ float total(int half) const {
+    float sum = totals[half];
+    for (int lane_mask = 1; lane_mask <= 2; lane_mask *= 2) sum += exchange(sum, lane_mask);
+    return sum;
+  }
+};
+
+/// A block for Tiles::queries of one head.
+template <class Element, int dim>
+__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
+    attend(Dropout dropout, CudaHead h, const Element* q, const Element* k, const Element* v,
+           const std::int64_t* tokens, const std::int64_t* positions, const StepState* state, Element* y,
+           float* logsumexp) {
+  using Tiles = TensorCoreTiles<dim>;
+  constexpr int columns = 16 * Tiles::strips;  // queries of a warp
+  STATIC_SHARED(uint4, keys, Tiles::keys * Tiles::row);
+  STATIC_SHARED(uint4, values, Tiles::keys * Tiles::row);
+  const int first = static_cast<int>(h.first_row<Tiles::queries>());
+  const int query = first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
+  const CudaMask mask{tokens, positions};
+  const Philox words = words_of_head(dropout, h, state);
+  const float scale = h.scale * log2_of_e;
+  LeftTile queries[Tiles::strips][Tiles::pairs];
+  LOCKSTEP_UNROLL
+  for (int s = 0; s < Tiles::strips; ++s) {
+    const int at = query + 16 * s;
+    LOCKSTEP_UNROLL
+    for (int c = 0; c < Tiles::pairs; ++c)
+      queries[s][c] = load_left(q + h.q_at(at), h.q_row, h.queries - at, h.dim, 16 * c);
+  }
+  SumTile sums[Tiles::strips][2 * Tiles::pairs];
+  RunningSoftmax softmax[Tiles::strips];
+
+  RowsUnderWay<dim, Tiles::keys> next_keys;
+  RowsUnderWay<dim, Tiles::keys> next_values;
+  const auto fetch = [&](int key) {
+    next_keys.fetch(k + h.k_at(key), h.k_row, h.keys - key, h.dim);
+    next_values.fetch(v + h.v_at(key), h.v_row, h.keys - key, h.dim);
+  };
+  const auto end = static_cast<int>(h.end_of_keys<Tiles::queries>(first));
+  auto key = static_cast<int>(mask.begin_of_keys<Tiles::queries>(h, first));
+  if (key < end) fetch(key);
+  for (; key < end; key += Tiles::keys) {
+    __syncthreads();
+    next_keys.put(keys);
+    next_values.put(values);
+    __syncthreads();
+    if (key + Tiles::keys < end) fetch(key + Tiles::keys);
+    if (h.causal != 0 && key >= query + columns) continue;  // the warp sees none of them
+
+    SumTile scores[Tiles::strips][Tiles::keys / 8];
+    LOCKSTEP_UNROLL
+    for (int c = 0; c < Tiles::pairs; ++c) {
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < Tiles::keys / 16; ++n) {
+        const RightTile right = load_right_columns(keys + 16 * n * Tiles::row + 2 * c, Tiles::row);
+        LOCKSTEP_UNROLL
+        for (int s = 0; s < Tiles::strips; ++s) multiply<Element>(scores[s] + 2 * n, queries[s][c], right);
+      }
+    }
+    const bool all = all_see_all(h, mask, query, columns, key, Tiles::keys);
+    LeftTile probabilities[Tiles::strips][Tiles::keys / 16];
+    LOCKSTEP_UNROLL
+    for (int s = 0; s < Tiles::strips; ++s) {
+      const auto each_score = [&](auto visit) {
+        LOCKSTEP_UNROLL
+        for (int n = 0; n < Tiles::keys / 8; ++n) {
+          LOCKSTEP_UNROLL
+          for (int i = 0; i < 4; ++i)
+            visit(scores[s][n].at[i], query + 16 * s + SumTile::row(i), key + 8 * n + SumTile::column(i));
+        }
+      };
+      each_score([&](float& score, int at, int of) {
+        score = all || is_seen(h, mask, at, of) ? score * scale : -INFINITY;
+      });
+      LOCKSTEP_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const float shrink = softmax[s].advance(scores[s], half);
+        LOCKSTEP_UNROLL
+        for (int c = 0; c < 2 * Tiles::pairs; ++c) {
+          sums[s][c].at[2 * half] *= shrink;
+          sums[s][c].at[2 * half + 1] *= shrink;
+        }
+      }
+      if (state != nullptr) {
+        each_score([&](float& p, int at, int of) {
+          if (p != 0) p *= drop_factor(dropout, words, at, of);
+        });
+      }
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < Tiles::keys / 16; ++n)
+        probabilities[s][n] = narrow_left<Element>(scores[s][2 * n], scores[s][2 * n + 1]);
+    }
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < Tiles::keys / 16; ++n) {
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < Tiles::pairs; ++c) {
+        const RightTile right = load_right(values + 16 * n * Tiles::row + 2 * c, Tiles::row);
+        LOCKSTEP_UNROLL
+        for (int s = 0; s < Tiles::strips; ++s)
+          multiply<Element>(sums[s] + 2 * c, probabilities[s][n], right);
+      }
+    }
+  }
+
+  LOCKSTEP_UNROLL
+  for (int s = 0; s < Tiles::strips; ++s) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const float total = softmax[s].total(half);
+      const int at = query + 16 * s + SumTile::row(2 * half);
+      if (at >= h.queries) continue;
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < 2 * Tiles::pairs; ++c) {
+        const int column = 8 * c + SumTile::column(0);
+        const SumTile& sum = sums[s][c];
+        const auto share = [&](int i) { return total == 0 ? 0.0F : sum.at[2 * half + i] / total; };
+        if (column < h.dim)
+          *reinterpret_cast<std::uint32_t*>(y + h.y_at(at) + column) =
+              narrow_pair<Element>(share(0), share(1));
+      }
+      // Without keys so that backward finds probabilities of zero.
+      if (SumTile::column(0) == 0)
+        logsumexp[h.row_at(at)] = total == 0 ? INFINITY : softmax[s].maxima[half] * ln_of_2 + logf(total);
+    }
+  }
+}
+
+}  // namespace
+
+KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io) {
+  const AttentionSize s = op.size(types_of(io.inputs));
+  return for_heads(io.inputs[0].dtype, s.dim, [&]<class Element, int dim>() {
+    using Tiles = TensorCoreTiles<dim>;
+    const CudaHead h(op, s, s.queries, Tiles::queries);
+    return tensor_core_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
+      if (blocks_of(h, s) == 0) return;
+      launch(attend<Element, dim>, blocks_of(h, s), Tiles::threads, 0, stream, op.dropout(), h,
+             a.in<Element>(s.parts[0].tensor), a.in<Element>(s.parts[1].tensor),
+             a.in<Element>(s.parts[2].tensor), tokens_of(op, a, 0), positions_of(op, a, 0),
+             state_of(op, a, 0), a.out<Element>(Attention::y), a.out(Attention::logsumexp));
+    });
+  });
+}
+
+}  // namespace lockstep::kernels
