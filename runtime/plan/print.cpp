@@ -102,8 +102,6 @@ std::string label_of(const Plan& plan, const Step& step) {
   };
   const auto rows = [&] { return "rows of " + plan.arena.rows[step.index].name; };
   switch (step.kind) {
-    case Step::Kind::copy_in:
-      return "copy the step's input to the device";
     case Step::Kind::begin_step:
       return "begin step";
     case Step::Kind::launch: {
@@ -136,8 +134,8 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "update of " + bucket();
     case Step::Kind::average:
       return "average of weights, " + bucket();
-    case Step::Kind::copy_back:
-      return "copy the control block to the host";
+    case Step::Kind::end_step:
+      return "end step";
   }
   return {};
 }

@@ -16,7 +16,6 @@ class Builder {
  public:
   Builder(const model::Graph& graph, const ScheduleOptions& options)
       : graph_(graph), stream_ordered_(options.stream_ordered) {
-    add(Kind::copy_in);
     add(Kind::begin_step);
   }
 
@@ -47,7 +46,7 @@ class Builder {
   }
 
   Schedule end() {
-    add(Kind::copy_back);
+    add(Kind::end_step);
     return std::move(schedule_);
   }
 

@@ -108,7 +108,7 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
   bool is_handing_over = false;
   for (std::size_t at = 0; at < plan.steps.size(); ++at) {
     const Step& step = plan.steps[at];
-    BoundStep next = bind_step(plan, step, slot);
+    BoundStep next = bind_step(plan, step);
     next.label = static_cast<std::uint32_t>(at);
     if (const Launch* const launch = plan.launch_of(step)) {
       if (launch->kernel == nullptr) continue;
@@ -139,7 +139,7 @@ void Executor::mark_end_of_exchange(std::vector<BoundStep>& steps) const {
   if (last != steps.rend() && std::ranges::any_of(steps, exchanges)) last->ends_exchange = true;
 }
 
-Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
+Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) const {
   BoundStep bound{.stream = streams_[static_cast<std::size_t>(step.stream)].get(), .index = step.index};
   switch (step.kind) {
     case Step::Kind::begin_step:
@@ -148,6 +148,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::clip:
     case Step::Kind::update:
     case Step::Kind::average:
+    case Step::Kind::end_step:
       bound.action = Action::launch;
       break;
     case Step::Kind::record:
@@ -176,18 +177,6 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::join:
       bound.action = Action::join;
       bound.is_timed = true;
-      break;
-    case Step::Kind::copy_in:
-      bound.action = Action::copy_to_device;
-      bound.from = &memory_.host_input(slot);
-      bound.to = memory_.address(plan.launches.input, slot);
-      bound.index = sizeof(kernels::StepInput);
-      break;
-    case Step::Kind::copy_back:
-      bound.action = Action::copy_to_host;
-      bound.from = memory_.address(plan.launches.control, slot);
-      bound.to = &memory_.host_control(slot);
-      bound.index = sizeof(kernels::ControlBlock);
       break;
   }
   return bound;
@@ -270,10 +259,6 @@ void Executor::run(const BoundStep& step) {
       return queue_->post(step.index);
     case Action::join:
       return queue_->wait_all();
-    case Action::copy_to_device:
-      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
-    case Action::copy_to_host:
-      return device_.copy_to_host(step.to, step.from, step.index, *step.stream);
   }
 }
 

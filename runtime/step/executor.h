@@ -92,17 +92,7 @@ class Executor {
   const std::shared_ptr<StepTracker>& step_tracker() const { return step_tracker_; }
 
  private:
-  enum class Action : std::uint8_t {
-    launch,
-    record,
-    wait,
-    all_reduce,
-    gather_rows,
-    hand_over,
-    join,
-    copy_to_device,
-    copy_to_host
-  };
+  enum class Action : std::uint8_t { launch, record, wait, all_reduce, gather_rows, hand_over, join };
   struct BoundStep {
     Action action = Action::launch;
     bool behind_compute = false;
@@ -112,9 +102,7 @@ class Executor {
     kernels::Stream* stream = nullptr;
     kernels::BoundKernel* kernel = nullptr;
     kernels::Event* event = nullptr;
-    const void* from = nullptr;
-    void* to = nullptr;
-    std::size_t index = 0;  ///< of an exchange, bytes of a copy, or first step of `queued` to hand over
+    std::size_t index = 0;  ///< of an exchange, or first step of `queued` to hand over
   };
 
   /// A plan on one batch slot: its steps, and the kernels that they launch.
@@ -142,7 +130,7 @@ class Executor {
   void list_exchanges(const ArenaPlan& arena);
   void bind(const Plan& plan, BoundPlan& into);
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
-  BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
+  BoundStep bind_step(const Plan& plan, const Step& step) const;
   void mark_end_of_exchange(std::vector<BoundStep>& steps) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);

@@ -124,7 +124,6 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences or returns states
   std::unique_ptr<kernels::Memory> workspace_;
-  std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;
   std::unique_ptr<kernels::Memory> evaluation_control_;
   std::array<Slot, batch_slot_count> slots_;
