@@ -217,14 +217,28 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
   for (const BoundStep& step : slot.steps) {
     step_tracker_->run(plan.labels, step.label);
     if (!step.is_timed) {
-      run(step);
+      waits_after_each_ ? run_to_its_end(step) : run(step);
       if (anomalies_ && step.action == Action::launch) require_finite_result(step);
       if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
       continue;
     }
     const auto start = Clock::now();
-    run(step);
+    waits_after_each_ ? run_to_its_end(step) : run(step);
     timing_.exposed_ns += nanoseconds_since(start);
+  }
+}
+
+void Executor::run_to_its_end(const BoundStep& step) {
+  const bool orders = step.action != Action::launch && step.action != Action::all_reduce &&
+                      step.action != Action::gather_rows;
+  if (orders) return run(step);
+  try {
+    run(step);
+    step.stream->record(*run_done_);
+    communicator_.wait(*run_done_);
+  } catch (const DeviceError& error) {
+    throw DeviceError(
+        fmt::format("rank {}, {}: {}", communicator_.world().rank, step_tracker_->describe(), error.what()));
   }
 }
 

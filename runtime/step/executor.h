@@ -77,6 +77,10 @@ class Executor {
   /// Not with graphs.
   void detect_anomalies() { anomalies_.emplace(device_, memory_); }
 
+  /// From now on it waits behind each step of a plan: a DeviceError names the step that it comes of. Not with
+  /// graphs.
+  void wait_after_each() { waits_after_each_ = true; }
+
   /// From now on each walk writes to `ends`, which has an entry for each step of the plan, when that step was
   /// done; steps without work of their own write nothing. On the CPU; not for what the exchange queue runs.
   void note_step_ends(std::vector<Clock::time_point>& ends) { step_ends_ = &ends; }
@@ -136,6 +140,7 @@ class Executor {
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t first);
   void run(const BoundStep& step);
+  void run_to_its_end(const BoundStep& step);
   void require_finite_result(const BoundStep& step);
   void exchange(const BoundStep& step);
 
@@ -149,6 +154,7 @@ class Executor {
   std::vector<std::unique_ptr<BoundPlan>> plans_;
   const BoundSlot* walking_ = nullptr;
   bool uses_graphs_ = false;
+  bool waits_after_each_ = false;
   std::optional<AnomalyDetector> anomalies_;
   std::vector<Clock::time_point>* step_ends_ = nullptr;
   StepTiming timing_;
