@@ -6,8 +6,8 @@
 
 namespace lockstep::kernels {
 
-/// The first kernel of a step: StepInput to StepState and ControlBlock, which until then hold what the step
-/// before left in them.
+/// The first kernel of a step: StepInput, which it reads from the host's memory (on a GPU pinned), to
+/// StepState and ControlBlock, which until then hold what the step before left in them.
 ///
 /// StepState::step counts the updates that were applied, with this step's: one that was skipped does not
 /// count, and in evaluation (`updates` is 0) there is none. Adam's bias corrections and the learning rate are

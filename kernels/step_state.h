@@ -57,10 +57,10 @@ struct alignas(64) ControlBlock {
 };
 static_assert(sizeof(ControlBlock) == ControlBlock::elements * sizeof(float));
 
-/// What the host says of a step before it runs. The step's number and what follows from it are counted on the
-/// device; a loss scale of 0 stands for what the ranks summed in the step before:
-/// `loss_scale_for(ControlBlock::next_targets)`. So a step can be launched before the host knows the last
-/// one's end.
+/// What the host says of a step before it runs, in memory of its own that the device reads. The step's number
+/// and what follows from it are counted on the device; a loss scale of 0 stands for what the ranks summed in
+/// the step before: `loss_scale_for(ControlBlock::next_targets)`. So a step can be launched before the host
+/// knows the last one's end.
 struct StepInput {
   StepState state;
   ControlBlock control;

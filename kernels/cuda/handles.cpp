@@ -27,7 +27,7 @@ std::string_view hint_for(cudaError_t result) {
     case cudaErrorMisalignedAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-      return "a kernel launched before this failed: run under compute-sanitizer with CUDA_LAUNCH_BLOCKING=1";
+      return "this kernel or one before it failed: --sync-launch names it, and compute-sanitizer tells more";
     case cudaErrorECCUncorrectable:
     case cudaErrorHardwareStackError:
       return "the GPU is damaged: look for its Xid in dmesg, take it out of service, and resume elsewhere";
@@ -46,6 +46,12 @@ void throw_cuda_error(cudaError_t result, std::string_view what) {
   cudaGetLastError();  // the next call is not to report this one's failure again
   throw DeviceError(fmt::format("cuda: {}: {} ({}); {}", what, cudaGetErrorString(result),
                                 cudaGetErrorName(result), hint_for(result)));
+}
+
+void check_launch(cudaError_t result, std::string_view file, int line) {
+  if (result == cudaSuccess) return;
+  throw_cuda_error(
+      result, fmt::format("the kernel launched in {}:{}", file.substr(file.find_last_of('/') + 1), line));
 }
 
 int multiprocessors_of_current_device() {

@@ -17,6 +17,9 @@ inline void check(cudaError_t result, std::string_view what) {
   if (result != cudaSuccess) throw_cuda_error(result, what);
 }
 
+/// The same of a kernel that is launched in line `line` of `file`.
+void check_launch(cudaError_t result, std::string_view file, int line);
+
 /// Owners of what CUDA hands out, all on the device that was current when they were made.
 struct CudaDeleter {
   void operator()(CUstream_st* stream) const noexcept { cudaStreamDestroy(stream); }

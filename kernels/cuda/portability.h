@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <concepts>
 #include <cstdint>
 #include <utility>
 
@@ -26,17 +27,31 @@
 
 namespace lockstep::kernels {
 
+/// A grid's extent, and, by its default arguments, the line of the launch.
+struct LaunchExtent {
+  LaunchExtent(dim3 extent, const char* in = __builtin_FILE(), int at = __builtin_LINE())
+      : blocks(extent), file(in), line(at) {}
+  template <std::integral Integer>
+  LaunchExtent(Integer x, const char* in = __builtin_FILE(), int at = __builtin_LINE())
+      : LaunchExtent(dim3(static_cast<unsigned>(x)), in, at) {}
+
+  dim3 blocks;
+  const char* file;
+  int line;
+};
+
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...). DeviceError if it cannot be launched, or one
 /// before it has failed.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+void launch(void (*kernel)(Parameters...), const LaunchExtent& grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
   cudaLaunchConfig_t config{};
-  config.gridDim = grid;
+  config.gridDim = grid.blocks;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "cannot launch a kernel");
+  check_launch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), grid.file,
+               grid.line);
 }
 
 /// Slices of one allocation that different streams use at a time: the simulator, which checks their order,
@@ -65,8 +80,9 @@ using simgpu::multiply_tiles;
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const simgpu::LaunchExtent& grid, dim3 block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
-  check(simgpu::launch(kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...),
-        "cannot launch a kernel");
+  check_launch(
+      simgpu::launch(kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...),
+      grid.site.file, grid.site.line);
 }
 
 inline void declare_slice(const void* address, std::size_t bytes) {

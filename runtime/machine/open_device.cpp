@@ -137,7 +137,13 @@ DeviceSelection choose_device(const std::string& option, const comm::World& worl
   return {.kind = kernels::DeviceKind::cuda, .gpu = index};
 }
 
+bool syncs_launches(const Options& options) {
+  return options.sync_launch || comm::process_environment()("CUDA_LAUNCH_BLOCKING") == "1";
+}
+
 std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world) {
+  // Before CUDA's first call, which reads it: of kernels of the libraries, too, the launch itself fails then.
+  if (options.sync_launch) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   const bool has_cuda = kernels::cuda_is_built_in();
   const bool wants_cuda = options.device.starts_with("cuda");
   if (wants_cuda && !has_cuda) return kernels::make_cuda_device(0);  // throws how to build it in

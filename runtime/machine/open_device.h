@@ -46,6 +46,9 @@ bool may_share_gpus(const comm::Environment& environment);
 /// ranks than GPUs, DeviceError when there is no GPU or not that one.
 DeviceSelection choose_device(const std::string& option, const comm::World& world, int gpus, bool may_share);
 
+/// --sync-launch, or CUDA_LAUNCH_BLOCKING=1, which asks CUDA for the same.
+bool syncs_launches(const Options& options);
+
 /// Opens the device of this rank. A build with CUDA on a machine without a driver logs that it uses the CPU.
 std::unique_ptr<kernels::Device> open_device(const Options& options, const comm::World& world);
 

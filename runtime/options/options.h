@@ -80,6 +80,7 @@ struct Options {
   bool benchmark = false;
   bool recompute = false;
   bool detect_anomaly = false;
+  bool sync_launch = false;
   kernels::MatmulPrecision matmul_precision = kernels::MatmulPrecision::highest;
   std::optional<kernels::MatmulPrecision> conv_precision;  ///< none until the device is known: its own
   std::string amp = "off";  ///< off, bf16, fp16; auto until the device is known

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/dispatch.h"
+#include "kernels/end_step.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/weight_average.h"
 
@@ -197,8 +198,6 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const kernels::Device& device) {
   const OperandNames names(graph, arena, activations, options);
   Launches launches;
-  launches.input = {.region = Region::step_input};
-  launches.control = names.control();
   const model::ValueId output = graph.output;
   if (output != model::no_value && graph.value(output).role == model::Role::cache) {
     launches.output = names.of(output);
@@ -212,8 +211,13 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
       .kernel = nullptr,
       .io = {.inputs = {described({DType::u8, {sizeof(kernels::StepInput)}})},
              .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-      .operands = {launches.input, step_state, launches.control}};
+      .operands = {{.region = Region::step_input}, step_state, names.control()}};
   launches.begin_step.kernel = kernels::kernel_for(device, begin, launches.begin_step.io);
+  const kernels::TensorDesc control = described(kernels::control_type());
+  launches.end_step = {.kernel = nullptr,
+                       .io = {.inputs = {control}, .outputs = {control}},
+                       .operands = {names.control(), {.region = Region::step_result}}};
+  launches.end_step.kernel = kernels::kernel_for(device, kernels::EndStep{}, launches.end_step.io);
   for (const model::Node& node : graph.nodes()) {
     launches.nodes.push_back(node_launch(graph, node, names, device));
   }

@@ -13,13 +13,15 @@
 
 namespace lockstep::runtime {
 
-/// Kinds of memory that kernels work on. Those of a batch slot come first.
+/// Kinds of memory that kernels work on. Those of a batch slot come first, the last two of these on the host.
 enum class Region : std::uint8_t {
   input,
   target,
   states,      ///< before the first step, of recurrent layers
   positions,   ///< of new tokens
   cache_rows,  ///< of earlier ones
+  step_input,
+  step_result,  ///< the control block, behind the step
   activations,
   parameters,
   parameter_copies,  ///< in the type that layers compute in
@@ -32,7 +34,6 @@ enum class Region : std::uint8_t {
   statistics,     ///< of training: each value summed over all ranks
   optimizer_state,
   caches,  ///< of earlier tokens, and final states; in bytes, as `activations`
-  step_input,
   step_state,
   kept_state,          ///< of the step before, for the updates that it has left
   control,             ///< of training: summed over all ranks
@@ -56,12 +57,10 @@ struct Launch {
   std::size_t workspace = 0;  ///< offset of its scratch memory in the plan's workspace
 };
 
-/// All kernels of a step, and the operands of the copies before the first and after the last of them.
+/// All kernels of a step.
 struct Launches {
-  Operand input;    ///< written by copy_in
-  Operand control;  ///< read by copy_back
-  Operand output;   ///< of a plan that decodes: what the network gives
-  Operand states;   ///< of a plan that returns states: the final ones
+  Operand output;  ///< of a plan that decodes: what the network gives
+  Operand states;  ///< of a plan that returns states: the final ones
   Launch begin_step;
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled
@@ -69,6 +68,7 @@ struct Launches {
   std::vector<Launch>
       updates;  ///< by bucket; none unless it ends a step of training, or begins one that defers
   std::vector<Launch> averages;  ///< the same; none if weights are not averaged
+  Launch end_step;
 };
 
 /// Of all tensors.

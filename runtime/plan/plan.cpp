@@ -28,6 +28,8 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
       return &launches.updates[step.index];
     case Step::Kind::average:
       return &launches.averages[step.index];
+    case Step::Kind::end_step:
+      return &launches.end_step;
     default:
       return static_cast<decltype(&launches.clip)>(nullptr);
   }
@@ -188,8 +190,8 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
                   .gradients = trains ? arena.gradient_bytes() : 0,
                   .optimizer_state = trains ? states * arena.bytes() : 0,
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
-                  .step_state = sizeof(kernels::StepInput) + 2 * sizeof(kernels::StepState) +
-                                2 * sizeof(kernels::ControlBlock) + arena.statistics_bytes()};
+                  .step_state = 2 * (sizeof(kernels::StepState) + sizeof(kernels::ControlBlock)) +
+                                arena.statistics_bytes()};
   // A plan that is only looked at may have an exchange with nobody, which a run of one rank has not.
   if (plans.front().request.buckets.ranks > 1) need.gradients += static_cast<std::size_t>(arena.rows_bytes);
   std::size_t gradient_sums = 0;

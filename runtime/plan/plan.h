@@ -127,7 +127,7 @@ struct MemoryNeed {
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
-  std::size_t step_state = 0;  ///< with the step's input, the control blocks and statistics of all ranks
+  std::size_t step_state = 0;  ///< with the control blocks and statistics of all ranks
   std::size_t checkpoint = 0;
 
   std::size_t total() const {

@@ -103,8 +103,6 @@ std::string label_of(const Plan& plan, const Step& step) {
   const auto rows = [&] { return "rows of " + plan.arena.rows[step.index].name; };
   const char* const of_step_before = step.deferred ? ", of the step before" : "";
   switch (step.kind) {
-    case Step::Kind::copy_in:
-      return "copy the step's input to the device";
     case Step::Kind::begin_step:
       return "begin step";
     case Step::Kind::launch: {
@@ -145,8 +143,8 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "update of " + bucket() + of_step_before;
     case Step::Kind::average:
       return "average of weights, " + bucket() + of_step_before;
-    case Step::Kind::copy_back:
-      return "copy the control block to the host";
+    case Step::Kind::end_step:
+      return "end step";
   }
   return {};
 }

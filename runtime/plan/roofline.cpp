@@ -35,6 +35,8 @@ std::string name_of(const Plan& plan, const Step& step) {
       return "add_rows";
     case Step::Kind::clip:
       return "clip";
+    case Step::Kind::end_step:
+      return "end_step";
     default:
       return "begin_step";
   }

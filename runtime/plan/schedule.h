@@ -16,8 +16,7 @@ enum class StreamName : std::uint8_t { compute, exchange };
 /// One entry of a step's program. The thread that walks the plan enqueues it on `stream`, or does it itself.
 struct Step {
   enum class Kind : std::uint8_t {
-    copy_in,             ///< StepInput, from the batch slot's part on the host to the device
-    begin_step,          ///< launches the kernel that sets step state and control block from it
+    begin_step,          ///< launches the kernel that sets step state and control block from the host's input
     launch,              ///< the kernel of node `index`
     record,              ///< event `index`
     wait,                ///< for event `index`: later work on this stream starts after it
@@ -35,7 +34,7 @@ struct Step {
     clip,                ///< launches the norm of all gradients, and the factor that the updates take
     update,              ///< launches the optimizer on bucket `index`
     average,             ///< launches the average of the weights of bucket `index`, behind its update
-    copy_back,           ///< the control block, to the batch slot's part on the host
+    end_step,            ///< launches the kernel that gives the host the control block
   };
   Kind kind = Kind::launch;
   StreamName stream = StreamName::compute;

@@ -16,7 +16,6 @@ class ScheduleBuilder {
  public:
   ScheduleBuilder(const model::Graph& graph, const ScheduleOptions& options)
       : graph_(graph), stream_ordered_(options.stream_ordered) {
-    add(Step::Kind::copy_in);
     add(Step::Kind::begin_step);
   }
 
@@ -50,7 +49,7 @@ class ScheduleBuilder {
   }
 
   Schedule end() {
-    add(Step::Kind::copy_back);
+    add(Step::Kind::end_step);
     return std::move(schedule_);
   }
 

@@ -61,8 +61,6 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                        .source = options.source});
   DevicePrefetcher prefetcher(loader, device, memory, options.timeout, options.activity);
   Activity::Work work(options.activity, std::string("evaluating"), Activity::Needs::peers);
-  kernels::Stream& stream = executor.stream();
-  const auto last_use = device.make_event();
   double loss = 0;
   double correct = 0;
   double top5 = 0;
@@ -74,7 +72,8 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
     if (vote.stops()) return std::nullopt;
     const bool has_batch = prefetcher.fetch();
     if (has_batch) {
-      const DeviceBatch batch = prefetcher.copy(slot, *last_use, stream);
+      const DeviceBatch batch = prefetcher.copy(slot);
+      prefetcher.finish_copy();
       const auto rows = static_cast<std::int32_t>(batch.info.samples);
       memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
       executor.run(plan_of(batch.info.length), slot);

@@ -9,6 +9,7 @@
 #include "data/sampler.h"
 #include "kernels/base/error.h"
 #include "kernels/loss.h"
+#include "runtime/machine/open_device.h"
 #include "runtime/plan/signature.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/parameter_io.h"
@@ -101,6 +102,7 @@ Inference::Inference(const Options& options, Session& session, TrainingTask task
                     fmt::format("samples {} in batches of {}\n", samples_, batch_size_));
   memory_ = std::make_unique<ReplicaMemory>(*session.device, *session.communicator, plans_);
   executor_ = std::make_unique<Executor>(*session.device, *session.communicator, *memory_);
+  if (syncs_launches(options)) executor_->wait_after_each();
   ParameterIO replica(*session.device, plans_.front(), *memory_);
   const Activity::Work reading(session.activity.get(), "reading " + weights.path().string());
   replica.load(weights);

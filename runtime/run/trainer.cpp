@@ -67,15 +67,12 @@ void Trainer::train(data::Loader& loader) {
   std::array first_targets{static_cast<double>(targets_of_step())};
   session_.communicator->all_reduce_sum(first_targets);
   StepPipeline pipeline(*session_.device, *session_.communicator, *memory_, *executor_, first_targets[0]);
-  const auto copy_to = [&](std::size_t slot) {
-    return prefetcher.copy(slot, pipeline.end_of_use(slot), executor_->stream());
-  };
   const auto finish_all_but = [&](std::size_t ahead) {
     while (pipeline.in_flight() > ahead) {
       if (const auto step = pipeline.finish()) step_done(*step, prefetcher.take_waited_ns());
     }
   };
-  DeviceBatch batch = copy_to(0);
+  DeviceBatch batch = prefetcher.copy(0);
   metrics_.start();
   for (std::int64_t step = progress_.step + 1;;) {
     const MicroBatch micro_batch = micro_batch_of(batch.info);
@@ -83,13 +80,14 @@ void Trainer::train(data::Loader& loader) {
     executor_->step_tracker()->start_step(step);
     executor_->step_tracker()->enter(StepTracker::Phase::loading);
     const bool has_next = (!ends || step < batching_.total_steps) && prefetcher.fetch();
+    prefetcher.finish_copy();
     executor_->step_tracker()->enter(StepTracker::Phase::computing);
     pipeline.start(plans_.at(micro_batch.key(batch.info.length)), batch,
                    step_input(step, micro_batch, ends && has_next ? targets_of_step() : 0));
-    const DeviceBatch next = has_next ? copy_to((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     const bool pauses = ends && pauses_after(step, batch.info);
     if (pauses || !has_next) executor_->settle();
     finish_all_but(has_next && !pauses ? pipeline.most_ahead() : 0);
+    const DeviceBatch next = has_next ? prefetcher.copy((batch.slot + 1) % batch_slot_count) : DeviceBatch{};
     if (ends) {
       if (progress_.stopped) {
         finish_all_but(0);

@@ -11,6 +11,7 @@
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
+#include "runtime/machine/open_device.h"
 #include "runtime/output/console.h"
 #include "runtime/output/failure.h"
 #include "runtime/plan/print.h"
@@ -66,6 +67,7 @@ void require_countable(const TrainingTask& task, const Batching& batching, const
 /// streams only: with several ranks the exchange must be there too.
 std::string obstacle_to_graphs(const Session& session, const Options& options) {
   if (!session.device->has_graphs()) return "graphs need a GPU";
+  if (syncs_launches(options)) return "--sync-launch waits behind each op, which a graph does not let it";
   if (options.detect_anomaly) return "--detect-anomaly looks at each op, which a graph does not let it";
   return session.communicator->obstacle_to_graphs();
 }
@@ -111,6 +113,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
   if (options_.detect_anomaly) executor_->detect_anomalies();
+  if (syncs_launches(options_)) executor_->wait_after_each();
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,

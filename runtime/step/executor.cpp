@@ -77,13 +77,13 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
     if (step.deferred && !completes) continue;
     step_tracker_->run(plan.labels, step.label);
     if (!step.is_timed) {
-      run(step);
+      waits_after_each_ ? run_to_its_end(step) : run(step);
       if (anomalies_ && step.action == Action::launch) require_finite_result(step);
       if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
       continue;
     }
     const auto start = Clock::now();
-    run(step);
+    waits_after_each_ ? run_to_its_end(step) : run(step);
     timing_.exposed_ns += nanoseconds_since(start);
   }
 }
@@ -92,6 +92,20 @@ void Executor::settle() {
   if (!std::exchange(has_left_updates_, false)) return;
   for (const BoundStep& step : completing_->steps) {
     if (step.deferred) run(step);
+  }
+}
+
+void Executor::run_to_its_end(const BoundStep& step) {
+  const bool orders = step.action != Action::launch && step.action != Action::all_reduce &&
+                      step.action != Action::gather_rows;
+  if (orders) return run(step);
+  try {
+    run(step);
+    step.stream->record(*run_done_);
+    communicator_.wait(*run_done_);
+  } catch (const DeviceError& error) {
+    throw DeviceError(
+        fmt::format("rank {}, {}: {}", communicator_.world().rank, step_tracker_->describe(), error.what()));
   }
 }
 
@@ -139,11 +153,8 @@ void Executor::run(const BoundStep& step) {
       return order_->wait(step.index);
     case Action::keep_state:
       has_left_updates_ = true;
-      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
-    case Action::copy_to_device:
-      return device_.copy_to_device(step.to, step.from, step.index, *step.stream);
-    case Action::copy_to_host:
-      return device_.copy_to_host(step.to, step.from, step.index, *step.stream);
+      return device_.copy_to_device(memory_.kept_state(), memory_.step_state(), sizeof(kernels::StepState),
+                                    *step.stream);
   }
 }
 

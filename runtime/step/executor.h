@@ -50,6 +50,10 @@ class Executor {
   /// Not with graphs.
   void detect_anomalies() { anomalies_.emplace(device_, memory_); }
 
+  /// From now on it waits behind each step of a plan: a DeviceError names the step that it comes of. Not with
+  /// graphs.
+  void wait_after_each() { waits_after_each_ = true; }
+
   /// From now on each walk writes to `ends`, which has an entry for each step of the plan, when that step was
   /// done; steps without work of their own write nothing. On the CPU; not for what the exchange queue runs.
   void note_step_ends(std::vector<Clock::time_point>& ends) { step_ends_ = &ends; }
@@ -85,9 +89,7 @@ class Executor {
     join,
     hand_over_held,
     await,
-    keep_state,
-    copy_to_device,
-    copy_to_host
+    keep_state
   };
   struct BoundStep {
     Action action = Action::launch;
@@ -100,9 +102,7 @@ class Executor {
     kernels::Stream* stream = nullptr;
     kernels::BoundKernel* kernel = nullptr;
     kernels::Event* event = nullptr;
-    const void* from = nullptr;
-    void* to = nullptr;
-    std::size_t index = 0;     ///< of an exchange, bytes of a copy, or the part of `queued_` to hand over
+    std::size_t index = 0;     ///< of an exchange, or the part of `queued_` to hand over
     std::size_t exchange = 0;  ///< of that part
   };
 
@@ -131,12 +131,13 @@ class Executor {
   void bind(const Plan& plan, BoundPlan& into);
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
   void bind_queued(const BoundStep& next, BoundSlot& slot, bool continues);
-  BoundStep bind_step(const Plan& plan, const Step& step, std::size_t slot) const;
+  BoundStep bind_step(const Plan& plan, const Step& step) const;
   void mark_end_of_exchange(std::vector<BoundStep>& steps) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t part);
   void run(const BoundStep& step);
+  void run_to_its_end(const BoundStep& step);
   void require_finite_result(const BoundStep& step);
   comm::ExchangeTiming exchange(const BoundStep& step);
 
@@ -153,6 +154,7 @@ class Executor {
   const BoundSlot* completing_ = nullptr;  ///< has the deferred steps of `has_left_updates_`
   bool has_left_updates_ = false;
   bool uses_graphs_ = false;
+  bool waits_after_each_ = false;
   std::optional<AnomalyDetector> anomalies_;
   std::vector<Clock::time_point>* step_ends_ = nullptr;
   StepTiming timing_;

@@ -66,7 +66,7 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
   bool is_handing_over = false;
   for (std::size_t at = 0; at < plan.steps.size(); ++at) {
     const Step& step = plan.steps[at];
-    BoundStep next = bind_step(plan, step, slot);
+    BoundStep next = bind_step(plan, step);
     next.label = static_cast<std::uint32_t>(at);
     if (const Launch* const launch = plan.launch_of(step)) {
       if (launch->kernel == nullptr) continue;
@@ -98,7 +98,7 @@ void Executor::mark_end_of_exchange(std::vector<BoundStep>& steps) const {
   if (last != steps.rend() && std::ranges::any_of(steps, exchanges)) last->ends_exchange = true;
 }
 
-Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std::size_t slot) const {
+Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) const {
   BoundStep bound{.may_be_held = step.may_be_held,
                   .deferred = step.deferred,
                   .stream = streams_[static_cast<std::size_t>(step.stream)].get(),
@@ -111,6 +111,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
     case Step::Kind::clip:
     case Step::Kind::update:
     case Step::Kind::average:
+    case Step::Kind::end_step:
       bound.action = Action::launch;
       break;
     case Step::Kind::record:
@@ -151,21 +152,6 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step, std:
       break;
     case Step::Kind::keep_state:
       bound.action = Action::keep_state;
-      bound.from = memory_.address({.region = Region::step_state}, slot);
-      bound.to = memory_.address({.region = Region::kept_state}, slot);
-      bound.index = sizeof(kernels::StepState);
-      break;
-    case Step::Kind::copy_in:
-      bound.action = Action::copy_to_device;
-      bound.from = &memory_.host_input(slot);
-      bound.to = memory_.address(plan.launches.input, slot);
-      bound.index = sizeof(kernels::StepInput);
-      break;
-    case Step::Kind::copy_back:
-      bound.action = Action::copy_to_host;
-      bound.from = memory_.address(plan.launches.control, slot);
-      bound.to = &memory_.host_control(slot);
-      bound.index = sizeof(kernels::ControlBlock);
       break;
   }
   return bound;

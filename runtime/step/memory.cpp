@@ -46,7 +46,6 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                                                         : nullptr),
       buffers_(plans.front().arena.buffers.empty() ? nullptr
                                                    : device.allocate(plans.front().arena.buffer_bytes())),
-      step_input_(device.allocate(sizeof(kernels::StepInput))),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       kept_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
@@ -91,9 +90,8 @@ std::size_t ReplicaMemory::bytes() const {
   std::size_t bytes = 0;
   const auto add = [&](const auto& memory) { bytes += memory != nullptr ? memory->bytes() : 0; };
   for (const auto* arena : {&gradients_, &control_, &statistics_, &rows_}) add(*arena);
-  for (const auto* memory :
-       {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_, &caches_, &workspace_,
-        &step_input_, &step_state_, &kept_state_, &evaluation_control_}) {
+  for (const auto* memory : {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_,
+                             &caches_, &workspace_, &step_state_, &kept_state_, &evaluation_control_}) {
     add(*memory);
   }
   for (const auto& state : optimizer_states_) add(state);
@@ -131,6 +129,10 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return positions(slot);
     case Region::cache_rows:
       return cache_rows(slot);
+    case Region::step_input:
+      return &host_input(slot);
+    case Region::step_result:
+      return &host_control(slot);
     case Region::activations:
       return at(*activations_, first);
     case Region::caches:
@@ -155,12 +157,10 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return rows_->data() + first + rank_ * operand.of_each_rank;
     case Region::optimizer_state:
       return at(*optimizer_states_[operand.state], first * element_bytes_);
-    case Region::step_input:
-      return step_input_->data();
     case Region::step_state:
       return step_state();
     case Region::kept_state:
-      return kept_state_->data();
+      return kept_state();
     case Region::control:
       return control_->data();
     case Region::evaluation_control:

@@ -74,6 +74,8 @@ class ReplicaMemory {
   void* cache_rows(std::size_t slot) const { return slots_[slot].cache_rows->data(); }
   std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
+  /// What updates read that are left to the next step.
+  void* kept_state() const { return kept_state_->data(); }
 
   /// On the host: the input of the next step on that slot, and the control block of the last step on it.
   kernels::StepInput& host_input(std::size_t slot) const {
@@ -124,7 +126,6 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences or returns states
   std::unique_ptr<kernels::Memory> workspace_;
-  std::unique_ptr<kernels::Memory> step_input_;
   std::unique_ptr<kernels::Memory> step_state_;
   std::unique_ptr<kernels::Memory> kept_state_;
   std::unique_ptr<kernels::Memory> evaluation_control_;

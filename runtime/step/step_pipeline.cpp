@@ -11,21 +11,20 @@ DevicePrefetcher::DevicePrefetcher(data::Loader& loader, kernels::Device& device
       device_(device),
       memory_(memory),
       stream_(device.make_stream()),
-      copied_(device.make_event()),
       timeout_(timeout),
       activity_(activity) {}
 
 /// A run that stops may still copy a batch that no step uses.
 DevicePrefetcher::~DevicePrefetcher() {
   try {
-    release_copied();
+    finish_copy();
   } catch (const std::exception&) {
     // The device has failed, and the run ends with its first error.
   }
 }
 
 bool DevicePrefetcher::fetch() {
-  release_copied();
+  finish_copy();
   const auto start = Clock::now();
   {
     const Activity::Work waiting(activity_, [this] { return "waiting for " + loader_.describe_next(); });
@@ -36,23 +35,19 @@ bool DevicePrefetcher::fetch() {
   return fetched_.has_value();
 }
 
-DeviceBatch DevicePrefetcher::copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream) {
+DeviceBatch DevicePrefetcher::copy(std::size_t slot) {
   const data::Batch& batch = *fetched_;
-  stream_->wait(last_use);
   device_.copy_to_device(memory_.input(slot), batch.input.data(), batch.input.size(), *stream_);
   device_.copy_to_device(memory_.target(slot), batch.target.data(), batch.target.size(), *stream_);
   if (!batch.states.empty())
     device_.copy_to_device(memory_.states(slot), batch.states.data(), batch.states.size(), *stream_);
-  stream_->record(*copied_);
-  stream.wait(*copied_);
   copying_ = batch;
   return {.info = batch.info, .slot = slot};
 }
 
-/// A copy depends only on steps that have completed, so this wait is short.
-void DevicePrefetcher::release_copied() {
+void DevicePrefetcher::finish_copy() {
   if (!copying_) return;
-  copied_->synchronize();
+  stream_->synchronize();
   loader_.release(*copying_);
   copying_.reset();
 }

@@ -22,7 +22,8 @@ struct DeviceBatch {
 };
 
 /// Copies batches from the loader's ring into the device slots on a stream of its own, and measures the wait
-/// for the loader.
+/// for the loader. The host orders copies and steps, no event: a copy begins when the slot's last step is
+/// known to have ended, while another runs, and has ended before its own step is launched.
 class DevicePrefetcher {
  public:
   /// `activity` is told what `fetch` waits for.
@@ -35,20 +36,19 @@ class DevicePrefetcher {
   bool fetch();
   /// Of the fetched batch.
   const data::BatchInfo& info() const { return fetched_->info; }
-  /// Starts to copy the fetched batch into `slot` after `last_use` of that slot; `stream` waits for the copy.
-  DeviceBatch copy(std::size_t slot, kernels::Event& last_use, kernels::Stream& stream);
+  /// Starts to copy the fetched batch into `slot`, which no step in flight uses.
+  DeviceBatch copy(std::size_t slot);
+  /// Waits until the batch is there; the loader gets its place back.
+  void finish_copy();
 
   /// Nanoseconds that `fetch` waited for the loader since the last call.
   std::int64_t take_waited_ns() { return std::exchange(waited_ns_, 0); }
 
  private:
-  void release_copied();
-
   data::Loader& loader_;
   kernels::Device& device_;
   ReplicaMemory& memory_;
   std::unique_ptr<kernels::Stream> stream_;
-  std::unique_ptr<kernels::Event> copied_;
   Seconds timeout_;
   Activity* activity_;
   std::optional<data::Batch> fetched_;
@@ -82,8 +82,6 @@ class StepPipeline {
   std::size_t in_flight() const { return started_ - finished_; }
   /// How many micro-batches may be in flight while the host prepares another.
   std::size_t most_ahead() const { return most_ahead_; }
-  /// End of the last use of that batch slot.
-  kernels::Event& end_of_use(std::size_t slot) { return *slot_done_[slot]; }
 
  private:
   struct MicroBatch {

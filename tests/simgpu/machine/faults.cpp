@@ -33,6 +33,11 @@ bool Faults::count(std::string_view function) {
   return fails;
 }
 
+bool Faults::is_failing_run() {
+  const std::lock_guard lock(mutex_);
+  return ++runs_ == fail_run_;
+}
+
 std::uint64_t Faults::calls(std::string_view function) const {
   const std::lock_guard lock(mutex_);
   const auto found = calls_.find(function);

@@ -10,15 +10,17 @@
 
 namespace simgpu {
 
-/// Counts CUDA calls, and makes one fail when the settings ask for it.
+/// Counts CUDA calls, and makes one fail when the settings ask for it, or a run of a kernel.
 class Faults {
  public:
   using Calls = std::map<std::string, std::uint64_t, std::less<>>;
 
-  explicit Faults(std::uint64_t fail_call) : fail_call_(fail_call) {}
+  Faults(std::uint64_t fail_call, std::uint64_t fail_run) : fail_call_(fail_call), fail_run_(fail_run) {}
 
   /// True: this is the call that is to fail.
   bool count(std::string_view function);
+  /// Of the kernel that is to fail: counts its runs; true: this is the one.
+  bool is_failing_run();
   /// Of a call that is none of CUDA's and cannot be made to fail.
   void note(std::string_view function);
   std::uint64_t calls(std::string_view function) const;
@@ -28,6 +30,8 @@ class Faults {
   mutable std::mutex mutex_;
   std::uint64_t fail_call_;
   std::uint64_t total_ = 0;
+  std::uint64_t fail_run_;
+  std::uint64_t runs_ = 0;
   Calls calls_;
 };
 

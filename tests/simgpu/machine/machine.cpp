@@ -41,7 +41,7 @@ MachinePtr& the_machine() {
 
 Machine::Machine(const Settings& chosen)
     : settings(chosen),
-      faults(chosen.fail_call),
+      faults(chosen.fail_call, chosen.fail_run),
       memory(chosen),
       scheduler(chosen, mutex, memory),
       streams(chosen, scheduler),
@@ -69,13 +69,27 @@ void Machine::write_calls() const {
   for (const auto& [function, calls] : faults.all_calls()) file << function << ' ' << calls << '\n';
 }
 
+void Machine::let_fail(Operation& operation) {
+  if (settings.fail_run == 0 || !computes(operation)) return;
+  if ((operation.name + " " + operation.site).find(settings.fail_kernel) == std::string::npos) return;
+  operation.run = [this, run = std::move(operation.run)] {
+    if (!faults.is_failing_run()) return run();
+    const std::lock_guard guard(mutex);
+    sticky_error = cudaErrorIllegalAddress;
+    return true;
+  };
+}
+
 void Machine::enqueue(Lock& lock, const StreamPtr& stream, Operation operation, Origin origin) {
   require(!computes(operation) || stream->device == running().device, cudaErrorInvalidResourceHandle);
+  let_fail(operation);
+  const bool blocks = settings.launch_blocking && computes(operation);
   if (stream->capture) {
     captures.add(*stream, std::move(operation), std::move(origin));
   } else {
     captures.refuse_implicit(*stream);
-    streams.submit(lock, *stream, std::move(operation), std::move(origin));
+    const NodePtr node = streams.submit(lock, *stream, std::move(operation), std::move(origin));
+    if (blocks) scheduler.wait_for(lock, node);
   }
 }
 

@@ -24,6 +24,9 @@ struct Machine {
   /// Appends to the stream, or to the graph that is captured from it.
   void enqueue(Lock& lock, const StreamPtr& stream, Operation operation, Origin origin);
 
+  /// The run of it that the settings name leaves a sticky error, which whoever calls CUDA next gets.
+  void let_fail(Operation& operation);
+
   /// Mistake "leaked handle" when the program left something behind.
   void report_leaks() const;
   /// To settings.calls: "cudaMalloc 12", a line for each function that was called.

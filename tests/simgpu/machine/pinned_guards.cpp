@@ -24,6 +24,12 @@ void PinnedGuards::release(const VectorClock& host) {
   for (const Guard& guard : released) protect_again(guard.begin, guard.end);
 }
 
+void PinnedGuards::close_again(Stamp kernel) const {
+  for (const Guard& guard : guards_) {
+    if (guard.stamp == kernel) protect_again(guard.begin, guard.end);
+  }
+}
+
 void PinnedGuards::forget(std::uintptr_t begin, std::uintptr_t end) {
   guards_.erase(std::remove_if(guards_.begin(), guards_.end(),
                                [&](const Guard& guard) { return guard.begin < end && guard.end > begin; }),

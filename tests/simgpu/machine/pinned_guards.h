@@ -10,8 +10,8 @@
 
 namespace simgpu {
 
-/// Closes the pages of pinned memory that a copy writes (or makes those that it reads read-only) until the
-/// host /// has waited for the copy, so that the host is caught when it touches them too early. Only pages
+/// Closes the pages of pinned memory that a copy or kernel writes (or makes those that it reads read-only)
+/// until the host has waited for it, so that the host is caught when it touches them too early. Only pages
 /// without bytes of anyone else: a system call on a neighbour's bytes would fail with EFAULT, and nobody
 /// would know why.
 class PinnedGuards {
@@ -22,6 +22,8 @@ class PinnedGuards {
 
   /// Opens what the host now knows to be done.
   void release(const VectorClock& host);
+  /// What a kernel opened when it came to its bytes.
+  void close_again(Stamp kernel) const;
   void forget(std::uintptr_t begin, std::uintptr_t end);
 
   struct Guard {

@@ -68,14 +68,24 @@ void Scheduler::check_pads_after(Node& node, const std::vector<Use>& uses) {
   };
 }
 
-void Scheduler::guard_pinned(const Node& node, const std::vector<Use>& uses) {
-  if (node.operation.kind != Operation::Kind::copy) return;
+void Scheduler::guard_pinned(Node& node, const std::vector<Use>& uses) {
+  const bool is_kernel = node.operation.kind == Operation::Kind::kernel;
+  if (!is_kernel && node.operation.kind != Operation::Kind::copy) return;
+  bool is_guarded = false;
   for (const Use& use : uses) {
     const Block* block = memory_.find(use.begin);
     // Mapped memory is there to be watched by the host while the device writes it.
     if (!block || block->kind != Block::Kind::pinned || (block->flags & cudaHostAllocMapped) != 0) continue;
     guards_.guard(node, use, *block);
+    is_guarded = true;
   }
+  if (!is_kernel || !is_guarded) return;
+  node.operation.run = [this, run = std::move(node.operation.run), stamp = node.stamp] {
+    const bool done = run();
+    const std::lock_guard lock(mutex_);
+    guards_.close_again(stamp);
+    return done;
+  };
 }
 
 void Scheduler::wait_for(Lock& lock, const NodePtr& node) {

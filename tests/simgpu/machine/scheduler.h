@@ -50,7 +50,7 @@ class Scheduler {
   Use resolve(const Access& access, const Node& node);
   void check_block(const Block& block, const Node& node) const;
   void check_pads_after(Node& node, const std::vector<Use>& uses);
-  void guard_pinned(const Node& node, const std::vector<Use>& uses);
+  void guard_pinned(Node& node, const std::vector<Use>& uses);
   void host_learns(const VectorClock& clock);
 
   std::mutex& mutex_;

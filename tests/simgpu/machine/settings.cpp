@@ -55,6 +55,17 @@ void set_policy(Settings& settings) {
   }
 }
 
+void set_failing_kernel(Settings& settings) {
+  const auto text = variable("SIMGPU_FAIL_KERNEL");
+  if (text.empty()) return;
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos || at == 0) {
+    report_mistake("wrong setting", "SIMGPU_FAIL_KERNEL=" + std::string(text) + ": expected NAME@RUN");
+  }
+  settings.fail_kernel = text.substr(0, at);
+  settings.fail_run = number(text.substr(at + 1), "SIMGPU_FAIL_KERNEL");
+}
+
 /// Of the machine's devices those that CUDA_VISIBLE_DEVICES lists, by number, up to the first that is none.
 void choose_visible(Settings& settings) {
   const char* const given = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -78,6 +89,8 @@ Settings settings_from_environment() {
   set_number("SIMGPU_MEMORY_MB", settings.device_bytes, std::uint64_t{1} << 20);
   set_number("SIMGPU_FAIL_CALL", settings.fail_call);
   set_number("SIMGPU_LEAKS", settings.report_leaks);
+  set_number("CUDA_LAUNCH_BLOCKING", settings.launch_blocking);
+  set_failing_kernel(settings);
   set_policy(settings);
   settings.trace = file_of_this_process("SIMGPU_TRACE");
   settings.calls = file_of_this_process("SIMGPU_CALLS");

@@ -15,6 +15,7 @@ inline constexpr Actor host_actor = 0;
 struct Stamp {
   Actor actor = host_actor;
   std::uint64_t tick = 0;
+  bool operator==(const Stamp&) const = default;
 };
 
 /// What is known to have happened before (Fidge and Mattern, 1988): for each actor its last known act.

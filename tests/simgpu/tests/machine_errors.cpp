@@ -53,6 +53,26 @@ TEST_CASE("after a sticky error nothing works any more") {
   CHECK(enqueue(nullptr, {Operation::Kind::kernel, "k", {}, [] { return true; }}) == cudaErrorLaunchFailure);
 }
 
+TEST_CASE("a kernel that is to fail fails when it runs: the next call tells, or its launch if that waits") {
+  const bool blocks = GENERATE(false, true);
+  CAPTURE(blocks);
+  const FreshMachine fresh([=](Settings& settings) {
+    settings.policy = Policy::lazy;
+    settings.fail_kernel = "faulty";
+    settings.fail_run = 2;
+    settings.launch_blocking = blocks;
+  });
+  float* const values = make_floats(1);
+  set_floats(values, {1});
+  const cudaStream_t stream = make_stream();
+  CHECK(launch_add(stream, values, 1, 1, "faulty") == cudaSuccess);
+  CHECK(launch_add(stream, values, 1, 1, "sound") == cudaSuccess);
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(launch_add(stream, values, 1, 1, "faulty") == (blocks ? cudaErrorIllegalAddress : cudaSuccess));
+  CHECK(cudaStreamSynchronize(stream) == cudaErrorIllegalAddress);
+  CHECK(launch_add(stream, values, 1, 1, "sound") == cudaErrorIllegalAddress);
+}
+
 TEST_CASE("calls are counted by name") {
   const FreshMachine fresh;
   CHECK(call_count("cudaMalloc") == 0);

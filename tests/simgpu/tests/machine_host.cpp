@@ -93,6 +93,29 @@ TEST_CASE("the host writes a pinned buffer after the copy from it is done, and m
   CHECK_THAT(copy_and_write(false, true), contains("86 simgpu: host writes pinned buffer in use: "));
 }
 
+TEST_CASE("what a kernel reads and writes in pinned memory is watched like a copy's") {
+  const auto copy_by_kernel = [](bool waits, bool reads_result, bool writes_input) {
+    return end_of_process([=] {
+      volatile float* input = make_pinned(1);
+      volatile float* result = make_pinned(1);
+      *input = 3;
+      *result = 0;
+      const cudaStream_t stream = make_stream();
+      launch_copy(stream, const_cast<float*>(result), const_cast<float*>(input), 1);
+      if (waits) cudaStreamSynchronize(stream);
+      if (reads_result && *result != 3) _exit(1);
+      if (writes_input) *input = 4;
+      cudaStreamSynchronize(stream);
+      if (*result != 3) _exit(2);
+    });
+  };
+  CHECK(copy_by_kernel(true, true, true) == "0 ");
+  CHECK(copy_by_kernel(false, false, false) == "0 ");
+  CHECK_THAT(copy_by_kernel(false, true, false),
+             contains("86 simgpu: host reads pinned buffer before sync: ") && contains("copy on stream 1 ("));
+  CHECK_THAT(copy_by_kernel(false, false, true), contains("86 simgpu: host writes pinned buffer in use: "));
+}
+
 TEST_CASE("mapped memory may be watched while the device writes it") {
   CHECK(end_of_process([] {
           void* block = nullptr;

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 
+#include "kernels/end_step.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
@@ -18,7 +20,8 @@ struct Begun {
 
 Begun begin(const BeginStep& spec, const StepInput& input, const StepState& before,
             const ControlBlock& sums = {}) {
-  const auto from = upload(std::vector<StepInput>{input});
+  const auto from = device().allocate_host(sizeof(StepInput));
+  std::memcpy(from->data(), &input, sizeof input);
   const auto state = upload(std::vector<StepState>{before});
   const auto control = upload(std::vector<ControlBlock>{sums});
   const std::array<void*, 3> addresses{from->data(), state->data(), control->data()};
@@ -47,6 +50,23 @@ TEST_CASE("a step begins with what the host says, and with the count of targets 
   CHECK(control.targets == 0);
   CHECK(control.next_targets == 48);
   CHECK(control.stop_requests == 1);
+}
+
+TEST_CASE("a step ends with its control block in the host's memory") {
+  const auto control =
+      upload(std::vector<ControlBlock>{{.loss = 2.5F, .correct = 3, .samples = 8, .reserved = {0, 0, 7}}});
+  const auto result = device().allocate_host(sizeof(ControlBlock));
+  const std::array<void*, 2> addresses{control->data(), result->data()};
+  const TensorDesc block{control_type().dtype, control_type().shape, {}};
+  const auto stream = device().make_stream();
+  kernel_for(device(), EndStep{}, {{block}, {block}})->bind(addresses, nullptr)->launch(*stream);
+  stream->synchronize();
+  ControlBlock read;
+  std::memcpy(&read, result->data(), sizeof read);
+  CHECK(read.loss == 2.5F);
+  CHECK(read.correct == 3);
+  CHECK(read.samples == 8);
+  CHECK(read.reserved[2] == 7);
 }
 
 TEST_CASE("a step without targets has a finite scale, so its gradients of zero stay zero") {

@@ -79,7 +79,7 @@ TEST_CASE("an evaluation between two steps changes neither weights nor the input
 TEST_CASE("the step tracker describes the last step that was walked") {
   Run run;
   run.step(Run::full, 0);
-  CHECK(run.where(StepTracker::Phase::computing) == "step 0, copy the control block to the host");
+  CHECK(run.where(StepTracker::Phase::computing) == "step 0, end step");
 }
 
 }  // namespace
