@@ -48,6 +48,13 @@ has_gpus() {
   compgen -G "${2:-/dev}/nvidia[0-9]*" >/dev/null
 }
 
+# old_driver [VERSION-FILE]: the version of this machine's driver, where it is too old for CUDA 13; else fails.
+old_driver() {
+  local version
+  version=$(sed -nE '/^NVRM version/s/.* ([0-9]{3,})\.[0-9.]+ .*/\1/p' "${1:-/proc/driver/nvidia/version}" 2>/dev/null) || return
+  [[ -n $version ]] && ((version < 580)) && echo "$version"
+}
+
 # has_cudnn: cuDNN is on this machine, or was fetched by deploy/cuda-toolkit.
 has_cudnn() {
   [[ $(ldconfig -p 2>/dev/null) == *libcudnn.so* ]] || compgen -G "${CUDA_HOME:-/usr/local/cuda}/lib*/libcudnn.so*" >/dev/null ||
