@@ -12,7 +12,8 @@ enum class WorkKind {
   convolution,
   grouped_convolution,
   product,
-  attention,
+  attention,  ///< on f32 units
+  tensor_core_attention,
   recurrence,
   pass,    ///< over memory: everything else
   update,  ///< of parameters by the optimizer
@@ -45,6 +46,11 @@ inline constexpr std::array efficiencies{
                "estimate: 6 words of shared memory for 8 products (kernels/cuda/attention_tiles.h): a third "
                "at most, less softmax and barriers; on f32 units",
                "as a pass over memory"},
+    Efficiency{
+        WorkKind::tensor_core_attention, "half-type attention", 0.25, 0.84,
+        "estimate: FlashAttention-2, of the same instructions, reaches 0.35 of an H100 (arXiv 2407.08608, "
+        "abstract); without its asynchronous copies, and on smaller tiles, less",
+        "as a pass over memory"},
     Efficiency{WorkKind::recurrence, "recurrence", 0.25, 0.84,
                "estimate: small products, one behind the other", "as a pass over memory"},
     Efficiency{WorkKind::pass, "pass", 0.50, 0.84, "estimate: not every operation is a multiply-add",
@@ -60,9 +66,9 @@ constexpr const Efficiency& efficiency_of(WorkKind kind) {
   return efficiencies[static_cast<std::size_t>(kind)];
 }
 
-/// What tensor cores would reach in attention. Source: estimate, cuDNN's or FlashAttention's at 400 of an
-/// H100's 989 TFLOP/s, forward and backward.
-inline constexpr double attention_on_tensor_cores = 0.40;
+/// What the best attention reaches. Source: estimate, cuDNN's or FlashAttention-3's at 400 of an H100's 989
+/// TFLOP/s, forward and backward.
+inline constexpr double best_attention = 0.40;
 
 /// The least time from one kernel's begin to the next one's. Source: NVIDIA, "Getting started with CUDA
 /// graphs" (2019): kernels of 2.9 us follow each other in 3.8 us, in a graph in 3.4 us; estimate: a short

@@ -10,6 +10,7 @@
 #include "kernels/linear.h"
 #include "kernels/linear_rows.h"
 #include "kernels/recurrent.h"
+#include "kernels/tensor_cores.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -117,7 +118,9 @@ std::vector<KernelWork> node_work(const Plan& plan, const Node& node, const Laun
     return {work};
   }
   if (node.op->as<Attention>() != nullptr || node.op->as<AttentionBackward>() != nullptr) {
-    work.kind = WorkKind::attention;
+    const bool on_tensor_cores = dynamic_cast<const OnTensorCores*>(launch.kernel.get()) != nullptr;
+    work.kind = on_tensor_cores ? WorkKind::tensor_core_attention : WorkKind::attention;
+    if (on_tensor_cores) work.unit = MathUnit::half;
     // Queries' and keys' gradients are two kernels that both compute the scores and their gradient: seven
     // products, where the op counts five.
     if (node.op->as<AttentionBackward>() != nullptr) work.flops *= 7.0 / 5.0;

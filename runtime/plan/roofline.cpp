@@ -153,9 +153,10 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
     });
   };
   const double attention = seconds_of(plan, steps, [&](const Node&, const PredictedStep& step) {
-    if (step.work.empty() || step.work.front().kind != WorkKind::attention || !half) return 0.0;
+    if (step.work.empty() || !half) return 0.0;
     KernelWork work = step.work.front();
-    const double computed = work.flops / (attention_on_tensor_cores * gpu.half);
+    if (work.kind != WorkKind::attention && work.kind != WorkKind::tensor_core_attention) return 0.0;
+    const double computed = work.flops / (best_attention * gpu.half);
     work.flops = 0;
     return std::max(0.0, step.time.seconds - std::max(computed, time_of(work, gpu).seconds));
   });
@@ -179,7 +180,7 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
     return bytes / (efficiency_of(WorkKind::pass).of_memory * gpu.memory);
   });
   std::vector<Saving> savings{
-      {"attention on tensor cores, not on f32 units", attention},
+      {"attention at the rate of cuDNN's, from Hopper on by wgmma", attention},
       {"activations that are f32 between layers (norms, residuals) in half types", wide},
       {"batch norm's statistics in the convolutions that write its input",
        all_of(static_cast<const BatchStatistics*>(nullptr))},

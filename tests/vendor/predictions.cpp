@@ -44,7 +44,7 @@ TEST_CASE("a prediction names what is published and what is missing") {
   INFO(plan.text);
   REQUIRE(plan.code == 0);
   CHECK_THAT(plan.text, contains("published: 468000 tokens/s in bf16"));
-  CHECK_THAT(plan.text, contains("what is missing") && contains("attention on tensor cores"));
+  CHECK_THAT(plan.text, contains("what is missing") && contains("attention at the rate of cuDNN's"));
   CHECK_THAT(plan.text, contains("\n     8      1 "));
 }
 
