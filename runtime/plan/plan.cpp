@@ -89,7 +89,7 @@ const Launch* Plan::launch_of(const Step& step) const {
 
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
   std::size_t end = 0;
-  for (const StreamName stream : {StreamName::compute, StreamName::exchange}) {
+  for (const StreamName stream : {StreamName::compute, StreamName::exchange, StreamName::update}) {
     const std::size_t begin = end;
     for (const Step& step : steps) {
       Launch* const launch = step.stream == stream ? launch_at(launches, step) : nullptr;

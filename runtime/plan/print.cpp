@@ -46,6 +46,7 @@ std::string batch_of(const Plan& plan) {
 
 std::string_view stream_label(const Step& step) {
   if (step.stream == StreamName::compute) return "compute";
+  if (step.stream == StreamName::update) return "update";
   return step.queued ? "exchange q" : "exchange";
 }
 

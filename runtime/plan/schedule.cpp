@@ -12,6 +12,7 @@ namespace {
 using Kind = Step::Kind;
 constexpr StreamName compute = StreamName::compute;
 constexpr StreamName exchange = StreamName::exchange;
+constexpr StreamName update = StreamName::update;
 
 /// Without an exchange, or with one that occupies a thread: the exchange queue's while compute continues,
 /// else the walking thread. All updates come at the end.
@@ -104,7 +105,7 @@ std::vector<std::size_t> exchanges_to_complete(const ArenaPlan& arena,
   return count;
 }
 
-/// Exchange and updates are enqueued on the exchange stream, whose order puts an update behind its sum.
+/// Exchanges are enqueued on one stream, and on another what follows of their results: the updates.
 Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
                              const ScheduleOptions& options) {
   const std::vector<PlannedExchange> exchanges = exchanges_of(graph, arena);
@@ -114,6 +115,16 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
   const std::size_t nodes = nodes_before_updates(graph);
   ScheduleBuilder build(graph, options);
   std::size_t exchanged = 0;
+  std::vector<std::size_t> done;  // events, by exchange
+  std::size_t known = 0;          // exchanges for which the update stream has waited: they end in order
+  const auto complete = [&](std::size_t bucket) {
+    const std::size_t count = options.overlap ? complete_after[bucket] : exchanges.size();
+    if (count > known) build.add(Kind::wait, done[count - 1], update);
+    known = std::max(known, count);
+    for (std::size_t slice = 0; slice < arena.rows.size(); ++slice) {
+      if (arena.rows[slice].bucket == bucket) build.add(Kind::add_rows, slice, update);
+    }
+  };
   std::vector<bool> is_updated(buckets, false);
   for (std::size_t node = 0; node < nodes; ++node) {
     build.launch(node);
@@ -123,26 +134,31 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
       const PlannedExchange& next = exchanges[exchanged];
       build.order(compute, exchange, next.ready_event());
       build.add(next.kind, next.index, exchange);
-      if (next.is_rows()) build.add(Kind::add_rows, next.index, exchange);
+      done.push_back(build.event(next.done_event()));
+      build.add(Kind::record, done.back(), exchange);
     }
     for (std::size_t bucket = 0; !options.clips && bucket < buckets; ++bucket) {
       if (is_updated[bucket] || complete_after[bucket] > exchanged || last_reader[bucket] > node) continue;
-      build.order(compute, exchange, fmt::format("parameters {} free", bucket));
-      build.update(bucket, options.averages, exchange);
+      complete(bucket);
+      build.order(compute, update, fmt::format("parameters {} free", bucket));
+      build.update(bucket, options.averages, update);
       is_updated[bucket] = true;
     }
   }
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    if (!is_updated[bucket]) complete(bucket);
+  }
   if (options.clips) {
-    build.order(compute, exchange, "backward done");  // the norm writes step state, which backward reads
-    build.add(Kind::clip, 0, exchange);
+    build.order(compute, update, "backward done");  // the norm writes step state, which backward reads
+    build.add(Kind::clip, 0, update);
   }
   for (std::size_t node = nodes; node < graph.nodes().size(); ++node) {
-    build.add(Kind::launch, node, options.clips ? exchange : compute);
+    build.add(Kind::launch, node, options.clips ? update : compute);
   }
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    if (!is_updated[bucket]) build.update(bucket, options.averages, exchange);
+    if (!is_updated[bucket]) build.update(bucket, options.averages, update);
   }
-  build.order(exchange, compute, "step exchanged");
+  build.order(update, compute, "step exchanged");
   return build.end();
 }
 

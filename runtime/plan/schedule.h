@@ -10,8 +10,10 @@
 
 namespace lockstep::runtime {
 
-/// The two in-order queues of a replica's device.
-enum class StreamName : std::uint8_t { compute, exchange };
+/// The in-order queues of a replica's device. `update` only where exchanges are stream-ordered: the exchange
+/// of a bucket does not wait for the updates of those before.
+enum class StreamName : std::uint8_t { compute, exchange, update };
+inline constexpr std::size_t stream_count = 3;
 
 /// One entry of a step's program. The thread that walks the plan enqueues it on `stream`, or does it itself.
 struct Step {

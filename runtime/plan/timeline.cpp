@@ -68,7 +68,7 @@ double seconds_in(const WorkTimes& work, const Step& step) {
   return known == work.end() ? 0 : known->second;
 }
 
-/// When the later of the two streams ends.
+/// When the last of the streams ends.
 double end_of_streams(std::span<const Step> steps, const WorkTimes& work,
                       std::span<const ExchangeTime> exchanges, std::span<const ExchangeTime> rows,
                       double exchange_share) {
@@ -89,7 +89,9 @@ double end_of_streams(std::span<const Step> steps, const WorkTimes& work,
       end += seconds_in(work, step);
     }
   }
-  return std::max(ends[StreamName::compute], ends[StreamName::exchange]);
+  double last = 0;
+  for (const auto& [stream, end] : ends) last = std::max(last, end);
+  return last;
 }
 
 }  // namespace

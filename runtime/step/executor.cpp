@@ -34,7 +34,7 @@ Executor::Executor(kernels::Device& device, comm::Communicator& communicator, co
     : device_(device),
       communicator_(communicator),
       memory_(memory),
-      streams_{device.make_stream(), device.make_stream(kernels::StreamPriority::high)},
+      streams_{device.make_stream(), device.make_stream(kernels::StreamPriority::high), device.make_stream()},
       run_done_(device.make_event()) {}
 
 StepTiming Executor::launch(const Plan& plan, std::size_t slot) {

@@ -144,8 +144,8 @@ class Executor {
   kernels::Device& device_;
   comm::Communicator& communicator_;
   const ReplicaMemory& memory_;
-  std::array<std::unique_ptr<kernels::Stream>, 2> streams_;  ///< by StreamName
-  std::vector<std::unique_ptr<kernels::Event>> events_;      ///< of all plans, which run one at a time
+  std::array<std::unique_ptr<kernels::Stream>, stream_count> streams_;  ///< by StreamName
+  std::vector<std::unique_ptr<kernels::Event>> events_;  ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
   std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics, then by slice of rows
   std::vector<std::unique_ptr<BoundPlan>> plans_;

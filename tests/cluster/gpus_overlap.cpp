@@ -74,7 +74,8 @@ LastStep find_last_step(const std::vector<Operation>& operations, std::size_t st
   // Backward has been enqueued when the last bucket is; the all-reduce before the step's is the step's
   // before.
   for (std::size_t at = *(first - 1); at < all_reduces.back(); ++at) {
-    if (operations[at].computes() && operations[at].stream != exchange_stream) found.last_backward = at;
+    if (!operations[at].computes() || operations[at].updates()) continue;
+    if (operations[at].stream != exchange_stream) found.last_backward = at;
   }
   for (std::size_t at = operations.size(); at-- > *first;) {
     if (operations[at].updates()) found.first_update = at;
@@ -114,6 +115,9 @@ TEST_CASE("the first bucket is summed and applied while backward still computes,
     CHECK((operations[first_sum].stream.find("graph") != std::string::npos) == (graphs == "on"));
     CHECK(must_wait(operations, last_sum, step.last_backward));
     CHECK(must_wait(operations, step.first_update, first_sum));
+    // NCCL waits for no update; its stream has none.
+    for (const std::size_t sum : step.all_reduces) CHECK_FALSE(must_wait(operations, sum, step.first_update));
+    if (graphs == "off") CHECK(operations[first_sum].stream != operations[step.first_update].stream);
 
     CHECK(must_wait(operations, first_sum, step.last_backward) == !overlap);
     CHECK(must_wait(operations, step.first_update, last_sum) == !overlap);

@@ -150,6 +150,10 @@ TEST_CASE("schedule: on streams updates overlap backward, unless gradients are c
   const std::size_t last_node = find(plan, Kind::launch, plan.graph.nodes().size() - 1);
   CHECK(must_wait(plan, find(plan, Kind::update), last_node) == (clip_grad_norm > 0));
   CHECK_FALSE(must_wait(plan, find(plan, Kind::all_reduce), last_node));
+  for (const Step& step : plan.steps) {
+    if (step.stream != StreamName::exchange) continue;
+    CHECK((step.kind == Kind::all_reduce || step.kind == Kind::wait || step.kind == Kind::record));
+  }
   CHECK(std::ranges::none_of(plan.steps, &Step::queued));
 }
 
