@@ -15,10 +15,9 @@ namespace {
 
 constexpr std::int64_t panel = PanelProduct::columns;
 
-/// Below so many multiply-adds the library's way is as good.
-constexpr std::int64_t least_product(DType factors) {
-  return factors == DType::bf16 ? 1 << 23 : 1 << 24;
-}
+/// Multiply-adds below which the library's way is as good; of weights, a product of a few us.
+constexpr std::int64_t least_product_for_data = 1 << 24;
+constexpr std::int64_t least_product_for_weights = 1 << 19;
 /// For fewer rows packing all weights takes longer than their better product gains.
 constexpr std::int64_t least_rows_for_data = 1024;
 
@@ -52,12 +51,12 @@ bool is_faster(DType factors, MatmulPrecision precision) {
 }
 
 template <class Op>
-bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows) {
+bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows, std::int64_t least_product) {
   const MatmulOperands t = matmul_operands(op, io);
   if (t.w.shape.rank() != 2 || !is_faster(t.x.dtype, op.precision)) return false;
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return inputs % panel == 0 && outputs % panel == 0 && rows >= least_rows &&
-         rows * inputs * outputs >= least_product(t.x.dtype) && is_row_major(t.x) && is_row_major(t.y);
+         rows * inputs * outputs >= least_product && is_row_major(t.x) && is_row_major(t.y);
 }
 
 /// Terms of a product that are packed at a time: a panel of so many rows stays in the first cache.
@@ -65,6 +64,9 @@ constexpr std::int64_t chunk = 128;
 constexpr std::int64_t chunk_row = odd_lines(chunk);
 /// Bytes of a term: an f32 or two bf16.
 constexpr std::int64_t word = sizeof(float);
+constexpr std::int64_t page = 4096;
+/// Matrices up to so many bytes are there without being fetched ahead.
+constexpr std::int64_t second_cache = 1 << 20;
 
 /// Parts of `all`, each at most `most`, in whole panels.
 std::int64_t part_of(std::int64_t all, std::int64_t most) {
@@ -97,8 +99,8 @@ struct DataGradient {
   }
 
   /// A block of dx: `rows` rows of columns from `first` on, of which there are `columns`.
-  void add_up(const float* dy, const float* packed, float* dx, float* room, std::int64_t rows,
-              std::int64_t first, std::int64_t columns) const {
+  void add_up(const float* dy, float* packed, float* dx, float* room, std::int64_t rows, std::int64_t first,
+              std::int64_t columns) const {
     for (std::int64_t k = 0; k < size.outputs; k += chunk) {
       const std::int64_t depth = std::min(chunk, size.outputs - k);
       for (std::int64_t row = 0; row < rows; ++row) {
@@ -156,11 +158,12 @@ struct WeightGradient {
   std::int64_t block() const { return part_of(size.inputs, 512); }
   std::int64_t pairs() const { return (size.outputs + pair - 1) / pair; }
   std::int64_t chunks() const { return (size.rows + chunk_rows() - 1) / chunk_rows(); }
-  /// As PanelProduct reads x^T: f32 by rows, bf16 by panels.
-  std::int64_t a_row() const { return factors == DType::f32 ? chunk_row : panel * chunk_row; }
-  std::int64_t packed() const { return chunks() * block() * chunk_row; }
-  /// Of a thread: chunks of dy's panels, and panels of dw^T.
-  std::int64_t room() const { return (chunk + (row_major() ? block() : 0)) * pair; }
+  /// f32 needs no packing where a page holds more than one row: x^T is read as it lies.
+  bool in_place() const { return factors == DType::f32 && size.inputs * bytes() < page; }
+  std::int64_t packed() const { return in_place() ? 0 : chunks() * block() * chunk; }
+  /// Of a thread: a chunk of a panel of dy, one for all, so that it is in the first cache when it is written;
+  /// and panels of dw^T.
+  std::int64_t room() const { return chunk * panel + (row_major() ? block() * pair : 0); }
   std::size_t workspace_bytes() const {
     return static_cast<std::size_t>((packed() + threads * room()) * word);
   }
@@ -174,20 +177,17 @@ struct WeightGradient {
     float* rooms;
   };
 
-  /// Into `chunk_row` words for an input.
+  const std::byte* x_at(const Arguments& a, std::int64_t row, std::int64_t input) const {
+    return a.x + (row * size.inputs + input) * bytes();
+  }
+
+  /// A chunk of rows, into panels of `chunk` words.
   void pack(const Arguments& a, std::int64_t at, std::int64_t begin, std::int64_t inputs) const {
     const std::int64_t row = at * chunk_rows();
-    const std::int64_t rows = std::min(chunk_rows(), size.rows - row);
-    const std::byte* const from = a.x + (row * size.inputs + begin) * bytes();
-    float* const to = a.packed + at * inputs * chunk_row;
-    if (factors == DType::f32) {
-      simd::best<Transpose>()({rows, inputs, size.inputs, chunk_row}, reinterpret_cast<const float*>(from),
-                              to);
-      return;
-    }
+    const PanelCopy copy{std::min(chunk_rows(), size.rows - row), size.inputs, factors};
+    float* const to = a.packed + at * inputs * chunk;
     for (std::int64_t input = 0; input < inputs; input += panel) {
-      simd::best<PanelCopy>()({rows, size.inputs, factors}, from + input * bytes(), to + input * chunk_row,
-                              nullptr);
+      simd::best<PanelCopy>()(copy, x_at(a, row, begin + input), to + input * chunk, nullptr);
     }
   }
 
@@ -197,9 +197,9 @@ struct WeightGradient {
     const std::int64_t output = at * pair;
     const std::int64_t columns = std::min(pair, size.outputs - output);
     const std::int64_t inputs = std::min(block(), size.inputs - begin);
-    float* const copies = a.rooms + omp_get_thread_num() * room();
+    float* const copied = a.rooms + omp_get_thread_num() * room();
     float* const dw =
-        row_major() ? copies + chunk * pair : a.dw + output * size.inputs + (begin + first) * panel;
+        row_major() ? copied + chunk * panel : a.dw + output * size.inputs + (begin + first) * panel;
     const std::int64_t dw_panel = row_major() ? block() * panel : size.inputs * panel;
     float sums[pair] = {};
     for (std::int64_t row = 0; row < size.rows; row += chunk_rows()) {
@@ -208,19 +208,22 @@ struct WeightGradient {
       const std::byte* const next =
           last ? a.dy + (at + 1) % pairs() * pair * bytes() : dy + chunk_rows() * size.outputs * bytes();
       const PanelCopy copy{std::min(chunk_rows(), size.rows - row), size.outputs, factors};
-      PanelProduct product{count, words(copy.rows), a_row(), panel};
+      const void* const x = in_place() ? static_cast<const void*>(x_at(a, row, begin + first))
+                                       : a.packed + (row / chunk_rows() * inputs + first) * chunk;
+      PanelProduct product{count, words(copy.rows), in_place() ? panel : panel * chunk, panel};
+      product.copy = &copy;
       product.accumulates = row > 0;
       product.factors = factors;
+      product.a_term = in_place() ? size.inputs : panel;
       product.pairs_rows = layout == WeightLayout::panels_of_pairs;
       product.next_row = size.outputs * bytes();
       product.next_bytes = pair * bytes();
-      product.next_rows = copy.rows * panel / columns;
+      product.next_rows = size.rows * product.next_row > second_cache ? copy.rows * panel / columns : 0;
       for (std::int64_t column = 0; column < columns; column += panel) {
-        float* const copied = copies + chunk * column;
         product.next = next + column / panel * product.next_rows * product.next_row;
-        simd::best<PanelCopy>()(copy, dy + column * bytes(), copied, sums + column);
-        simd::best<PanelProduct>()(product, a.packed + (row / chunk_rows() * inputs + first) * chunk_row,
-                                   copied, dw + column / panel * dw_panel);
+        product.from = dy + column * bytes();
+        product.from_sums = sums + column;
+        simd::best<PanelProduct>()(product, x, copied, dw + column / panel * dw_panel);
       }
     }
     for (std::int64_t column = 0; row_major() && column < columns; column += panel) {
@@ -234,7 +237,7 @@ struct WeightGradient {
     for (std::int64_t first = 0; first < size.inputs; first += block()) {
       const std::int64_t inputs = std::min(block(), size.inputs - first);
       const std::int64_t work = size.rows * inputs * size.outputs;
-      parallel_ranges(chunks(), work, 1, [&](std::int64_t begin, std::int64_t end) {
+      parallel_ranges(in_place() ? 0 : chunks(), work, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t at = begin; at < end; ++at) pack(a, at, first, inputs);
       });
       const std::int64_t parts = inputs / panel;
@@ -254,12 +257,13 @@ struct WeightGradient {
 
 bool takes_panels(const LinearBackwardData& op, const KernelIo& matrices) {
   const TensorDesc& w = matrices.inputs[LinearBackwardData::w];
-  return w.dtype == DType::f32 && takes(op, matrices, least_rows_for_data) &&
+  return w.dtype == DType::f32 && takes(op, matrices, least_rows_for_data, least_product_for_data) &&
          weight_layout(w).value_or(WeightLayout::panels_of_pairs) != WeightLayout::panels_of_pairs;
 }
 bool takes_panels(const LinearBackwardWeights& op, const KernelIo& matrices) {
   const TensorDesc& dw = matrices.outputs[LinearBackwardWeights::dw];
-  return dw.dtype == DType::f32 && takes(op, matrices, panel) && weight_layout(dw).has_value();
+  return dw.dtype == DType::f32 && takes(op, matrices, panel, least_product_for_weights) &&
+         weight_layout(dw).has_value();
 }
 
 KernelPtr panel_kernel(const LinearBackwardData& op, const KernelIo& matrices) {

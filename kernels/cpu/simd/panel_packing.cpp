@@ -1,4 +1,4 @@
-#include "kernels/cpu/simd/lanes.h"
+#include "kernels/cpu/simd/panel_rows.h"
 #include "kernels/panel_product.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
@@ -33,62 +33,33 @@ using Floats = L::Floats;
 constexpr std::int64_t panel = PanelProduct::columns;
 constexpr int vectors = panel / native_width;
 
-void add_to(float* sums, const Floats (&totals)[vectors]) {
-  if (sums == nullptr) return;
+template <class Rows, bool adds_up>
+void copy(const PanelCopy& copy, const void* matrix, void* to, float* sums) {
+  const auto* from = static_cast<const typename Rows::Element*>(matrix);
+  auto* words = static_cast<typename Rows::Word*>(to);
+  Floats totals[vectors] = {};
+  for (std::int64_t row = 0; row < copy.rows; row += Rows::terms, words += panel) {
+    typename Rows::Vector copied[vectors];
+    Rows::copy(from + row * copy.from_row, copy.from_row, row + 1 < copy.rows, words, copied);
 #pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) {
+    for (int i = 0; i < (adds_up ? vectors : 0); ++i) Rows::add(totals[i], copied[i]);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < (adds_up ? vectors : 0); ++i) {
     float* const sum = sums + i * native_width;
     L::store(sum, L::load(sum) + totals[i]);
   }
 }
 
-void copy(const PanelCopy& copy, const float* from, float* to, float* sums) {
-  Floats totals[vectors] = {};
-  for (std::int64_t row = 0; row < copy.rows; ++row, from += copy.from_row, to += panel) {
-#pragma GCC unroll 16
-    for (int i = 0; i < vectors; ++i) {
-      const Floats values = L::load(from + i * native_width);
-      L::store(to + i * native_width, values);
-      totals[i] += values;
-    }
-  }
-  add_to(sums, totals);
-}
-
-/// As wide as a register.
-typedef std::uint16_t Bf16s __attribute__((vector_size(native_width * sizeof(float))));
-typedef std::uint16_t UnalignedBf16s
-    __attribute__((vector_size(native_width * sizeof(float)), aligned(sizeof(Bf16)), may_alias));
-
-/// The sums are those of products with 1.
-void copy_pairs(const PanelCopy& copy, const Bf16* from, std::uint32_t* to, float* sums) {
-  constexpr std::uint32_t one = 0x3F80;
-  constexpr L::Words ones = L::Words{} + (one << 16 | one);
-  Floats totals[vectors] = {};
-  for (std::int64_t row = 0; row < copy.rows; row += 2, from += 2 * copy.from_row, to += panel) {
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors / 2; ++i) {
-      const Bf16* const at = from + 2 * i * native_width;
-      const Bf16s first = *reinterpret_cast<const UnalignedBf16s*>(at);
-      const Bf16s second =
-          row + 1 < copy.rows ? *reinterpret_cast<const UnalignedBf16s*>(at + copy.from_row) : Bf16s{};
-      const auto pairs = Alternating<Bf16s>::of(first, second);
-      const L::Words words[] = {(L::Words)pairs.first, (L::Words)pairs.second};
-      for (int half = 0; half < 2; ++half) {
-        L::store_words(to + (2 * i + half) * native_width, words[half]);
-        L::add_products(totals[2 * i + half], words[half], ones);
-      }
-    }
-  }
-  add_to(sums, totals);
+template <class Rows>
+void copy(const PanelCopy& c, const void* from, void* to, float* sums) {
+  sums == nullptr ? copy<Rows, false>(c, from, to, sums) : copy<Rows, true>(c, from, to, sums);
 }
 
 }  // namespace
 
 void run(const PanelCopy& c, const void* from, void* to, float* sums) {
-  if (c.dtype == DType::bf16)
-    return copy_pairs(c, static_cast<const Bf16*>(from), static_cast<std::uint32_t*>(to), sums);
-  copy(c, static_cast<const float*>(from), static_cast<float*>(to), sums);
+  c.dtype == DType::bf16 ? copy<Bf16Rows>(c, from, to, sums) : copy<FloatRows>(c, from, to, sums);
 }
 
 void run(const Transpose& t, const float* from, float* to) {

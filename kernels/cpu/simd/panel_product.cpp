@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd/lanes.h"
+#include "kernels/cpu/simd/panel_rows.h"
 
 // Compiled with contraction: these are sums, and a fused multiply-add is half of two operations.
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
@@ -14,57 +14,62 @@ using Floats = L::Floats;
 constexpr std::int64_t panel = PanelProduct::columns;
 constexpr int vectors = native_width == 16 ? 4 : 2;  ///< of a row of c that are summed at once
 constexpr int most_rows = 6;                         ///< whose sums stay in registers
+constexpr int copying_rows = 4;                      ///< beside what else b's copy wants of registers
 constexpr std::int64_t most_depth = 128;             ///< so many rows of b stay in the first cache
 
-struct F32 {
-  using Word = float;
-  static constexpr bool transposes = false;  ///< a
-  static Floats load(const Word* from) { return L::load(from); }
-  [[gnu::always_inline]] static inline void add_products(Floats& sum, Word a, Floats b) { sum += a * b; }
-};
-
-struct Bf16Pairs {
-  using Word = std::uint32_t;
-  static constexpr bool transposes = true;
-  static L::Words load(const Word* from) { return L::load_words(from); }
-  [[gnu::always_inline]] static inline void add_products(Floats& sum, Word a, L::Words b) {
-    L::add_products(sum, L::Words{} + a, b);
-  }
+/// The factors: their words, and how a lies.
+template <class Rows, bool transposed>
+struct Factors : Rows {
+  static constexpr bool transposes = transposed;  ///< a
 };
 
 /// What a call of `block` works on: a and b from a term on, c from a row on.
-template <class Word>
+template <class Rows>
 struct Place {
-  const Word* a;
-  const Word* b;
+  const typename Rows::Word* a;
+  typename Rows::Word* b;
   float* c;
   std::int64_t depth;
   bool accumulates;
+  const typename Rows::Element* from = nullptr;  ///< of b
+  std::int64_t from_rows = 0;
 };
 
 void put(float* c, Floats sums, bool accumulates) {
   L::store(c, accumulates ? L::load(c) + sums : sums);
 }
 
-/// Columns from `first` on.
-template <class Factors, int rows>
-[[gnu::always_inline]] inline void block(const PanelProduct& p, const Place<typename Factors::Word>& at,
-                                         std::int64_t first) {
+/// Columns from `first` on. `copies`: b is made meanwhile, and its sums.
+template <class F, int rows, bool copies>
+[[gnu::always_inline]] inline void block(const PanelProduct& p, const Place<F>& at, std::int64_t first) {
   Floats sums[rows][vectors] = {};
+  Floats totals[vectors] = {};
   const auto* a = at.a;
-  const auto* b = at.b + first;
+  auto* b = at.b + first;
+  const auto* from = copies ? at.from + first : nullptr;
   for (std::int64_t k = 0; k < at.depth; ++k) {
-    decltype(Factors::load(b)) factors[vectors];
+    typename F::Vector factors[vectors];
+    if constexpr (copies) {
+      F::copy(from, p.copy->from_row, (k + 1) * F::terms <= at.from_rows, b, factors);
+      from += F::terms * p.copy->from_row;
 #pragma GCC unroll 4
-    for (int i = 0; i < vectors; ++i) factors[i] = Factors::load(b + i * native_width);
+      for (int i = 0; i < vectors; ++i) F::add(totals[i], factors[i]);
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < vectors; ++i) factors[i] = F::load(b + i * native_width);
+    }
 #pragma GCC unroll 8
     for (int row = 0; row < rows; ++row) {
-      const auto factor = Factors::transposes ? a[row] : a[row * p.a_row];
+      const auto factor = F::transposes ? a[row] : a[row * p.a_row];
 #pragma GCC unroll 4
-      for (int i = 0; i < vectors; ++i) Factors::add_products(sums[row][i], factor, factors[i]);
+      for (int i = 0; i < vectors; ++i) F::add_products(sums[row][i], factor, factors[i]);
     }
-    a += Factors::transposes ? panel : 1;
+    a += F::transposes ? p.a_term : 1;
     b += panel;
+  }
+  if constexpr (copies) {
+#pragma GCC unroll 4
+    for (int i = 0; i < vectors; ++i) put(p.from_sums + first + i * native_width, totals[i], true);
   }
   if (rows % 2 == 0 && p.pairs_rows) {
 #pragma GCC unroll 8
@@ -88,10 +93,10 @@ template <class Factors, int rows>
   }
 }
 
-template <class Factors, int rows>
-void columns(const PanelProduct& p, const Place<typename Factors::Word>& at) {
+template <class F, int rows, bool copies = false>
+void columns(const PanelProduct& p, const Place<F>& at) {
   for (std::int64_t first = 0; first < panel; first += vectors * native_width) {
-    block<Factors, rows>(p, at, first);
+    block<F, rows, copies>(p, at, first);
   }
 }
 
@@ -112,22 +117,32 @@ std::int64_t rows_of_block(std::int64_t left, bool even) {
   return even ? (count + 1) / 2 * 2 : count;
 }
 
-template <class Factors>
-void multiply(const PanelProduct& p, const typename Factors::Word* a, const typename Factors::Word* b,
-              float* c) {
-  using Columns = void(const PanelProduct&, const Place<typename Factors::Word>&);
-  constexpr Columns* by_rows[] = {columns<Factors, 1>, columns<Factors, 2>, columns<Factors, 3>,
-                                  columns<Factors, 4>, columns<Factors, 5>, columns<Factors, 6>};
+template <class F>
+void multiply(const PanelProduct& p, const void* of_a, void* of_b, float* c) {
+  using Columns = void(const PanelProduct&, const Place<F>&);
+  constexpr Columns* by_rows[] = {columns<F, 1>, columns<F, 2>, columns<F, 3>,
+                                  columns<F, 4>, columns<F, 5>, columns<F, 6>};
+  const auto* const a = static_cast<const typename F::Word*>(of_a);
+  auto* const b = static_cast<typename F::Word*>(of_b);
   std::int64_t fetched = 0;
   for (std::int64_t k = 0; k < p.depth; k += most_depth) {
     const std::int64_t depth = p.depth - k < most_depth ? p.depth - k : most_depth;
     for (std::int64_t row = 0; row < p.rows;) {
       const std::int64_t in_panel = row % panel;
-      const std::int64_t left = Factors::transposes ? std::min(panel - in_panel, p.rows - row) : p.rows - row;
-      const std::int64_t count = rows_of_block(left, p.pairs_rows);
+      const std::int64_t left = F::transposes ? std::min(panel - in_panel, p.rows - row) : p.rows - row;
       const auto* const factors =
-          Factors::transposes ? a + row / panel * p.a_row + k * panel + in_panel : a + row * p.a_row + k;
-      by_rows[count - 1](p, {factors, b + k * panel, c + row * p.c_row, depth, p.accumulates || k > 0});
+          F::transposes ? a + row / panel * p.a_row + k * p.a_term + in_panel : a + row * p.a_row + k;
+      Place<F> at{factors, b + k * panel, c + row * p.c_row, depth, p.accumulates || k > 0};
+      std::int64_t count = rows_of_block(left, p.pairs_rows);
+      if (F::transposes && p.copy != nullptr && row == 0) {
+        count = copying_rows;
+        const std::int64_t done = k * F::terms;
+        at.from = static_cast<const typename F::Element*>(p.from) + done * p.copy->from_row;
+        at.from_rows = p.copy->rows - done;
+        columns<F, copying_rows, true>(p, at);
+      } else {
+        by_rows[count - 1](p, at);
+      }
       row += count;
       fetch(p, fetched, p.next_rows * (k * p.rows + depth * row) / (p.depth * p.rows));
     }
@@ -136,12 +151,10 @@ void multiply(const PanelProduct& p, const typename Factors::Word* a, const type
 
 }  // namespace
 
-void run(const PanelProduct& p, const void* a, const void* b, float* c) {
-  if (p.factors == DType::bf16) {
-    return multiply<Bf16Pairs>(p, static_cast<const std::uint32_t*>(a), static_cast<const std::uint32_t*>(b),
-                               c);
-  }
-  multiply<F32>(p, static_cast<const float*>(a), static_cast<const float*>(b), c);
+void run(const PanelProduct& p, const void* a, void* b, float* c) {
+  if (p.factors == DType::bf16) return multiply<Factors<Bf16Rows, true>>(p, a, b, c);
+  p.a_term != 0 ? multiply<Factors<FloatRows, true>>(p, a, b, c)
+                : multiply<Factors<FloatRows, false>>(p, a, b, c);
 }
 
 }  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

@@ -139,6 +139,17 @@ TEST_CASE("gradients of large linear maps, whatever layout the weights have") {
   }
 }
 
+TEST_CASE("weight gradients of wide linear maps, whose inputs are packed") {
+  const Values x = random_values({150, 1088}, 1);
+  const Values dy = random_values({150, 64}, 3);
+  for (const Layout& layout : layouts_of({64, 1088})) {
+    KernelIo io = make_io({x, dy}, {{64, 1088}}, Layouts::row_major);
+    io.outputs[LinearBackwardWeights::dw].layout = layout;
+    const auto dw = run_prepared(kernel_for(device(), LinearBackwardWeights{}, io), io, {x, dy});
+    require_close(dw[0], linear(transposed(dy), transposed(x), nullptr), 0);  // exact, as above
+  }
+}
+
 TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {
   if (!has_panels()) return;
   Values x = random_values({rows, inputs}, 1);
@@ -189,10 +200,51 @@ TEST_CASE("all instruction sets compute products by panels, of any number of row
   check_same_sums([=](const Loops& run) {
     constexpr std::int64_t columns = PanelProduct::columns;
     const std::vector<float> a = numbers(static_cast<std::size_t>(count * 40), 1);
-    const std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
+    std::vector<float> b = numbers(static_cast<std::size_t>(37 * columns), 2);
     std::vector<float> c = numbers(static_cast<std::size_t>(count * 5 * columns), 3);
     run(PanelProduct{count, 37, 40, 5 * columns, 70, units, accumulates}, a.data(), b.data(), c.data());
     return c;
+  });
+}
+
+TEST_CASE("all instruction sets multiply f32 that lie transposed, and copy their panel meanwhile") {
+  const std::int64_t count = GENERATE(4, 6, 64, 78);
+  const std::int64_t height = GENERATE(1, 37, 130);
+  const bool accumulates = GENERATE(false, true);
+  check_same_sums([=](const Loops& run) {
+    constexpr std::int64_t columns = PanelProduct::columns;
+    constexpr std::int64_t row = 3 * columns + 5;
+    const std::vector<float> from = numbers(static_cast<std::size_t>(height * row), 1);
+    std::vector<float> panel(static_cast<std::size_t>(height * columns));
+    std::vector<float> sums(columns, 0.5F);
+    std::vector<float> c = numbers(static_cast<std::size_t>(count * columns), 3);
+    const auto before = c;
+    const PanelCopy copy{height, row};
+    PanelProduct product{count, height, columns, columns};
+    product.a_term = row;
+    product.accumulates = accumulates;
+    product.copy = &copy;
+    product.from = from.data() + 2 * columns;
+    product.from_sums = sums.data();
+    run(product, from.data(), panel.data(), c.data());
+    const auto at = [&](std::int64_t k, std::int64_t column) {
+      return double{from[static_cast<std::size_t>(k * row + column)]};
+    };
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double sum = 0.5;
+      for (std::int64_t k = 0; k < height; ++k) {
+        sum += at(k, 2 * columns + j);
+        REQUIRE(panel[static_cast<std::size_t>(k * columns + j)] == at(k, 2 * columns + j));
+      }
+      REQUIRE(sums[static_cast<std::size_t>(j)] == Approx(sum).epsilon(1e-5).margin(1e-4));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto place = static_cast<std::size_t>(i * columns + j);
+        double wanted = accumulates ? before[place] : 0;
+        for (std::int64_t k = 0; k < height; ++k) wanted += at(k, i) * at(k, 2 * columns + j);
+        REQUIRE(c[place] == Approx(wanted).epsilon(1e-5).margin(1e-3));  // sums of terms of up to 15
+      }
+    }
+    return std::vector<float>{};
   });
 }
 
@@ -201,6 +253,7 @@ TEST_CASE("all instruction sets pack pairs of bf16 and multiply them by panels")
   const std::int64_t height = GENERATE(1, 36, 37);
   const bool pairs_rows = GENERATE(false, true);
   const bool accumulates = GENERATE(false, true);
+  const bool copies = GENERATE(false, true) && count >= 4;
   check_same_sums([=](const Loops& run) {
     constexpr std::int64_t columns = PanelProduct::columns;
     constexpr std::int64_t row = 3 * columns;
@@ -211,16 +264,22 @@ TEST_CASE("all instruction sets pack pairs of bf16 and multiply them by panels")
     const std::int64_t words = (height + 1) / 2;
     std::vector<std::uint32_t> panels(static_cast<std::size_t>(words * row));
     std::vector<float> sums(static_cast<std::size_t>(row), 0.5F);
-    for (std::int64_t column = 0; column < row; column += columns) {
-      run(PanelCopy{height, row, DType::bf16}, from.data() + column, panels.data() + words * column,
-          sums.data() + column);
+    const PanelCopy copy{height, row, DType::bf16};
+    for (std::int64_t column = 0; column < (copies ? 2 * columns : row); column += columns) {
+      run(copy, from.data() + column, panels.data() + words * column, sums.data() + column);
     }
     std::vector<float> c = numbers(static_cast<std::size_t>(count * columns), 3);
     const auto before = c;
     PanelProduct product{count, words, words * columns, columns};
     product.accumulates = accumulates;
     product.factors = DType::bf16;
+    product.a_term = columns;
     product.pairs_rows = pairs_rows;
+    if (copies) {
+      product.copy = &copy;
+      product.from = from.data() + 2 * columns;
+      product.from_sums = sums.data() + 2 * columns;
+    }
     run(product, panels.data(), panels.data() + 2 * words * columns, c.data());
     const auto at = [&](std::int64_t k, std::int64_t column) {
       return widen(BFloat16{from[static_cast<std::size_t>(k * row + column)]});
