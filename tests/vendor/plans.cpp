@@ -127,7 +127,8 @@ void compare_with_golden(const std::string& library, const std::string& text) {
   const std::filesystem::path now = std::filesystem::path(VENDOR_OUTPUT) / name;
   tests::write_file(now, text);
   if (!std::filesystem::exists(golden)) {
-    return tests::skip(fmt::format("no golden file for {}: copy {} to {}", library, now.string(), golden.string()));
+    return tests::skip(
+        fmt::format("no golden file for {}: copy {} to {}", library, now.string(), golden.string()));
   }
   const std::string wanted = tests::contents(golden);
   INFO("if the change is meant, copy " << now << " to " << golden);
