@@ -8,7 +8,6 @@
 #include <map>
 
 #include "comm/net/addresses.h"
-#include "comm/net/frame.h"
 #include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
@@ -23,32 +22,6 @@ namespace {
 constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
                                         .first = std::chrono::milliseconds(1),
                                         .longest = std::chrono::milliseconds(100)};
-
-std::string encode(const PeerInfo& peer) {
-  return FieldWriter()
-      .text(peer.node)
-      .text(peer.host)
-      .number(peer.pid)
-      .text(peer.address)
-      .number(peer.port)
-      .take();
-}
-
-PeerInfo decode(const std::string& text, int rank) {
-  FieldReader fields(text);
-  const auto node = fields.text();
-  const auto host = fields.text();
-  const auto pid = fields.number();
-  const auto address = fields.text();
-  const auto port = fields.number();
-  if (!port || !fields.at_end())
-    throw CommError(fmt::format("rank {} sent peer info that cannot be read", rank));
-  return {.node = *node,
-          .host = *host,
-          .pid = static_cast<int>(*pid),
-          .address = *address,
-          .port = static_cast<int>(*port)};
-}
 
 std::string key_of(int rank) {
   return fmt::format("peer/{}", rank);
@@ -102,10 +75,6 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
   return absent;
 }
 
-std::string name_of(int rank, const PeerInfo& peer) {
-  return fmt::format("rank {} (pid {} on {})", rank, peer.pid, peer.host);
-}
-
 std::string node_hint(const std::string& name) {
   if (!name.empty()) return name;
   struct stat network {};
@@ -116,7 +85,7 @@ std::string node_hint(const std::string& name) {
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
                                          Deadline deadline) {
   if (!store.compare_and_set(key_of(rank), std::nullopt, encode(mine), deadline)) {
-    const PeerInfo first = decode(store.wait(key_of(rank), deadline), rank);
+    const PeerInfo first = decode_peer_info(store.wait(key_of(rank), deadline), rank);
     throw CommError(
         fmt::format("{} was in this run and has left it: start all nodes again", name_of(rank, first)));
   }
@@ -127,7 +96,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time",
                                   name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));
     }
-    peers.push_back(decode(*peer, other));
+    peers.push_back(decode_peer_info(*peer, other));
   }
   return peers;
 }

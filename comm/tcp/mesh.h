@@ -8,6 +8,7 @@
 #include "comm/net/credentials.h"
 #include "comm/store/client.h"
 #include "comm/tcp/link.h"
+#include "comm/tcp/peer_info.h"
 #include "comm/tcp/placement.h"
 #include "kernels/base/deadline.h"
 
@@ -17,18 +18,6 @@ namespace lockstep::comm {
 /// ranks after it whose keys are missing too.
 std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
                               const std::function<std::string(int rank)>& key_of);
-
-/// What a rank publishes to all others before they connect.
-struct PeerInfo {
-  std::string node;  ///< equal on ranks that can share memory
-  std::string host;
-  int pid = 0;
-  std::string address;  ///< where it listens for data connections
-  int port = 0;
-};
-
-/// "rank 3 (pid 123 on gpu07)"
-std::string name_of(int rank, const PeerInfo& peer);
 
 /// Equal on ranks of one machine that reach each other's abstract sockets: boot, network namespace and user.
 /// `name` (LOCKSTEP_NODE), when not empty, splits or joins them by hand.

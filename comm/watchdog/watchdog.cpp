@@ -174,7 +174,8 @@ std::optional<RankStatus> Watchdog::status_of(int rank) {
     text = remote_->read_status(rank);
   }
   if (!text) return std::nullopt;
-  return parse_status(*text).value_or(RankStatus{.rank = rank});
+  const auto status = parse_status(*text);
+  return status && status->rank == rank ? status : RankStatus{.rank = rank};
 }
 
 FailureReport Watchdog::report() {

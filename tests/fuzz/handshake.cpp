@@ -1,4 +1,5 @@
-// Bytes that an unauthenticated peer may send, through a socket. The first byte chooses the side that receives them.
+// Bytes that an unauthenticated peer may send, through a socket. The first byte chooses the side that
+// receives them.
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 

@@ -59,6 +59,29 @@ TEST_CASE("ranks that call different things are told so", "[comm]") {
   CHECK_THAT(errors[0] + errors[1], contains("made another call than"));
 }
 
+TEST_CASE("texts that all ranks have read leave the store", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  bool first_is_there = true;
+  bool last_is_there = false;
+  const auto errors = run_threads(2, [&](int rank) {
+    const auto group = join_nodes(rank, {0, 1}, run_id, port, Seconds(10));
+    for (int call = 0; call < 20; ++call) group->all_gather("text");
+    if (rank == 0) {
+      StoreClient store = connect_to_store(run_id, port);
+      const auto is_there = [&](int call) {
+        return store.wait_for(fmt::format("gather/{}/0", call), Deadline::in(Seconds(0))).has_value();
+      };
+      for (int call = 1; call < 100; ++call) last_is_there = last_is_there || is_there(call);
+      first_is_there = is_there(1);
+    }
+    group->barrier();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  CHECK_FALSE(first_is_there);
+  CHECK(last_is_there);  // or keys have other names
+}
+
 TEST_CASE("nodes whose ranges differ are told so", "[comm]") {
   const auto errors = run_nodes({0, 1}, Seconds(10), [&](Communicator& group) {
     const auto arena = group.allocate_arena(DType::f32, 1000);

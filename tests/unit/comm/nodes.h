@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/store/client.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace lockstep::comm::testing {
@@ -16,6 +17,9 @@ int unused_port();
 /// Rank `rank` of a world whose rank r is on node `nodes[r]`; rank 0 has the store, at `port`.
 std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes, const std::string& run_id,
                                          int port, Seconds timeout);
+
+/// A further client of that store.
+StoreClient connect_to_store(const std::string& run_id, int port);
 
 /// Calls `body` as every rank of such a world, on a thread each. What a rank threw, by rank.
 std::vector<std::string> run_nodes(const std::vector<int>& nodes, Seconds timeout,

@@ -49,6 +49,11 @@ std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes
                                            meet_at(port, rank, run_id, timeout), Deadline::in(timeout));
 }
 
+StoreClient connect_to_store(const std::string& run_id, int port) {
+  return StoreClient::connect("127.0.0.1", {port}, {.run_id = run_id, .secret = secret},
+                              Deadline::in(Seconds(10)));
+}
+
 std::vector<std::string> run_nodes(const std::vector<int>& nodes, Seconds timeout,
                                    const std::function<void(Communicator&)>& body) {
   const std::string run_id = fresh_run_id();

@@ -2,15 +2,14 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <latch>
 #include <map>
 #include <mutex>
 
 #include <fmt/format.h>
 
 #include "comm/net/tcp.h"
-#include "comm/store/server.h"
 #include "comm/tcp/exchange.h"
-#include "comm/tcp/mesh.h"
 #include "comm/tcp/placement.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/ranks.h"
@@ -137,10 +136,56 @@ TEST_CASE("sums between nodes have the reference tree's bits, wherever the ranks
 }
 
 TEST_CASE("peers that run ahead wait for the slowest", "[comm]") {
-  // 4 MB a slice: more chunks than are kept.
+  // 8 MB a slice: twice as many chunks as are kept.
   CHECK(run_nodes({0, 1, 2}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>&) {
-          check_sums<float>(node, exchange, 3, 3'000'003, DType::f32);
+          check_sums<float>(node, exchange, 3, 6'000'003, DType::f32);
         }) == std::vector<std::string>(3));
+}
+
+TEST_CASE("a peer that runs ahead does not write over chunks that wait for another's", "[comm]") {
+  constexpr std::size_t elements_of_a_chunk = most_chunk_bytes / sizeof(float);
+  constexpr std::uint16_t kept = 8;
+  std::latch ahead(1);
+  std::latch summed(1);
+  std::vector<float> sum(elements_of_a_chunk);
+  const auto errors = run_nodes({0, 1, 2}, [&](NodeRanks& node, TcpExchange& exchange,
+                                               std::vector<Link>& links) {
+    const auto arena = allocate(node, DType::f32, 3 * (kept + 2) * elements_of_a_chunk);
+    const ArenaRange range = all_of(*arena);
+    const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
+    if (node.members().rank() == 0) return exchange.all_reduce(std::span(&range, 1));
+    Link& link = *std::ranges::find(links, 0, &Link::rank);
+    const auto send = [&](std::uint16_t chunk, float value, std::uint64_t until) {
+      const std::vector<float> values(elements_of_a_chunk, value);
+      link.post({.kind = ChunkHeader::Kind::partial,
+                 .call = node.call().number,
+                 .signature = node.call().signature(),
+                 .chunk = chunk},
+                std::as_bytes(std::span(values)));
+      while (link.has_outgoing() && link.sent_bytes() < until && link.send_some())
+        wait_for_socket(link.fd(), POLLOUT, Deadline::in(Seconds(5)));
+    };
+    constexpr std::uint64_t chunk_on_the_wire = sizeof(ChunkHeader) + most_chunk_bytes;
+    if (node.members().rank() == 1) {  // all that rank 0 keeps, and the beginning of one more
+      for (std::uint16_t chunk = 0; chunk < kept; ++chunk) send(chunk, 1, kept * chunk_on_the_wire);
+      send(kept, 100, kept * chunk_on_the_wire + sizeof(ChunkHeader) + 1);
+      ahead.count_down();
+      return summed.wait();
+    }
+    ahead.wait();
+    send(0, 10, chunk_on_the_wire);
+    bool is_here = false;
+    std::vector<float> others(elements_of_a_chunk);
+    const auto place = [&](const ChunkHeader& header) {
+      return reinterpret_cast<std::byte*>(header.kind == ChunkHeader::Kind::sum ? sum.data() : others.data());
+    };
+    const auto arrived = [&](const ChunkHeader& header) { is_here |= header.kind == ChunkHeader::Kind::sum; };
+    while (!is_here && link.receive_some(place, arrived))
+      wait_for_socket(link.fd(), POLLIN, Deadline::in(Seconds(5)));
+    summed.count_down();
+  });
+  CHECK(errors[0].starts_with("trouble"));  // the others leave in the midst of it
+  CHECK(std::ranges::count(sum, 11.0F) == std::ssize(sum));
 }
 
 TEST_CASE("f64 sums between nodes too", "[comm]") {
@@ -163,41 +208,6 @@ TEST_CASE("halves between nodes are rounded once, at the end, wherever the ranks
         }) == std::vector<std::string>(nodes.size()));
 }
 
-TEST_CASE("the rank that was waited for counts as absent even when it comes just then", "[comm]") {
-  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
-  StoreServer server("127.0.0.1", {0}, credentials);
-  const Deadline deadline = Deadline::in(Seconds(5));
-  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
-  const auto key_of = [](int rank) { return fmt::format("here/{}", rank); };
-  for (const int rank : {0, 1, 3}) store.set(key_of(rank), "", deadline);
-  CHECK(absent_ranks(store, 1, 2, key_of) == std::vector{1});
-  CHECK(absent_ranks(store, 1, 5, key_of) == std::vector{1, 2, 4});
-}
-
-TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
-  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
-  StoreServer server("127.0.0.1", {0}, credentials);
-  const auto connect = [&] {
-    return StoreClient::connect("127.0.0.1", {server.port()}, credentials, Deadline::in(Seconds(5)));
-  };
-  const auto errors = run_threads(2, [&](int rank) {
-    StoreClient store = connect();
-    exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
-  });
-  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
-}
-
-TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {
-  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
-  StoreServer server("127.0.0.1", {0}, credentials);
-  const Deadline deadline = Deadline::in(Seconds(5));
-  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
-  CHECK(exchange_peer_info(store, 0, 1, {.host = "first", .pid = 7}, deadline).size() == 1);
-  CHECK_THROWS_WITH(exchange_peer_info(store, 0, 1, {.host = "second", .pid = 8}, deadline),
-                    tests::contains("rank 0 (pid 7 on first) was in this run"));
-  CHECK(exchange_peer_info(store, 1, 2, {}, deadline).front().host == "first");
-}
-
 TEST_CASE("a peer that closes its connection is named", "[comm]") {
   const auto errors =
       run_nodes({0, 1}, [&](NodeRanks& node, TcpExchange& exchange, std::vector<Link>& links) {
@@ -210,7 +220,7 @@ TEST_CASE("a peer that closes its connection is named", "[comm]") {
   CHECK(errors == std::vector<std::string>{"trouble 1", ""});
 }
 
-TEST_CASE("chunks that are repeated, left out or another rank's end the call", "[comm]") {
+TEST_CASE("chunks that are repeated, left out, another rank's or of another size end the call", "[comm]") {
   using Kind = ChunkHeader::Kind;
   // Ranks 0 and 1 share a node; only the proxy for rank 2's shard gets sums from there.
   const std::vector nodes{0, 0, 1};
@@ -220,12 +230,16 @@ TEST_CASE("chunks that are repeated, left out or another rank's end the call", "
     int to;
     std::vector<std::pair<Kind, std::uint16_t>> chunks;  ///< that rank 2 sends
     std::string error;
+    std::size_t bytes = most_chunk_bytes;  ///< of each
   };
   const std::vector<Row> rows{
       {"repeated", 0, {{Kind::partial, 0}, {Kind::partial, 0}}, "part 0 of chunk 0 after 1 of 3"},
       {"left out", 0, {{Kind::partial, 1}}, "part 0 of chunk 1 after 0 of 3"},
       {"repeated sum", proxy, {{Kind::sum, 0}, {Kind::sum, 0}}, "summed chunk 0 after 1 of 3"},
       {"another rank's", 1 - proxy, {{Kind::sum, 0}}, "summed chunk 0 after 0 of 0"},
+      {"shorter", 0, {{Kind::partial, 0}}, "what does not belong", most_chunk_bytes - sizeof(float)},
+      {"longer", 0, {{Kind::partial, 0}}, "what does not belong", most_chunk_bytes + sizeof(float)},
+      {"shorter sum", proxy, {{Kind::sum, 0}}, "what does not belong", 0},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
@@ -236,7 +250,7 @@ TEST_CASE("chunks that are repeated, left out or another rank's end the call", "
       const ArenaRange range = all_of(*arena);
       const auto scope = node.begin(Call::Kind::all_reduce, std::span(&range, 1), {});
       if (node.members().rank() < 2) return exchange.all_reduce(std::span(&range, 1));
-      const std::vector<std::byte> bytes(most_chunk_bytes);
+      const std::vector<std::byte> bytes(row.bytes);
       Link& link = *std::ranges::find(links, row.to, &Link::rank);
       for (const auto& [kind, chunk] : row.chunks) {
         link.post(
@@ -247,6 +261,6 @@ TEST_CASE("chunks that are repeated, left out or another rank's end the call", "
         wait_for_socket(link.fd(), POLLOUT, Deadline::in(Seconds(5)));
     });
     CHECK_THAT(errors[static_cast<std::size_t>(row.to)],
-               tests::contains("rank 2 sends " + row.error + " in all-reduce"));
+               tests::contains("rank 2 sends " + row.error) && tests::contains(" all-reduce"));
   }
 }

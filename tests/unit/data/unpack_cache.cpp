@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
 #include "tests/support/files.h"
+#include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/data/idx_bytes.h"
 
@@ -68,7 +69,7 @@ void check_fall_back(const std::function<bool(const std::filesystem::path&)>& hi
   });
   const int result = child.wait();
   if (result == kNotAllowed) {
-    WARN("skipped: a mount namespace of one's own needs root");
+    tests::skip("a mount namespace of one's own needs root");
   } else {
     CHECK(result == 0);
   }

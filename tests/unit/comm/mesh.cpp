@@ -1,0 +1,64 @@
+#include "comm/tcp/mesh.h"
+
+#include <fmt/format.h>
+
+#include "comm/net/frame.h"
+#include "comm/store/server.h"
+#include "kernels/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/comm/ranks.h"
+
+using namespace lockstep;
+using namespace lockstep::comm;
+using namespace lockstep::comm::testing;
+
+TEST_CASE("the rank that was waited for counts as absent even when it comes just then", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
+  const auto key_of = [](int rank) { return fmt::format("here/{}", rank); };
+  for (const int rank : {0, 1, 3}) store.set(key_of(rank), "", deadline);
+  CHECK(absent_ranks(store, 1, 2, key_of) == std::vector{1});
+  CHECK(absent_ranks(store, 1, 5, key_of) == std::vector{1, 2, 4});
+}
+
+TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server.port()}, credentials, Deadline::in(Seconds(5)));
+  };
+  const auto errors = run_threads(2, [&](int rank) {
+    StoreClient store = connect();
+    exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
+  });
+  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
+}
+
+TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  StoreClient store = StoreClient::connect("127.0.0.1", {server.port()}, credentials, deadline);
+  CHECK(exchange_peer_info(store, 0, 1, {.host = "first", .pid = 7}, deadline).size() == 1);
+  CHECK_THROWS_WITH(exchange_peer_info(store, 0, 1, {.host = "second", .pid = 8}, deadline),
+                    tests::contains("rank 0 (pid 7 on first) was in this run"));
+  CHECK(exchange_peer_info(store, 1, 2, {}, deadline).front().host == "first");
+}
+
+TEST_CASE("peer info comes back as it was sent; what lacks a field or has more is refused", "[comm]") {
+  const PeerInfo info{.node = "boot", .host = "gpu07", .pid = 123, .address = "fe80::1", .port = 4000};
+  const std::string text = encode(info);
+  const PeerInfo back = decode_peer_info(text, 3);
+  CHECK(back.node == "boot");
+  CHECK(name_of(3, back) == "rank 3 (pid 123 on gpu07)");
+  CHECK(back.address == "fe80::1");
+  CHECK(back.port == 4000);
+  for (std::size_t bytes = 0; bytes < text.size(); ++bytes) {
+    CHECK_THROWS_AS(decode_peer_info(text.substr(0, bytes), 3), CommError);
+  }
+  CHECK_THROWS_AS(decode_peer_info(text + "x", 3), CommError);
+  // Texts that are longer than what follows, and then the numbers.
+  CHECK_THROWS_AS(decode_peer_info(std::string(16, '\xff'), 3), CommError);
+}
