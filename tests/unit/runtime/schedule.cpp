@@ -179,5 +179,73 @@ TEST_CASE("schedule: each update is followed by the average of its bucket's weig
   CHECK(memory_need(std::span(&plan, 1)).averages == plan.arena.bytes());
 }
 
+/// The place of a deferred step.
+std::size_t find_deferred(const Plan& plan, Kind kind, std::size_t index) {
+  const auto found = std::ranges::find_if(plan.steps, [&](const Step& step) {
+    return step.kind == kind && step.index == index && step.deferred;
+  });
+  REQUIRE(found != plan.steps.end());
+  return static_cast<std::size_t>(found - plan.steps.begin());
+}
+
+TEST_CASE(
+    "schedule: a deferred update comes before the first reader of its bucket, and all before backward") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {.defers = true});
+  const auto first_reader = bucket_first_readers(plan.graph, plan.arena);
+  const auto ready = bucket_ready_nodes(plan.graph, plan.arena);
+  const std::size_t buckets = plan.arena.buckets.size();
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    const std::size_t update = find_deferred(plan, Kind::update, bucket);
+    CHECK(find_deferred(plan, Kind::await_bucket, bucket) < update);
+    CHECK(update < find(plan, Kind::launch, first_reader[bucket]));
+    const std::size_t sum = find(plan, Kind::all_reduce, bucket);
+    CHECK(plan.steps[sum].queued);
+    CHECK(plan.steps[sum].may_be_held == (bucket + 1 < buckets));
+    CHECK(sum > find(plan, Kind::launch, ready[bucket]));
+    CHECK(sum < find(plan, Kind::post_held));
+    for (std::size_t node = 0; node < plan.graph.nodes().size(); ++node) {
+      if (plan.graph.nodes()[node].phase == model::Phase::backward)
+        CHECK(update < find(plan, Kind::launch, node));
+    }
+  }
+  CHECK(count(plan, Kind::update) == buckets);
+  CHECK(count(plan, Kind::join) == 0);
+  CHECK(find(plan, Kind::keep_state) > find(plan, Kind::post_held));
+  CHECK(plan.launches.updates.front().operands[1].region == Region::kept_state);
+}
+
+TEST_CASE("schedule: nothing is deferred where updates wait for all exchanges") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan clipped = plan_with_many_buckets(*device, {.defers = true}, 2.0);
+  const Plan serial = plan_with_many_buckets(*device, {.overlap = false, .defers = true});
+  for (const Plan* plan : {&clipped, &serial}) {
+    CHECK(std::ranges::none_of(plan->steps, &Step::deferred));
+    CHECK(plan->launches.updates.front().operands[1].region == Region::step_state);
+  }
+}
+
+TEST_CASE("schedule: the first micro-batch makes the deferred updates, the last leaves them") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto plan_of_role = [&](MicroBatchRole role) {
+    return make_plan(classifier(small_net), testing::images,
+                     {.key = {.role = role, .batch = 4},
+                      .micro_batches = 3,
+                      .buckets = bucket_for_each,
+                      .schedule = {.defers = true}},
+                     *device, {});
+  };
+  const auto deferred = [](const Plan& plan) {
+    return std::ranges::count(plan.steps, true, &Step::deferred);
+  };
+  const Plan first = plan_of_role(MicroBatchRole::first);
+  CHECK(deferred(first) > 0);
+  CHECK(count(first, Kind::keep_state) == 0);
+  CHECK(deferred(plan_of_role(MicroBatchRole::middle)) == 0);
+  const Plan last = plan_of_role(MicroBatchRole::last);
+  CHECK(deferred(last) == 0);
+  CHECK(count(last, Kind::keep_state) == 1);
+}
+
 }  // namespace
 }  // namespace lockstep::runtime
