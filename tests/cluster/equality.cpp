@@ -9,6 +9,12 @@ namespace {
 const Words small_images{"--dataset=synthetic", "--samples=500", "--image-shape=3x12x12",
                          "--threads=1",         "--seed=7",      "--log-every=1"};
 
+/// Sums of the same terms in another order differ by 1e-6 of themselves at most, in each of 28 steps: so may
+/// a loss.
+constexpr double loss_rounding = 28 * 1e-6;
+/// A step moves a weight by the learning rate times a gradient below 1, and momentum repeats that ten times.
+constexpr double weight_rounding = loss_rounding * 0.05 * 10;
+
 TEST_CASE("N ranks learn what one rank learns on the same global batches") {
   const std::string model = GENERATE("mlp", "simplecnn", "convnet");
   // 480 samples: no padding for 1, 2, 3 or 4 ranks; 480 = 13 x 36 + 12, so the last batch of an epoch is
@@ -24,10 +30,11 @@ TEST_CASE("N ranks learn what one rank learns on the same global batches") {
     const auto summary = train(ranks, small_images + options, run_dir);
     CHECK(summary["steps"] == one["steps"]);
     CHECK(summary["samples"] == one["samples"]);
-    // Sums of the same terms in another order: relative error about 1e-6 a step, grown over 28 steps.
-    CHECK(summary["final_loss"].get<double>() == Approx(one["final_loss"].get<double>()).epsilon(1e-3));
-    CHECK(summary["eval"]["loss"].get<double>() == Approx(one["eval"]["loss"].get<double>()).epsilon(1e-3));
-    CHECK(largest_difference(folder.path() / "1", run_dir) < 2e-4);
+    CHECK(summary["final_loss"].get<double>() ==
+          Approx(one["final_loss"].get<double>()).epsilon(loss_rounding));
+    CHECK(summary["eval"]["loss"].get<double>() ==
+          Approx(one["eval"]["loss"].get<double>()).epsilon(loss_rounding));
+    CHECK(largest_difference(folder.path() / "1", run_dir) < weight_rounding);
   }
 }
 
@@ -104,9 +111,9 @@ TEST_CASE(
     const auto parts = train(ranks, options + Words{"--accumulate-steps=3"}, run_dir);
     CHECK(parts["steps"] == 28);
     CHECK(parts["samples"] == 1000);
-    // The bound of N ranks and one, for the same reason.
-    CHECK(parts["final_loss"].get<double>() == Approx(one["final_loss"].get<double>()).epsilon(1e-3));
-    CHECK(largest_difference(folder.path() / "1", run_dir) < 2e-4);
+    CHECK(parts["final_loss"].get<double>() ==
+          Approx(one["final_loss"].get<double>()).epsilon(loss_rounding));
+    CHECK(largest_difference(folder.path() / "1", run_dir) < weight_rounding);
   }
 }
 
