@@ -260,16 +260,14 @@ TEST_CASE("all instruction sets pack pairs of bf16 and multiply them by panels")
     constexpr std::int64_t columns = PanelProduct::columns;
     constexpr std::int64_t row = 3 * columns;
     std::vector<std::uint16_t> from;
-    for (const float value : numbers(static_cast<std::size_t>(height * row), 1)) {
+    for (const float value : numbers(static_cast<std::size_t>(height * row), 1))
       from.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
-    }
     const std::int64_t words = (height + 1) / 2;
     std::vector<std::uint32_t> panels(static_cast<std::size_t>(words * row));
     std::vector<float> sums(static_cast<std::size_t>(row), 0.5F);
     const PanelCopy copy{height, row, DType::bf16};
-    for (std::int64_t column = 0; column < (copies ? 2 * columns : row); column += columns) {
+    for (std::int64_t column = 0; column < (copies ? 2 * columns : row); column += columns)
       run(copy, from.data() + column, panels.data() + words * column, sums.data() + column);
-    }
     std::vector<float> c = numbers(static_cast<std::size_t>(count * columns), 3);
     const auto before = c;
     PanelProduct product{count, words, words * columns, columns};
