@@ -59,7 +59,7 @@ class Executor {
   void note_step_ends(std::vector<Clock::time_point>& ends) { step_ends_ = &ends; }
 
   /// Launches `plan` on the batch in `slot`, with the slot's `ReplicaMemory::host_input`. On a CPU the step
-  /// is complete when this returns.
+  /// is complete when this returns, but for updates that it leaves to the next (`settle`).
   StepTiming launch(const Plan& plan, std::size_t slot);
 
   /// Waits for the exchanges and makes the updates that the last step has left to the next one: before
