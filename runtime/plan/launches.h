@@ -65,8 +65,7 @@ struct Launches {
   std::vector<Launch> nodes;     ///< by node of the graph
   Launch clip;                   ///< without a kernel if gradients are neither clipped nor scaled
   std::vector<Launch> add_rows;  ///< by slice of rows; none unless the plan has updates
-  std::vector<Launch>
-      updates;  ///< by bucket; none unless it ends a step of training, or begins one that defers
+  std::vector<Launch> updates;   ///< by bucket; none unless training ends a step, or begins one that defers
   std::vector<Launch> averages;  ///< the same; none if weights are not averaged
   Launch end_step;
 };
