@@ -63,7 +63,7 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
   measured.times.spare_core = device->threads() < static_cast<int>(affinity_mask().size());
   std::vector<double> numbers;
   for (const Cluster& cluster : clusters) {
-    const Timeline timeline = predict(measured.plan, cluster, measured.times, tcp);
+    const Timeline timeline = predict(measured.plans, cluster, measured.times, tcp);
     numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange});
   }
   return numbers;

@@ -46,8 +46,9 @@ std::vector<Plan> plan_step(const Options& options, const TrainingTask& task, ke
   std::vector<Plan> plans;
   const std::int64_t batch = batch_size_per_rank(options, 1);
   for (const MicroBatchRole role : roles_of(options.accumulate_steps)) {
-    const PlanRequest request =
+    PlanRequest request =
         training_request(options, {.role = role, .batch = batch}, 1, {.exchange = false});
+    request.schedule.defers = !options.detect_anomaly && !options.sync_bn;
     const auto plan = [&] { return make_plan(task.model, task.input, request, device, constraints); };
     plans.push_back(plan());
     if (plans.size() > 1) continue;
@@ -76,11 +77,12 @@ class Stepper {
         memory_(device, node, plans),
         executor_(device, node, memory_),
         stream_(device.make_stream()),
-        steps_(plans.back().steps.size()),
+        times_(plans.size()),
         buckets_(plans.back().arena.buckets.size()) {
     std::size_t most_steps = 0;
     for (const Plan& plan : plans) most_steps = std::max(most_steps, plan.steps.size());
     ends_.resize(most_steps);
+    for (std::size_t at = 0; at < plans.size(); ++at) times_[at].steps.resize(plans[at].steps.size());
     executor_.note_step_ends(ends_);
     ParameterIO(device, plans.front(), memory_).initialise(options.seed);
     set_input(options, input);
@@ -88,18 +90,24 @@ class Stepper {
 
   NodeTimes measure() {
     for (int round = 0; round < warm_up_rounds; ++round) run_round();
-    const int rounds = rounds_for(slowest_median(last_) + slowest_median(before_));
-    before_.clear();
-    last_.clear();
-    for (auto* const of_all : {&steps_, &buckets_}) {
-      for (Samples& samples : *of_all) samples.clear();
+    double step = 0;
+    for (const PlanTimes& plan : times_) step += slowest_median(plan.whole);
+    const int rounds = rounds_for(step);
+    for (PlanTimes& plan : times_) {
+      plan.whole.clear();
+      for (Samples& samples : plan.steps) samples.clear();
     }
+    for (Samples& samples : buckets_) samples.clear();
     for (int round = 0; round < rounds; ++round) run_round();
     return result();
   }
 
  private:
   using Samples = std::vector<double>;
+  struct PlanTimes {
+    std::vector<Samples> steps;
+    Samples whole;
+  };
 
   /// Targets are left at 0, which is a class.
   void set_input(const Options& options, DType input) {
@@ -116,15 +124,10 @@ class Stepper {
 
   void run_round() {
     node_.barrier();
-    double before = 0;
-    for (std::size_t at = 0; at + 1 < plans_.size(); ++at) {
-      const bool repeats = plans_[at].key().role == MicroBatchRole::middle;
-      const double count = repeats ? static_cast<double>(plans_[at].request.micro_batches - 2) : 1;
-      before += count * seconds_of(plans_[at]);
+    for (std::size_t at = 0; at < plans_.size(); ++at) {
+      times_[at].whole.push_back(seconds_of(plans_[at]));
+      note_steps(times_[at]);
     }
-    before_.push_back(before);
-    last_.push_back(seconds_of(plans_.back()));
-    note_steps();
     if (node_.world().size == 1) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       const auto ranges = memory_.exchanged(plans_.back().arena.buckets[bucket]);
@@ -140,11 +143,11 @@ class Stepper {
     return Seconds(Clock::now() - start_).count();
   }
 
-  void note_steps() {
+  void note_steps(PlanTimes& of) {
     Clock::time_point begin = start_;
-    for (std::size_t at = 0; at < steps_.size(); ++at) {
+    for (std::size_t at = 0; at < of.steps.size(); ++at) {
       if (ends_[at] == Clock::time_point()) continue;
-      steps_[at].push_back(Seconds(ends_[at] - begin).count());
+      of.steps[at].push_back(Seconds(ends_[at] - begin).count());
       begin = ends_[at];
     }
   }
@@ -169,17 +172,23 @@ class Stepper {
     return median(slowest);
   }
 
+  WorkTimes work_of(const Plan& plan, const PlanTimes& measured) {
+    WorkTimes work;
+    double sum = 0;
+    for (std::size_t at = 0; at < measured.steps.size(); ++at) {
+      if (measured.steps[at].empty()) continue;
+      const Step& step = plan.steps[at];
+      sum += work[{step.kind, step.index}] = median(measured.steps[at]);
+    }
+    const double scale = slowest_median(measured.whole) / sum;
+    for (auto& [what, seconds] : work) seconds *= scale;
+    return work;
+  }
+
   NodeTimes result() {
     NodeTimes times;
-    double sum = 0;
-    for (std::size_t at = 0; at < steps_.size(); ++at) {
-      if (steps_[at].empty()) continue;
-      const Step& step = plans_.back().steps[at];
-      sum += times.work[{step.kind, step.index}] = median(steps_[at]);
-    }
-    const double scale = slowest_median(last_) / sum;
-    for (auto& [what, seconds] : times.work) seconds *= scale;
-    times.micro_batches_before = slowest_median(before_);
+    for (std::size_t at = 0; at < plans_.size(); ++at)
+      times.work.push_back(work_of(plans_[at], times_[at]));
     for (const Samples& bucket : buckets_) {
       if (!bucket.empty()) times.memory_all_reduce.push_back(median(bucket));
     }
@@ -195,10 +204,8 @@ class Stepper {
   const std::unique_ptr<kernels::Stream> stream_;
   Clock::time_point start_;
   std::vector<Clock::time_point> ends_;
-  std::vector<Samples> steps_;    ///< of the last micro-batch
+  std::vector<PlanTimes> times_;
   std::vector<Samples> buckets_;  ///< their exchange within the node
-  Samples before_;                ///< all micro-batches before the last
-  Samples last_;
 };
 
 }  // namespace
@@ -207,7 +214,7 @@ MeasuredStep measure_step(const Options& options, const TrainingTask& task, kern
                           comm::Communicator& node) {
   std::vector<Plan> plans = plan_step(options, task, device, node);
   NodeTimes times = Stepper(options, task.input.dtype, plans, device, node).measure();
-  return {.plan = std::move(plans.back()), .times = std::move(times)};
+  return {.plans = std::move(plans), .times = std::move(times)};
 }
 
 }  // namespace lockstep::runtime
