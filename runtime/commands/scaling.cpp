@@ -90,7 +90,8 @@ void require_cores(int ranks_per_node, int threads) {
 std::vector<Timeline> measure_and_predict(const Options& options, const TrainingTask& task,
                                           const std::vector<Cluster>& clusters) {
   const int parts = clusters.back().ranks_per_node;
-  const TcpTimes tcp = clusters.back().nodes() > 1 ? measure_tcp(options) : TcpTimes{};
+  const TcpTimes tcp =
+      clusters.back().nodes() > 1 ? measure_tcp(options, task, clusters.back().link_bytes_per_s) : TcpTimes{};
   std::vector<Timeline> timelines;
   while (timelines.size() < clusters.size()) {
     const int busy = clusters[timelines.size()].most_on_a_node();

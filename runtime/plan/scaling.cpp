@@ -100,7 +100,8 @@ class ClusterPlan {
 
 /// `node`, whose exchanges were measured in the buckets of `measured`, for those of `arena`.
 NodeTimes times_for(const ArenaPlan& arena, const ArenaPlan& measured, const NodeTimes& node) {
-  if (std::ranges::equal(arena.buckets, measured.buckets, {}, &Bucket::count, &Bucket::count)) return node;
+  const auto& begins = &Bucket::first_parameter;
+  if (std::ranges::equal(arena.buckets, measured.buckets, {}, begins, begins)) return node;
   NodeTimes times = node;
   times.memory_all_reduce.clear();
   for (const Bucket& bucket : arena.buckets)
@@ -120,9 +121,11 @@ ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const 
   ExchangeTime time{.seconds = in_memory, .core_seconds = in_memory};
   if (cluster.nodes() > 1) {
     const double sent = comm::sent_by_busiest_node(placement_of(cluster), bytes, gradient_dtype);
-    time.core_seconds += tcp.core_seconds_per_byte * sent / cluster.most_on_a_node();
-    time.seconds =
-        tcp.latency * (cluster.nodes() - 1) + std::max(time.core_seconds, sent / cluster.link_bytes_per_s);
+    const double peers = cluster.nodes() - 1;
+    const double core_seconds =
+        time.core_seconds + tcp.core_seconds_per_byte * sent / cluster.most_on_a_node();
+    time.seconds = tcp.latency * peers + std::max(core_seconds, sent / cluster.link_bytes_per_s);
+    time.core_seconds = tcp.core_seconds * peers + core_seconds;
   }
   if (node.spare_core) time.core_seconds = 0;
   return time;
@@ -137,9 +140,10 @@ ExchangeTime rows_exchange_time(const Cluster& cluster, const NodeTimes& node, c
   time.core_seconds = time.seconds;
   if (cluster.nodes() > 1) {
     const double sent = list * (cluster.nodes() - 1);
-    time.core_seconds += tcp.core_seconds_per_byte * sent;
-    time.seconds = tcp.latency * (cluster.nodes() - 1) +
-                   std::max(time.core_seconds, members * sent / cluster.link_bytes_per_s);
+    const double peers = cluster.nodes() - 1;
+    const double core_seconds = time.core_seconds + tcp.core_seconds_per_byte * sent;
+    time.seconds = tcp.latency * peers + std::max(core_seconds, members * sent / cluster.link_bytes_per_s);
+    time.core_seconds = tcp.core_seconds * peers + core_seconds;
   }
   if (node.spare_core) time.core_seconds = 0;
   return time;

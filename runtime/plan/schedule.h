@@ -86,8 +86,8 @@ Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& option
 /// everywhere.
 Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
-/// Whether `options.defers` can be had: not where an update needs all sums, or statistics go between exchanges
-/// of gradients.
+/// Whether `options.defers` can be had: not where an update needs all sums, or statistics go between
+/// exchanges of gradients.
 bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
 /// A micro-batch of a step that defers its updates. If it begins the step, those of the step before come

@@ -89,8 +89,7 @@ class Training {
       : step_(step),
         exchanges_(exchanges),
         rows_(rows),
-        policy_(static_cast<std::size_t>(
-            std::ranges::count(step.back().steps, true, &Step::may_be_held))) {}
+        policy_(static_cast<std::size_t>(std::ranges::count(step.back().steps, true, &Step::may_be_held))) {}
 
   bool defers() const {
     return std::ranges::any_of(step_, [](const PlannedWork& part) {
@@ -108,9 +107,7 @@ class Training {
   }
 
   /// Of all steps so far.
-  Timeline total() const {
-    return {.step = threads_.now(), .compute = compute_, .exchange = exchange_};
-  }
+  Timeline total() const { return {.step = threads_.now(), .compute = compute_, .exchange = exchange_}; }
 
  private:
   using What = std::pair<bool, std::size_t>;  ///< rows or a bucket
