@@ -59,6 +59,18 @@ TEST_CASE("timeline: compute goes on with what an exchange leaves of its core") 
   CHECK(simulate_one({.seconds = 20, .core_seconds = 5}).step == 2 + 20 + 1);
 }
 
+TEST_CASE("timeline: what takes no time does not wait for an exchange that takes the whole core") {
+  const std::vector<Step> steps{{.kind = launch, .index = 0}, on_queue(all_reduce, 0), {.kind = end_step}};
+  CHECK(simulate_steps(steps, {{.seconds = 4, .core_seconds = 4}}).step == 2);
+}
+
+TEST_CASE("timeline: an exchange that waits for the core is faster once compute is done") {
+  CHECK(simulate_one({.seconds = 4, .busy_seconds = 5}).step == 8);
+  // Half of it is done in the 5 s of compute.
+  CHECK(simulate_one({.seconds = 4, .busy_seconds = 10}).step == 2 + 5 + 2 + 1);
+  CHECK(simulate_one({.seconds = 4, .core_seconds = 5, .busy_seconds = 10}).step == 2 + 10 + 1);
+}
+
 TEST_CASE("timeline: an exchange without compute behind it is exposed") {
   const std::vector<Step> steps{{.kind = launch, .index = 0},
                                 {.kind = all_reduce_inline, .stream = StreamName::exchange},
