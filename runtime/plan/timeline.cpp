@@ -98,7 +98,9 @@ class Training {
   }
 
   /// Of all steps so far.
-  Timeline total() const { return {.step = threads_.now(), .compute = compute_, .exchange = exchange_}; }
+  Timeline total() const {
+    return {.step = threads_.now(), .compute = compute_, .exchange = exchange_, .held = left_};
+  }
 
  private:
   using What = std::pair<bool, std::size_t>;  ///< rows or a bucket
@@ -165,6 +167,7 @@ class Training {
     tickets_[what] = threads_.post(time);
   }
   void release_held() {
+    left_ += static_cast<double>(held_.size());
     for (const What& held : std::views::reverse(held_)) post(held);
     held_.clear();
     offered_ = 0;
@@ -185,6 +188,7 @@ class Training {
   bool has_left_updates_ = false;
   double compute_ = 0;
   double exchange_ = 0;
+  double left_ = 0;  ///< exchanges that were held
 };
 
 /// Until the number of exchanges that go early has settled, and then to take the mean of, since that number
@@ -245,7 +249,8 @@ Timeline simulate(std::span<const PlannedWork> step, std::span<const ExchangeTim
   const Timeline after = training.total();
   return {.step = (after.step - before.step) / steps_to_measure,
           .compute = (after.compute - before.compute) / steps_to_measure,
-          .exchange = (after.exchange - before.exchange) / steps_to_measure};
+          .exchange = (after.exchange - before.exchange) / steps_to_measure,
+          .held = (after.held - before.held) / steps_to_measure};
 }
 
 }  // namespace lockstep::runtime

@@ -27,6 +27,7 @@ struct Timeline {
   double step = 0;
   double compute = 0;   ///< all work but the exchanges
   double exchange = 0;  ///< of all buckets, hidden or not
+  double held = 0;      ///< how many exchanges a step leaves to the next one's forward
 
   /// What the exchange adds to the step.
   double exposed() const { return step - compute; }
