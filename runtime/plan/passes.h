@@ -12,6 +12,7 @@
 namespace lockstep::runtime {
 
 struct ArenaPlan;
+struct Launch;
 
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
@@ -142,8 +143,10 @@ ParameterLayouts parameter_layouts(const model::Graph& graph);
 struct ActivationPlan {
   static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
   std::vector<std::size_t> offsets;  ///< of caches in their own arena
+  std::vector<bool> is_lent;         ///< the offset is one in the gradient arena, by value id
   std::size_t bytes = 0;
   std::size_t cache_bytes = 0;
+  std::vector<std::size_t> workspaces;  ///< by node, in the gradient arena; `not_here`: in the plan's own
 
   /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
   std::vector<model::ValueId> storage;
@@ -153,5 +156,11 @@ struct ActivationPlan {
 /// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
 /// Caches come one behind another, in their order. First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
+
+/// The same in a step that finds the gradient arena idle: it is until backward writes the gradients, so
+/// values and scratch memory of `nodes` lie there where there is room, the last layers' in the first's
+/// gradients.
+ActivationPlan allocate_activations(const model::Graph& graph, const ArenaPlan& arena,
+                                    std::span<const Launch> nodes);
 
 }  // namespace lockstep::runtime
