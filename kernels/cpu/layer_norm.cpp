@@ -1,5 +1,7 @@
 #include "kernels/layer_norm.h"
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/cpu/norm_rows.h"
@@ -17,18 +19,32 @@ DType dtype_of(const std::vector<TensorDesc>& operands, std::size_t at) {
   return operands[at].dtype;
 }
 
-/// Drops from single rows of bf16, as the op of its own does.
+/// Drops from rows of bf16, as the op of its own does.
 class DropsFromRows {
  public:
   DropsFromRows(const Dropout& op, const TensorDesc& x)
       : op_(op), columns_(x.shape[x.shape.rank() - 1]), in_sample_(x.shape.elements(1)) {}
 
-  void run(const StepState& state, std::int64_t row, const BFloat16* x, BFloat16* y) const {
+  /// `body(first, last)` for rows of one sample, so few that they stay in the second cache.
+  template <class Body>
+  void for_runs(std::int64_t begin, std::int64_t end, const Body& body) const {
+    constexpr std::int64_t together = 1 << 13;  // elements
+    const std::int64_t of_sample = std::max<std::int64_t>(in_sample_ / columns_, 1);
+    while (begin < end) {
+      const std::int64_t last = std::min(
+          {end, (begin / of_sample + 1) * of_sample, begin + std::max<std::int64_t>(together / columns_, 1)});
+      body(begin, last);
+      begin = last;
+    }
+  }
+
+  void drop(const StepState& state, std::int64_t row, std::int64_t end, const BFloat16* x,
+            BFloat16* y) const {
     const std::int64_t first = row * columns_;
     const DropoutRun run{.random = op_.random(state),
                          .sample = state.first_sample + first / in_sample_ * state.sample_stride,
                          .first = first % in_sample_,
-                         .n = columns_,
+                         .n = (end - row) * columns_,
                          .dtype = DType::bf16};
     kernel_(op_, run, x, y);
   }
@@ -39,22 +55,25 @@ class DropsFromRows {
   Dropout::Simd* kernel_ = simd::best<Dropout>();
 };
 
-/// y's memory keeps what is left of the residual's row until the norm reads it.
+/// What is left of the residual waits in y's memory until the norm reads it: at the end, so that no row of y
+/// covers a later row of it.
 KernelPtr prepare_dropping(const LayerNorm& op, const KernelIo& io, const NormRows& all) {
   using Op = LayerNorm;
-  return simd_kernel(io, [=, kernel = simd::best<Op>(),
-                          drops = DropsFromRows(op.dropout, io.inputs[Op::residual])](const Addresses& a) {
+  const DropsFromRows drops(op.dropout, io.inputs[Op::residual]);
+  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     const StepState& state = *a.in<StepState>(Op::state);
     const auto of_y = static_cast<std::int64_t>(size_of(all.of_y));
-    parallel_ranges(all.end, all.end * all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t first = row * all.columns;
-        char* const y = a.out<char>(Op::y) + first * of_y;
-        drops.run(state, row, a.in<BFloat16>(Op::residual) + first, reinterpret_cast<BFloat16*>(y));
-        kernel(op, all.part(0, 1), a.in(Op::x) + first, a.in(Op::weight), a.in(Op::bias), y, y,
-               a.out(Op::mean) + row, a.out(Op::rstd) + row, a.out(Op::total) + first);
-      }
-    });
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t first = begin * all.columns;
+      char* const y = a.out<char>(Op::y) + first * of_y;
+      const auto of_residual = static_cast<std::int64_t>(sizeof(BFloat16));
+      auto* const left = reinterpret_cast<BFloat16*>(y + (end - begin) * all.columns * (of_y - of_residual));
+      drops.drop(state, begin, end, a.in<BFloat16>(Op::residual) + first, left);
+      kernel(op, all.part(0, end - begin), a.in(Op::x) + first, a.in(Op::weight), a.in(Op::bias), left, y,
+             a.out(Op::mean) + begin, a.out(Op::rstd) + begin, a.out(Op::total) + first);
+    };
+    parallel_ranges(all.end, all.end * all.columns, 1,
+                    [&](std::int64_t begin, std::int64_t end) { drops.for_runs(begin, end, run); });
   });
 }
 
@@ -91,10 +110,11 @@ KernelPtr prepare(Cpu, const LayerNormBackward& op, const KernelIo& io) {
           kernel(op, rows, a.in<void>(Op::dy), a.in(Op::x), a.in(Op::weight), a.in(Op::mean), a.in(Op::rstd),
                  a.in(Op::dtotal), a.out(Op::dx), a.out<void>(Op::dresidual), sums + chunk * stride);
           const auto* const state = a.in<StepState>(Op::state);
-          for (std::int64_t row = rows.begin; state != nullptr && row < rows.end; ++row) {
-            BFloat16* const of_row = a.out<BFloat16>(Op::dresidual) + row * all.columns;
-            drops.run(*state, row, of_row, of_row);
-          }
+          if (state == nullptr) return;
+          drops.for_runs(rows.begin, rows.end, [&](std::int64_t begin, std::int64_t end) {
+            BFloat16* const run = a.out<BFloat16>(Op::dresidual) + begin * all.columns;
+            drops.drop(*state, begin, end, run, run);
+          });
         });
         chunks.add(sums, stride, a.out(Op::dweight));
         if (float* const dbias = a.out(Op::dbias)) chunks.add(sums + all.columns, stride, dbias);
