@@ -46,8 +46,8 @@ void fuse_batch_norm(model::Graph& graph);
 /// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
 /// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
 /// both. Of mixed precision's casts it takes up those that nothing else reads: what is added is read, and y
-/// written, in the half type, and so are their gradients. The results have the same bits. With
-/// `keep_segments` only within a segment, which `recompute` runs again.
+/// written, in the half type, and so are their gradients. It takes up the dropout of such a branch, too. The
+/// results have the same bits. With `keep_segments` only within a segment, which `recompute` runs again.
 void fuse_layer_norm(model::Graph& graph, bool keep_segments);
 
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
