@@ -82,6 +82,19 @@ class Canvas {
     region_ = {.width = size.width, .height = size.height};
   }
 
+  /// As it is before it is mirrored, and whether that is still to be done.
+  bool write_bytes(std::span<std::uint8_t> out) {
+    if (!resized_) make_pixels();
+    const PictureView view = resized_ ? PictureView{} : part_.view.part(region_);
+    std::optional<Resampler> rows;
+    if (resized_) rows.emplace(part_, *resized_, region_);
+    const std::size_t bytes = out.size() / static_cast<std::size_t>(region_.height);
+    for (int y = 0; y < region_.height; ++y)
+      std::memcpy(out.data() + static_cast<std::size_t>(y) * bytes, rows ? rows->next_row() : view.row(y),
+                  bytes);
+    return mirrored_;
+  }
+
   void write(std::span<const PixelScale> scales, std::span<float> out) {
     if (!resized_) {
       make_pixels();
@@ -150,6 +163,15 @@ struct Apply {
   void operator()(const Normalise&) {}  // by scales, where pixels become floats
 };
 
+/// The picture of that name, which must come out in that size.
+void draw(Canvas& canvas, std::span<const TransformStep> steps, SampleRandom random, const std::string& name,
+          PictureSize size) {
+  for (const TransformStep& step : steps) std::visit(Apply{canvas, random}, step);
+  if (canvas.size() == size) return;
+  throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N", name,
+                              canvas.size().width, canvas.size().height, size.width, size.height));
+}
+
 }  // namespace
 
 PictureSize resized_size(const Resize& step, PictureSize picture) {
@@ -185,13 +207,15 @@ Rectangle random_part(PictureSize picture, SampleRandom& random) {
 void Transform::apply(PictureReader& picture, SampleRandom random, PictureSize size,
                       std::span<float> out) const {
   Canvas canvas(picture, decoding_);
-  for (const TransformStep& step : steps_) std::visit(Apply{canvas, random}, step);
-  if (canvas.size() != size) {
-    throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N",
-                                picture.name(), canvas.size().width, canvas.size().height, size.width,
-                                size.height));
-  }
+  draw(canvas, steps_, random, picture.name(), size);
   canvas.write(scales_, out);
+}
+
+bool Transform::apply_to_bytes(PictureReader& picture, SampleRandom random, PictureSize size,
+                               std::span<std::uint8_t> out) const {
+  Canvas canvas(picture, decoding_);
+  draw(canvas, steps_, random, picture.name(), size);
+  return canvas.write_bytes(out);
 }
 
 }  // namespace lockstep::data

@@ -86,6 +86,12 @@ class Transform {
   /// `out`: channels x height x width of output_size. DataError from the reader, and when a picture does not
   /// come out in that size.
   void apply(PictureReader& picture, SampleRandom random, PictureSize size, std::span<float> out) const;
+  /// The same short of what a GPU does as well: bytes in HWC, not normalised. True: left and right are still
+  /// to be swapped.
+  bool apply_to_bytes(PictureReader& picture, SampleRandom random, PictureSize size,
+                      std::span<std::uint8_t> out) const;
+  /// One a channel, or one for all; none: value / 255.
+  std::span<const PixelScale> scales() const { return scales_; }
 
  private:
   std::vector<TransformStep> steps_;

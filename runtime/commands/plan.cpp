@@ -19,10 +19,11 @@ int plan_command(const std::vector<std::string>& given) {
   take_pretrained_config(options, options.init_from);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;
-  const TrainingTask task = make_task_without_data(options);
+  TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
   options.amp = amp_on(*device, options.amp);
+  task = fed_to(*device, std::move(task));
   const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
                     .batch = batch_size_per_rank(options, world.size)};

@@ -151,6 +151,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
+  if (device.kind() == kernels::DeviceKind::cuda) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
   if (sums_apart) sum_gradients_apart(plan.graph, constraints.gradient_dtype, ends_step(role));

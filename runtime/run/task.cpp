@@ -82,6 +82,7 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
   task.plugins = plugins.identities;
+  task.pictures = spec.pictures;
   if (!task.plugins.empty()) require_registered_ops(task.model, plugins.registry.ops());
   return task;
 }
@@ -137,6 +138,16 @@ void require_fitting(const TrainingTask& task, const Options& options) {
     throw UsageError(
         fmt::format("--eval-samples {}: the test set has {}", options.eval_samples, task.test_set->size()));
   }
+}
+
+TrainingTask fed_to(const kernels::Device& device, TrainingTask task) {
+  const bool evaluated_alike = task.test_set == nullptr || task.test_set->spec().pictures == task.pictures;
+  if (device.kind() == kernels::DeviceKind::cpu || !task.pictures || !evaluated_alike) return task;
+  for (auto* set : {&task.train_set, &task.test_set}) {
+    if (*set != nullptr) *set = (*set)->as_bytes();
+  }
+  task.input.pictures = task.pictures;
+  return task;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "data/dataset.h"
 #include "kernels/base/export.h"
@@ -26,7 +27,13 @@ struct TrainingTask {
   std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
   std::string note{};                      ///< on the test set, for the user; may be empty
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
+  /// Of the samples, where they are pictures: data::SampleSpec::pictures.
+  std::optional<kernels::PicturesToFloats> pictures{};
 };
+
+/// The task as a GPU gets it: pictures travel as bytes, of which the first node of each plan makes inputs, to
+/// the same bits. On a CPU it stays as it is.
+TrainingTask fed_to(const kernels::Device& device, TrainingTask task);
 
 /// Of the samples, for reports: "mnist (/data/mnist)".
 std::string source_of(const Options& options);

@@ -87,9 +87,10 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : options_(resolved(options, task, session)),
+    : samples_(task.train_set),
+      task_(fed_to(*session.device, std::move(task))),
+      options_(resolved(options, task_, session)),
       session_(session),
-      task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
       cuda_graph_policy_(options.cuda_graph, obstacle_to_graphs(session, options)) {
@@ -143,7 +144,7 @@ void Trainer::find_checkpoint() {
   require_unused(communicator, run_directory_);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
   settings_ = settings_of(options_, session_.world, task_.train_set->size(),
-                          data::fingerprint_of(*task_.train_set, activity));
+                          data::fingerprint_of(*samples_, activity));
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);
