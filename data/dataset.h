@@ -74,6 +74,11 @@ class LOCKSTEP_API Dataset {
   /// The same samples, whose inputs are not yet what `spec().pictures` makes of them: u8 rows of that op. A
   /// GPU is given a quarter of the bytes, and the host has less to do. Null: there is no such form.
   virtual std::shared_ptr<const Dataset> as_bytes() const { return nullptr; }
+  /// The same samples for a device that keeps all their pictures: the rows say which part of which. The first
+  /// of the set is number `first` there. Null: pictures have sizes of their own, or are resized.
+  virtual std::shared_ptr<const Dataset> as_cuts(std::int64_t /*first*/) const { return nullptr; }
+  /// Of what `as_cuts` gives: sample `index` as the device keeps it.
+  virtual void get_stored(std::int64_t /*index*/, std::span<std::uint8_t> /*pixels*/) const {}
   /// What a user should know of how its samples are made, in a line; empty: nothing.
   virtual std::string note() const { return {}; }
 };

@@ -37,16 +37,17 @@ class SkippedPictures {
   std::set<std::int64_t> indices_;
 };
 
-/// As floats, or as rows of bytes.
+/// Inputs as floats, or as rows of which a GPU makes them: `spec` says which.
 class PictureDataset final : public Dataset {
  public:
   PictureDataset(PictureSetPtr pictures, Transform transform, std::uint64_t seed, bool skips_corrupt,
-                 SampleSpec spec)
+                 SampleSpec spec, std::int64_t first_stored = 0)
       : pictures_(std::move(pictures)),
         transform_(std::move(transform)),
         seed_(seed),
         skips_corrupt_(skips_corrupt),
         spec_(std::move(spec)),
+        first_stored_(first_stored),
         picture_size_{.width = static_cast<int>(spec_.pictures->picture[2]),
                       .height = static_cast<int>(spec_.pictures->picture[1])} {}
 
@@ -62,15 +63,38 @@ class PictureDataset final : public Dataset {
     std::memcpy(target.data(), &label, sizeof label);
   }
 
-  DatasetPtr as_bytes() const override {
-    SampleSpec spec = spec_;
-    spec.input_dtype = DType::u8;
-    spec.input_shape = {spec_.pictures->row_bytes()};
-    return std::make_shared<PictureDataset>(pictures_, transform_, seed_, skips_corrupt_, std::move(spec));
+  DatasetPtr as_bytes() const override { return with(*spec_.pictures, 0); }
+
+  DatasetPtr as_cuts(std::int64_t first) const override {
+    const auto stored = pictures_->picture_size();
+    if (!stored || !transform_.only_cuts() || skips_corrupt_) return nullptr;
+    kernels::PicturesToFloats op = *spec_.pictures;
+    op.source = {stored->height, stored->width};
+    return with(op, first);
+  }
+
+  void get_stored(std::int64_t index, std::span<std::uint8_t> pixels) const override {
+    const PictureSize stored = *pictures_->picture_size();
+    Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
   }
 
  private:
+  DatasetPtr with(const kernels::PicturesToFloats& op, std::int64_t first) const {
+    SampleSpec spec = spec_;
+    spec.input_dtype = DType::u8;
+    spec.input_shape = {op.row_bytes()};
+    spec.pictures = op;
+    return std::make_shared<PictureDataset>(pictures_, transform_, seed_, skips_corrupt_, std::move(spec),
+                                            first);
+  }
+
   void read(std::int64_t index, const SampleRandom& random, std::span<std::byte> input) const {
+    if (spec_.pictures->has_store()) {
+      kernels::PictureCut cut = transform_.cut(*pictures_->picture_size(), random);
+      cut.stored = static_cast<std::int32_t>(first_stored_ + index);
+      std::memcpy(input.data(), &cut, sizeof cut);
+      return;
+    }
     const auto picture = pictures_->open(index);
     if (spec_.input_dtype == DType::u8) return read_bytes(*picture, random, input);
     const std::span<float> out(reinterpret_cast<float*>(input.data()), input.size() / sizeof(float));
@@ -107,7 +131,8 @@ class PictureDataset final : public Dataset {
   const std::uint64_t seed_;
   const bool skips_corrupt_;
   const SampleSpec spec_;
-  const PictureSize picture_size_;
+  const std::int64_t first_stored_;  ///< number of the set's first picture, where a device keeps them
+  const PictureSize picture_size_;   ///< of samples
   mutable SkippedPictures skipped_;
 };
 

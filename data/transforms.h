@@ -10,6 +10,7 @@
 #include "data/picture.h"
 #include "data/pixels.h"
 #include "kernels/base/philox.h"
+#include "kernels/pictures.h"
 
 namespace lockstep::data {
 
@@ -90,6 +91,9 @@ class Transform {
   /// to be swapped.
   bool apply_to_bytes(PictureReader& picture, SampleRandom random, PictureSize size,
                       std::span<std::uint8_t> out) const;
+  /// Whether it makes pictures neither larger nor smaller: then `cut` says all of it but how to normalise.
+  bool only_cuts() const;
+  kernels::PictureCut cut(PictureSize picture, SampleRandom random) const;
   /// One a channel, or one for all; none: value / 255.
   std::span<const PixelScale> scales() const { return scales_; }
 

@@ -21,7 +21,7 @@ Types PicturesToFloats::infer(TypeSpan in) const {
   require_type("rows", in[rows], {DType::u8, {in[rows].shape[0], row_bytes()}});
   if (has_store()) {
     require_rank("stored", in[stored], 2);
-    require_type("stored", in[stored], {DType::u8, {in[stored].shape[0], picture[0] * source.elements()}});
+    require_type("stored", in[stored], {DType::u8, {in[stored].shape[0], stored_bytes()}});
   }
   const TensorType made{to, {in[rows].shape[0], picture[0], picture[1], picture[2]}};
   require_floats("y", made);

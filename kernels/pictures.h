@@ -50,6 +50,7 @@ struct PicturesToFloats {
   /// Of the picture that a cut is from.
   std::int64_t source_height() const { return has_store() ? source[0] : picture[1]; }
   std::int64_t source_width() const { return has_store() ? source[1] : picture[2]; }
+  std::int64_t stored_bytes() const { return picture[0] * source_height() * source_width(); }
   /// Of a sample in `rows`: a multiple of what a cut is aligned to.
   std::int64_t row_bytes() const;
   std::string normalisation() const;  ///< "mean:mean:mean/deviation:deviation:deviation"

@@ -54,8 +54,13 @@ void require_output(const Model& model, const InputSpec& input, std::int64_t bat
 Tensor add_input(Graph& graph, const InputSpec& input, std::int64_t batch_size) {
   const auto add = [&](const ValueType& type) { return graph.add_value("input", type, Role::input); };
   if (!input.pictures) return {graph, add({input.dtype, with_batch(batch_size, input.shape)})};
-  const ValueId rows = add({DType::u8, {batch_size, input.pictures->row_bytes()}});
-  return {graph, graph.add_node(make_op(*input.pictures), {rows}, "pictures").front()};
+  const kernels::PicturesToFloats& op = *input.pictures;
+  std::vector<ValueId> operands{add({DType::u8, {batch_size, op.row_bytes()}})};
+  if (op.has_store()) {
+    const ValueType store{DType::u8, {input.stored_pictures, op.stored_bytes()}};
+    operands.push_back(graph.add_value("stored pictures", store, Role::stored));
+  }
+  return {graph, graph.add_node(make_op(op), std::move(operands), "pictures").front()};
 }
 
 /// Before a kernel is prepared for it, or memory allocated.

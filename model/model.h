@@ -33,6 +33,7 @@ struct InputSpec {
   /// What makes these inputs of the bytes as which a GPU is given them: the graph's first node. None: they
   /// come as they are.
   std::optional<kernels::PicturesToFloats> pictures{};
+  std::int64_t stored_pictures = 0;  ///< that the device keeps, where that op has a store
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

@@ -45,8 +45,7 @@ KernelPtr prepare(Cpu, const PicturesToFloats& op, const KernelIo& io) {
         PictureCut cut;
         std::memcpy(&cut, row, sizeof cut);
         const std::uint8_t* const picture =
-            stored == nullptr ? row + sizeof cut
-                              : stored + cut.stored * op.picture[0] * op.source_height() * op.source_width();
+            stored == nullptr ? row + sizeof cut : stored + cut.stored * op.stored_bytes();
         for (std::int64_t c = 0; c < op.picture[0]; ++c)
           write_plane(op, cut, picture, static_cast<std::size_t>(c),
                       a.out(Op::y) + (n * op.picture[0] + c) * plane);

@@ -70,7 +70,7 @@ PictureWalk walk_of(const PicturesToFloats& op, const KernelIo& io) {
   if (!y.blocks.empty()) throw UsageError("y has blocks of channels, which no GPU has");
   return {.image = y.strides[0],
           .row_bytes = io.inputs[Op::rows].shape[1],
-          .picture_bytes = op.picture[0] * op.source_height() * op.source_width(),
+          .picture_bytes = op.stored_bytes(),
           .picture_pixels = op.picture[1] * op.picture[2],
           .channel = narrow(y.strides[1]),
           .row = narrow(y.strides[2]),

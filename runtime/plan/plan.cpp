@@ -70,6 +70,9 @@ std::size_t Plan::gradient_sum_bytes() const {
 std::size_t Plan::input_bytes() const {
   return bytes_of(graph, model::Role::input);
 }
+std::size_t Plan::stored_bytes() const {
+  return bytes_of(graph, model::Role::stored);
+}
 std::size_t Plan::position_bytes() const {
   return bytes_of(graph, model::Role::positions);
 }
@@ -201,6 +204,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
+    need.stored = std::max(need.stored, plan.stored_bytes());
     need.batch_slots =
         std::max(need.batch_slots,
                  batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +

@@ -140,16 +140,6 @@ void require_fitting(const TrainingTask& task, const Options& options) {
   }
 }
 
-TrainingTask fed_to(const kernels::Device& device, TrainingTask task) {
-  const bool evaluated_alike = task.test_set == nullptr || task.test_set->spec().pictures == task.pictures;
-  if (device.kind() == kernels::DeviceKind::cpu || !task.pictures || !evaluated_alike) return task;
-  for (auto* set : {&task.train_set, &task.test_set}) {
-    if (*set != nullptr) *set = (*set)->as_bytes();
-  }
-  task.input.pictures = task.pictures;
-  return task;
-}
-
 namespace {
 
 TrainingTask open_task(const Options& options, const Plugins& plugins, data::DatasetOptions dataset,

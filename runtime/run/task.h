@@ -31,10 +31,6 @@ struct TrainingTask {
   std::optional<kernels::PicturesToFloats> pictures{};
 };
 
-/// The task as a GPU gets it: pictures travel as bytes, of which the first node of each plan makes inputs, to
-/// the same bits. On a CPU it stays as it is.
-TrainingTask fed_to(const kernels::Device& device, TrainingTask task);
-
 /// Of the samples, for reports: "mnist (/data/mnist)".
 std::string source_of(const Options& options);
 

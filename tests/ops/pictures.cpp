@@ -54,16 +54,33 @@ Values floats_of(const std::vector<std::byte>& batch, const Shape& shape) {
   return {shape, {floats.begin(), floats.end()}};
 }
 
-/// What the kernel makes of the rows.
-Values made_of(const std::vector<std::byte>& rows, PicturesToFloats op, const kernels::Layout& layout) {
+/// What a device keeps of the set, behind `first` pictures of others.
+std::vector<std::byte> store_of(const data::Dataset& set, std::int64_t first) {
+  const auto bytes = static_cast<std::size_t>(set.spec().pictures->stored_bytes());
+  std::vector<std::byte> store(static_cast<std::size_t>(first + set.size()) * bytes);
+  for (std::int64_t n = 0; n < set.size(); ++n) {
+    const auto at = std::span(store).subspan(static_cast<std::size_t>(first + n) * bytes, bytes);
+    set.get_stored(n, {reinterpret_cast<std::uint8_t*>(at.data()), at.size()});
+  }
+  return store;
+}
+
+/// What the kernel makes of the rows, and of what is stored.
+Values made_of(const std::vector<std::byte>& rows, const PicturesToFloats& op, const kernels::Layout& layout,
+               const std::vector<std::byte>& store = {}) {
   const auto samples = std::ssize(rows) / op.row_bytes();
   const Shape shape{samples, op.picture[0], op.picture[1], op.picture[2]};
-  const kernels::KernelIo io{.inputs = {{DType::u8, {samples, op.row_bytes()}, {}}},
-                             .outputs = {{op.to, shape, layout}}};
+  kernels::KernelIo io{.inputs = {{DType::u8, {samples, op.row_bytes()}, {}}},
+                       .outputs = {{op.to, shape, layout}}};
+  if (op.has_store())
+    io.inputs.push_back({DType::u8, {std::ssize(store) / op.stored_bytes(), op.stored_bytes()}, {}});
   const auto y = device().allocate(io.outputs[0].bytes());
   const auto x = upload(rows);
   const auto stream = device().make_stream();
-  void* const addresses[] = {x->data(), y->data()};
+  const auto stored = op.has_store() ? upload(store) : nullptr;
+  std::vector<void*> addresses{x->data()};
+  if (stored != nullptr) addresses.push_back(stored->data());
+  addresses.push_back(y->data());
   kernels::kernel_for(device(), op, io)->bind(addresses, nullptr)->launch(*stream);
   stream->synchronize();
   return unpack(*y, shape, layout, op.to);
@@ -97,6 +114,32 @@ TEST_CASE("pictures_to_floats: of bytes the floats that the data set makes itsel
     value = widen(half);
   }
   require_close(made_of(rows, op, kernels::channels_last(shape)), rounded, 0);
+}
+
+TEST_CASE("pictures_to_floats: of pictures that a device keeps the same, by what each row says") {
+  const int channels = GENERATE(1, 3);
+  const std::string list =
+      GENERATE("", "flip,crop=11x7", "pad-crop=4,flip,normalise=0.5/0.25", "crop=30x13,flip,pad-crop=2,flip",
+               "crop=8,pad-crop=3,flip", "crop=40,crop=4x38");
+  CAPTURE(channels, list);
+  const auto set = data::with_transform(std::make_shared<Pictures>(channels), {.seed = 3, .transform = list},
+                                        data::Split::train);
+  const auto cuts = set->as_cuts(5);
+  REQUIRE(cuts != nullptr);
+  const PicturesToFloats op = *cuts->spec().pictures;
+  CHECK(op.row_bytes() == sizeof(kernels::PictureCut));
+  const Shape shape{14, op.picture[0], op.picture[1], op.picture[2]};
+  const Values wanted = floats_of(batch_of(*set), shape);
+  require_close(made_of(batch_of(*cuts), op, kernels::Layout::row_major(shape), store_of(*cuts, 5)), wanted,
+                0);
+}
+
+TEST_CASE("pictures_to_floats: what is resized, or may be passed over, is not kept on a device") {
+  const auto pictures = std::make_shared<Pictures>(3);
+  for (const std::string list : {"resize=9x23", "random-resized-crop=11,flip"}) {
+    CHECK(data::with_transform(pictures, {.transform = list}, data::Split::train)->as_cuts(0) == nullptr);
+  }
+  CHECK(data::with_transform(pictures, {.skip_corrupt = true}, data::Split::train)->as_cuts(0) == nullptr);
 }
 
 }  // namespace lockstep::ops
