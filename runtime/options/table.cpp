@@ -83,7 +83,8 @@ std::vector<OptionEntry> model_and_data() {
             nothing},
            &O::data_device, {"auto", "host", "gpu"}),
       text({"data", "pin-memory", "auto|off", "load batches for a GPU into pinned memory", nothing},
-           &O::pin_memory, {"auto", "off"}),
+           &O::pin_memory, {"auto", "off"})
+          .taken_alone_as("auto"),
       on_off({"data", "drop-last", "", "drop samples that do not fill a step on every rank", numbers},
              &O::drop_last),
       on_off({"data", "no-shuffle", "", "take the samples of every epoch in their order", numbers},
