@@ -9,13 +9,19 @@ namespace lockstep::kernels {
 /// The rows that one thread of the CPU's team takes.
 struct NormRows {
   std::int64_t begin, end, columns;
+  DType of_y = DType::f32;         ///< of y, or of its gradient
+  DType of_residual = DType::f32;  ///< of the residual, or of its gradient
+
+  NormRows part(std::int64_t first, std::int64_t last) const {
+    return {first, last, columns, of_y, of_residual};
+  }
 };
 
 /// y = (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, the variance that of the
 /// row itself (PyTorch's nn.LayerNorm). The bias may be left out. mean and 1 / sqrt(variance + eps), a number
 /// a row each, are kept for backward: cheaper than the two passes over x that give them.
 /// With a residual (which takes a bias too) it is total = x + residual that is normalised, and is a further
-/// output.
+/// output. y and the residual may have half types; all else is f32, and y is rounded once.
 struct LayerNorm {
   static constexpr std::string_view name = "layer_norm";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
@@ -23,13 +29,15 @@ struct LayerNorm {
   enum Out : std::size_t { y, mean, rstd, total };
   /// `bias` may be null, and so may `residual`, with `total`.
   using Simd = void(const LayerNorm&, const NormRows&, const float* x, const float* weight, const float* bias,
-                    const float* residual, float* y, float* mean, float* rstd, float* total);
+                    const void* residual, void* y, float* mean, float* rstd, float* total);
 
   double eps = 1e-5;
+  DType to = DType::f32;  ///< the type of y
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("eps", eps);
+    visit("to", name_of(to));
   }
 
   Types infer(TypeSpan in) const {
@@ -43,9 +51,14 @@ struct LayerNorm {
     const TensorType of_column{DType::f32, {shape[shape.rank() - 1]}};
     require_type("weight", in[weight], of_column);
     if (in.size() > bias) require_type("bias", in[bias], of_column);
-    if (in.size() <= residual) return {in[x], of_row, of_row};
-    require_type("the residual", in[residual], in[x]);
-    return {in[x], of_row, of_row, in[x]};
+    const TensorType normalised{to, shape};
+    require_floats("y", normalised);
+    if (in.size() <= residual) return {normalised, of_row, of_row};
+    require_floats("the residual", in[residual]);
+    if (is_half(to) && is_half(in[residual].dtype))
+      require_same_dtype("the residual", in[residual], "y", normalised);
+    require_type("the residual", {DType::f32, in[residual].shape}, in[x]);
+    return {normalised, of_row, of_row, in[x]};
   }
 
   /// Two passes for the sums, and one of four operations.
@@ -53,17 +66,18 @@ struct LayerNorm {
 };
 
 /// The gradients in one pass over dy and x; dbias may be left out. Where x is a total, `dtotal` is what else
-/// its gradient is made of, which dx then includes. Sums over rows are taken in chunks of rows that the shape
-/// fixes, and then over the chunks in their order.
+/// its gradient is made of, which dx then includes. A residual of f32 has the gradient dx; one of a half type
+/// has `dresidual`, which is dx, rounded. Sums over rows are taken in chunks of rows that the shape fixes,
+/// and then over the chunks in their order.
 struct LayerNormBackward {
   static constexpr std::string_view name = "layer_norm_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { dy, x, weight, mean, rstd, dtotal };
-  enum Out : std::size_t { dx, dweight, dbias };
-  /// `sums`: what these rows give dweight, behind it dbias. `dtotal` may be null.
-  using Simd = void(const LayerNormBackward&, const NormRows&, const float* dy, const float* x,
+  enum Out : std::size_t { dx, dweight, dbias, dresidual };
+  /// `sums`: what these rows give dweight, behind it dbias. `dtotal` and `dresidual` may be null.
+  using Simd = void(const LayerNormBackward&, const NormRows&, const void* dy, const float* x,
                     const float* weight, const float* mean, const float* rstd, const float* dtotal, float* dx,
-                    float* sums);
+                    void* dresidual, float* sums);
 
   template <class Visit>
   void fields(Visit&&) const {}
@@ -74,7 +88,11 @@ struct LayerNormBackward {
     require_type("weight", in[weight], out[dweight]);
     Types forward{out[dx], out[dweight]};
     if (out.size() > dbias) forward.push_back(out[dbias]);
-    require_forward(LayerNorm{}, forward, Types{in[dy], in[mean], in[rstd]});
+    if (out.size() > dresidual) {
+      if (!is_half(out[dresidual].dtype)) throw_misfit("a residual of f32 has the gradient dx");
+      forward.push_back(out[dresidual]);
+    }
+    require_forward(LayerNorm{.to = in[dy].dtype}, forward, Types{in[dy], in[mean], in[rstd]});
     if (in.size() > dtotal) require_type("dtotal", in[dtotal], in[x]);
   }
 

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Only folders that go away with their launch have it. flock(2): the kernel frees it when launch dies,
-/// however that happens.
-constexpr const char* lock_name = "launch.lock";
-
 fs::path make_unique_folder(const fs::path& prefix) {
   std::string name = prefix.string() + "_XXXXXX";
   if (!mkdtemp(name.data()))
@@ -31,9 +29,14 @@ fs::path make_unique_folder(const fs::path& prefix) {
   return name;
 }
 
-fs::path temporary_prefix() {
+fs::path in_temporary_folder(const char* name) {
   const char* folder = getenv("TMPDIR");
-  return fs::path(folder && *folder ? folder : "/tmp") / "lockstep_launch";
+  return fs::path(folder && *folder ? folder : "/tmp") / name;
+}
+
+/// Of folders that go away with their launch alone; others have logs.
+fs::path temporary_prefix() {
+  return in_temporary_folder("lockstep_launch_tmp");
 }
 
 void create_folder(const fs::path& folder) {
@@ -43,17 +46,43 @@ void create_folder(const fs::path& folder) {
     throw UsageError(fmt::format("--log-dir: cannot create '{}': {}", folder.string(), error.message()));
 }
 
-/// The file gets its name when the lock is held, so that nobody finds it free before. Without a lock (a file
-/// system that has none) the folder is one that a killed launch leaves behind.
-UniqueFd lock_folder(const fs::path& folder) {
-  const fs::path unlocked = folder / "unlocked";
-  UniqueFd fd(::open(unlocked.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-    ::rename(unlocked.c_str(), (folder / lock_name).c_str());
-  } else {
-    ::unlink(unlocked.c_str());
+void create_rank_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw DeviceError(
+        fmt::format("cannot create '{}': {}; check the disk, or name another by TMPDIR or --log-dir",
+                    folder.string(), error.message()));
   }
-  return fd;
+}
+
+/// The kernel frees it when launch dies, however that happens.
+struct FolderLock {
+  UniqueFd fd;  ///< none: the folder has no lock, since it is gone, or another's, or its file system has none
+  int error = 0;
+};
+
+bool is_at(const UniqueFd& fd, const fs::path& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+FolderLock lock_folder(const fs::path& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {.fd = UniqueFd(), .error = errno};
+  if (!is_at(fd, folder)) return {.fd = UniqueFd(), .error = ENOENT};
+  return {.fd = std::move(fd)};
+}
+
+/// Another launch may find it before it is locked, and remove it: then the next is tried.
+std::pair<fs::path, UniqueFd> make_temporary_folder() {
+  while (true) {
+    fs::path folder = make_unique_folder(temporary_prefix());
+    FolderLock lock = lock_folder(folder);
+    if (lock.error != EWOULDBLOCK && lock.error != ENOENT) return {std::move(folder), std::move(lock.fd)};
+  }
 }
 
 /// No link to one; of this user.
@@ -64,11 +93,8 @@ bool is_own_folder(const fs::path& path) {
 
 void remove_if_left_behind(const fs::path& folder) {
   if (!is_own_folder(folder)) return;
-  const UniqueFd lock(::open((folder / lock_name).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
-  struct stat status {};
-  // Without a name: another launch has just removed it.
-  if (::fstat(lock.get(), &status) != 0 || status.st_nlink == 0) return;
+  const FolderLock lock = lock_folder(folder);
+  if (!lock.fd) return;
   std::error_code ignored;
   fs::remove_all(folder, ignored);
 }
@@ -88,13 +114,16 @@ LogFolder::LogFolder(const Options& options, const std::string& run_id, int rank
     : temporary_(options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
   if (options.log_dir.empty()) {
     sweep_left_behind(temporary_prefix());
-    root_ = make_unique_folder(temporary_prefix());
-    if (temporary_) lock_ = lock_folder(root_);
+    if (temporary_) {
+      std::tie(root_, lock_) = make_temporary_folder();
+    } else {
+      root_ = make_unique_folder(in_temporary_folder("lockstep_launch"));
+    }
   } else {
     create_folder(options.log_dir);
     root_ = make_unique_folder(fs::path(options.log_dir) / run_id);
   }
-  for (int rank = 0; rank < ranks; ++rank) create_folder(of(rank));
+  for (int rank = 0; rank < ranks; ++rank) create_rank_folder(of(rank));
 }
 
 LogFolder::~LogFolder() {

@@ -11,9 +11,11 @@ namespace {
 using kernels::LayerNorm;
 using kernels::LayerNormBackward;
 
-/// x and the residual have one gradient: that of their total.
+/// x and the residual have one gradient: that of their total, in the type of each.
 void differentiate_with_residual(Backward& backward) {
-  constexpr std::size_t inputs[] = {LayerNorm::x, LayerNorm::weight, LayerNorm::bias};
+  std::vector<std::size_t> inputs{LayerNorm::x, LayerNorm::weight, LayerNorm::bias};
+  if (is_half(backward.type(backward.input(LayerNorm::residual)).dtype))
+    inputs.push_back(LayerNorm::residual);
   std::vector<ValueId> operands{backward.output_gradient(), backward.output(LayerNorm::total),
                                 backward.input(LayerNorm::weight), backward.output(LayerNorm::mean),
                                 backward.output(LayerNorm::rstd)};
@@ -24,7 +26,8 @@ void differentiate_with_residual(Backward& backward) {
   for (const std::size_t input : inputs) types.push_back(backward.type(backward.input(input)));
   const auto outputs = backward.add_nodes(make_op(LayerNormBackward{}), std::move(operands), types);
   for (std::size_t i = 0; i < outputs.size(); ++i) backward.contribute(inputs[i], outputs[i]);
-  backward.contribute(LayerNorm::residual, outputs[LayerNormBackward::dx]);
+  if (outputs.size() <= LayerNormBackward::dresidual)
+    backward.contribute(LayerNorm::residual, outputs[LayerNormBackward::dx]);
 }
 
 void differentiate(const LayerNorm&, Backward& backward) {

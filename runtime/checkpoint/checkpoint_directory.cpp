@@ -182,6 +182,12 @@ void CheckpointDirectory::point_latest_at(const std::string& name) const {
   flush_folder(folder_);
 }
 
+void CheckpointDirectory::set_latest(std::int64_t step) const {
+  std::error_code error;
+  const bool is_set = fs::read_symlink(folder_ / "latest", error) == name_of(step);
+  if (!is_set && is_there(path_of(step))) point_latest_at(name_of(step));
+}
+
 void CheckpointDirectory::prune(std::int64_t newest, std::int64_t keep) const {
   if (keep == 0) return;
   std::int64_t seen = 0;

@@ -37,6 +37,10 @@ class CheckpointDirectory {
   /// all. Later ones stay: a run that resumed from an earlier step has not reached them yet.
   void prune(std::int64_t newest, std::int64_t keep) const;
 
+  /// Moves `latest` to the checkpoint of this step, if it is there: a run that was killed may have left it
+  /// behind.
+  void set_latest(std::int64_t step) const;
+
   /// Removes half-written and half-removed checkpoints of a killed process.
   void sweep() const;
 

@@ -272,6 +272,9 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   if (std::ranges::find(has_it, false) != has_it.end()) {
     hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it, activity);
   }
+  if (run_directory.writes_checkpoints && run_directory.resuming) {
+    CheckpointDirectory(run_directory.checkpoints()).set_latest(best->step);
+  }
   const fs::path folder = has_it[rank] ? fs::path(by_rank[static_cast<std::size_t>(readers[rank])].folder)
                                        : CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);
   return ResumePoint{.folder = folder, .state = read_run_state(folder / "state.json")};

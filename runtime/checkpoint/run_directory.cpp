@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of rank 0 in RUN/; other ranks that see it share the disk.
+/// A file of rank 0 in RUN/; other ranks that see it share the disk. Named as one that `sweep_temporaries`
+/// takes when a killed run has left it.
 class Marker {
  public:
   explicit Marker(fs::path path)
@@ -124,7 +125,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
     decision = {{"run", run.string()},
                 {"resume", resume},
                 {"resuming", resumes_in(run, resume)},
-                {"marker", ".same-disk-" + random_hex(8)}};
+                {"marker", fmt::format(".same-disk.{}.tmp", random_hex(8))}};
     if (problem.empty()) marker.emplace(run / decision["marker"].get<std::string>());
   }
   throw_any_problem<UsageError>(communicator, problem);

@@ -63,7 +63,7 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
   measured.times.spare_core = device->threads() < static_cast<int>(affinity_mask().size());
   std::vector<double> numbers;
   for (const Cluster& cluster : clusters) {
-    const Timeline timeline = predict(measured.plan, cluster, measured.times, tcp);
+    const Timeline timeline = predict(measured.plans, cluster, measured.times, tcp);
     numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange});
   }
   return numbers;
@@ -90,7 +90,8 @@ void require_cores(int ranks_per_node, int threads) {
 std::vector<Timeline> measure_and_predict(const Options& options, const TrainingTask& task,
                                           const std::vector<Cluster>& clusters) {
   const int parts = clusters.back().ranks_per_node;
-  const TcpTimes tcp = clusters.back().nodes() > 1 ? measure_tcp(options) : TcpTimes{};
+  const TcpTimes tcp =
+      clusters.back().nodes() > 1 ? measure_tcp(options, task, clusters.back().link_bytes_per_s) : TcpTimes{};
   std::vector<Timeline> timelines;
   while (timelines.size() < clusters.size()) {
     const int busy = clusters[timelines.size()].most_on_a_node();

@@ -66,7 +66,11 @@ Session open_session(const Options& options) {
                                                   .gpu_sharing = may_share_gpus(environment)},
                                                  *session.device);
   session.communicator->watch(
-      {.position = [activity = session.activity.get()] { return "setting up: " + activity->describe(); },
+      {.position =
+           [activity = session.activity.get()] {
+             const std::string work = activity->describe();
+             return work.empty() ? std::string("setting up") : "setting up: " + work;
+           },
        .progress = [activity = session.activity.get()] { return activity->advances(); },
        .overdue = {}});
   return session;

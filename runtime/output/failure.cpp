@@ -18,6 +18,8 @@ namespace lockstep::runtime {
 
 namespace {
 
+constexpr const char* failure_file = "failure.json";
+
 /// On a thread of its own, which a disk that hangs may keep for ever.
 void write_in_time(const std::filesystem::path& path, const std::string& text) {
   constexpr Seconds patience{0.5};
@@ -45,7 +47,12 @@ void report_failure(const comm::FailureReport& report, const std::filesystem::pa
                      {"where", status.where}});
   }
   const Json json{{"cause", report.cause}, {"missing", report.missing}, {"ranks", ranks}};
-  write_in_time(run / "failure.json", json.dump(2) + '\n');
+  write_in_time(run / failure_file, json.dump(2) + '\n');
+}
+
+void remove_failure(const std::filesystem::path& run) {
+  std::error_code ignored;
+  std::filesystem::remove(run / failure_file, ignored);
 }
 
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,

@@ -14,6 +14,9 @@ class StepTracker;
 /// exists and its disk takes it within half a second.
 void report_failure(const comm::FailureReport& report, const std::filesystem::path& run);
 
+/// Of an earlier part of the run, when a later one has succeeded.
+void remove_failure(const std::filesystem::path& run);
+
 /// From now on a report of a failure tells where this rank was (`tracker`, `activity`), and a rank that waits
 /// for anything but its peers (the loader, a disk) still ends in time.
 void watch_for_failure(comm::Communicator& communicator, std::shared_ptr<const StepTracker> tracker,

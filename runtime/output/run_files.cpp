@@ -134,8 +134,6 @@ void RunFiles::log_gpus(std::int64_t step, const std::map<int, GpuReadings>& gpu
 
 void RunFiles::write_summary(const Summary& summary) const {
   write_file_atomically(path_ / "summary.json", to_json(summary));
-  std::error_code ignored;
-  std::filesystem::remove(path_ / "failure.json", ignored);  // of an earlier part of the run
 }
 
 bool RunFiles::is_finished() const {

@@ -113,7 +113,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                const kernels::Device& device, const PlanConstraints& constraints);
 
 /// Assigns each launch its part of the plan's workspace and returns the total size: launches on one stream
-/// share a part, since they run one after another.
+/// share a part, since they run one after another. Those whose scratch memory lies elsewhere keep it.
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 
 /// Bytes that a run of these plans needs: arenas, workspace, two batch slots, step state, and for checkpoints

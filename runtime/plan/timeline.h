@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <utility>
@@ -28,10 +29,19 @@ struct Timeline {
   double exposed() const { return step - compute; }
 };
 
-/// The timeline of a schedule that `schedule_training` made for exchanges on the host: one thread walks it,
-/// and the exchange queue runs what is queued, in order. An exchange has its share of the core first; compute
-/// behind it goes on with the rest. `exchanges`: by bucket; `rows`: by slice of rows.
-Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
+/// Micro-batches of a step that run one after another by one plan.
+struct PlannedWork {
+  std::span<const Step> steps;
+  const WorkTimes& work;
+  std::int64_t repeats = 1;
+};
+
+/// The timeline of a step whose schedules are for exchanges on the host: one thread walks them, and the
+/// exchange queue runs what is queued, in order. An exchange has its share of the core first; compute behind
+/// it goes on with the rest. Where updates are left to the next step, of one among many: exchanges are held
+/// back as in a run (`HoldingPolicy`), and the mean is that of steps after it has settled. `exchanges`: by
+/// bucket; `rows`: by slice of rows.
+Timeline simulate(std::span<const PlannedWork> step, std::span<const ExchangeTime> exchanges,
                   std::span<const ExchangeTime> rows = {});
 
 /// The same for exchanges that are enqueued on a stream of their own (`ScheduleOptions::stream_ordered`): two

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/base/version.h"
+#include "runtime/output/failure.h"
 #include "runtime/run/device_data.h"
 #include "runtime/run/trainer.h"
 
@@ -50,6 +51,7 @@ Summary Trainer::finish() {
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
   if (files_) write_results(summary, weights);
   session_.communicator->barrier();
+  if (run_directory_.writes_checkpoints) remove_failure(run_directory_.run);
   return summary;
 }
 

@@ -141,6 +141,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return &host_control(slot);
     case Region::activations:
       return at(*activations_, first);
+    case Region::workspace:
+      return at(*workspace_, first);
     case Region::caches:
       return at(*caches_, first);
     case Region::parameters:
@@ -153,6 +155,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*buffers_, first * sizeof(float));
     case Region::gradients:
       return gradients_->data() + first * size_of(gradients_->dtype());
+    case Region::idle_gradients:
+      return gradients_->data() + first;
     case Region::gradient_sums:
       return at(*gradient_sums_, first * sizeof(float));
     case Region::statistics:

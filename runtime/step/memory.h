@@ -77,7 +77,6 @@ class ReplicaMemory {
   /// Of new tokens, (N, T) i64.
   void* positions(std::size_t slot) const { return slots_[slot].positions->data(); }
   void* cache_rows(std::size_t slot) const { return slots_[slot].cache_rows->data(); }
-  std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
   /// What updates read that are left to the next step.
   void* kept_state() const { return kept_state_->data(); }

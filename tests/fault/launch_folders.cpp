@@ -65,6 +65,13 @@ TEST_CASE("the folder of a launch that was killed goes with the next one, that o
   CHECK(files_in(temporary.path()) == 0);
 }
 
+TEST_CASE("a launch that was killed as soon as it had made its folder: the next one removes that") {
+  const TemporaryFolder temporary;
+  fs::create_directory(temporary / "lockstep_launch_tmp_abcdef");
+  launch_once(temporary.path());
+  CHECK(files_in(temporary.path()) == 0);
+}
+
 TEST_CASE("of a launch that was killed logs stay, and what a link leads to, and what is another user's") {
   const TemporaryFolder temporary;
   const TemporaryFolder elsewhere;
@@ -77,7 +84,7 @@ TEST_CASE("of a launch that was killed logs stay, and what a link leads to, and 
   };
   const fs::path logs = left_in(temporary.path(), {"--tee=3"});
   const fs::path linked = left_in(elsewhere.path(), {});
-  fs::create_symlink(linked, temporary / "lockstep_launch_linked");
+  fs::create_symlink(linked, temporary / "lockstep_launch_tmp_linked");
   launch_once(temporary.path());
   CHECK(fs::exists(logs / "attempt_0/0/stdout.log"));
   CHECK(fs::exists(linked / "attempt_0/0"));

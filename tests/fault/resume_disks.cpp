@@ -45,6 +45,7 @@ TEST_CASE("two disks with two ranks each: one that lost, lacks or has a damaged 
     for (const char* disk : {"0", "1"}) {
       const TemporaryFolder folder;
       fs::copy(trained.path(), folder.path(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+      write_file(folder / "1/run/failure.json", "{}");  // of the part before
       apply(harm, folder / disk / "run");
       INFO("harm " << static_cast<int>(harm) << " of disk " << disk);
       CHECK(hash_of(on_disks(folder.path(), 2, 2, {"--max-steps=40", "--resume=auto"}), folder / "0/run") ==
@@ -53,6 +54,7 @@ TEST_CASE("two disks with two ranks each: one that lost, lacks or has a damaged 
         for (const int step : {30, 40}) {
           CHECK(runtime::damage_of(directory_of(folder / each).path_of(step)).empty());
         }
+        CHECK_FALSE(fs::exists(folder / each / "failure.json"));
       }
     }
   }

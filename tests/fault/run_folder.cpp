@@ -208,5 +208,22 @@ TEST_CASE("failure.json goes when a later part of the run succeeds") {
   CHECK_FALSE(fs::exists(run_dir / "failure.json"));
 }
 
+TEST_CASE(
+    "going on with a run that has ended puts right what a kill left: failure.json, latest, the marker") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const Words words = resumable(run_dir, {"--max-steps=6", "--checkpoint-every=3", "--resume=auto"});
+  hash_of(words, run_dir);
+  const fs::path latest = run_dir / "checkpoints/latest";
+  fs::remove(latest);
+  fs::create_symlink("step-00000003", latest);
+  write_file(run_dir / "failure.json", "{}");
+  write_file(run_dir / ".same-disk.0123456789abcdef.tmp", "");
+  hash_of(words, run_dir);
+  CHECK(fs::read_symlink(latest) == "step-00000006");
+  CHECK_FALSE(fs::exists(run_dir / "failure.json"));
+  CHECK_FALSE(fs::exists(run_dir / ".same-disk.0123456789abcdef.tmp"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -21,13 +21,19 @@ const std::vector<Step> one_bucket_behind_compute{
     {.kind = update, .index = 0}};
 const WorkTimes work{{{launch, 0}, 2}, {{launch, 1}, 5}, {{update, 0}, 1}};
 
+/// Of a step of one micro-batch.
+Timeline simulate_steps(const std::vector<Step>& steps, const std::vector<ExchangeTime>& exchanges) {
+  const std::vector<PlannedWork> step{{.steps = steps, .work = work}};
+  return simulate(step, exchanges);
+}
+
 Timeline simulate_one(ExchangeTime exchange) {
-  return simulate(one_bucket_behind_compute, work, std::vector{exchange});
+  return simulate_steps(one_bucket_behind_compute, {exchange});
 }
 
 TEST_CASE("timeline: without an exchange a step is the sum of its work") {
   const std::vector<Step> steps{{.kind = launch, .index = 0}, {.kind = launch, .index = 1}, {.kind = update}};
-  const Timeline timeline = simulate(steps, work, {});
+  const Timeline timeline = simulate_steps(steps, {});
   CHECK(timeline.step == 8);
   CHECK(timeline.compute == 8);
   CHECK(timeline.exchange == 0);
@@ -57,8 +63,7 @@ TEST_CASE("timeline: an exchange without compute behind it is exposed") {
   const std::vector<Step> steps{{.kind = launch, .index = 0},
                                 {.kind = all_reduce_inline, .stream = StreamName::exchange},
                                 {.kind = update}};
-  const Timeline timeline =
-      simulate(steps, work, std::vector<ExchangeTime>{{.seconds = 3, .core_seconds = 1}});
+  const Timeline timeline = simulate_steps(steps, {{.seconds = 3, .core_seconds = 1}});
   CHECK(timeline.step == 2 + 3 + 1);
   CHECK(timeline.exposed() == 3);
 }
@@ -74,8 +79,53 @@ TEST_CASE("timeline: buckets are exchanged one after another") {
                                 on_queue(all_reduce, 1),
                                 {.kind = join}};
   const std::vector<ExchangeTime> exchanges{{.seconds = 6}, {.seconds = 1}};
-  CHECK(simulate(steps, work, exchanges).step == 2 + 6 + 1);
-  CHECK(simulate(steps, work, std::vector<ExchangeTime>{{.seconds = 1}, {.seconds = 6}}).step == 7 + 6);
+  CHECK(simulate_steps(steps, exchanges).step == 2 + 6 + 1);
+  CHECK(simulate_steps(steps, {{.seconds = 1}, {.seconds = 6}}).step == 7 + 6);
+}
+
+TEST_CASE("timeline: micro-batches before the last are walked as often as there are") {
+  const std::vector<Step> before{{.kind = launch, .index = 1}};
+  const std::vector<Step> last{{.kind = launch, .index = 0}, {.kind = update}};
+  const std::vector<PlannedWork> step{{.steps = before, .work = work, .repeats = 3},
+                                      {.steps = last, .work = work}};
+  CHECK(simulate(step, {}).step == 3 * 5 + 2 + 1);
+}
+
+Step of_step_before(Step::Kind kind, std::size_t index) {
+  return {.kind = kind, .index = index, .deferred = true};
+}
+
+/// Forward of 4 s that reads bucket 1 at once and bucket 0 after 2 s; backward of 6 s, in which bucket 0 is
+/// ready after 3 s and bucket 1, with the control block, at the end. Updates take 1 s each.
+const std::vector<Step> deferring{of_step_before(await_bucket, 1),
+                                  of_step_before(update, 1),
+                                  {.kind = launch, .index = 0},
+                                  of_step_before(await_bucket, 0),
+                                  of_step_before(update, 0),
+                                  {.kind = launch, .index = 1},
+                                  {.kind = launch, .index = 2},
+                                  {.kind = all_reduce, .index = 0, .queued = true, .may_be_held = true},
+                                  {.kind = launch, .index = 3},
+                                  {.kind = all_reduce, .index = 1, .queued = true},
+                                  {.kind = post_held},
+                                  {.kind = await_bucket, .index = 1},
+                                  {.kind = keep_state}};
+const WorkTimes forward_and_backward{{{launch, 0}, 2}, {{launch, 1}, 2}, {{launch, 2}, 3},
+                                     {{launch, 3}, 3}, {{update, 0}, 1}, {{update, 1}, 1}};
+
+Timeline simulate_deferring(double seconds) {
+  const std::vector<PlannedWork> step{{.steps = deferring, .work = forward_and_backward}};
+  return simulate(step, std::vector<ExchangeTime>{{.seconds = seconds}, {.seconds = seconds}});
+}
+
+TEST_CASE("timeline: where updates are left to the next step, its forward hides exchanges, too") {
+  const Timeline fast = simulate_deferring(1);
+  CHECK(fast.compute == Approx(12));
+  CHECK(fast.exchange == Approx(2));
+  CHECK(fast.step == Approx(12 + 1));  // the last bucket's, which the step's end waits for
+  // Bucket 0 would go on for 2 s when backward ends: so it is held, and goes in the next step's first 3 s.
+  const Timeline slow = simulate_deferring(5);
+  CHECK(slow.step == Approx(12 + 5 + 2));
 }
 
 }  // namespace
