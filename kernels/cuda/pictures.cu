@@ -28,10 +28,10 @@ template <class Element>
 __global__ void pictures_to_floats(PictureWalk p, PixelScales scales, std::int64_t pixels,
                                    const std::uint8_t* rows, const std::uint8_t* stored, Element* y) {
   STATIC_SHARED(Element, table, 3 * values);
-  for (int at = static_cast<int>(threadIdx.x); at < p.channels * values; at += static_cast<int>(blockDim.x)) {
-    const int channel = at / values;
-    const float unit = static_cast<float>(at % values) / 255.0F;
-    table[at] = narrow<Element>((unit - scales.mean[channel]) / scales.deviation[channel]);
+  for (int value = static_cast<int>(threadIdx.x); value < values; value += static_cast<int>(blockDim.x)) {
+    const float unit = static_cast<float>(value) / 255.0F;
+    for (int c = 0; c < 3; ++c)
+      table[c * values + value] = narrow<Element>((unit - scales.mean[c]) / scales.deviation[c]);
   }
   __syncthreads();
   for (std::int64_t item = first_item(); item < pixels; item += item_stride()) {
