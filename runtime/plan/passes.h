@@ -118,6 +118,10 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
+/// Behind `assign_layouts`, on a GPU: the kernel that makes inputs of bytes writes them in the type and the
+/// layout that their only reader, a cast or reorder, would give them.
+void absorb_copies(model::Graph& graph);
+
 /// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
 /// the gradient arena holds. Comes behind all choices of layouts and algorithms, so that every micro-batch
 /// computes its own gradients alike; the sum goes from the first micro-batch to the last.
