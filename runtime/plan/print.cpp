@@ -219,14 +219,16 @@ std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const st
   text += fmt::format(
       "\nmemory per rank\n  parameters {}\n{}  gradients {}\n  optimizer state {}\n{}  activations {}\n  "
       "workspace {}\n"
-      "  batch slots {}\n  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
+      "  batch slots {}\n{}  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
       size(need.parameters),
       need.parameter_copies > 0 ? fmt::format("  copies of parameters {}\n", size(need.parameter_copies))
                                 : std::string(),
       size(need.gradients), size(need.optimizer_state),
       need.averages > 0 ? fmt::format("  average of weights {}\n", size(need.averages)) : std::string(),
-      size(need.activations), size(need.workspace), size(need.batch_slots), size(need.step_state),
-      size(need.checkpoint), size(need.total()), need.total());
+      size(need.activations), size(need.workspace), size(need.batch_slots),
+      need.stored > 0 ? fmt::format("  stored samples {}\n", size(need.stored)) : std::string(),
+      size(need.step_state), size(need.checkpoint), size(need.total()), need.total());
+  if (need.pinned > 0) text += fmt::format("  pinned on the host, for batches {}\n", size(need.pinned));
   return text;
 }
 
