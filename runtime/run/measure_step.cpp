@@ -65,23 +65,15 @@ class Stepper {
     node_.barrier();
     for (std::size_t at = 0; at < plans_.size(); ++at) {
       times_[at].whole.push_back(replica_.run(plans_[at]));
-      note_steps(times_[at]);
+      replica_.for_each_step([&](std::size_t step, Clock::time_point begin, Clock::time_point end) {
+        times_[at].steps[step].push_back(Seconds(end - begin).count());
+      });
     }
     if (node_.world().size == 1) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       const auto ranges = replica_.memory().exchanged(plans_.back().arena.buckets[bucket]);
       const comm::ExchangeTiming timing = node_.all_reduce(ranges, {}, *stream_);
       buckets_[bucket].push_back(1e-9 * static_cast<double>(timing.transfer_ns));
-    }
-  }
-
-  void note_steps(PlanTimes& of) {
-    const std::vector<Clock::time_point>& ends = replica_.step_ends();
-    Clock::time_point begin = replica_.start();
-    for (std::size_t at = 0; at < of.steps.size(); ++at) {
-      if (ends[at] == Clock::time_point()) continue;
-      of.steps[at].push_back(Seconds(ends[at] - begin).count());
-      begin = ends[at];
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ constexpr double least_pace = 25e6;  ///< bytes per second; below, what is measu
 constexpr double seconds_to_measure = 1;
 constexpr double least_rounds = 3;
 constexpr double most_rounds = 25;
-constexpr std::size_t alone_steps = 3;  ///< before each round
-constexpr double most_seconds_alone = 0.5;
+constexpr std::size_t most_steps_alone = 9;
+constexpr std::size_t least_steps_alone = 3;
+constexpr double seconds_alone = 0.5;
 
 /// Exchanges of one size, one behind another.
 struct Burst {
@@ -82,12 +84,14 @@ class BusyRank {
   Sample measure(const Burst& burst, bool behind_compute) {
     burst_ = burst;
     is_computing_ = behind_compute && computes_ != nullptr;
-    const Sample first = round(step_alone());
+    group_.barrier();
+    if (is_computing_) note_steps_alone();
+    const Sample first = round();
     const int rounds = rounds_for(first.whole);
     std::vector<double> seconds;
     std::vector<double> core_seconds;
     for (int at = 0; at < rounds; ++at) {
-      const Sample sample = round(step_alone());
+      const Sample sample = round();
       seconds.push_back(sample.seconds);
       core_seconds.push_back(sample.core_seconds);
     }
@@ -104,34 +108,54 @@ class BusyRank {
   }
 
   /// While the other rank computes too: they share caches and memory.
-  double step_alone() {
-    group_.barrier();
-    std::vector<double> seconds;
-    if (!is_computing_) return 0;
+  void note_steps_alone() {
+    std::vector<double> whole;
+    std::vector<std::vector<double>> steps(plan_.steps.size());
     double all = 0;
-    while (seconds.size() < alone_steps && all < most_seconds_alone) {
-      seconds.push_back(computes_->run(plan_));
-      all += seconds.back();
+    while (whole.size() < least_steps_alone || (whole.size() < most_steps_alone && all < seconds_alone)) {
+      all += whole.emplace_back(computes_->run(plan_));
+      computes_->for_each_step([&](std::size_t step, Clock::time_point begin, Clock::time_point end) {
+        steps[step].push_back(Seconds(end - begin).count());
+      });
     }
-    return median(seconds);
+    alone_.assign(steps.size(), 0);
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      if (!steps[step].empty()) alone_[step] = median(steps[step]);
+    }
+    const double scale = median(whole) / std::accumulate(alone_.begin(), alone_.end(), 0.0);
+    for (double& seconds : alone_) seconds *= scale;
   }
 
-  Sample round(double step_alone) {
+  /// What the run that ended last would have taken alone, as far as it had come at `until`.
+  double computed(Clock::time_point until) const {
+    double seconds = 0;
+    computes_->for_each_step([&](std::size_t step, Clock::time_point begin, Clock::time_point end) {
+      if (begin >= until) return;
+      const double part = end <= until ? 1 : Seconds(until - begin) / Seconds(end - begin);
+      seconds += part * alone_[step];
+    });
+    return seconds;
+  }
+
+  Sample round() {
     group_.barrier();
     const auto start = Clock::now();
     ExchangeQueue::Ticket last = 0;
     for (std::size_t place = 0; place < burst_.exchanges; ++place) last = queue_.post(place);
-    double computed = 0;
+    double done = 0;
+    bool is_counted = true;  // the last run
     while (is_computing_ && queue_.pending() > 0) {
       computes_->run(plan_);
-      computed += step_alone;
+      is_counted = queue_.pending() > 0;
+      if (is_counted) done += computed(Clock::time_point::max());
     }
-    const double computing = Seconds(Clock::now() - start).count();
+    const double whole = Seconds(Clock::now() - start).count();
     queue_.wait(last);
-    const double exchanging = Seconds(last_done_ - start).count();
-    return {.seconds = exchanging,
-            .core_seconds = is_computing_ ? std::max(0.0, computing - computed) : 0,
-            .whole = std::max(computing, exchanging)};
+    const double seconds = Seconds(last_done_ - start).count();
+    if (!is_counted) done += computed(last_done_);
+    return {.seconds = seconds,
+            .core_seconds = is_computing_ ? std::max(0.0, seconds - done) : 0,
+            .whole = std::max(whole, seconds)};
   }
 
   /// Rank 0's are both ranks'.
@@ -148,6 +172,7 @@ class BusyRank {
   const std::unique_ptr<kernels::Stream> stream_;
   const std::unique_ptr<comm::Arena> arena_;
   Burst burst_{};
+  std::vector<double> alone_;    ///< by step of the plan
   Clock::time_point last_done_;  ///< of the queue's thread, until it is waited for
   ExchangeQueue queue_;          ///< last: its thread uses the rest
 };

@@ -27,10 +27,16 @@ class PracticeReplica {
 
   /// Returns the seconds that it took.
   double run(const Plan& plan);
-  /// Of the last plan that was run, when each of its steps was done; those without work of their own have
-  /// none.
-  const std::vector<Clock::time_point>& step_ends() const { return ends_; }
-  Clock::time_point start() const { return start_; }
+  /// Calls `of(step, begin, end)` for each step with work of its own of the plan that was run last.
+  template <class Of>
+  void for_each_step(Of of) const {
+    Clock::time_point begin = start_;
+    for (std::size_t step = 0; step < ends_.size(); ++step) {
+      if (ends_[step] == Clock::time_point()) continue;
+      of(step, begin, ends_[step]);
+      begin = ends_[step];
+    }
+  }
 
   const ReplicaMemory& memory() const { return memory_; }
 
@@ -41,7 +47,7 @@ class PracticeReplica {
   ReplicaMemory memory_;
   Executor executor_;
   Clock::time_point start_;
-  std::vector<Clock::time_point> ends_;
+  std::vector<Clock::time_point> ends_;  ///< by step; none for one without work of its own
 };
 
 }  // namespace lockstep::runtime
