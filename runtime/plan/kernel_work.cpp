@@ -7,6 +7,7 @@
 #include "kernels/attention.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/linear_rows.h"
 #include "kernels/recurrent.h"
@@ -125,6 +126,13 @@ std::vector<KernelWork> node_work(const Plan& plan, const Node& node, const Laun
     // products, where the op counts five.
     if (node.op->as<AttentionBackward>() != nullptr) work.flops *= 7.0 / 5.0;
     return {work};
+  }
+  if (node.op->as<LayerNormBackward>() != nullptr) {
+    // The sums over rows read the rows again, in a kernel of their own.
+    const auto& in = launch.io.inputs;
+    return {
+        work,
+        {.bytes = static_cast<double>(in[LayerNormBackward::dy].bytes() + in[LayerNormBackward::x].bytes())}};
   }
   make_recurrence<Rnn>(node, launch, work) || make_recurrence<RnnBackward>(node, launch, work) ||
       make_recurrence<Lstm>(node, launch, work) || make_recurrence<LstmBackward>(node, launch, work);

@@ -1,5 +1,7 @@
 #include "runtime/plan/roofline.h"
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 #include "kernels/cuda/library.h"
 #include "runtime/commands/plan_for_gpu.h"
@@ -63,6 +65,21 @@ TEST_CASE("roofline: a plan's step is the sum of its kernels, convolutions and p
   const GpuStep one = predict_on_gpu(plan, steps, {}, gpu);
   CHECK(one.timeline.step == Approx(sum));
   CHECK(one.timeline.exposed() == 0);
+}
+
+TEST_CASE("roofline: layer norm's backward reads dy and x a second time, for its sums over rows") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = testing::plan_of(
+      testing::classifier([](model::Tensor x) { return linear(layer_norm(flatten(x), "norm"), "head", 10); }),
+      *device);
+  const std::vector<PredictedStep> steps = predict_steps(plan, gpu);
+  const auto norm = std::ranges::find(steps, "layer_norm_backward", &PredictedStep::name);
+  REQUIRE(norm != steps.end());
+  REQUIRE(norm->work.size() == 2);
+  const auto& in = plan.launch_of(plan.steps[static_cast<std::size_t>(norm - steps.begin())])->io.inputs;
+  CHECK(norm->work[1].bytes == static_cast<double>(in[0].bytes() + in[1].bytes()));
+  CHECK(norm->time.seconds ==
+        Approx(time_of(norm->work[0], gpu).seconds + time_of(norm->work[1], gpu).seconds));
 }
 
 TEST_CASE("roofline: an all-reduce is a ring over NVLink, PCIe without it, and the link between nodes") {
