@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
@@ -11,44 +13,46 @@
 namespace lockstep::kernels {
 namespace {
 
-/// `residual` and `total` may be null.
+/// `residual`, with `total`, may be null, and so may `state`: nothing is dropped.
 template <int threads, int lanes, class Y, class Residual>
-__global__ void normalise(Rows rows, float eps, const float* x, const float* weight, const float* bias,
-                          const Residual* residual, Y* y, float* mean, float* rstd, float* total) {
+__global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in_sample, const float* x,
+                          const float* weight, const float* bias, const Residual* residual,
+                          const StepState* state, Y* y, float* mean, float* rstd, float* total) {
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
-  const float* const from = x + row * rows.columns;
-  const Residual* const other = residual == nullptr ? nullptr : residual + row * rows.columns;
-  const auto values = [&](std::int64_t k) {
-    auto in = load<lanes>(from + k);
-    if (other == nullptr) return in;
-    const auto more = load<lanes>(other + k);
-    for (int lane = 0; lane < lanes; ++lane) in.at[lane] += more.at[lane];
-    return in;
-  };
+  const std::int64_t first = row * rows.columns;
   float center = 0;
   if (mean != nullptr) {
     for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-      const auto in = values(k);
+      auto in = load<lanes>(x + first + k);
+      if (residual != nullptr) {
+        auto branch = load<lanes>(residual + first + k);
+        if constexpr (lanes == 4 && !std::is_same_v<Residual, float>) {
+          if (state != nullptr)
+            branch = DroppedRow(dropout, *state, first, in_sample).template of<Residual>(k, branch);
+        }
+        for (int lane = 0; lane < lanes; ++lane) in.at[lane] += branch.at[lane];
+        store(total + first + k, in);
+      }
       for (int lane = 0; lane < lanes; ++lane) center += in.at[lane];
     });
     center = sum<threads>(center) / count;
   }
+  const float* const from = (residual == nullptr ? x : total) + first;
   float squares = 0;
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    const auto in = values(k);
+    const auto in = load<lanes>(from + k);
     for (int lane = 0; lane < lanes; ++lane) squares += (in.at[lane] - center) * (in.at[lane] - center);
   });
   const float scale = CudaMath::rsqrt(sum<threads>(squares) / count + eps);
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    auto out = values(k);
-    if (total != nullptr) store(total + row * rows.columns + k, out);
+    auto out = load<lanes>(from + k);
     const auto w = load<lanes>(weight + k);
     const auto b = bias == nullptr ? Floats<lanes>::all(0) : load<lanes>(bias + k);
     for (int lane = 0; lane < lanes; ++lane)
       out.at[lane] = (out.at[lane] - center) * scale * w.at[lane] + b.at[lane];
-    store(y + row * rows.columns + k, out);
+    store(y + first + k, out);
   });
   if (threadIdx.x % threads != 0) return;
   if (mean != nullptr) mean[row] = center;
@@ -58,13 +62,17 @@ __global__ void normalise(Rows rows, float eps, const float* x, const float* wei
 /// Operands that RMS norm, which is the same around 0, does not have.
 struct Further {
   const float* bias = nullptr;
+  Dropout dropout;
   const void* residual = nullptr;
+  const StepState* state = nullptr;
   float* mean = nullptr;
   float* total = nullptr;
 
-  Further(const LayerNorm&, const Addresses& a)
+  Further(const LayerNorm& op, const Addresses& a)
       : bias(a.in(LayerNorm::bias)),
+        dropout(op.dropout),
         residual(a.in<void>(LayerNorm::residual)),
+        state(a.in<StepState>(LayerNorm::state)),
         mean(a.out(LayerNorm::mean)),
         total(a.out(LayerNorm::total)) {}
   Further(const RmsNorm&, const Addresses&) {}
@@ -73,17 +81,17 @@ struct Further {
 template <class Op>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io, DType residual = DType::f32) {
   const Rows rows = rows_of(io.inputs[Op::x]);
+  const std::int64_t in_sample = io.inputs[Op::x].shape.elements(1);
   return for_rows(
       rows, io.outputs[Op::y].dtype, residual, [&]<int threads, int lanes, class Y, class Residual>() {
-        return cuda_kernel(
-            io, [=, eps = static_cast<float>(op.eps)](const Addresses& a, cudaStream_t stream) {
-              if (rows.count == 0) return;
-              const Further further(op, a);
-              launch(normalise<threads, lanes, Y, Residual>, parts_of(rows.count * threads, block), block, 0,
-                     stream, rows, eps, a.in(Op::x), a.in(Op::weight), further.bias,
-                     static_cast<const Residual*>(further.residual), a.template out<Y>(Op::y), further.mean,
-                     a.out(Op::rstd), further.total);
-            });
+        return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
+          if (rows.count == 0) return;
+          const Further further(op, a);
+          launch(normalise<threads, lanes, Y, Residual>, parts_of(rows.count * threads, block), block, 0,
+                 stream, rows, static_cast<float>(op.eps), further.dropout, in_sample, a.in(Op::x),
+                 a.in(Op::weight), further.bias, static_cast<const Residual*>(further.residual),
+                 further.state, a.template out<Y>(Op::y), further.mean, a.out(Op::rstd), further.total);
+        });
       });
 }
 

@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
@@ -12,10 +14,11 @@ namespace lockstep::kernels {
 namespace {
 
 /// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
-/// `dtotal` and `dresidual` may be null.
+/// `dtotal` and `dresidual` may be null, and so may `state`: nothing is dropped.
 template <int threads, int lanes, class Y, class Residual>
-__global__ void gradient_of_input(Rows rows, const Y* dy, const float* x, const float* weight,
-                                  const float* mean, const float* rstd, const float* dtotal, float* dx,
+__global__ void gradient_of_input(Rows rows, Dropout dropout, std::int64_t in_sample, const Y* dy,
+                                  const float* x, const float* weight, const float* mean, const float* rstd,
+                                  const float* dtotal, const StepState* state, float* dx,
                                   Residual* dresidual) {
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
@@ -52,7 +55,12 @@ __global__ void gradient_of_input(Rows rows, const Y* dy, const float* x, const 
       for (int lane = 0; lane < lanes; ++lane) out.at[lane] += more.at[lane];
     }
     store(dx + row * rows.columns + k, out);
-    if (dresidual != nullptr) store(dresidual + row * rows.columns + k, out);
+    if (dresidual == nullptr) return;
+    if constexpr (lanes == 4 && !std::is_same_v<Residual, float>) {
+      const std::int64_t first = row * rows.columns;
+      if (state != nullptr) out = DroppedRow(dropout, *state, first, in_sample).template of<Residual>(k, out);
+    }
+    store(dresidual + row * rows.columns + k, out);
   });
 }
 
@@ -122,13 +130,17 @@ __global__ void add_chunks(std::int64_t columns, std::int64_t chunks, const floa
 /// Operands that RMS norm does not have.
 struct FurtherBackward {
   const float* mean = nullptr;
+  Dropout dropout;
   const float* dtotal = nullptr;
+  const StepState* state = nullptr;
   float* dbias = nullptr;
   void* dresidual = nullptr;
 
-  FurtherBackward(const LayerNormBackward&, const Addresses& a)
+  FurtherBackward(const LayerNormBackward& op, const Addresses& a)
       : mean(a.in(LayerNormBackward::mean)),
+        dropout(op.dropout),
         dtotal(a.in(LayerNormBackward::dtotal)),
+        state(a.in<StepState>(LayerNormBackward::state)),
         dbias(a.out(LayerNormBackward::dbias)),
         dresidual(a.out<void>(LayerNormBackward::dresidual)) {}
   FurtherBackward(const RmsNormBackward&, const Addresses&) {}
@@ -137,6 +149,7 @@ struct FurtherBackward {
 template <class Op>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io, DType residual = DType::f32) {
   const Rows rows = rows_of(io.inputs[Op::x]);
+  const std::int64_t in_sample = io.inputs[Op::x].shape.elements(1);
   const Chunks chunks(rows);
   const std::size_t workspace = static_cast<std::size_t>(2 * chunks.count * rows.columns) * sizeof(float);
   return for_rows(
@@ -147,9 +160,9 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io, DType residual = DTy
               const FurtherBackward further(op, a);
               if (rows.count > 0) {
                 launch(gradient_of_input<threads, lanes, Y, Residual>, parts_of(rows.count * threads, block),
-                       block, 0, stream, rows, a.template in<Y>(Op::dy), a.in(Op::x), a.in(Op::weight),
-                       further.mean, a.in(Op::rstd), further.dtotal, a.out(Op::dx),
-                       static_cast<Residual*>(further.dresidual));
+                       block, 0, stream, rows, further.dropout, in_sample, a.template in<Y>(Op::dy),
+                       a.in(Op::x), a.in(Op::weight), further.mean, a.in(Op::rstd), further.dtotal,
+                       further.state, a.out(Op::dx), static_cast<Residual*>(further.dresidual));
               }
               launch(sum_chunk<Y>,
                      dim3(parts_of(rows.columns, Chunks::width), static_cast<unsigned>(chunks.count)),

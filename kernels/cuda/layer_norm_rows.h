@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/portability.h"
+#include "kernels/dropout.h"
 #include "kernels/kernel.h"
 
 /// What layer norm and RMS norm, which is the same around 0, share, forward and backward: rows, and the
@@ -30,6 +31,34 @@ template <int threads, int lanes, class Visit>
 __device__ void for_columns(std::int64_t columns, Visit visit) {
   for (std::int64_t k = threadIdx.x % threads * lanes; k < columns; k += threads * lanes) visit(k);
 }
+
+/// What a row of a half type keeps of itself, with the words of `Dropout` on the whole tensor.
+class DroppedRow {
+ public:
+  __device__ DroppedRow(const Dropout& op, const StepState& state, std::int64_t first, std::int64_t in_sample)
+      : random_(op.random(state)),
+        threshold_(op.threshold()),
+        scale_(op.scale()),
+        sample_(state.first_sample + first / in_sample * state.sample_stride),
+        first_(first % in_sample) {}
+
+  /// Four numbers from column k on, as far as the type tells them apart before and after.
+  template <class Half>
+  __device__ Floats<4> of(std::int64_t k, Floats<4> values) const {
+    const PhiloxCounter words = random_.block(dropout_block(sample_, (first_ + k) / 4));
+    for (int lane = 0; lane < 4; ++lane) {
+      const float kept = widen(narrow<Half>(widen(narrow<Half>(values.at[lane])) * scale_));
+      values.at[lane] = words[static_cast<std::size_t>(lane)] < threshold_ ? 0.0F : kept;
+    }
+    return values;
+  }
+
+ private:
+  Philox random_;
+  std::uint32_t threshold_;
+  float scale_;
+  std::int64_t sample_, first_;
+};
 
 inline Rows rows_of(const TensorDesc& x) {
   const std::int64_t columns = x.shape[x.shape.rank() - 1];

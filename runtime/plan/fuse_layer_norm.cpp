@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cast.h"
+#include "kernels/dropout.h"
 #include "kernels/layer_norm.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
@@ -10,6 +11,7 @@ namespace lockstep::runtime {
 namespace {
 
 using kernels::Cast;
+using kernels::Dropout;
 using kernels::LayerNorm;
 using kernels::Pointwise;
 using kernels::PointwiseFunction;
@@ -85,13 +87,32 @@ void read_half_residual(Graph& graph, Node& norm, bool keep_segments) {
   }
 }
 
+const model::SpecOp<LayerNorm>& op_of(const Node& norm) {
+  return static_cast<const model::SpecOp<LayerNorm>&>(*norm.op);
+}
+
+/// The dropout that makes the branch, if nothing else reads what it makes.
+void drop_from_residual(Graph& graph, Node& norm, bool keep_segments) {
+  if (norm.inputs.size() != LayerNorm::state) return;
+  const ValueId branch = norm.inputs[LayerNorm::residual];
+  const auto writer = graph.producer(branch);
+  if (!writer || graph.uses(branch) != 1 || graph.output == branch) return;
+  Node& node = graph.nodes()[*writer];
+  const auto* dropout = as<Dropout>(node);
+  if (dropout == nullptr || !LayerNorm::can_drop(graph.value(branch).type)) return;
+  if (keep_segments && node.segment != norm.segment) return;
+  norm.op = op_of(norm).changed([&](LayerNorm& spec) { spec.dropout = *dropout; });
+  norm.inputs[LayerNorm::residual] = node.inputs[Dropout::x];
+  norm.inputs.push_back(node.inputs[Dropout::state]);
+  node = Node{};
+}
+
 void write_half_result(Graph& graph, Node& norm, bool keep_segments) {
   const ValueId y = norm.outputs[LayerNorm::y];
   Node* const cast =
       lone_cast(graph, norm, y, keep_segments, [&](const Node& node) { return node.inputs[0] == y; });
   if (cast == nullptr) return;
-  const auto& op = static_cast<const model::SpecOp<LayerNorm>&>(*norm.op);
-  norm.op = op.changed([&](LayerNorm& spec) { spec.to = as<Cast>(*cast)->to; });
+  norm.op = op_of(norm).changed([&](LayerNorm& spec) { spec.to = as<Cast>(*cast)->to; });
   norm.outputs[LayerNorm::y] = cast->outputs[0];
   *cast = Node{};
 }
@@ -103,6 +124,7 @@ void fuse_layer_norm(Graph& graph, bool keep_segments) {
   for (Node& node : graph.nodes()) {
     if (as<LayerNorm>(node) == nullptr) continue;
     read_half_residual(graph, node, keep_segments);
+    drop_from_residual(graph, node, keep_segments);
     write_half_result(graph, node, keep_segments);
   }
   std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });

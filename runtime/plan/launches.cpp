@@ -55,6 +55,8 @@ class OperandNames {
     switch (graph_.value(root).role) {
       case model::Role::input:
         return {.region = Region::input};
+      case model::Role::stored:
+        return {.region = Region::stored};
       case model::Role::target:
         return {.region = Region::target};
       case model::Role::states:

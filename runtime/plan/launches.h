@@ -37,6 +37,7 @@ enum class Region : std::uint8_t {
   optimizer_state,
   caches,  ///< of earlier tokens, and final states; in bytes, as `activations`
   step_state,
+  stored,              ///< samples that the device keeps
   kept_state,          ///< of the step before, for the updates that it has left
   control,             ///< of training: summed over all ranks
   evaluation_control,  ///< of this rank alone

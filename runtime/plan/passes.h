@@ -46,8 +46,8 @@ void fuse_batch_norm(model::Graph& graph);
 /// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
 /// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
 /// both. Of mixed precision's casts it takes up those that nothing else reads: what is added is read, and y
-/// written, in the half type, and so are their gradients. The results have the same bits. With
-/// `keep_segments` only within a segment, which `recompute` runs again.
+/// written, in the half type, and so are their gradients. It takes up the dropout of such a branch, too. The
+/// results have the same bits. With `keep_segments` only within a segment, which `recompute` runs again.
 void fuse_layer_norm(model::Graph& graph, bool keep_segments);
 
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
@@ -117,6 +117,10 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader
 /// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
+
+/// Behind `assign_layouts`, on a GPU: the kernel that makes inputs of bytes writes them in the type and the
+/// layout that their only reader, a cast or reorder, would give them.
+void absorb_copies(model::Graph& graph);
 
 /// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
 /// the gradient arena holds. Comes behind all choices of layouts and algorithms, so that every micro-batch

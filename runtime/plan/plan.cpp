@@ -70,6 +70,9 @@ std::size_t Plan::gradient_sum_bytes() const {
 std::size_t Plan::input_bytes() const {
   return bytes_of(graph, model::Role::input);
 }
+std::size_t Plan::stored_bytes() const {
+  return bytes_of(graph, model::Role::stored);
+}
 std::size_t Plan::position_bytes() const {
   return bytes_of(graph, model::Role::positions);
 }
@@ -152,6 +155,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
+  if (device.kind() == kernels::DeviceKind::cuda) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
   if (sums_apart) sum_gradients_apart(plan.graph, constraints.gradient_dtype, ends_step(role));
@@ -205,6 +209,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
+    need.stored = std::max(need.stored, plan.stored_bytes());
     need.batch_slots =
         std::max(need.batch_slots,
                  batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +

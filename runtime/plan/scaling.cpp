@@ -98,6 +98,22 @@ class ClusterPlan {
   ScheduleOptions options_;
 };
 
+/// Adds what an exchange between nodes takes of which a node sends so many bytes and a rank so many.
+void add_tcp(const Cluster& cluster, const TcpTimes& tcp, double of_node, double of_rank,
+             ExchangeTime& time) {
+  const double peers = cluster.nodes() - 1;
+  const double on_link = of_node / cluster.link_bytes_per_s;
+  const double in_memory = time.seconds;
+  time.seconds = tcp.alone.latency * peers + std::max(in_memory + tcp.alone.per_byte * of_rank, on_link);
+  time.busy_seconds = tcp.busy.latency * peers + std::max(in_memory + tcp.busy.per_byte * of_rank, on_link);
+  time.core_seconds += tcp.core.latency * peers + tcp.core.per_byte * of_rank;
+}
+
+/// Of a rank whose exchange has a core of its own.
+ExchangeTime beside_compute(const ExchangeTime& time) {
+  return {.seconds = time.seconds};
+}
+
 /// `node`, whose exchanges were measured in the buckets of `measured`, for those of `arena`.
 NodeTimes times_for(const ArenaPlan& arena, const ArenaPlan& measured, const NodeTimes& node) {
   const auto& begins = &Bucket::first_parameter;
@@ -121,32 +137,22 @@ ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const 
   ExchangeTime time{.seconds = in_memory, .core_seconds = in_memory};
   if (cluster.nodes() > 1) {
     const double sent = comm::sent_by_busiest_node(placement_of(cluster), bytes, gradient_dtype);
-    const double peers = cluster.nodes() - 1;
-    const double core_seconds =
-        time.core_seconds + tcp.core_seconds_per_byte * sent / cluster.most_on_a_node();
-    time.seconds = tcp.latency * peers + std::max(core_seconds, sent / cluster.link_bytes_per_s);
-    time.core_seconds = tcp.core_seconds * peers + core_seconds;
+    add_tcp(cluster, tcp, sent, sent / cluster.most_on_a_node(), time);
   }
-  if (node.spare_core) time.core_seconds = 0;
-  return time;
+  return node.spare_core ? beside_compute(time) : time;
 }
 
 ExchangeTime rows_exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
                                 std::size_t bytes) {
   const auto list = static_cast<double>(bytes);
   const int members = cluster.most_on_a_node();
-  const double copied = list * (members > 1 ? cluster.ranks - 1 : 0);
-  ExchangeTime time{.seconds = node.memory_seconds_per_byte * copied, .core_seconds = 0};
-  time.core_seconds = time.seconds;
+  const double in_memory = node.memory_seconds_per_byte * list * (members > 1 ? cluster.ranks - 1 : 0);
+  ExchangeTime time{.seconds = in_memory, .core_seconds = in_memory};
   if (cluster.nodes() > 1) {
     const double sent = list * (cluster.nodes() - 1);
-    const double peers = cluster.nodes() - 1;
-    const double core_seconds = time.core_seconds + tcp.core_seconds_per_byte * sent;
-    time.seconds = tcp.latency * peers + std::max(core_seconds, members * sent / cluster.link_bytes_per_s);
-    time.core_seconds = tcp.core_seconds * peers + core_seconds;
+    add_tcp(cluster, tcp, members * sent, sent, time);
   }
-  if (node.spare_core) time.core_seconds = 0;
-  return time;
+  return node.spare_core ? beside_compute(time) : time;
 }
 
 Timeline predict(std::span<const Plan> plans, const Cluster& cluster, const NodeTimes& node,

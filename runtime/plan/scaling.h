@@ -28,16 +28,21 @@ struct NodeTimes {
   bool spare_core = false;                ///< a rank has a core on which its exchange disturbs no compute
 };
 
-/// What was measured of a TCP exchange between two ranks, at the pace of the link and behind compute.
+/// What was measured of TCP exchanges between two ranks.
 struct TcpTimes {
-  double latency = 0;       ///< seconds of an exchange of next to nothing
-  double core_seconds = 0;  ///< of them that compute on the same core loses
-  double core_seconds_per_byte =
-      0;  ///< the same of each byte that a rank sends, and receives at the same time
+  /// An exchange of next to nothing, and of each byte that a rank sends, and receives at the same time.
+  struct Cost {
+    double latency = 0;
+    double per_byte = 0;
+  };
+  Cost alone;  ///< seconds while nothing else runs
+  Cost busy;   ///< seconds while the core computes
+  Cost core;   ///< of these, what compute loses
 };
 
 /// The time of one bucket's exchange on `cluster`: through memory on one node; else all nodes send and
-/// receive at once, each further node costs a latency, and the slower of link and core sets the pace.
+/// receive at once, each further node costs a latency, and the slowest of link, network and core sets the
+/// pace.
 ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
                            std::size_t bucket, std::size_t bytes, DType gradient_dtype);
 

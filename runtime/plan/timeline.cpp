@@ -11,69 +11,60 @@
 namespace lockstep::runtime {
 namespace {
 
-/// While the queue exchanges, which takes this share of the core.
-struct Interval {
-  double begin;
-  double end;
-  double core_share;
-};
-
-/// The two threads of a rank, each with the time at which its work so far ends.
+/// The two threads of a rank. Time goes on with the work of the one that walks; meanwhile the other's
+/// exchanges get done.
 class Threads {
  public:
+  /// As a number of exchanges.
+  using Ticket = std::size_t;
+
   void compute(double seconds) {
-    while (!exchanging_.empty() && exchanging_.front().end <= walking_) exchanging_.pop_front();
-    if (seconds == 0) return;
-    for (const Interval& taken : exchanging_) {
-      const double before = std::max(0.0, taken.begin - walking_);
-      if (seconds <= before) break;
-      seconds -= before;
-      walking_ += before;
-      const double left = 1 - taken.core_share;
-      const double possible = (taken.end - walking_) * left;
-      if (seconds < possible) {
-        walking_ += seconds / left;
+    while (seconds > 0 && !queue_.empty()) {
+      Exchange& exchange = queue_.front();
+      const double behind = exchange.time.behind_compute();
+      const double left = exchange.part_left * behind;
+      const double speed = behind > 0 ? std::max(0.0, 1 - exchange.time.core_seconds / behind) : 1;
+      if (seconds < left * speed) {
+        exchange.part_left -= seconds / speed / behind;
+        now_ += seconds / speed;
         return;
       }
-      seconds -= possible;
-      walking_ = taken.end;
+      seconds -= left * speed;
+      now_ += left;
+      finish();
     }
-    walking_ += seconds;
+    now_ += seconds;
   }
 
-  void exchange_here(const ExchangeTime& time) { walking_ += time.seconds; }
+  void exchange_here(const ExchangeTime& time) { now_ += time.seconds; }
+  Ticket post(const ExchangeTime& time) {
+    queue_.push_back({time});
+    return posted();
+  }
+  void wait(Ticket until) {
+    while (done_ < until) {
+      now_ += queue_.front().part_left * queue_.front().time.seconds;
+      finish();
+    }
+  }
+  Ticket posted() const { return done_ + queue_.size(); }
+  std::size_t pending() const { return queue_.size(); }
 
-  /// Returns when it ends.
-  double exchange_queued(const ExchangeTime& time) {
-    const double begin = std::max(queue_, walking_);
-    queue_ = begin + time.seconds;
-    if (time.seconds > 0) exchanging_.push_back({begin, queue_, time.core_seconds / time.seconds});
-    return queue_;
-  }
-  /// Exchanges that are not done.
-  std::size_t pending() const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        exchanging_, [this](const Interval& exchange) { return exchange.end > walking_; }));
-  }
-
-  void record(std::size_t event, bool queued) {
-    if (event >= events_.size()) events_.resize(event + 1);
-    events_[event] = queued ? queue_ : walking_;
-  }
-  void wait(std::size_t event, bool queued) {
-    double& thread = queued ? queue_ : walking_;
-    thread = std::max(thread, events_[event]);
-  }
-  void wait_until(double time) { walking_ = std::max(walking_, time); }
-  void join() { wait_until(queue_); }
-
-  double now() const { return walking_; }
+  double now() const { return now_; }
 
  private:
-  double walking_ = 0;
-  double queue_ = 0;
-  std::vector<double> events_;
-  std::deque<Interval> exchanging_;
+  struct Exchange {
+    ExchangeTime time;
+    double part_left = 1;
+  };
+  void finish() {
+    queue_.pop_front();
+    ++done_;
+  }
+
+  double now_ = 0;
+  std::deque<Exchange> queue_;
+  std::size_t done_ = 0;
 };
 
 double seconds_in(const WorkTimes& work, const Step& step) {
@@ -107,7 +98,9 @@ class Training {
   }
 
   /// Of all steps so far.
-  Timeline total() const { return {.step = threads_.now(), .compute = compute_, .exchange = exchange_}; }
+  Timeline total() const {
+    return {.step = threads_.now(), .compute = compute_, .exchange = exchange_, .held = left_};
+  }
 
  private:
   using What = std::pair<bool, std::size_t>;  ///< rows or a bucket
@@ -123,11 +116,12 @@ class Training {
     using enum Step::Kind;
     switch (step.kind) {
       case record:
-        return threads_.record(step.index, step.queued);
+        events_[step.index] = threads_.posted();
+        return;
       case wait:
-        return threads_.wait(step.index, step.queued);
+        return step.queued ? void() : threads_.wait(events_[step.index]);
       case join:
-        return threads_.join();
+        return threads_.wait(threads_.posted());
       case all_reduce:
       case all_reduce_inline:
       case gather_rows:
@@ -137,7 +131,7 @@ class Training {
         return release_held();
       case await_bucket:
       case await_rows:
-        return threads_.wait_until(ends_[{step.kind == await_rows, step.index}]);
+        return threads_.wait(tickets_[{step.kind == await_rows, step.index}]);
       case keep_state:
         has_left_updates_ = true;
         return;
@@ -170,9 +164,10 @@ class Training {
   void post(What what) {
     const ExchangeTime& time = time_of(what);
     exchange_ += time.seconds;
-    ends_[what] = threads_.exchange_queued(time);
+    tickets_[what] = threads_.post(time);
   }
   void release_held() {
+    left_ += static_cast<double>(held_.size());
     for (const What& held : std::views::reverse(held_)) post(held);
     held_.clear();
     offered_ = 0;
@@ -184,7 +179,8 @@ class Training {
   const std::span<const ExchangeTime> rows_;
   Threads threads_;
   HoldingPolicy policy_;
-  std::map<What, double> ends_;
+  std::map<std::size_t, Threads::Ticket> events_;  ///< of exchanges before them
+  std::map<What, Threads::Ticket> tickets_;
   std::vector<What> held_;
   std::size_t offered_ = 0;  ///< of those that may be held, in this step
   bool is_observed_ = false;
@@ -192,6 +188,7 @@ class Training {
   bool has_left_updates_ = false;
   double compute_ = 0;
   double exchange_ = 0;
+  double left_ = 0;  ///< exchanges that were held
 };
 
 /// Until the number of exchanges that go early has settled, and then to take the mean of, since that number
@@ -252,7 +249,8 @@ Timeline simulate(std::span<const PlannedWork> step, std::span<const ExchangeTim
   const Timeline after = training.total();
   return {.step = (after.step - before.step) / steps_to_measure,
           .compute = (after.compute - before.compute) / steps_to_measure,
-          .exchange = (after.exchange - before.exchange) / steps_to_measure};
+          .exchange = (after.exchange - before.exchange) / steps_to_measure,
+          .held = (after.held - before.held) / steps_to_measure};
 }
 
 }  // namespace lockstep::runtime

@@ -25,9 +25,11 @@ namespace {
 
 constexpr int ranks = 2;
 constexpr double least_pace = 25e6;  ///< bytes per second; below, what is measured would take long
-constexpr double seconds_to_measure = 1.5;
-constexpr double least_rounds = 5;
+constexpr double seconds_to_measure = 1;
+constexpr double least_rounds = 3;
 constexpr double most_rounds = 25;
+constexpr std::size_t alone_steps = 3;  ///< before each round
+constexpr double most_seconds_alone = 0.5;
 
 /// Exchanges of one size, one behind another.
 struct Burst {
@@ -38,17 +40,24 @@ constexpr Burst small{.elements = 16, .exchanges = 32};
 
 /// As the gradients of `plan` go between nodes, but not so many of them that it takes long.
 Burst burst_of(const Plan& plan) {
-  constexpr std::int64_t most = std::int64_t{4} << 20;
-  const auto buckets = std::max<std::size_t>(1, std::min(plan.arena.buckets.size(), std::size_t{16}));
-  const std::int64_t elements = std::clamp(plan.arena.elements, std::int64_t{1} << 16, most);
-  return {.elements =
-              round_up(elements / static_cast<std::int64_t>(buckets), ranks * elements_of_a_line(DType::f32)),
-          .exchanges = buckets};
+  constexpr std::int64_t most_elements = std::int64_t{4} << 20;
+  constexpr std::int64_t least_elements = std::int64_t{32} << 10;
+  constexpr std::int64_t most_buckets = 16;
+  const std::int64_t elements = std::clamp(plan.arena.elements, least_elements, most_elements);
+  const std::int64_t buckets = std::clamp(elements / least_elements, std::int64_t{1}, most_buckets);
+  return {.elements = round_up(elements / buckets, ranks * elements_of_a_line(DType::f32)),
+          .exchanges = static_cast<std::size_t>(buckets)};
+}
+
+/// Of one exchange.
+double bytes_more_than(const Burst& less, const Burst& more) {
+  return static_cast<double>((more.elements - less.elements) * static_cast<std::int64_t>(sizeof(float)));
 }
 
 struct Sample {
   double seconds = 0;       ///< until the last exchange was done
   double core_seconds = 0;  ///< that compute lost meanwhile
+  double whole = 0;         ///< until the step was done, too, that then ran
 };
 
 double median(std::vector<double> values) {
@@ -69,11 +78,12 @@ class BusyRank {
                                     largest.elements * static_cast<std::int64_t>(largest.exchanges))),
         queue_(largest.exchanges + small.exchanges, [this](std::size_t place) { exchange(place); }) {}
 
-  /// Medians for one exchange.
-  Sample measure(const Burst& burst) {
+  /// Medians for one exchange, behind compute if this rank computes at all.
+  Sample measure(const Burst& burst, bool behind_compute) {
     burst_ = burst;
+    is_computing_ = behind_compute && computes_ != nullptr;
     const Sample first = round(step_alone());
-    const int rounds = rounds_for(first.seconds);
+    const int rounds = rounds_for(first.whole);
     std::vector<double> seconds;
     std::vector<double> core_seconds;
     for (int at = 0; at < rounds; ++at) {
@@ -82,7 +92,7 @@ class BusyRank {
       core_seconds.push_back(sample.core_seconds);
     }
     const auto exchanges = static_cast<double>(burst.exchanges);
-    return {median(seconds) / exchanges, median(core_seconds) / exchanges};
+    return {.seconds = median(seconds) / exchanges, .core_seconds = median(core_seconds) / exchanges};
   }
 
  private:
@@ -97,8 +107,13 @@ class BusyRank {
   double step_alone() {
     group_.barrier();
     std::vector<double> seconds;
-    for (int step = 0; computes_ != nullptr && step < 3; ++step) seconds.push_back(computes_->run(plan_));
-    return computes_ == nullptr ? 0 : median(seconds);
+    if (!is_computing_) return 0;
+    double all = 0;
+    while (seconds.size() < alone_steps && all < most_seconds_alone) {
+      seconds.push_back(computes_->run(plan_));
+      all += seconds.back();
+    }
+    return median(seconds);
   }
 
   Sample round(double step_alone) {
@@ -107,13 +122,16 @@ class BusyRank {
     ExchangeQueue::Ticket last = 0;
     for (std::size_t place = 0; place < burst_.exchanges; ++place) last = queue_.post(place);
     double computed = 0;
-    while (computes_ != nullptr && queue_.pending() > 0) {
+    while (is_computing_ && queue_.pending() > 0) {
       computes_->run(plan_);
       computed += step_alone;
     }
-    const double all = Seconds(Clock::now() - start).count();
+    const double computing = Seconds(Clock::now() - start).count();
     queue_.wait(last);
-    return {Seconds(last_done_ - start).count(), computes_ == nullptr ? 0 : std::max(0.0, all - computed)};
+    const double exchanging = Seconds(last_done_ - start).count();
+    return {.seconds = exchanging,
+            .core_seconds = is_computing_ ? std::max(0.0, computing - computed) : 0,
+            .whole = std::max(computing, exchanging)};
   }
 
   /// Rank 0's are both ranks'.
@@ -124,6 +142,7 @@ class BusyRank {
 
   comm::Communicator& group_;
   PracticeReplica* const computes_;
+  bool is_computing_ = false;
   const Plan& plan_;
   const std::unique_ptr<kernels::Device> device_;
   const std::unique_ptr<kernels::Stream> stream_;
@@ -135,44 +154,49 @@ class BusyRank {
 
 /// On one core both ranks take their time from the steps of one.
 std::vector<double> measure_rank(const comm::World& world, const comm::CommOptions& comm_options,
-                                 const Options& options, const TrainingTask& task, bool on_one_core) {
+                                 Options options, const TrainingTask& task, bool on_one_core) {
   const auto group = comm::make_communicator(world, comm_options);
   const auto alone = comm::make_communicator({}, {});
   const auto device = kernels::make_cpu_device(1);
+  options.amp = amp_on(*device, options.amp);
+  options.benchmark = false;
   const std::vector<Plan> plans = plan_practice_step(options, task, *device, *alone);
   PracticeReplica replica(options, task.input.dtype, plans, *device, *alone);
   const Burst burst = burst_of(plans.back());
   const bool computes = !on_one_core || world.rank == 0;
   BusyRank rank(*group, burst, computes ? &replica : nullptr, plans.back());
-  const Sample short_one = rank.measure(small);
-  const Sample long_one = rank.measure(burst);
-  const double bytes =
-      static_cast<double>((burst.elements - small.elements) * static_cast<std::int64_t>(sizeof(float)));
+  const auto costs = [&, bytes = bytes_more_than(small, burst)](bool behind_compute) {
+    const Sample less = rank.measure(small, behind_compute);
+    const Sample more = rank.measure(burst, behind_compute);
+    return std::vector<double>{less.seconds, std::max(0.0, more.seconds - less.seconds) / bytes,
+                               less.core_seconds,
+                               std::max(0.0, more.core_seconds - less.core_seconds) / bytes};
+  };
+  const std::vector<double> alone_costs = costs(false);
+  const std::vector<double> busy = costs(true);
   const double share = on_one_core ? 1.0 / ranks : 1.0;
-  return {short_one.seconds, share * short_one.core_seconds,
-          share * std::max(0.0, long_one.core_seconds - short_one.core_seconds) / bytes};
+  return {alone_costs[0], alone_costs[1], busy[0], busy[1], share * busy[2], share * busy[3]};
 }
 
 }  // namespace
 
-TcpTimes measure_tcp(const Options& given, const TrainingTask& task, double link_bytes_per_s) {
+TcpTimes measure_tcp(const Options& options, const TrainingTask& task, double link_bytes_per_s) {
   // The ranks find secret and port in what they inherit; the port is free until rank 0 takes it.
   ::setenv("LOCKSTEP_TOKEN", comm::make_secret().c_str(), 1);
   const int port = comm::local_port(comm::listen_tcp("127.0.0.1", 0).get());
-  Options options = given;
-  options.benchmark = false;
   const auto cores = static_cast<int>(affinity_mask().size());
   // Each rank is on a single core, which its exchange and its compute share.
-  const std::vector<double> times = run_local_ranks(ranks, std::max(cores, ranks), [&](comm::World world) {
+  const std::vector<double> numbers = run_local_ranks(ranks, std::max(cores, ranks), [&](comm::World world) {
     world.master_port = port;
     world.master_port_is_ours = true;
-    const comm::CommOptions comm_options{.timeout = Seconds(options.timeout),
-                                         .encrypt_data = options.data_security == "tls",
-                                         .node = fmt::format("node {}", world.rank),
-                                         .most_bytes_per_s = std::max(link_bytes_per_s, least_pace)};
-    return measure_rank(world, comm_options, options, task, cores < ranks);
+    const comm::CommOptions pair{.timeout = Seconds(options.timeout),
+                                 .encrypt_data = options.data_security == "tls",
+                                 .node = fmt::format("node {}", world.rank),
+                                 .most_bytes_per_s = std::max(link_bytes_per_s, least_pace)};
+    return measure_rank(world, pair, options, task, cores < ranks);
   });
-  return {.latency = times[0], .core_seconds = times[1], .core_seconds_per_byte = times[2]};
+  return {
+      .alone = {numbers[0], numbers[1]}, .busy = {numbers[2], numbers[3]}, .core = {numbers[4], numbers[5]}};
 }
 
 }  // namespace lockstep::runtime

@@ -12,7 +12,7 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
     SOURCES waits.cpp
     LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)
   lockstep_test(fault_resume_kills LABEL fault TIMEOUT 200
-    SOURCES resume_kills.cpp
+    SOURCES received_checkpoint.cpp resume_kills.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
   lockstep_test(fault_resume_features LABEL fault TIMEOUT 200
     SOURCES resume_features.cpp resume_ranks_kills.cpp
@@ -25,6 +25,8 @@ if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloade
       LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
     add_dependencies(test_fault_${test} launch trainer lockstep_hung_disk)
   endforeach()
+  target_compile_definitions(test_fault_resume_kills PRIVATE NEMESIS_HOOK="$<TARGET_FILE:nemesis_hook>")
+  add_dependencies(test_fault_resume_kills nemesis_hook)
   if(LOCKSTEP_CUDA STREQUAL "sim")
     lockstep_cuda_test(fault_resume_sequences LABEL fault TIMEOUT 200)
   endif()

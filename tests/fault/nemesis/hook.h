@@ -13,14 +13,17 @@ inline constexpr const char* path_variable = "NEMESIS_PATH";
 inline constexpr const char* pass_variable = "NEMESIS_PASS";
 /// In front of the call of this number, from 1, it happens.
 inline constexpr const char* count_variable = "NEMESIS_COUNT";
-/// An error that the call gives ("ENOSPC"), or who is killed, with ';' between: "self", "rank 2", "launch 0",
-/// "reaper 1", "host 0".
+/// An error that the call gives ("ENOSPC"), "flip" for a write of other bytes, or who is killed, with ';'
+/// between: "self", "rank 2", "launch 0", "reaper 1", "host 0".
 inline constexpr const char* act_variable = "NEMESIS_ACT";
 /// The file that tells what happened: "after 7 passes", then a line "rank 2 pid 123" for each that was
 /// killed, or the error. Beside it an empty one, ".trains", is made in front of the first forward pass.
 inline constexpr const char* struck_variable = "NEMESIS_STRUCK";
 /// Of a process's launch.
 inline constexpr const char* host_variable = "NEMESIS_HOST";
+
+/// What `strike` gives for "flip"; errors are above 0.
+inline constexpr int flipped = -1;
 
 /// The hook's function that gates call: a plugin looks for it by name.
 inline constexpr const char* gate_function = "nemesis_gate";

@@ -129,6 +129,7 @@ void check_error(const Strike& strike, const Outcome& outcome, Faults& faults) {
       faults.push_back(fmt::format("after an error a launch ended with {}", host.code));
     }
   }
+  if (count_of(all, "the run failed: ") > 1) faults.push_back("more than one report");
   if (!failed || strike.act == "ECONNRESET") return;
   const std::string reason = strike.act == "EIO" ? "Input/output error" : "No space left on device";
   if (!has(all, reason)) faults.push_back("nothing tells '" + reason + "'");

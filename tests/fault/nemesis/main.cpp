@@ -58,6 +58,7 @@ class Nemesis {
       const Outcome outcome = job.start(&strike, resumes);
       faults = faults_of_struck(round, strike, job, outcome);
       if (!outcome.was_struck) missed = " (the moment did not come)";
+      if (faults.empty() && !resumes && round.lost_disk >= 0) fs::remove_all(job.run_of(round.lost_disk));
       resumes = true;
       if (!faults.empty()) break;
     }

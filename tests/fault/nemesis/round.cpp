@@ -104,7 +104,8 @@ std::string victims(const Round& round, const Strike& strike, Draw& draw) {
   if (kind < 9) return "self";
   if (kind < 11) return fmt::format("rank {}", other);
   if (kind < 14) return other == rank ? "self" : fmt::format("self;rank {}", other);
-  if (kind < 16) return fmt::format("launch {}", host);
+  if (kind < 15) return fmt::format("launch {}", host);
+  if (kind < 16) return fmt::format("launch {};reaper {}", host, host);
   if (kind < 17) return fmt::format("reaper {}", host);
   return fmt::format("host {}", host);
 }
@@ -134,6 +135,7 @@ std::string Round::describe() const {
   std::string text = fmt::format("{} {} rank{} on {} host{}{}", model, ranks, ranks == 1 ? "" : "s", hosts,
                                  hosts == 1 ? "" : "s", own_disks ? " with own disks" : "");
   for (const Strike& strike : strikes) text += ": " + strike.describe();
+  if (lost_disk >= 0) text += fmt::format(": host {} loses its disk after the first start", lost_disk);
   return text;
 }
 
@@ -145,6 +147,7 @@ Round draw_round(std::uint64_t seed) {
   round.own_disks = round.hosts == 2 && draw.percent(50);
   round.strikes.push_back(draw_strike(round, draw));
   if (draw.percent(25)) round.strikes.push_back(draw_strike(round, draw));
+  if (round.own_disks && draw.percent(30)) round.lost_disk = draw.below(round.hosts);
   return round;
 }
 

@@ -30,6 +30,7 @@ struct Round {
   int hosts = 1;
   bool own_disks = false;       ///< each host has its own
   std::vector<Strike> strikes;  ///< of the first start, and perhaps of the second
+  int lost_disk = -1;           ///< of this host: it is empty when the second start begins
 
   int ranks_of_host() const { return ranks / hosts; }
   int host_of(int rank) const { return rank / ranks_of_host(); }

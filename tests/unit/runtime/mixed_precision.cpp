@@ -107,6 +107,29 @@ TEST_CASE("mixed precision: a norm adds a branch in the half type and writes its
                                           "bf16 f32 f32 f32 f32 -> f32 f32 f32"});
 }
 
+TEST_CASE("mixed precision: a norm drops from the branch itself, and so does its backward") {
+  const auto graph_of = [](double dropped) {
+    Graph graph = cast_graph([=](Tensor x) {
+      x = linear(flatten(x), "in", 8);
+      const Tensor y = layer_norm(add(layer_norm(x, "x"), dropout(linear(x, "branch", 8), dropped)), "norm");
+      return linear(y, "head", 10);
+    });
+    fuse_layer_norm(graph, false);
+    return graph;
+  };
+  Graph graph = graph_of(0.25);
+  CHECK(count_of(graph, "dropout") == 0);
+  const auto norm = std::ranges::find_if(graph.nodes(), [](const model::Node& node) {
+    return node.op->as<kernels::LayerNorm>() != nullptr && node.inputs.size() > kernels::LayerNorm::state;
+  });
+  REQUIRE(norm != graph.nodes().end());
+  CHECK(norm->op->as<kernels::LayerNorm>()->dropout.p == 0.25);
+  CHECK(types_of(graph, *norm) == "f32 f32 f32 bf16 u8 -> bf16 f32 f32 f32");
+  differentiate(graph);
+  CHECK(count_of(graph, "dropout") == 1);  // its total has no other gradient
+  CHECK(count_of(graph_of(0), "dropout") == 0);
+}
+
 TEST_CASE("mixed precision: a norm takes up no cast of another segment") {
   const Graph graph = block_graph(true);
   for (const model::Node& node : graph.nodes()) {

@@ -29,13 +29,23 @@ TEST_CASE("scaling: on one node an exchange takes what it takes in memory, on th
   CHECK(time_of(cluster, spare).core_seconds == 0);
 }
 
-TEST_CASE("scaling: between nodes the slower of link and core sets the pace, after the latency") {
-  const TcpTimes tcp{.latency = 0.25, .core_seconds = 0.125, .core_seconds_per_byte = 0.001};
+TEST_CASE(
+    "scaling: between nodes the slower of link and measured exchange sets the pace, after the latency") {
+  const TcpTimes tcp{.alone = {.latency = 0.25, .per_byte = 0.001},
+                     .busy = {.latency = 0.5, .per_byte = 0.002},
+                     .core = {.latency = 0.125, .per_byte = 0.0005}};
   const Cluster slow{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 100};
   CHECK(time_of(slow, {}, tcp).seconds == 0.25 + 12);
-  CHECK(time_of(slow, {}, tcp).core_seconds == Approx(0.125 + 1.2));
+  CHECK(time_of(slow, {}, tcp).busy_seconds == 0.5 + 12);
+  CHECK(time_of(slow, {}, tcp).core_seconds == Approx(0.125 + 0.6));
   const Cluster fast{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 1e9};
   CHECK(time_of(fast, {}, tcp).seconds == Approx(0.25 + 1.2));
+  CHECK(time_of(fast, {}, tcp).busy_seconds == Approx(0.5 + 2.4));
+  const ExchangeTime spare = time_of(fast, {.spare_core = true}, tcp);
+  CHECK(spare.core_seconds == 0);
+  CHECK(spare.behind_compute() == spare.seconds);
+  const Cluster three{.ranks = 3, .ranks_per_node = 1, .link_bytes_per_s = 1e9};  // a latency more
+  CHECK(time_of(three, {}, tcp).seconds == Approx(2 * 0.25 + 0.001 * bytes * 4 / 3));
 }
 
 TEST_CASE("scaling: a node sends as a ring does, 2 (N-1)/N of a bucket") {
