@@ -9,7 +9,8 @@
 #endif
 
 /// Functions of single numbers, written once for CPU and GPU. `M` is the math of whoever computes: M::exp,
-/// M::tanh, M::sigmoid, M::erf, M::rsqrt. A line in pointwise.def makes kernels and a layer of each.
+/// M::exp_or_zero (of x <= 0), M::tanh, M::sigmoid, M::erf, M::rsqrt. A line in pointwise.def makes kernels
+/// and a layer of each.
 namespace lockstep::kernels::pointwise {
 
 /// A unary function has its value, and its gradient dx from dy and x, or from dy and y where
@@ -132,26 +133,31 @@ struct Gelu {
   }
 };
 
-/// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3): nn.GELU("tanh"), GPT-2's.
+/// x (1 + tanh u) / 2 = x sigmoid(v) with v = 2 u = 2 sqrt(2 / pi) (x + 0.044715 x^3): nn.GELU("tanh"),
+/// GPT-2's. The sigmoid and its slope are made of e^-|v|, so that neither is a small difference of large
+/// numbers.
 struct GeluTanh {
   static constexpr bool gradient_from_output = false;
   static constexpr bool keeps_zero = true;
-  static constexpr double scale = 0.79788456080286535588;  // sqrt(2 / pi)
+  static constexpr double scale = 1.59576912160573071176;  // 2 sqrt(2 / pi)
   static constexpr double cubic = 0.044715;
 
   template <class M, class T>
-  LOCKSTEP_INLINE static T tangent(T x) {
-    return M::tanh(static_cast<T>(scale) * (x + static_cast<T>(cubic) * x * x * x));
+  LOCKSTEP_INLINE static T decay(T x) {
+    const T v = x * (static_cast<T>(scale) + static_cast<T>(scale * cubic) * x * x);
+    return M::exp_or_zero(v < -v ? v : -v);
   }
   template <class M, class T>
   LOCKSTEP_INLINE static T value(T x) {
-    return static_cast<T>(0.5) * x * (1 + tangent<M>(x));
+    const T e = decay<M>(x);
+    return x * (x > 0 ? 1 : e) / (1 + e);
   }
   template <class M, class T>
   LOCKSTEP_INLINE static T gradient(T x, T dy) {
-    const T t = tangent<M>(x);
-    const T slope_of_u = static_cast<T>(scale) * (1 + static_cast<T>(3 * cubic) * x * x);
-    return dy * static_cast<T>(0.5) * (1 + t + x * (1 - t * t) * slope_of_u);
+    const T e = decay<M>(x);
+    const T r = 1 / (1 + e);
+    const T slope_of_v = static_cast<T>(scale) + static_cast<T>(3 * scale * cubic) * x * x;
+    return dy * r * ((x > 0 ? 1 : e) + x * e * r * slope_of_v);
   }
 };
 

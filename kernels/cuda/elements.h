@@ -82,6 +82,7 @@ __device__ void store(Element* to, const Floats<lanes>& values) {
 /// rsqrt 2 ulp, tanh and erf 2 ulp; so sigmoid has 3).
 struct CudaMath {
   LOCKSTEP_INLINE static float exp(float x) { return expf(x); }
+  LOCKSTEP_INLINE static float exp_or_zero(float x) { return expf(x); }
   LOCKSTEP_INLINE static float tanh(float x) { return tanhf(x); }
   LOCKSTEP_INLINE static float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
   LOCKSTEP_INLINE static float erf(float x) { return erff(x); }

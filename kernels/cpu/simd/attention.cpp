@@ -7,18 +7,6 @@ Floats greater(Floats a, Floats b) {
   return a > b ? a : b;
 }
 
-/// out[r] = the lanes of rows[r], combined: for as many rows at once as a register has lanes.
-template <class Combine>
-void combine_lanes(const Floats* rows, std::int64_t count, float* out, Combine combine) {
-  for (std::int64_t r = 0; r < count; r += native_width) {
-    Floats square[native_width];
-    for (int i = 0; i < native_width; ++i) square[i] = rows[r + i];
-    transpose<native_width / 2>(square);
-    for (int i = 1; i < native_width; ++i) square[0] = combine(square[0], square[i]);
-    L::store(out + r, square[0]);
-  }
-}
-
 template <class Element>
 class Forward {
  public:
@@ -130,7 +118,7 @@ class Forward {
     }
     for (std::int64_t r = 0; r < queries; ++r)
       lanes[r] = exponentials(scores_ + r * Tile::row, band.keys_of(r + 1, keys), found[r]);
-    combine_lanes(lanes, queries, found, [](Floats a, Floats b) { return a + b; });
+    combine_lanes(lanes, queries, found, added);
     for (std::int64_t r = 0; r < queries; ++r) totals_[r] = totals_[r] * shrinks_[r] + found[r];
   }
 

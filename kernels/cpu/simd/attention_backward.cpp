@@ -55,13 +55,15 @@ class BackwardPass {
       pack_columns<Tile::queries>(q, head_.q_row, rows, head_.dim, scale, q_columns_ + at * dim_);
       pack_rows(dy, head_.y_row, rows, head_.dim, 1, dy_ + at * dim_, dim_);
       pack_columns<Tile::queries>(dy, head_.y_row, rows, head_.dim, 1, dy_columns_ + at * dim_);
+      Floats products[Tile::queries] = {};
       for (std::int64_t r = 0; r < rows; ++r) {
         const Element* const y = rows_of(at_.y, at + r, head_.y_row);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t c = 0; c < head_.dim; ++c) sum += load(y + c) * load(dy + r * head_.y_row + c);
-        row_sums_[at + r] = sum;
+        std::int64_t c = 0;
+        for (; c + native_width <= head_.dim; c += native_width)
+          products[r] += L::load(y + c) * L::load(dy + r * head_.y_row + c);
+        for (; c < head_.dim; ++c) products[r][0] += load(y + c) * load(dy + r * head_.y_row + c);
       }
+      combine_lanes(products, rows, row_sums_ + at, added);
     }
     for (std::int64_t c = 0; c < head_.queries * dim_; ++c) dq_[c] = 0;
   }

@@ -152,6 +152,22 @@ template <int step>
   }
 }
 
+/// out[r] = the lanes of rows[r], combined: for as many rows at once as a register has lanes.
+template <class Combine>
+void combine_lanes(const Floats* rows, std::int64_t count, float* out, Combine combine) {
+  for (std::int64_t r = 0; r < count; r += native_width) {
+    Floats square[native_width];
+    for (int i = 0; i < native_width; ++i) square[i] = rows[r + i];
+    transpose<native_width / 2>(square);
+    for (int i = 1; i < native_width; ++i) square[0] = combine(square[0], square[i]);
+    L::store(out + r, square[0]);
+  }
+}
+
+inline Floats added(Floats a, Floats b) {
+  return a + b;
+}
+
 /// to[column][row] = the number at (row, column) times `scale`; rows that are not there, up to a multiple of
 /// 16, are zeros.
 template <std::int64_t stride, class Element>
@@ -230,7 +246,7 @@ inline Floats exponentials(float* scores, std::int64_t count, float maximum) {
   for (std::int64_t c = 0; c < end; c += native_width) {
     float* const at = scores + c;
 #pragma omp simd
-    for (int i = 0; i < native_width; ++i) at[i] = Math::exp(at[i] - maximum);
+    for (int i = 0; i < native_width; ++i) at[i] = Math::exp_or_zero(at[i] - maximum);
     sum += L::load(at);
   }
   for (std::int64_t c = end; c < end + 16; c += native_width) L::store(scores + c, Floats{});

@@ -13,6 +13,12 @@ struct Math {
     return exp_of_normal(x < -87.0F ? -87.0F : x);
   }
 
+  /// The same, but 0 below -87; for x <= 88.
+  [[gnu::always_inline]] static inline float exp_or_zero(float x) {
+    const float value = exp_negative(x);
+    return x < -87.0F ? 0.0F : value;
+  }
+
   /// 1 ulp; 0 below -87, infinite from 88.73 on.
   [[gnu::always_inline]] static inline float exp(float x) {
     const float inside = x < -87.0F ? -87.0F : x > 88.73F ? 88.73F : x;

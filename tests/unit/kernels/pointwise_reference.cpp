@@ -10,6 +10,7 @@ namespace {
 
 struct DoubleMath {
   static double exp(double x) { return std::exp(x); }
+  static double exp_or_zero(double x) { return std::exp(x); }
   static double tanh(double x) { return std::tanh(x); }
   static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
   static double erf(double x) { return std::erf(x); }

@@ -20,7 +20,7 @@ using Math = simd::LOCKSTEP_ISA::Math;
 }  // namespace
 
 extern const MathLoops loops;
-const MathLoops loops{loop<Math::exp_negative>, loop<Math::exp>,   loop<Math::tanh>, loop<Math::sigmoid>,
-                      loop<Math::erf>,          loop<Math::rsqrt>, loop<same>};
+const MathLoops loops{loop<Math::exp_negative>, loop<Math::exp_or_zero>, loop<Math::exp>,   loop<Math::tanh>,
+                      loop<Math::sigmoid>,      loop<Math::erf>,         loop<Math::rsqrt>, loop<same>};
 
 }  // namespace lockstep::kernels::test::LOCKSTEP_ISA

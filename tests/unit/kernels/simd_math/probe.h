@@ -11,6 +11,7 @@ using MathLoop = void(const float* x, float* y, std::int64_t n);
 /// kernels/cpu/simd/math.h for one instruction set.
 struct MathLoops {
   MathLoop* exp_negative;
+  MathLoop* exp_or_zero;
   MathLoop* exp;
   MathLoop* tanh;
   MathLoop* sigmoid;

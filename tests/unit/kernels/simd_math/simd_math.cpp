@@ -29,6 +29,7 @@ struct Function {
 
 const Function functions[] = {
     {"exp_negative", &MathLoops::exp_negative, std::exp, -87, 0, 1},
+    {"exp_or_zero", &MathLoops::exp_or_zero, std::exp, -87, 88, 1},
     {"exp", &MathLoops::exp, std::exp, -87, 88.72283F, 1},
     {"tanh", &MathLoops::tanh, std::tanh, -infinite, infinite, 1.3},
     {"sigmoid", &MathLoops::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, infinite, 2.5},
@@ -132,6 +133,7 @@ TEST_CASE("simd math: special values") {
           std::vector<float>{0, 0, 0, infinite, infinite, infinite});
     const std::vector<float> lowest = values(loops.exp_negative, {-87, -88, -greatest, -infinite});
     CHECK(lowest == std::vector<float>(4, lowest[0]));
+    CHECK(values(loops.exp_or_zero, {-infinite, -greatest, -87.5F, 0}) == std::vector<float>{0, 0, 0, 1});
     CHECK(values(loops.tanh, small) == small);
     CHECK(values(loops.tanh, {-infinite, -greatest, greatest, infinite}) == std::vector<float>{-1, -1, 1, 1});
     CHECK(values(loops.erf, {-infinite, -greatest, greatest, infinite}) == std::vector<float>{-1, -1, 1, 1});
@@ -140,7 +142,7 @@ TEST_CASE("simd math: special values") {
     CHECK(values(loops.rsqrt, {0, 4, infinite}) == std::vector<float>{infinite, 0.5F, 0});
     CHECK(std::isnan(values(loops.rsqrt, {-1})[0]));
     for (MathLoop* odd : {loops.tanh, loops.erf}) CHECK(std::signbit(values(odd, {-0.0F})[0]));
-    for (MathLoop* loop : {loops.exp, loops.tanh, loops.sigmoid, loops.erf, loops.rsqrt}) {
+    for (MathLoop* loop : {loops.exp_or_zero, loops.exp, loops.tanh, loops.sigmoid, loops.erf, loops.rsqrt}) {
       CHECK(std::isnan(values(loop, {std::nanf("")})[0]));
     }
   }
