@@ -26,8 +26,9 @@ struct CommOptions {
   bool insecure = false;             ///< no secret at all
   bool encrypt_data = true;          ///< between nodes; false: --data-security none
   std::filesystem::path run_dir;     ///< as typed; where nodes that share a disk find address and secret
-  std::string node;          ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
-  bool gpu_sharing = false;  ///< several ranks may compute on one GPU
+  std::string node;             ///< LOCKSTEP_NODE: ranks with different names count as on different nodes
+  double most_bytes_per_s = 0;  ///< that a data connection between nodes sends; 0: what the network takes
+  bool gpu_sharing = false;     ///< several ranks may compute on one GPU
 };
 
 /// Connects to the other ranks of `world` and returns the group. With one rank nothing is

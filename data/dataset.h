@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "kernels/base/dtype.h"
 #include "kernels/base/export.h"
 #include "kernels/base/shape.h"
+#include "kernels/pictures.h"
 
 namespace lockstep {
 class Activity;
@@ -40,6 +42,8 @@ struct SampleSpec {
   /// A row holds documents behind each other: its tokens, and then as many positions of them, each in its
   /// document; both -1 for padding.
   bool packed = false;
+  /// Of pictures: what makes an input of their bytes, see Dataset::as_bytes.
+  std::optional<kernels::PicturesToFloats> pictures{};
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
@@ -67,6 +71,14 @@ class LOCKSTEP_API Dataset {
   /// all its tokens and the targets that count. Batches are cut to such lengths. 0, of each sample: rows stay
   /// whole.
   virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
+  /// The same samples, whose inputs are not yet what `spec().pictures` makes of them: u8 rows of that op. A
+  /// GPU is given a quarter of the bytes, and the host has less to do. Null: there is no such form.
+  virtual std::shared_ptr<const Dataset> as_bytes() const { return nullptr; }
+  /// The same samples for a device that keeps all their pictures: the rows say which part of which. The first
+  /// of the set is number `first` there. Null: pictures have sizes of their own, or are resized.
+  virtual std::shared_ptr<const Dataset> as_cuts(std::int64_t /*first*/) const { return nullptr; }
+  /// Of what `as_cuts` gives: sample `index` as the device keeps it.
+  virtual void get_stored(std::int64_t /*index*/, std::span<std::uint8_t> /*pixels*/) const {}
   /// What a user should know of how its samples are made, in a line; empty: nothing.
   virtual std::string note() const { return {}; }
 };

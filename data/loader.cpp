@@ -38,17 +38,19 @@ std::size_t least_slots(const LoaderOptions& options) {
          static_cast<std::size_t>(options.workers) * static_cast<std::size_t>(options.prefetch_factor);
 }
 
-/// The ring that pays: deep for small batches, so that workers are woken seldom, and then for many batches.
-std::size_t slots_for(const LoaderOptions& options, const SampleSpec& spec) {
-  const std::size_t least = least_slots(options);
-  if (options.workers == 0) return least;
-  const std::size_t batch_bytes =
-      bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
-                   spec.input_bytes() + spec.target_bytes() + spec.states_bytes());
-  return std::max(least, std::min(deepest_ring, deep_ring_bytes / batch_bytes));
+std::size_t batch_bytes_of(const LoaderOptions& options, const SampleSpec& spec) {
+  return bytes_of_all("a batch", static_cast<std::size_t>(options.batch_size),
+                      spec.input_bytes() + spec.target_bytes() + spec.states_bytes());
 }
 
 }  // namespace
+
+/// Deep for small batches, so that workers are woken seldom, and then for many batches.
+std::size_t loader_slots(const LoaderOptions& options, std::size_t batch_bytes) {
+  const std::size_t least = least_slots(options);
+  if (options.workers == 0) return least;
+  return std::max(least, std::min(deepest_ring, deep_ring_bytes / batch_bytes));
+}
 
 /// Workers claim batches in order from the queue and fill the ring's slots; `next` takes them in order. A
 /// worker that finds the ring full sleeps until enough slots are free to be worth waking for. `next` sleeps
@@ -100,7 +102,8 @@ class Loader::Impl {
 Loader::Impl::Impl(const DatasetPtr& dataset, Indices indices, LoaderOptions options)
     : options_(checked(options)),
       filler_(dataset, options_),
-      ring_(dataset->spec(), options_.batch_size, slots_for(options_, dataset->spec()), options_.device),
+      ring_(dataset->spec(), options_.batch_size,
+            loader_slots(options_, batch_bytes_of(options_, dataset->spec())), options_.device),
       worth_waking_for_(1 + (ring_.size() - least_slots(options_)) / 2),
       queue_(std::move(indices), options_) {
   start();

@@ -54,9 +54,12 @@ struct LoaderOptions {
   std::int64_t first_epoch = 0;
   std::int64_t first_batch = 0;          ///< of the first epoch: a resumed run has done those before it
   std::optional<std::int64_t> epochs{};  ///< from first_epoch on; none: for ever
-  kernels::Device* device = nullptr;     ///< target of the batches: they lie in its pinned host memory
+  kernels::Device* device = nullptr;     ///< whose pinned host memory holds the batches; null: none
   std::string source{};                  ///< of the samples, for reports: "mnist (/data/mnist)"
 };
+
+/// How many batches a loader with these options has memory for. `batch_bytes`: of all parts of one.
+std::size_t loader_slots(const LoaderOptions& options, std::size_t batch_bytes);
 
 /// Batches in order, across epochs without a pause, filled ahead by worker threads. Used from one thread.
 class Loader {

@@ -37,17 +37,19 @@ class SkippedPictures {
   std::set<std::int64_t> indices_;
 };
 
+/// Inputs as floats, or as rows of which a GPU makes them: `spec` says which.
 class PictureDataset final : public Dataset {
  public:
-  PictureDataset(PictureSetPtr pictures, Transform transform, const DatasetOptions& options)
+  PictureDataset(PictureSetPtr pictures, Transform transform, std::uint64_t seed, bool skips_corrupt,
+                 SampleSpec spec, std::int64_t first_stored = 0)
       : pictures_(std::move(pictures)),
         transform_(std::move(transform)),
-        seed_(options.seed),
-        skips_corrupt_(options.skip_corrupt),
-        spec_(picture_spec(transform_, pictures_->picture_size(), pictures_->channels(),
-                           pictures_->num_classes())),
-        picture_size_{.width = static_cast<int>(spec_.input_shape[2]),
-                      .height = static_cast<int>(spec_.input_shape[1])} {}
+        seed_(seed),
+        skips_corrupt_(skips_corrupt),
+        spec_(std::move(spec)),
+        first_stored_(first_stored),
+        picture_size_{.width = static_cast<int>(spec_.pictures->picture[2]),
+                      .height = static_cast<int>(spec_.pictures->picture[1])} {}
 
   std::int64_t size() const override { return pictures_->size(); }
   const SampleSpec& spec() const override { return spec_; }
@@ -61,10 +63,52 @@ class PictureDataset final : public Dataset {
     std::memcpy(target.data(), &label, sizeof label);
   }
 
+  DatasetPtr as_bytes() const override { return with(*spec_.pictures, 0); }
+
+  DatasetPtr as_cuts(std::int64_t first) const override {
+    const auto stored = pictures_->picture_size();
+    if (!stored || !transform_.only_cuts() || skips_corrupt_) return nullptr;
+    kernels::PicturesToFloats op = *spec_.pictures;
+    op.source = {stored->height, stored->width};
+    return with(op, first);
+  }
+
+  void get_stored(std::int64_t index, std::span<std::uint8_t> pixels) const override {
+    const PictureSize stored = *pictures_->picture_size();
+    Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
+  }
+
  private:
+  DatasetPtr with(const kernels::PicturesToFloats& op, std::int64_t first) const {
+    SampleSpec spec = spec_;
+    spec.input_dtype = DType::u8;
+    spec.input_shape = {op.row_bytes()};
+    spec.pictures = op;
+    return std::make_shared<PictureDataset>(pictures_, transform_, seed_, skips_corrupt_, std::move(spec),
+                                            first);
+  }
+
   void read(std::int64_t index, const SampleRandom& random, std::span<std::byte> input) const {
+    if (spec_.pictures->has_store()) {
+      kernels::PictureCut cut = transform_.cut(*pictures_->picture_size(), random);
+      cut.stored = static_cast<std::int32_t>(first_stored_ + index);
+      std::memcpy(input.data(), &cut, sizeof cut);
+      return;
+    }
+    const auto picture = pictures_->open(index);
+    if (spec_.input_dtype == DType::u8) return read_bytes(*picture, random, input);
     const std::span<float> out(reinterpret_cast<float*>(input.data()), input.size() / sizeof(float));
-    transform_.apply(*pictures_->open(index), random, picture_size_, out);
+    transform_.apply(*picture, random, picture_size_, out);
+  }
+
+  void read_bytes(PictureReader& picture, const SampleRandom& random, std::span<std::byte> row) const {
+    const auto bytes = static_cast<std::size_t>(spec_.pictures->picture.elements());
+    const std::span<std::uint8_t> out(
+        reinterpret_cast<std::uint8_t*>(row.data()) + sizeof(kernels::PictureCut), bytes);
+    const bool mirrored = transform_.apply_to_bytes(picture, random, picture_size_, out);
+    const kernels::PictureCut cut{
+        .end_row = picture_size_.height, .end_column = picture_size_.width, .mirrored = mirrored ? 1 : 0};
+    std::memcpy(row.data(), &cut, sizeof cut);
   }
 
   std::int64_t read_next_good(std::int64_t index, const SampleRandom& random,
@@ -87,9 +131,22 @@ class PictureDataset final : public Dataset {
   const std::uint64_t seed_;
   const bool skips_corrupt_;
   const SampleSpec spec_;
-  const PictureSize picture_size_;
+  const std::int64_t first_stored_;  ///< number of the set's first picture, where a device keeps them
+  const PictureSize picture_size_;   ///< of samples
   mutable SkippedPictures skipped_;
 };
+
+/// Of pictures that are cut already.
+kernels::PicturesToFloats floats_of(const Transform& transform, int channels, PictureSize size) {
+  kernels::PicturesToFloats op{.picture = {channels, size.height, size.width}};
+  const auto scales = transform.scales();
+  for (std::size_t c = 0; c < op.mean.size() && !scales.empty(); ++c) {
+    const PixelScale& scale = scales[scales.size() == 1 ? 0 : c];
+    op.mean[c] = scale.mean;
+    op.deviation[c] = scale.deviation;
+  }
+  return op;
+}
 
 }  // namespace
 
@@ -106,11 +163,16 @@ SampleSpec picture_spec(const Transform& transform, std::optional<PictureSize> p
           .input_shape = {channels, size->height, size->width},
           .target_dtype = DType::i64,
           .target_shape = {},
-          .num_classes = num_classes};
+          .num_classes = num_classes,
+          .pictures = floats_of(transform, channels, *size)};
 }
 
 DatasetPtr with_transform(PictureSetPtr pictures, const DatasetOptions& options, Split split) {
-  return std::make_shared<PictureDataset>(std::move(pictures), transform_of(options, split), options);
+  Transform transform = transform_of(options, split);
+  SampleSpec spec =
+      picture_spec(transform, pictures->picture_size(), pictures->channels(), pictures->num_classes());
+  return std::make_shared<PictureDataset>(std::move(pictures), std::move(transform), options.seed,
+                                          options.skip_corrupt, std::move(spec));
 }
 
 }  // namespace lockstep::data

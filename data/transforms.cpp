@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -82,6 +83,19 @@ class Canvas {
     region_ = {.width = size.width, .height = size.height};
   }
 
+  /// As it is before it is mirrored, and whether that is still to be done.
+  bool write_bytes(std::span<std::uint8_t> out) {
+    if (!resized_) make_pixels();
+    const PictureView view = resized_ ? PictureView{} : part_.view.part(region_);
+    std::optional<Resampler> rows;
+    if (resized_) rows.emplace(part_, *resized_, region_);
+    const std::size_t bytes = out.size() / static_cast<std::size_t>(region_.height);
+    for (int y = 0; y < region_.height; ++y)
+      std::memcpy(out.data() + static_cast<std::size_t>(y) * bytes, rows ? rows->next_row() : view.row(y),
+                  bytes);
+    return mirrored_;
+  }
+
   void write(std::span<const PixelScale> scales, std::span<float> out) {
     if (!resized_) {
       make_pixels();
@@ -124,6 +138,46 @@ class Canvas {
   PicturePart part_;
 };
 
+/// The same path for a picture that is nowhere resized: what a Canvas would show of it.
+class CutPath {
+ public:
+  explicit CutPath(PictureSize picture)
+      : window_{.width = picture.width, .height = picture.height}, shown_(window_) {}
+
+  PictureSize size() const { return window_.size(); }
+  void mirror() { mirrored_ = !mirrored_; }
+  void resize(PictureSize) { throw std::logic_error("a picture that is resized is more than cut"); }
+
+  void crop(const Rectangle& part) {
+    const int left = mirrored_ ? window_.width - part.left - part.width : part.left;
+    window_ = {window_.left + left, window_.top + part.top, part.width, part.height};
+    shown_ = common(shown_, window_);
+  }
+
+  kernels::PictureCut cut() const {
+    return {.row = window_.top,
+            .column = window_.left,
+            .first_row = shown_.top,
+            .first_column = shown_.left,
+            .end_row = shown_.top + shown_.height,
+            .end_column = shown_.left + shown_.width,
+            .mirrored = mirrored_ ? 1 : 0};
+  }
+
+ private:
+  static Rectangle common(const Rectangle& a, const Rectangle& b) {
+    const int left = std::max(a.left, b.left);
+    const int top = std::max(a.top, b.top);
+    return {left, top, std::max(0, std::min(a.left + a.width, b.left + b.width) - left),
+            std::max(0, std::min(a.top + a.height, b.top + b.height) - top)};
+  }
+
+  Rectangle window_;  ///< of the picture; may reach beyond
+  Rectangle shown_;   ///< what no crop has cut off
+  bool mirrored_ = false;
+};
+
+template <class Canvas>
 struct Apply {
   Canvas& canvas;
   SampleRandom& random;
@@ -149,6 +203,15 @@ struct Apply {
   }
   void operator()(const Normalise&) {}  // by scales, where pixels become floats
 };
+
+/// The picture of that name, which must come out in that size.
+void draw(Canvas& canvas, std::span<const TransformStep> steps, SampleRandom random, const std::string& name,
+          PictureSize size) {
+  for (const TransformStep& step : steps) std::visit(Apply<Canvas>{canvas, random}, step);
+  if (canvas.size() == size) return;
+  throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N", name,
+                              canvas.size().width, canvas.size().height, size.width, size.height));
+}
 
 }  // namespace
 
@@ -185,13 +248,27 @@ Rectangle random_part(PictureSize picture, SampleRandom& random) {
 void Transform::apply(PictureReader& picture, SampleRandom random, PictureSize size,
                       std::span<float> out) const {
   Canvas canvas(picture, decoding_);
-  for (const TransformStep& step : steps_) std::visit(Apply{canvas, random}, step);
-  if (canvas.size() != size) {
-    throw DataError(fmt::format("{}: {}x{} pixels and not {}x{} after the transforms: end them in crop=N",
-                                picture.name(), canvas.size().width, canvas.size().height, size.width,
-                                size.height));
-  }
+  draw(canvas, steps_, random, picture.name(), size);
   canvas.write(scales_, out);
+}
+
+bool Transform::only_cuts() const {
+  return std::ranges::none_of(steps_, [](const TransformStep& step) {
+    return std::holds_alternative<Resize>(step) || std::holds_alternative<RandomResizedCrop>(step);
+  });
+}
+
+kernels::PictureCut Transform::cut(PictureSize picture, SampleRandom random) const {
+  CutPath path(picture);
+  for (const TransformStep& step : steps_) std::visit(Apply<CutPath>{path, random}, step);
+  return path.cut();
+}
+
+bool Transform::apply_to_bytes(PictureReader& picture, SampleRandom random, PictureSize size,
+                               std::span<std::uint8_t> out) const {
+  Canvas canvas(picture, decoding_);
+  draw(canvas, steps_, random, picture.name(), size);
+  return canvas.write_bytes(out);
 }
 
 }  // namespace lockstep::data

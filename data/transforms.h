@@ -10,6 +10,7 @@
 #include "data/picture.h"
 #include "data/pixels.h"
 #include "kernels/base/philox.h"
+#include "kernels/pictures.h"
 
 namespace lockstep::data {
 
@@ -86,6 +87,15 @@ class Transform {
   /// `out`: channels x height x width of output_size. DataError from the reader, and when a picture does not
   /// come out in that size.
   void apply(PictureReader& picture, SampleRandom random, PictureSize size, std::span<float> out) const;
+  /// The same short of what a GPU does as well: bytes in HWC, not normalised. True: left and right are still
+  /// to be swapped.
+  bool apply_to_bytes(PictureReader& picture, SampleRandom random, PictureSize size,
+                      std::span<std::uint8_t> out) const;
+  /// Whether it makes pictures neither larger nor smaller: then `cut` says all of it but how to normalise.
+  bool only_cuts() const;
+  kernels::PictureCut cut(PictureSize picture, SampleRandom random) const;
+  /// One a channel, or one for all; none: value / 255.
+  std::span<const PixelScale> scales() const { return scales_; }
 
  private:
   std::vector<TransformStep> steps_;

@@ -41,10 +41,14 @@ ChannelView channel_view(const TensorDesc& x);
 void choose_norm_layouts(std::size_t x, KernelIo& io);
 
 /// What one thread of the CPU's team walks at once: `pixels` of `lanes` side by side, of which those from
-/// `channels` on are padding.
+/// `channels` on are padding, in each of `images`.
 struct NormStrip {
   std::int64_t pixels, lanes, channels;
   DType dtype;  ///< f32 or bf16
+  std::int64_t images = 1;
+  std::int64_t image_stride = 0;  ///< in elements
+
+  std::int64_t elements_of_channel() const { return images * pixels; }
 };
 
 /// A tensor (C) of f32 for each channel of x.

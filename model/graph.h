@@ -21,9 +21,10 @@ inline constexpr ValueId no_value = -1;
 /// changes the parameter, never by a node. `states`: what recurrent layers start from, as the samples bring
 /// it. `cache`: kept as a node left it, until it writes again. `positions`, `cache_rows` and `cache`: of a
 /// graph that decodes, see Decoding. `rows`: this rank's part of a gradient, as a list of rows
-/// (kernels/row_list.h) that all ranks exchange.
+/// (kernels/row_list.h) that all ranks exchange. `stored`: samples that the device keeps, of all batches.
 enum class Role {
   input,
+  stored,
   target,
   states,
   positions,

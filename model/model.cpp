@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "model/spec_op.h"
 
 namespace lockstep::model {
 namespace {
@@ -49,6 +50,19 @@ void require_output(const Model& model, const InputSpec& input, std::int64_t bat
                                output.str(), input.num_classes, each));
 }
 
+/// What the network reads, of what a batch brings.
+Tensor add_input(Graph& graph, const InputSpec& input, std::int64_t batch_size) {
+  const auto add = [&](const ValueType& type) { return graph.add_value("input", type, Role::input); };
+  if (!input.pictures) return {graph, add({input.dtype, with_batch(batch_size, input.shape)})};
+  const kernels::PicturesToFloats& op = *input.pictures;
+  std::vector<ValueId> operands{add({DType::u8, {batch_size, op.row_bytes()}})};
+  if (op.has_store()) {
+    const ValueType store{DType::u8, {input.stored_pictures, op.stored_bytes()}};
+    operands.push_back(graph.add_value("stored pictures", store, Role::stored));
+  }
+  return {graph, graph.add_node(make_op(op), std::move(operands), "pictures").front()};
+}
+
 /// Before a kernel is prepared for it, or memory allocated.
 void require_addressable(const Model& model, const Graph& graph) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
@@ -77,10 +91,10 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
   Graph graph;
   graph.training = training;
   graph.returns_states = returns_states;
-  const ValueId x = graph.add_value("input", {input.dtype, with_batch(batch_size, input.shape)}, Role::input);
+  const Tensor x = add_input(graph, input, batch_size);
   if (input.states.rank() > 0)
     graph.add_value("states", {DType::f32, with_batch(batch_size, input.states)}, Role::states);
-  const Tensor output = model.forward(Tensor(graph, x));
+  const Tensor output = model.forward(x);
   require_output(model, input, batch_size, output.shape());
   require_addressable(model, graph);
   graph.output = output.id();

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/pictures.h"
 #include "model/layers.h"
 
 namespace lockstep::model {
@@ -28,6 +30,10 @@ struct InputSpec {
   /// A row holds documents behind each other, none of which is to see another: its tokens (T), and then the
   /// position of each in its document (T); both -1 for padding. `shape` is {2 T}.
   bool packed = false;
+  /// What makes these inputs of the bytes as which a GPU is given them: the graph's first node. None: they
+  /// come as they are.
+  std::optional<kernels::PicturesToFloats> pictures{};
+  std::int64_t stored_pictures = 0;  ///< that the device keeps, where that op has a store
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

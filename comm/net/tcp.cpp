@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <future>
 #include <span>
 #include <thread>
@@ -158,6 +159,11 @@ UniqueFd accept_tcp(int listener, PeerAddress& peer) {
 UniqueFd accept_tcp(int listener) {
   PeerAddress peer;
   return accept_tcp(listener, peer);
+}
+
+void limit_sending(int socket, double bytes_per_s) {
+  const auto rate = static_cast<std::uint64_t>(bytes_per_s);
+  setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 }
 
 std::string PeerAddress::name() const {

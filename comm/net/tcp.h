@@ -43,6 +43,9 @@ UniqueFd listen_in_range(const std::string& address, int first, int last);
 /// then says why. A name that does not resolve is an obstacle too, since it may resolve later.
 UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle);
 
+/// The kernel spreads out what the socket sends, as a slower network would.
+void limit_sending(int socket, double bytes_per_s);
+
 /// Where the other end of a connection is.
 class PeerAddress {
  public:

@@ -64,6 +64,9 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
   placement_.emplace(node_numbers(peers_));
   node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout);
   links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
+  for (const Link& link : links_) {
+    if (options.most_bytes_per_s > 0) limit_sending(link.fd(), options.most_bytes_per_s);
+  }
   exchange_.emplace(*placement_, *node_, links_);
   gather_.emplace(rendezvous_.store, *node_, peers_, [this](int rank) { return watchdog_->status_of(rank); });
 }

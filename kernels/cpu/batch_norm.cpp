@@ -25,7 +25,7 @@ class Moments {
   void compute(const char* x, std::int64_t elements, float* workspace, const Put& put) const {
     strips_.for_each([&](const PlacedStrip& at, std::int64_t i) {
       const NormStrip part = at.among_first(elements);
-      if (part.pixels == 0) return;
+      if (part.elements_of_channel() == 0) return;
       kernel_({}, part, x + at.offset, partials_.first(workspace, i), partials_.second(workspace, i));
     });
     const auto count = static_cast<double>(elements);
@@ -68,6 +68,17 @@ GradientSums gradient_sums(const BatchNormBackward& op, const ChannelView& view,
                  [](double sum) { return static_cast<float>(sum); });
   return {narrowed, a.in<double>(Op::moments)[2 * view.channels],
           valid_elements(view, op.samples, *a.in<StepState>(Op::state))};
+}
+
+/// The gradient of what is padding: all of `strip` behind its first `part`.
+void clear_behind(const NormStrip& part, const NormStrip& strip, char* dx) {
+  const auto element = static_cast<std::int64_t>(size_of(strip.dtype));
+  const std::int64_t pixel = strip.lanes * element;
+  for (std::int64_t image = 0; image < strip.images; ++image) {
+    char* const at = dx + image * strip.image_stride * element;
+    const std::int64_t kept = image < part.images ? part.pixels : 0;
+    std::fill(at + kept * pixel, at + strip.pixels * pixel, '\0');
+  }
 }
 
 }  // namespace
@@ -194,7 +205,6 @@ KernelPtr prepare(Cpu, const BatchNormBackward& op, const KernelIo& io) {
   require_same_layout(io.inputs[Op::x], io.inputs[Op::dy]);
   require_same_layout(io.inputs[Op::x], io.outputs[Op::dx]);
   const std::int64_t channels = strips.view().channels;
-  const auto pixel_bytes = strips.view().lanes * static_cast<std::int64_t>(size_of(io.inputs[Op::x].dtype));
   const bool of_all_ranks = io.inputs.size() > Op::total;
   return simd_kernel(
       io,
@@ -203,13 +213,13 @@ KernelPtr prepare(Cpu, const BatchNormBackward& op, const KernelIo& io) {
         strips.for_each_backwards([&](const PlacedStrip& at) {
           const NormStrip part = at.among_first(sums.elements);
           char* const dx = a.out<char>(Op::dx) + at.offset;
-          if (part.pixels > 0) {
+          if (part.elements_of_channel() > 0) {
             kernel(op, part, sums.count, a.in<char>(Op::dy) + at.offset, a.in<char>(Op::x) + at.offset,
                    a.in(Op::mean) + at.channel, a.in(Op::variance) + at.channel,
                    a.in(Op::weight) + at.channel, a.in(Op::bias) + at.channel, sums.gradients + at.channel,
                    sums.gradients + channels + at.channel, dx);
           }
-          std::fill(dx + part.pixels * pixel_bytes, dx + at.strip.pixels * pixel_bytes, '\0');
+          clear_behind(part, at.strip, dx);
         });
         std::copy_n(a.in(Op::sums), channels, a.out(Op::dbias));
         std::copy_n(a.in(Op::sums) + channels, channels, a.out(Op::dweight));

@@ -30,7 +30,7 @@ class RowChunks {
   void for_each(const Body& body) const {
     parallel_ranges(count_, all_.end * all_.columns, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        body(chunk, NormRows{chunk * size_, std::min(all_.end, (chunk + 1) * size_), all_.columns});
+        body(chunk, all_.part(chunk * size_, std::min(all_.end, (chunk + 1) * size_)));
       }
     });
   }

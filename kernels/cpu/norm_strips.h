@@ -18,7 +18,12 @@ struct PlacedStrip {
   /// The part of it that lies among the first `elements` of its channels.
   NormStrip among_first(std::int64_t elements) const {
     NormStrip part = strip;
-    part.pixels = std::clamp<std::int64_t>(elements - first, 0, strip.pixels);
+    const std::int64_t left = std::clamp<std::int64_t>(elements - first, 0, strip.elements_of_channel());
+    if (strip.images > 1) {
+      part.images = left / strip.pixels;  // all of an image or nothing is padding
+    } else {
+      part.pixels = left;
+    }
     return part;
   }
 };
@@ -31,27 +36,28 @@ class Strips {
     if (dtype_ == DType::f16) throw UsageError("batch norm: f16 is computed on GPUs; use bf16");
     pixels_ = std::max(least_pixels, strip_elements / std::max<std::int64_t>(view_.lanes, 1));
     segments_ = std::max<std::int64_t>(1, (view_.pixels + pixels_ - 1) / pixels_);
+    const std::int64_t image_elements = std::max<std::int64_t>(view_.pixels * view_.lanes, 1);
+    images_ = std::clamp<std::int64_t>(joined_elements / image_elements, 1,
+                                       std::max<std::int64_t>(view_.images, 1));
   }
 
   const ChannelView& view() const { return view_; }
-  std::int64_t of_group() const { return view_.images * segments_; }
-  std::int64_t segments() const { return segments_; }
-  std::int64_t pixels(std::int64_t segment) const {
-    return std::min(pixels_, view_.pixels - segment * pixels_);
-  }
+  std::int64_t of_group() const { return (view_.images + images_ - 1) / images_ * segments_; }
   std::int64_t count() const { return view_.groups * of_group(); }
 
   PlacedStrip operator[](std::int64_t index) const {
     const std::int64_t segment = index % segments_;
-    const std::int64_t image = index / segments_ % view_.images;
+    const std::int64_t image = index % of_group() / segments_ * images_;
     const std::int64_t group = index / of_group();
     const std::int64_t first = segment * pixels_;
     const std::int64_t channel = group * view_.lanes;
     const std::int64_t offset = image * view_.image_stride + group * view_.group_stride + first * view_.lanes;
-    return {.strip = {.pixels = pixels(segment),
+    return {.strip = {.pixels = std::min(pixels_, view_.pixels - first),
                       .lanes = view_.lanes,
                       .channels = std::min(view_.lanes, view_.channels - channel),
-                      .dtype = dtype_},
+                      .dtype = dtype_,
+                      .images = std::min(images_, view_.images - image),
+                      .image_stride = view_.image_stride},
             .offset = offset * static_cast<std::int64_t>(size_of(dtype_)),
             .channel = channel,
             .first = image * view_.pixels + first};
@@ -75,11 +81,14 @@ class Strips {
  private:
   static constexpr std::int64_t strip_elements = 1 << 15;  // in the second cache, for all tiles of its lanes
   static constexpr std::int64_t least_pixels = 16;
+  static constexpr std::int64_t joined_elements =
+      1 << 11;  // of small images: worth a call, and few terms of a sum in f32
 
   ChannelView view_;
   DType dtype_;
   std::int64_t pixels_ = 0;    ///< of a strip
-  std::int64_t segments_ = 0;  ///< strips of an image
+  std::int64_t segments_ = 0;  ///< strips of an image, 1 where several images are one strip
+  std::int64_t images_ = 0;    ///< of a strip
 };
 
 /// Two numbers for each lane of each strip, in the workspace.
@@ -91,8 +100,8 @@ class Partials {
   float* first(float* workspace, std::int64_t strip) const { return workspace + 2 * lanes_ * strip; }
   float* second(float* workspace, std::int64_t strip) const { return first(workspace, strip) + lanes_; }
 
-  /// `body(channel, visit)`, where visit(f) calls f(first, second, pixels) for the channel's strips in order,
-  /// as far as they lie among its first `elements`.
+  /// `body(channel, visit)`, where visit(f) calls f(first, second, elements) for the channel's strips in
+  /// order, as far as they lie among its first `elements`.
   template <class Body>
   void for_channels(float* workspace, std::int64_t elements, const Body& body) const {
     const std::int64_t channels = strips_.view().channels;
@@ -109,13 +118,11 @@ class Partials {
   void visit(float* workspace, std::int64_t channel, std::int64_t elements, const Take& take) const {
     const std::int64_t begin = channel / lanes_ * strips_.of_group();
     const std::int64_t lane = channel % lanes_;
-    for (std::int64_t image = 0, i = begin; image < strips_.view().images; ++image) {
-      for (std::int64_t segment = 0; segment < strips_.segments() && elements > 0; ++segment, ++i) {
-        const std::int64_t pixels = std::min(elements, strips_.pixels(segment));
-        take(static_cast<double>(first(workspace, i)[lane]), static_cast<double>(second(workspace, i)[lane]),
-             static_cast<double>(pixels));
-        elements -= pixels;
-      }
+    for (std::int64_t i = begin; i < begin + strips_.of_group() && elements > 0; ++i) {
+      const std::int64_t of_strip = std::min(elements, strips_[i].strip.elements_of_channel());
+      take(static_cast<double>(first(workspace, i)[lane]), static_cast<double>(second(workspace, i)[lane]),
+           static_cast<double>(of_strip));
+      elements -= of_strip;
     }
   }
 

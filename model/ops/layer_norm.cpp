@@ -11,24 +11,38 @@ namespace {
 using kernels::LayerNorm;
 using kernels::LayerNormBackward;
 
-/// x and the residual have one gradient: that of their total.
-void differentiate_with_residual(Backward& backward) {
-  constexpr std::size_t inputs[] = {LayerNorm::x, LayerNorm::weight, LayerNorm::bias};
+/// x and the residual have one gradient: that of their total, in the type of each.
+/// Dropout is done there too, but where the total has no other gradient, in front of which it would stand.
+void differentiate_with_residual(const LayerNorm& op, Backward& backward) {
+  std::vector<std::size_t> inputs{LayerNorm::x, LayerNorm::weight, LayerNorm::bias};
+  if (is_half(backward.type(backward.input(LayerNorm::residual)).dtype))
+    inputs.push_back(LayerNorm::residual);
   std::vector<ValueId> operands{backward.output_gradient(), backward.output(LayerNorm::total),
                                 backward.input(LayerNorm::weight), backward.output(LayerNorm::mean),
                                 backward.output(LayerNorm::rstd)};
+  LayerNormBackward gradient;
+  const bool drops = backward.has_input(LayerNorm::state);
+  const bool drops_apart = drops && !backward.has_output_gradient(LayerNorm::total);
   if (backward.has_output_gradient(LayerNorm::total)) {
     operands.push_back(backward.output_gradient(LayerNorm::total));
+    if (drops) operands.push_back(backward.input(LayerNorm::state));
+    gradient.dropout = op.dropout;
   }
   Types types;
   for (const std::size_t input : inputs) types.push_back(backward.type(backward.input(input)));
-  const auto outputs = backward.add_nodes(make_op(LayerNormBackward{}), std::move(operands), types);
+  auto outputs = backward.add_nodes(make_op(gradient), std::move(operands), types);
+  if (drops_apart) {
+    ValueId& dresidual = outputs[LayerNormBackward::dresidual];
+    dresidual = backward.add_node(make_op(op.dropout), {dresidual, backward.input(LayerNorm::state)},
+                                  backward.type(dresidual));
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) backward.contribute(inputs[i], outputs[i]);
-  backward.contribute(LayerNorm::residual, outputs[LayerNormBackward::dx]);
+  if (outputs.size() <= LayerNormBackward::dresidual)
+    backward.contribute(LayerNorm::residual, outputs[LayerNormBackward::dx]);
 }
 
-void differentiate(const LayerNorm&, Backward& backward) {
-  if (backward.has_input(LayerNorm::residual)) return differentiate_with_residual(backward);
+void differentiate(const LayerNorm& op, Backward& backward) {
+  if (backward.has_input(LayerNorm::residual)) return differentiate_with_residual(op, backward);
   std::vector<ValueId> operands{backward.output_gradient(), backward.input(LayerNorm::x),
                                 backward.input(LayerNorm::weight), backward.output(LayerNorm::mean),
                                 backward.output(LayerNorm::rstd)};

@@ -7,6 +7,7 @@
 #include "runtime/commands/scaling.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/print.h"
+#include "runtime/run/device_data.h"
 #include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {
@@ -19,16 +20,22 @@ int plan_command(const std::vector<std::string>& given) {
   take_pretrained_config(options, options.init_from);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;
-  const TrainingTask task = make_task_without_data(options);
+  TrainingTask task = make_task_without_data(options);
   const comm::World world = comm::find_world(comm::process_environment(), options.world);
   const auto device = open_device(options, world);
   options.amp = amp_on(*device, options.amp);
+  task = fed_by_bytes(*device, std::move(task));
   const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
                     .batch = batch_size_per_rank(options, world.size)};
-  const PlanRequest request = training_request(options, key, world.size, {.stream_ordered = stream_ordered});
+  const PlanRequest request = training_request(options, key, world.size,
+                                               {.defers = world.node_count > 1 && !stream_ordered &&
+                                                          options.backend != "mpi" && !options.detect_anomaly,
+                                                .stream_ordered = stream_ordered});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
-  const MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
+  if (options.num_workers < 0) options.num_workers = usable_cores(world);
+  MemoryNeed need = run_memory_need(options, std::span(&plan, 1));
+  need.pinned = pinned_bytes(*device, options, plan);
   fmt::print("{}\n{}", task.model.name, to_text(plan, need));
   if (const auto free = device->free_bytes()) {
     fmt::print("  free on this GPU {} bytes: {}\n", *free,

@@ -50,7 +50,7 @@ std::vector<int> rank_counts_up_to(int ranks) {
   return counts;
 }
 
-/// On one rank of a node: step, compute and exchange of each cluster.
+/// On one rank of a node: the numbers of each cluster's timeline.
 std::vector<double> predict_from_here(const comm::World& world, const Options& given,
                                       const TrainingTask& task, const std::vector<Cluster>& clusters,
                                       const TcpTimes& tcp) {
@@ -63,8 +63,8 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
   measured.times.spare_core = device->threads() < static_cast<int>(affinity_mask().size());
   std::vector<double> numbers;
   for (const Cluster& cluster : clusters) {
-    const Timeline timeline = predict(measured.plan, cluster, measured.times, tcp);
-    numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange});
+    const Timeline timeline = predict(measured.plans, cluster, measured.times, tcp);
+    numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange, timeline.held});
   }
   return numbers;
 }
@@ -90,7 +90,8 @@ void require_cores(int ranks_per_node, int threads) {
 std::vector<Timeline> measure_and_predict(const Options& options, const TrainingTask& task,
                                           const std::vector<Cluster>& clusters) {
   const int parts = clusters.back().ranks_per_node;
-  const TcpTimes tcp = clusters.back().nodes() > 1 ? measure_tcp(options) : TcpTimes{};
+  const TcpTimes tcp =
+      clusters.back().nodes() > 1 ? measure_tcp(options, task, clusters.back().link_bytes_per_s) : TcpTimes{};
   std::vector<Timeline> timelines;
   while (timelines.size() < clusters.size()) {
     const int busy = clusters[timelines.size()].most_on_a_node();
@@ -100,8 +101,11 @@ std::vector<Timeline> measure_and_predict(const Options& options, const Training
     const std::vector<double> numbers = run_local_ranks(busy, parts, [&](const comm::World& world) {
       return predict_from_here(world, options, task, alike, tcp);
     });
-    for (std::size_t at = 0; at < numbers.size(); at += 3) {
-      timelines.push_back({.step = numbers[at], .compute = numbers[at + 1], .exchange = numbers[at + 2]});
+    for (std::size_t at = 0; at < numbers.size(); at += 4) {
+      timelines.push_back({.step = numbers[at],
+                           .compute = numbers[at + 1],
+                           .exchange = numbers[at + 2],
+                           .held = numbers[at + 3]});
     }
   }
   return timelines;
@@ -109,15 +113,17 @@ std::vector<Timeline> measure_and_predict(const Options& options, const Training
 
 void print_table(const std::vector<Cluster>& clusters, const std::vector<Timeline>& timelines,
                  double samples) {
-  fmt::print("{:>6} {:>6} {:>10} {:>11} {:>12} {:>11} {:>12} {:>11}\n", "ranks", "nodes", "step ms",
-             "compute ms", "exchange ms", "exposed ms", "samples/s", "efficiency");
+  if (std::ranges::any_of(timelines, [](const Timeline& timeline) { return timeline.held > 0; }))
+    fmt::print("held: buckets that are exchanged in the next step's forward, which updates them\n");
+  fmt::print("{:>6} {:>6} {:>10} {:>11} {:>12} {:>11} {:>12} {:>11} {:>10}\n", "ranks", "nodes", "step ms",
+             "compute ms", "exchange ms", "exposed ms", "samples/s", "efficiency", "held");
   for (std::size_t row = 0; row < clusters.size(); ++row) {
     const Timeline& timeline = timelines[row];
     const int ranks = clusters[row].ranks;
-    fmt::print("{:>6} {:>6} {:>10.3f} {:>11.3f} {:>12.3f} {:>11.3f} {:>12.1f} {:>10.1f}%\n", ranks,
+    fmt::print("{:>6} {:>6} {:>10.3f} {:>11.3f} {:>12.3f} {:>11.3f} {:>12.1f} {:>10.1f}% {:>10.1f}\n", ranks,
                clusters[row].nodes(), 1e3 * timeline.step, 1e3 * timeline.compute, 1e3 * timeline.exchange,
                1e3 * timeline.exposed(), ranks * samples / timeline.step,
-               100 * timelines.front().step / timeline.step);
+               100 * timelines.front().step / timeline.step, timeline.held);
   }
 }
 

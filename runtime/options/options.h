@@ -57,6 +57,8 @@ struct Options {
   std::string transform;    ///< of pictures; empty: the data set's own, if the run did not settle it
   std::string eval_transform;
   std::string corrupt_samples = "fail";
+  std::string data_device = "auto";  ///< gpu: it keeps all pictures; auto until the device is known
+  std::string pin_memory = "auto";   ///< of batches that travel to a GPU; or off
 
   std::string windows;                ///< of text and tokens; empty: random
   std::string token_dtype;            ///< of tokens without a header; empty: uint16

@@ -77,6 +77,14 @@ std::vector<OptionEntry> model_and_data() {
               &O::num_workers, worker_counts),
       integer({"data", "prefetch-factor", "N", "batches that each of them loads ahead", nothing},
               &O::prefetch_factor, prefetch_factors),
+      text({"data", "data-device", "auto|host|gpu",
+            "where pictures of one size are kept: auto is the GPU, if they fit an eighth of what is free "
+            "there",
+            nothing},
+           &O::data_device, {"auto", "host", "gpu"}),
+      text({"data", "pin-memory", "auto|off", "load batches for a GPU into pinned memory", nothing},
+           &O::pin_memory, {"auto", "off"})
+          .taken_alone_as("auto"),
       on_off({"data", "drop-last", "", "drop samples that do not fill a step on every rank", numbers},
              &O::drop_last),
       on_off({"data", "no-shuffle", "", "take the samples of every epoch in their order", numbers},

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/options/options.h"
@@ -32,6 +33,10 @@ struct OptionEntry : OptionInfo {
   bool is_pair = false;                ///< may be typed as two words
 
   bool is_switch() const { return value_name.empty(); }
+  OptionEntry taken_alone_as(std::string value) && {
+    alone = std::move(value);
+    return std::move(*this);
+  }
 };
 
 const std::vector<OptionEntry>& option_table();

@@ -74,7 +74,6 @@ constexpr std::array options{
     FieldWord{"eval-batch-size", "", "evaluation takes --batch-size"},
     FieldWord{"workers", "num-workers"},
     FieldWord{"-j", "num-workers"},
-    FieldWord{"pin-memory", "", always},
     FieldWord{"persistent-workers", "", always},
     FieldWord{"shuffle", "", "done unless you say --no-shuffle; leave it out"},
     FieldWord{"transforms", "transform"},

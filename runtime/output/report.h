@@ -40,6 +40,7 @@ struct Summary {
   std::string backend;
   std::string model;
   std::string dataset;
+  std::string data_device = "host";  ///< that keeps the samples
   std::string version;
   std::string amp = "off";
   std::string conv_precision;
@@ -59,6 +60,7 @@ struct Summary {
   std::int64_t peak_memory_bytes = 0;
   std::int64_t plan_bytes = 0;
   std::int64_t device_bytes_used = 0;  ///< at the end, by the driver's count
+  std::int64_t pinned_bytes = 0;       ///< on the host, of batches that are loaded ahead
   std::string weights_sha256;
   bool stopped = false;  ///< by a signal, before its end
 };

@@ -67,6 +67,7 @@ std::string to_json(const Summary& s) {
       {"backend", s.backend},
       {"model", s.model},
       {"dataset", s.dataset},
+      {"data_device", s.data_device},
       {"parameters", s.parameters},
       {"steps", s.steps},
       {"samples", s.samples},
@@ -86,6 +87,7 @@ std::string to_json(const Summary& s) {
   json["peak_memory_bytes"] = s.peak_memory_bytes;
   json["plan_bytes"] = s.plan_bytes;
   json["device_bytes_used"] = s.device_bytes_used;
+  json["pinned_bytes"] = s.pinned_bytes;
   json["weights_sha256"] = s.weights_sha256;
   return json.dump(2) + "\n";
 }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "kernels/base/alignment.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/launches.h"
+#include "runtime/plan/room.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,14 +19,10 @@ using model::Role;
 using model::Value;
 using model::ValueId;
 
-struct Lifetime {
+/// An activation with what shares its memory; without a value the scratch memory of a node.
+struct Stored {
   ValueId value;
-  std::size_t first = 0;  ///< the node that writes it
-  std::size_t last = 0;   ///< the last node that reads or writes it
-  std::size_t bytes = 0;
-  std::size_t offset = 0;
-
-  bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
+  Lifetime life;
 };
 
 std::size_t slice_bytes(const Graph& graph, ValueId id) {
@@ -89,8 +89,8 @@ class Storage {
   std::vector<std::size_t> last_read_;
 };
 
-std::vector<Lifetime> lifetimes(const Graph& graph, const std::vector<ValueId>& storage) {
-  std::vector<Lifetime> result;
+std::vector<Stored> stored_values(const Graph& graph, const std::vector<ValueId>& storage) {
+  std::vector<Stored> result;
   std::vector<std::size_t> at_value(graph.value_count(), ActivationPlan::not_here);
   for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
     const Node& node = graph.nodes()[at];
@@ -101,51 +101,109 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::vector<ValueId>& 
         std::size_t& slot = at_value[static_cast<std::size_t>(root)];
         if (slot == ActivationPlan::not_here) {
           slot = result.size();
-          result.push_back({.value = root, .first = at, .last = at, .bytes = slice_bytes(graph, root)});
+          result.push_back(
+              {.value = root, .life = {.first = at, .last = at, .bytes = slice_bytes(graph, root)}});
         }
-        result[slot].last = at;
+        result[slot].life.last = at;
       }
     }
   }
   return result;
 }
 
-/// The lowest offset at which `life` overlaps no allocated value that lives at the same time.
-std::size_t first_fit(const Lifetime& life, const std::vector<Lifetime>& allocated) {
-  std::vector<const Lifetime*> neighbours;
-  for (const Lifetime& other : allocated) {
-    if (other.overlaps(life)) neighbours.push_back(&other);
+/// By value: the first node that reads or writes its memory; for ever behind all nodes if none does.
+std::vector<std::size_t> first_uses(const Graph& graph, const std::vector<ValueId>& storage) {
+  std::vector<std::size_t> first(graph.value_count(), Lifetime::for_ever);
+  for (std::size_t at = graph.nodes().size(); at-- > 0;) {
+    const Node& node = graph.nodes()[at];
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (const ValueId id : *ids)
+        first[static_cast<std::size_t>(storage[static_cast<std::size_t>(id)])] = at;
+    }
   }
-  std::ranges::sort(neighbours, {}, [](const Lifetime* other) { return other->offset; });
-  std::size_t offset = 0;
-  for (const Lifetime* other : neighbours) {
-    if (offset + life.bytes <= other->offset) break;
-    offset = std::max(offset, other->offset + other->bytes);
-  }
-  return offset;
+  return first;
 }
 
-}  // namespace
-
-ActivationPlan allocate_activations(const Graph& graph) {
-  ActivationPlan plan{.offsets = std::vector<std::size_t>(graph.value_count(), ActivationPlan::not_here),
-                      .bytes = 0,
-                      .storage = Storage(graph).roots()};
-  std::vector<Lifetime> waiting = lifetimes(graph, plan.storage);
-  std::ranges::stable_sort(waiting, std::greater{}, &Lifetime::bytes);
-  std::vector<Lifetime> allocated;
-  for (Lifetime& life : waiting) {
-    life.offset = first_fit(life, allocated);
-    plan.bytes = std::max(plan.bytes, life.offset + life.bytes);
-    allocated.push_back(life);
+/// The gradient arena as long as gradients are not there: each slice until the first node that writes to it;
+/// in a graph without gradients to the end. Not what no node writes: padding, which has to stay zero, and
+/// gradients that are rows alone.
+Room idle_gradients(const Graph& graph, const ArenaPlan& arena, const std::vector<ValueId>& storage) {
+  const std::vector<std::size_t> first = first_uses(graph, storage);
+  const std::size_t element = size_of(arena.gradient_dtype);
+  const auto take = [&](Room& room, std::size_t from, std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    room.take({.first = from,
+               .last = Lifetime::for_ever,
+               .bytes = static_cast<std::size_t>(end - begin) * element,
+               .offset = static_cast<std::size_t>(begin) * element});
+  };
+  const bool learns = std::ranges::any_of(graph.parameters(), [](const model::Parameter& parameter) {
+    return parameter.gradient != model::no_value || parameter.rows != model::no_value;
+  });
+  Room room(arena.gradient_bytes());
+  std::int64_t end = 0;
+  for (const ArenaSlice& slice : arena.slices) {
+    take(room, 0, end, slice.first);
+    end = slice.first + slice.count;
+    const model::Parameter& parameter = graph.parameters()[slice.parameter];
+    const bool padded = slice.count != graph.value(parameter.value).type.shape.elements();
+    if (padded || (learns && !graph.producer(parameter.gradient))) {
+      take(room, 0, slice.first, end);
+    } else if (learns) {
+      take(room, first[static_cast<std::size_t>(parameter.gradient)], slice.first, end);
+    }
   }
+  take(room, 0, end, arena.elements);
+  return room;
+}
+
+/// What cuBLAS wants of scratch memory.
+constexpr std::size_t workspace_alignment = 256;
+
+/// Gives each the lowest offset in the first of both rooms that has one.
+ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::span<const Launch> nodes,
+                        Room idle) {
+  ActivationPlan plan{.offsets = std::vector<std::size_t>(graph.value_count(), ActivationPlan::not_here),
+                      .is_lent = std::vector<bool>(graph.value_count(), false),
+                      .workspaces = std::vector<std::size_t>(graph.nodes().size(), ActivationPlan::not_here),
+                      .storage = std::move(storage)};
+  std::vector<Stored> waiting = stored_values(graph, plan.storage);
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    const std::size_t bytes = nodes[at].kernel == nullptr ? 0 : nodes[at].kernel->workspace_bytes();
+    if (bytes > 0) waiting.push_back({.value = model::no_value, .life = {at, at, bytes}});
+  }
+  std::ranges::stable_sort(waiting, std::greater{}, [](const Stored& stored) { return stored.life.bytes; });
+  Room activations;
+  for (auto& [value, life] : waiting) {
+    if (value == model::no_value) {
+      if (idle.place(life, workspace_alignment)) plan.workspaces[life.first] = life.offset;
+      continue;
+    }
+    const bool is_lent = idle.place(life);
+    if (!is_lent) activations.place(life);
+    plan.is_lent[static_cast<std::size_t>(value)] = is_lent;
+    plan.offsets[static_cast<std::size_t>(value)] = life.offset;
+  }
+  plan.bytes = activations.end();
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
     if (graph.value(static_cast<ValueId>(id)).role != Role::cache) continue;
     plan.offsets[id] = plan.cache_bytes;
     plan.cache_bytes += slice_bytes(graph, static_cast<ValueId>(id));
   }
-  for (const Lifetime& life : allocated) plan.offsets[static_cast<std::size_t>(life.value)] = life.offset;
   return plan;
+}
+
+}  // namespace
+
+ActivationPlan allocate_activations(const Graph& graph) {
+  return allocate(graph, Storage(graph).roots(), {}, Room(0));
+}
+
+ActivationPlan allocate_activations(const Graph& graph, const ArenaPlan& arena,
+                                    std::span<const Launch> nodes) {
+  std::vector<ValueId> storage = Storage(graph).roots();
+  Room idle = idle_gradients(graph, arena, storage);
+  return allocate(graph, std::move(storage), nodes, std::move(idle));
 }
 
 }  // namespace lockstep::runtime

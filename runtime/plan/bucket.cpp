@@ -208,6 +208,9 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   ArenaPlan plan;
   plan.gradient_dtype = gradient_dtype(graph);
   plan.copy_dtype = copy_dtype(graph);
+  plan.has_gradients = std::ranges::any_of(graph.parameters(), [](const model::Parameter& parameter) {
+    return parameter.gradient != model::no_value || parameter.rows != model::no_value;
+  });
   const std::int64_t line = std::max({elements_of_a_line(plan.dtype), elements_of_a_line(plan.gradient_dtype),
                                       elements_of_a_line(plan.copy_dtype)});
   const std::int64_t shards = limits.ranks * line;

@@ -91,6 +91,7 @@ struct ArenaPlan {
   DType dtype = DType::f32;           ///< of parameters and optimizer state
   DType gradient_dtype = DType::f32;  ///< of gradients; f32 or bf16
   DType copy_dtype = DType::f32;      ///< of copies of the parameters; f32: there are none
+  bool has_gradients = false;         ///< a plan of training has laid it out
   std::int64_t elements = 0;          ///< of each of these arenas
   std::vector<ArenaSlice> frozen;     ///< behind these elements, in the parameter arena alone
   std::int64_t frozen_elements = 0;

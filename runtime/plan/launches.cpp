@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/dispatch.h"
 #include "kernels/end_step.h"
@@ -54,6 +55,8 @@ class OperandNames {
     switch (graph_.value(root).role) {
       case model::Role::input:
         return {.region = Region::input};
+      case model::Role::stored:
+        return {.region = Region::stored};
       case model::Role::target:
         return {.region = Region::target};
       case model::Role::states:
@@ -83,10 +86,10 @@ class OperandNames {
                 .first = first_[index(root)],
                 .of_each_rank = graph_.value(root).type.shape.elements()};
       case model::Role::cache:
+        return {.region = Region::caches, .first = offset_of(root)};
       case model::Role::activation:
-        return {
-            .region = graph_.value(root).role == model::Role::cache ? Region::caches : Region::activations,
-            .first = static_cast<std::int64_t>(activations_.offsets[index(root)])};
+        return {.region = activations_.is_lent[index(root)] ? Region::idle_gradients : Region::activations,
+                .first = offset_of(root)};
     }
     throw std::logic_error("a value without a role");
   }
@@ -95,6 +98,9 @@ class OperandNames {
 
  private:
   static std::size_t index(model::ValueId id) { return static_cast<std::size_t>(id); }
+  std::int64_t offset_of(model::ValueId root) const {
+    return static_cast<std::int64_t>(activations_.offsets[index(root)]);
+  }
 
   const model::Graph& graph_;
   const ActivationPlan& activations_;
@@ -102,16 +108,6 @@ class OperandNames {
   Region parameters_;
   std::vector<std::int64_t> first_;  ///< in its arena, by value
 };
-
-Launch node_launch(const model::Graph& graph, const model::Node& node, const OperandNames& names,
-                   const kernels::Device& device) {
-  Launch launch{.kernel = nullptr, .io = graph.io(node), .operands = {}};
-  launch.kernel = node.op->kernel(device, launch.io);
-  for (const auto* ids : {&node.inputs, &node.outputs}) {
-    for (const model::ValueId id : *ids) launch.operands.push_back(names.of(id));
-  }
-  return launch;
-}
 
 /// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
 Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const kernels::Device& device) {
@@ -193,9 +189,19 @@ double moved_bytes(const Launch& launch, bool is_update) {
   return bytes + bytes_of(also_read);
 }
 
+std::vector<Launch> prepare_nodes(const model::Graph& graph, const kernels::Device& device) {
+  std::vector<Launch> nodes;
+  for (const model::Node& node : graph.nodes()) {
+    Launch launch{.kernel = nullptr, .io = graph.io(node), .operands = {}};
+    launch.kernel = node.op->kernel(device, launch.io);
+    nodes.push_back(std::move(launch));
+  }
+  return nodes;
+}
+
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
-                          const ActivationPlan& activations, const LaunchOptions& options,
-                          const kernels::Device& device) {
+                          const ActivationPlan& activations, std::vector<Launch> nodes,
+                          const LaunchOptions& options, const kernels::Device& device) {
   const OperandNames names(graph, arena, activations, options);
   Launches launches;
   const model::ValueId output = graph.output;
@@ -218,8 +224,16 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                        .io = {.inputs = {control}, .outputs = {control}},
                        .operands = {names.control(), {.region = Region::step_result}}};
   launches.end_step.kernel = kernels::kernel_for(device, kernels::EndStep{}, launches.end_step.io);
-  for (const model::Node& node : graph.nodes()) {
-    launches.nodes.push_back(node_launch(graph, node, names, device));
+  launches.nodes = std::move(nodes);
+  for (std::size_t at = 0; at < launches.nodes.size(); ++at) {
+    Launch& launch = launches.nodes[at];
+    const model::Node& node = graph.nodes()[at];
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (const model::ValueId id : *ids) launch.operands.push_back(names.of(id));
+    }
+    if (const std::size_t lent = activations.workspaces[at]; lent != ActivationPlan::not_here) {
+      launch.workspace = {.region = Region::idle_gradients, .first = static_cast<std::int64_t>(lent)};
+    }
   }
   const bool updates = options.defers_updates ? options.begins_step : options.ends_step;
   if (!options.training || !updates) return launches;

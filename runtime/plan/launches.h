@@ -23,18 +23,21 @@ enum class Region : std::uint8_t {
   step_input,
   step_result,  ///< the control block, behind the step
   activations,
+  workspace,  ///< that launches share; in bytes
   parameters,
   parameter_copies,  ///< in the type that layers compute in
   averages,          ///< of parameters
   buffers,
   gradients,
-  gradient_sums,  ///< of micro-batches, in f32
-  rows,           ///< lists of all ranks
-  own_rows,       ///< this rank's of them
-  statistics,     ///< of training: each value summed over all ranks
+  idle_gradients,  ///< memory of gradients that are not there yet; in bytes
+  gradient_sums,   ///< of micro-batches, in f32
+  rows,            ///< lists of all ranks
+  own_rows,        ///< this rank's of them
+  statistics,      ///< of training: each value summed over all ranks
   optimizer_state,
   caches,  ///< of earlier tokens, and final states; in bytes, as `activations`
   step_state,
+  stored,              ///< samples that the device keeps
   kept_state,          ///< of the step before, for the updates that it has left
   control,             ///< of training: summed over all ranks
   evaluation_control,  ///< of this rank alone
@@ -43,8 +46,9 @@ enum class Region : std::uint8_t {
 /// A symbolic address; it is resolved once, when the plan is bound to a replica's memory.
 struct Operand {
   Region region = Region::input;
-  std::int64_t first = 0;  ///< elements from the arena's start on; of `activations`, `caches` and rows bytes
-  std::size_t state = 0;   ///< which of the optimizer's
+  std::int64_t first =
+      0;  ///< elements from the arena's start on; of activations, caches, rows, scratch memory bytes
+  std::size_t state = 0;          ///< which of the optimizer's
   std::int64_t of_each_rank = 0;  ///< own_rows: bytes of a rank's list
   bool operator==(const Operand&) const = default;
 };
@@ -54,7 +58,7 @@ struct Launch {
   kernels::KernelPtr kernel;  ///< null for a node that only renames memory
   kernels::KernelIo io;       ///< inputs and outputs, as they were prepared
   std::vector<Operand> operands;
-  std::size_t workspace = 0;  ///< offset of its scratch memory in the plan's workspace
+  Operand workspace{.region = Region::workspace};  ///< its scratch memory
 };
 
 /// All kernels of a step.
@@ -88,8 +92,12 @@ struct LaunchOptions {
   model::OptimizerOptions optimizer;
 };
 
+/// The kernels of a graph's nodes, without operands.
+std::vector<Launch> prepare_nodes(const model::Graph& graph, const kernels::Device& device);
+
+/// With the kernels of `nodes`.
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
-                          const ActivationPlan& activations, const LaunchOptions& options,
-                          const kernels::Device& device);
+                          const ActivationPlan& activations, std::vector<Launch> nodes,
+                          const LaunchOptions& options, const kernels::Device& device);
 
 }  // namespace lockstep::runtime

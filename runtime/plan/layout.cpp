@@ -110,10 +110,10 @@ class LayoutPass {
 void assign_layouts(Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
     Value& value = graph.value(static_cast<ValueId>(id));
-    const bool fixed = value.role == Role::input || value.role == Role::target ||
-                       value.role == Role::states || value.role == Role::positions ||
-                       value.role == Role::cache_rows || value.role == Role::step_state ||
-                       value.role == Role::control || value.role == Role::cache;
+    const bool fixed =
+        value.role == Role::input || value.role == Role::stored || value.role == Role::target ||
+        value.role == Role::states || value.role == Role::positions || value.role == Role::cache_rows ||
+        value.role == Role::step_state || value.role == Role::control || value.role == Role::cache;
     if (fixed) value.layout = Layout::row_major(value.type.shape);
   }
   for (const model::Parameter& parameter : graph.parameters()) {

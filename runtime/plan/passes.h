@@ -12,6 +12,7 @@
 namespace lockstep::runtime {
 
 struct ArenaPlan;
+struct Launch;
 
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
@@ -44,8 +45,9 @@ void fuse_batch_norm(model::Graph& graph);
 
 /// Of forward alone, before `differentiate`: a layer norm with a bias takes up the add of the same shape that
 /// it reads (a transformer's residual), whose result it writes too; its backward then adds the gradients of
-/// both. The results have the same bits. With `keep_segments` only within a segment, which `recompute` runs
-/// again.
+/// both. Of mixed precision's casts it takes up those that nothing else reads: what is added is read, and y
+/// written, in the half type, and so are their gradients. It takes up the dropout of such a branch, too. The
+/// results have the same bits. With `keep_segments` only within a segment, which `recompute` runs again.
 void fuse_layer_norm(model::Graph& graph, bool keep_segments);
 
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.
@@ -116,6 +118,10 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
+/// Behind `assign_layouts`, on a GPU: the kernel that makes inputs of bytes writes them in the type and the
+/// layout that their only reader, a cast or reorder, would give them.
+void absorb_copies(model::Graph& graph);
+
 /// For the micro-batches of a step behind the first: each gradient is computed apart and then added to what
 /// the gradient arena holds. Comes behind all choices of layouts and algorithms, so that every micro-batch
 /// computes its own gradients alike; the sum goes from the first micro-batch to the last.
@@ -141,8 +147,10 @@ ParameterLayouts parameter_layouts(const model::Graph& graph);
 struct ActivationPlan {
   static constexpr std::size_t not_here = static_cast<std::size_t>(-1);
   std::vector<std::size_t> offsets;  ///< of caches in their own arena
+  std::vector<bool> is_lent;         ///< the offset is one in the gradient arena, by value id
   std::size_t bytes = 0;
   std::size_t cache_bytes = 0;
+  std::vector<std::size_t> workspaces;  ///< by node, in the gradient arena; `not_here`: in the plan's own
 
   /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
   std::vector<model::ValueId> storage;
@@ -152,5 +160,11 @@ struct ActivationPlan {
 /// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
 /// Caches come one behind another, in their order. First fit, largest first; offsets are multiples of 64.
 ActivationPlan allocate_activations(const model::Graph& graph);
+
+/// The same in a step that finds the gradient arena idle: it is until backward writes the gradients, so
+/// values and scratch memory of `nodes` lie there where there is room, the last layers' in the first's
+/// gradients.
+ActivationPlan allocate_activations(const model::Graph& graph, const ArenaPlan& arena,
+                                    std::span<const Launch> nodes);
 
 }  // namespace lockstep::runtime

@@ -70,6 +70,9 @@ std::size_t Plan::gradient_sum_bytes() const {
 std::size_t Plan::input_bytes() const {
   return bytes_of(graph, model::Role::input);
 }
+std::size_t Plan::stored_bytes() const {
+  return bytes_of(graph, model::Role::stored);
+}
 std::size_t Plan::position_bytes() const {
   return bytes_of(graph, model::Role::positions);
 }
@@ -94,7 +97,8 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
     for (const Step& step : steps) {
       Launch* const launch = step.stream == stream ? launch_at(launches, step) : nullptr;
       if (launch == nullptr || launch->kernel == nullptr) continue;
-      launch->workspace = begin;
+      if (launch->workspace.region != Region::workspace) continue;
+      launch->workspace.first = static_cast<std::int64_t>(begin);
       end = std::max(end, begin + whole_lines(launch->kernel->workspace_bytes()));
     }
   }
@@ -151,19 +155,24 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
+  if (device.kind() == kernels::DeviceKind::cuda) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
   if (sums_apart) sum_gradients_apart(plan.graph, constraints.gradient_dtype, ends_step(role));
   if (training && constraints.recompute) recompute(plan.graph);
   plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
-  plan.activations = allocate_activations(plan.graph);
   const bool scales_gradients = constraints.compute_dtype == DType::f16;
   ScheduleOptions options = request.schedule;
   options.clips = request.clip_grad_norm > 0 || scales_gradients;
   options.averages = request.average_decay > 0;
-  options.defers = training && options.defers && options.exchange && options.overlap && !options.clips &&
-                   plan.graph.statistics().empty() && exchanged_buckets(plan.arena) > 0;
-  plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations,
+  options.defers = training && options.defers && can_defer(plan.graph, plan.arena, options);
+  // Not while those of the step before are exchanged, and not those of micro-batches before this one.
+  const bool is_idle = training ? begins_step(role) && !options.defers
+                                : request.key.mode == Mode::evaluate && plan.arena.has_gradients;
+  std::vector<Launch> nodes = prepare_nodes(plan.graph, device);
+  plan.activations =
+      is_idle ? allocate_activations(plan.graph, plan.arena, nodes) : allocate_activations(plan.graph);
+  plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations, std::move(nodes),
                                    {.training = training,
                                     .begins_step = begins_step(role),
                                     .ends_step = ends_step(role),
@@ -200,6 +209,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
     need.activations = std::max(need.activations, plan.activations.bytes);
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
+    need.stored = std::max(need.stored, plan.stored_bytes());
     need.batch_slots =
         std::max(need.batch_slots,
                  batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +

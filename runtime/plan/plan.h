@@ -99,6 +99,7 @@ struct Plan {
   /// Of the arena in which micro-batches add up their gradients before these are rounded; 0 without.
   std::size_t gradient_sum_bytes() const;
   std::size_t input_bytes() const;
+  std::size_t stored_bytes() const;
   std::size_t position_bytes() const;
   std::size_t cache_row_bytes() const;
   std::size_t target_bytes() const;
@@ -106,13 +107,13 @@ struct Plan {
 };
 
 /// Runs the passes: fuse_classifier, precision, fuse_batch_norm, fuse_layer_norm, differentiate,
-/// exchange_rows, sync_batch_norm, fuse, copies of parameters, layout, accumulate, recompute, bucket,
-/// allocate, launches, schedule. Deterministic: equal arguments give equal plans on every rank.
+/// exchange_rows, sync_batch_norm, fuse, copies of parameters, layout, absorb_copies, accumulate, recompute,
+/// bucket, allocate, launches, schedule. Deterministic: equal arguments give equal plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 
 /// Assigns each launch its part of the plan's workspace and returns the total size: launches on one stream
-/// share a part, since they run one after another.
+/// share a part, since they run one after another. Those whose scratch memory lies elsewhere keep it.
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 
 /// Bytes that a run of these plans needs: arenas, workspace, two batch slots, step state, and for checkpoints
@@ -127,12 +128,14 @@ struct MemoryNeed {
   std::size_t activations = 0;
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
+  std::size_t stored = 0;      ///< samples that the device keeps
   std::size_t step_state = 0;  ///< with the control blocks and statistics of all ranks
   std::size_t checkpoint = 0;
+  std::size_t pinned = 0;  ///< on the host, beside all that: batches that are loaded ahead; set by the caller
 
   std::size_t total() const {
     return parameters + parameter_copies + gradients + optimizer_state + averages + caches + activations +
-           workspace + batch_slots + step_state + checkpoint;
+           workspace + batch_slots + stored + step_state + checkpoint;
   }
 };
 /// The first plan is the one that laid out the arenas; gradients and optimizer state are of training plans.

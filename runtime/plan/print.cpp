@@ -64,6 +64,29 @@ std::string step_line(const Plan& plan, std::size_t at) {
       is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
 }
 
+/// Where the next step waits for a bucket that this one leaves to it.
+std::string deferred_until(const Plan& plan, std::size_t reader) {
+  if (reader >= plan.graph.nodes().size()) return ", updated before the next backward";
+  return ", updated before the next " + label_of(plan, {.kind = Step::Kind::launch, .index = reader});
+}
+
+std::string bucket_lines(const Plan& plan) {
+  const bool defers = std::ranges::any_of(
+      plan.steps, [](const Step& step) { return step.deferred || step.kind == Step::Kind::keep_state; });
+  std::string text = defers ? "\nbuckets, in the order in which they become ready: some are held back to be "
+                              "exchanged in the next step's forward\n"
+                            : "\nbuckets, in the order of their exchange\n";
+  const std::vector<std::size_t> readers = bucket_first_readers(plan.graph, plan.arena);
+  for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
+    const Bucket& bucket = plan.arena.buckets[i];
+    text += fmt::format("  {}  {:>10}  from {}{}{}\n", i,
+                        size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.gradient_dtype)),
+                        bucket.first_parameter, bucket.only_rows ? ", not exchanged but as rows" : "",
+                        defers ? deferred_until(plan, readers[i]) : "");
+  }
+  return text;
+}
+
 std::string rows_lines(const Plan& plan) {
   std::string text = plan.arena.rows.empty() ? "" : "\nrows of embeddings, from each rank to all\n";
   for (const RowsSlice& slice : plan.arena.rows) {
@@ -188,14 +211,7 @@ std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const st
   }
   if (std::ranges::any_of(plan.steps, &Step::queued)) text += "q: on the exchange queue's thread\n";
   if (!plan.warnings.empty()) text += "\n" + warning_of(plan) + "\n";
-  text += "\nbuckets, in the order of their exchange\n";
-  for (std::size_t i = 0; i < plan.arena.buckets.size(); ++i) {
-    const Bucket& bucket = plan.arena.buckets[i];
-    text += fmt::format("  {}  {:>10}  from {}{}\n", i,
-                        size(static_cast<std::size_t>(bucket.count) * size_of(plan.arena.gradient_dtype)),
-                        bucket.first_parameter, bucket.only_rows ? ", not exchanged but as rows" : "");
-  }
-  text += rows_lines(plan);
+  text += bucket_lines(plan) + rows_lines(plan);
   if (!plan.arena.statistics.empty()) {
     text += fmt::format("\nstatistics of all ranks: {} exchanges, {}\n", plan.arena.statistics.size(),
                         size(plan.arena.statistics_bytes()));
@@ -203,14 +219,16 @@ std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const st
   text += fmt::format(
       "\nmemory per rank\n  parameters {}\n{}  gradients {}\n  optimizer state {}\n{}  activations {}\n  "
       "workspace {}\n"
-      "  batch slots {}\n  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
+      "  batch slots {}\n{}  step state {}\n  staged checkpoint {}\n  peak {} ({} bytes)\n",
       size(need.parameters),
       need.parameter_copies > 0 ? fmt::format("  copies of parameters {}\n", size(need.parameter_copies))
                                 : std::string(),
       size(need.gradients), size(need.optimizer_state),
       need.averages > 0 ? fmt::format("  average of weights {}\n", size(need.averages)) : std::string(),
-      size(need.activations), size(need.workspace), size(need.batch_slots), size(need.step_state),
-      size(need.checkpoint), size(need.total()), need.total());
+      size(need.activations), size(need.workspace), size(need.batch_slots),
+      need.stored > 0 ? fmt::format("  stored samples {}\n", size(need.stored)) : std::string(),
+      size(need.step_state), size(need.checkpoint), size(need.total()), need.total());
+  if (need.pinned > 0) text += fmt::format("  pinned on the host, for batches {}\n", size(need.pinned));
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/batch_norm.h"
 #include "kernels/cast.h"
+#include "kernels/pointwise.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -179,9 +180,17 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
     }
     return bytes / (efficiency_of(WorkKind::pass).of_memory * gpu.memory);
   });
+  const double gelu = seconds_of(plan, steps, [&](const Node& node, const PredictedStep& step) {
+    const auto* op = node.op->as<Pointwise>();
+    const bool alone = op != nullptr && op->step_count == 1;
+    return half && alone && op->steps[0].function == PointwiseFunction::gelu_tanh ? step.time.seconds : 0;
+  });
   std::vector<Saving> savings{
       {"attention at the rate of cuDNN's, from Hopper on by wgmma", attention},
-      {"activations that are f32 between layers (norms, residuals) in half types", wide},
+      {"activations that are f32 between layers in half types: of residuals and embeddings, which autocast "
+       "leaves in f32",
+       wide},
+      {"GELU and its gradient in the epilogues of the products beside them", gelu},
       {"batch norm's statistics in the convolutions that write its input",
        all_of(static_cast<const BatchStatistics*>(nullptr))},
       {"batch norm's backward in one kernel that keeps its tile",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "kernels/base/dtype.h"
@@ -21,21 +22,27 @@ struct Cluster {
 
 /// What was measured of the ranks of one node, as many as compute at the same time.
 struct NodeTimes {
-  WorkTimes work;                         ///< of the step's last micro-batch, update included
-  double micro_batches_before = 0;        ///< seconds of those before it
+  std::vector<WorkTimes> work;            ///< by plan of a step, update included
   std::vector<double> memory_all_reduce;  ///< by bucket: seconds between the ranks of a node alone
   double memory_seconds_per_byte = 0;     ///< of those exchanges together
   bool spare_core = false;                ///< a rank has a core on which its exchange disturbs no compute
 };
 
-/// What was measured of a TCP exchange between two ranks of which nothing limits the link.
+/// What was measured of TCP exchanges between two ranks.
 struct TcpTimes {
-  double latency = 0;                ///< seconds of an exchange of next to nothing
-  double core_seconds_per_byte = 0;  ///< that a rank sends, and receives at the same time
+  /// An exchange of next to nothing, and of each byte that a rank sends, and receives at the same time.
+  struct Cost {
+    double latency = 0;
+    double per_byte = 0;
+  };
+  Cost alone;  ///< seconds while nothing else runs
+  Cost busy;   ///< seconds while the core computes
+  Cost core;   ///< of these, what compute loses
 };
 
 /// The time of one bucket's exchange on `cluster`: through memory on one node; else all nodes send and
-/// receive at once, each further node costs a latency, and the slower of link and core sets the pace.
+/// receive at once, each further node costs a latency, and the slowest of link, network and core sets the
+/// pace.
 ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
                            std::size_t bucket, std::size_t bytes, DType gradient_dtype);
 
@@ -43,9 +50,11 @@ ExchangeTime exchange_time(const Cluster& cluster, const NodeTimes& node, const 
 ExchangeTime rows_exchange_time(const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp,
                                 std::size_t bytes);
 
-/// The timeline of a whole step on `cluster`, whose nodes are as `node` was measured: of `plan`, the only or
-/// last micro-batch's for any number of ranks. Embeddings go as rows where so many ranks do that; adding them
-/// up is taken to cost no more than writing the dense gradient did.
-Timeline predict(const Plan& plan, const Cluster& cluster, const NodeTimes& node, const TcpTimes& tcp);
+/// The timeline of a whole step on `cluster`, whose nodes are as `node` was measured: of `plans` of its
+/// micro-batches in their order, the same for any number of ranks. Between nodes updates are left to the next
+/// step if the plans' request says so and a run could do it. Embeddings go as rows where so many ranks do
+/// that; adding them up is taken to cost no more than writing the dense gradient did.
+Timeline predict(std::span<const Plan> plans, const Cluster& cluster, const NodeTimes& node,
+                 const TcpTimes& tcp);
 
 }  // namespace lockstep::runtime

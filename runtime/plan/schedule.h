@@ -86,6 +86,10 @@ Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& option
 /// everywhere.
 Schedule schedule_training(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
+/// Whether `options.defers` can be had: not where an update needs all sums, or statistics go between
+/// exchanges of gradients.
+bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
+
 /// A micro-batch of a step that defers its updates. If it begins the step, those of the step before come
 /// each before the first kernel that reads one of the bucket's parameters, and all before backward. If it
 /// ends the step, all exchanges are queued, and it is done when the control block is summed: with the last

@@ -77,6 +77,11 @@ class DeferringSchedule {
 
 }  // namespace
 
+bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options) {
+  return options.exchange && options.overlap && !options.clips && graph.statistics().empty() &&
+         exchanged_buckets(arena) > 0;
+}
+
 Schedule schedule_deferring(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options,
                             StepEnds micro_batch) {
   return DeferringSchedule(graph, arena, options).make(micro_batch);

@@ -1,72 +1,200 @@
 #include "runtime/plan/timeline.h"
 
 #include <algorithm>
+#include <deque>
+#include <ranges>
+#include <utility>
 #include <vector>
+
+#include "runtime/plan/holding_policy.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// While the queue exchanges, which takes this share of the core.
-struct Interval {
-  double begin;
-  double end;
-  double core_share;
-};
-
-/// The two threads of a rank, each with the time at which its work so far ends.
+/// The two threads of a rank. Time goes on with the work of the one that walks; meanwhile the other's
+/// exchanges get done.
 class Threads {
  public:
+  /// As a number of exchanges.
+  using Ticket = std::size_t;
+
   void compute(double seconds) {
-    if (seconds == 0) return;
-    for (const Interval& taken : exchanging_) {
-      if (taken.end <= walking_) continue;
-      const double before = std::max(0.0, taken.begin - walking_);
-      if (seconds <= before) break;
-      seconds -= before;
-      walking_ += before;
-      const double left = 1 - taken.core_share;
-      const double possible = (taken.end - walking_) * left;
-      if (seconds < possible) {
-        walking_ += seconds / left;
+    while (seconds > 0 && !queue_.empty()) {
+      Exchange& exchange = queue_.front();
+      const double behind = exchange.time.behind_compute();
+      const double left = exchange.part_left * behind;
+      const double speed = behind > 0 ? std::max(0.0, 1 - exchange.time.core_seconds / behind) : 1;
+      if (seconds < left * speed) {
+        exchange.part_left -= seconds / speed / behind;
+        now_ += seconds / speed;
         return;
       }
-      seconds -= possible;
-      walking_ = taken.end;
+      seconds -= left * speed;
+      now_ += left;
+      finish();
     }
-    walking_ += seconds;
+    now_ += seconds;
   }
 
-  void exchange_here(const ExchangeTime& time) { walking_ += time.seconds; }
-
-  void exchange_queued(const ExchangeTime& time) {
-    const double begin = queue_;
-    queue_ += time.seconds;
-    if (time.seconds > 0) exchanging_.push_back({begin, queue_, time.core_seconds / time.seconds});
+  void exchange_here(const ExchangeTime& time) { now_ += time.seconds; }
+  Ticket post(const ExchangeTime& time) {
+    queue_.push_back({time});
+    return posted();
   }
-
-  void record(std::size_t event, bool queued) {
-    if (event >= events_.size()) events_.resize(event + 1);
-    events_[event] = queued ? queue_ : walking_;
+  void wait(Ticket until) {
+    while (done_ < until) {
+      now_ += queue_.front().part_left * queue_.front().time.seconds;
+      finish();
+    }
   }
-  void wait(std::size_t event, bool queued) {
-    double& thread = queued ? queue_ : walking_;
-    thread = std::max(thread, events_[event]);
-  }
-  void join() { walking_ = std::max(walking_, queue_); }
+  Ticket posted() const { return done_ + queue_.size(); }
+  std::size_t pending() const { return queue_.size(); }
 
-  double end() const { return walking_; }
+  double now() const { return now_; }
 
  private:
-  double walking_ = 0;
-  double queue_ = 0;
-  std::vector<double> events_;
-  std::vector<Interval> exchanging_;
+  struct Exchange {
+    ExchangeTime time;
+    double part_left = 1;
+  };
+  void finish() {
+    queue_.pop_front();
+    ++done_;
+  }
+
+  double now_ = 0;
+  std::deque<Exchange> queue_;
+  std::size_t done_ = 0;
 };
 
 double seconds_in(const WorkTimes& work, const Step& step) {
   const auto known = work.find({step.kind, step.index});
   return known == work.end() ? 0 : known->second;
 }
+
+/// A rank that trains step after step.
+class Training {
+ public:
+  Training(std::span<const PlannedWork> step, std::span<const ExchangeTime> exchanges,
+           std::span<const ExchangeTime> rows)
+      : step_(step),
+        exchanges_(exchanges),
+        rows_(rows),
+        policy_(static_cast<std::size_t>(std::ranges::count(step.back().steps, true, &Step::may_be_held))) {}
+
+  bool defers() const {
+    return std::ranges::any_of(step_, [](const PlannedWork& part) {
+      return std::ranges::find(part.steps, true, &Step::deferred) != part.steps.end();
+    });
+  }
+
+  void run_steps(int count) {
+    for (int step = 0; step < count; ++step) {
+      for (const PlannedWork& part : step_) {
+        for (std::int64_t repeat = 0; repeat < part.repeats; ++repeat) walk(part);
+      }
+      policy_.follow(vote_);
+    }
+  }
+
+  /// Of all steps so far.
+  Timeline total() const {
+    return {.step = threads_.now(), .compute = compute_, .exchange = exchange_, .held = left_};
+  }
+
+ private:
+  using What = std::pair<bool, std::size_t>;  ///< rows or a bucket
+
+  void walk(const PlannedWork& part) {
+    const bool completes = std::exchange(has_left_updates_, false);
+    for (const Step& step : part.steps) {
+      if (!step.deferred || completes) run(step, part.work);
+    }
+  }
+
+  void run(const Step& step, const WorkTimes& work) {
+    using enum Step::Kind;
+    switch (step.kind) {
+      case record:
+        events_[step.index] = threads_.posted();
+        return;
+      case wait:
+        return step.queued ? void() : threads_.wait(events_[step.index]);
+      case join:
+        return threads_.wait(threads_.posted());
+      case all_reduce:
+      case all_reduce_inline:
+      case gather_rows:
+      case gather_rows_inline:
+        return step.queued ? hand_over(step) : exchange_here(step);
+      case post_held:
+        return release_held();
+      case await_bucket:
+      case await_rows:
+        return threads_.wait(tickets_[{step.kind == await_rows, step.index}]);
+      case keep_state:
+        has_left_updates_ = true;
+        return;
+      default: {
+        const double seconds = seconds_in(work, step);
+        compute_ += seconds;
+        threads_.compute(seconds);
+      }
+    }
+  }
+
+  static What what(const Step& step) {
+    using enum Step::Kind;
+    return {step.kind == gather_rows || step.kind == gather_rows_inline, step.index};
+  }
+  const ExchangeTime& time_of(What what) const { return (what.first ? rows_ : exchanges_)[what.second]; }
+
+  void exchange_here(const Step& step) {
+    const ExchangeTime& time = time_of(what(step));
+    exchange_ += time.seconds;
+    threads_.exchange_here(time);
+  }
+
+  void hand_over(const Step& step) {
+    if (step.may_be_held && !policy_.goes_early(offered_++)) return held_.push_back(what(step));
+    if (!step.may_be_held && !std::exchange(is_observed_, true))
+      vote_ = HoldingPolicy::vote(threads_.pending());
+    post(what(step));
+  }
+  void post(What what) {
+    const ExchangeTime& time = time_of(what);
+    exchange_ += time.seconds;
+    tickets_[what] = threads_.post(time);
+  }
+  void release_held() {
+    left_ += static_cast<double>(held_.size());
+    for (const What& held : std::views::reverse(held_)) post(held);
+    held_.clear();
+    offered_ = 0;
+    is_observed_ = false;
+  }
+
+  const std::span<const PlannedWork> step_;
+  const std::span<const ExchangeTime> exchanges_;
+  const std::span<const ExchangeTime> rows_;
+  Threads threads_;
+  HoldingPolicy policy_;
+  std::map<std::size_t, Threads::Ticket> events_;  ///< of exchanges before them
+  std::map<What, Threads::Ticket> tickets_;
+  std::vector<What> held_;
+  std::size_t offered_ = 0;  ///< of those that may be held, in this step
+  bool is_observed_ = false;
+  double vote_ = 0;
+  bool has_left_updates_ = false;
+  double compute_ = 0;
+  double exchange_ = 0;
+  double left_ = 0;  ///< exchanges that were held
+};
+
+/// Until the number of exchanges that go early has settled, and then to take the mean of, since that number
+/// goes up and down.
+constexpr int steps_to_settle = 200;
+constexpr int steps_to_measure = 100;
 
 /// When the last of the streams ends.
 double end_of_streams(std::span<const Step> steps, const WorkTimes& work,
@@ -110,41 +238,19 @@ Timeline simulate_streams(std::span<const Step> steps, const WorkTimes& work,
   return timeline;
 }
 
-Timeline simulate(std::span<const Step> steps, const WorkTimes& work, std::span<const ExchangeTime> exchanges,
+Timeline simulate(std::span<const PlannedWork> step, std::span<const ExchangeTime> exchanges,
                   std::span<const ExchangeTime> rows) {
-  using enum Step::Kind;
-  Threads threads;
-  Timeline timeline;
-  for (const Step& step : steps) {
-    switch (step.kind) {
-      case record:
-        threads.record(step.index, step.queued);
-        break;
-      case wait:
-        threads.wait(step.index, step.queued);
-        break;
-      case join:
-        threads.join();
-        break;
-      case all_reduce:
-      case all_reduce_inline:
-      case gather_rows:
-      case gather_rows_inline: {
-        const bool is_sum = step.kind == all_reduce || step.kind == all_reduce_inline;
-        const ExchangeTime& time = is_sum ? exchanges[step.index] : rows[step.index];
-        timeline.exchange += time.seconds;
-        step.queued ? threads.exchange_queued(time) : threads.exchange_here(time);
-        break;
-      }
-      default: {
-        const double seconds = seconds_in(work, step);
-        timeline.compute += seconds;
-        threads.compute(seconds);
-      }
-    }
-  }
-  timeline.step = threads.end();
-  return timeline;
+  Training training(step, exchanges, rows);
+  const bool alike = !training.defers();
+  training.run_steps(alike ? 1 : steps_to_settle);
+  const Timeline before = training.total();
+  if (alike) return before;
+  training.run_steps(steps_to_measure);
+  const Timeline after = training.total();
+  return {.step = (after.step - before.step) / steps_to_measure,
+          .compute = (after.compute - before.compute) / steps_to_measure,
+          .exchange = (after.exchange - before.exchange) / steps_to_measure,
+          .held = (after.held - before.held) / steps_to_measure};
 }
 
 }  // namespace lockstep::runtime

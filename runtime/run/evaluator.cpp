@@ -57,7 +57,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                        .workers = options.num_workers,
                        .prefetch_factor = options.prefetch_factor,
                        .epochs = 1,
-                       .device = &device,
+                       .device = options.pins_memory ? &device : nullptr,
                        .source = options.source});
   DevicePrefetcher prefetcher(loader, device, memory, options.timeout, options.activity);
   Activity::Work work(options.activity, std::string("evaluating"), Activity::Needs::peers);

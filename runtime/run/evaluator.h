@@ -17,6 +17,7 @@ struct EvaluationOptions {
   std::vector<std::int64_t> lengths{};  ///< as data::LoaderOptions has them
   int num_workers = 1;
   int prefetch_factor = 2;
+  bool pins_memory = true;  ///< of batches for a GPU
   Seconds timeout{600};
   std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
   std::string source{};      ///< of the samples, for reports

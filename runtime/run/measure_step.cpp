@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -11,16 +10,11 @@
 #include <fmt/format.h>
 
 #include "kernels/base/deadline.h"
-#include "kernels/base/philox.h"
-#include "kernels/step_state.h"
-#include "runtime/run/run_plans.h"
-#include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/run/practice_replica.h"
 
 namespace lockstep::runtime {
 namespace {
 
-constexpr std::size_t slot = 0;
 constexpr int warm_up_rounds = 2;
 constexpr double seconds_to_measure = 3;
 constexpr int least_rounds = 7;
@@ -32,120 +26,62 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Of one step of several micro-batches, in their order without repetitions.
-std::vector<MicroBatchRole> roles_of(std::int64_t micro_batches) {
-  using enum MicroBatchRole;
-  if (micro_batches == 1) return {only};
-  if (micro_batches == 2) return {first, last};
-  return {first, middle, last};
-}
-
-std::vector<Plan> plan_step(const Options& options, const TrainingTask& task, kernels::Device& device,
-                            comm::Communicator& node) {
-  PlanConstraints constraints = plan_constraints(options);
-  std::vector<Plan> plans;
-  const std::int64_t batch = batch_size_per_rank(options, 1);
-  for (const MicroBatchRole role : roles_of(options.accumulate_steps)) {
-    const PlanRequest request =
-        training_request(options, {.role = role, .batch = batch}, 1, {.exchange = false});
-    const auto plan = [&] { return make_plan(task.model, task.input, request, device, constraints); };
-    plans.push_back(plan());
-    if (plans.size() > 1) continue;
-    constraints.parameter_layouts = parameter_layouts(plans.front().graph);
-    if (options.benchmark) {
-      const bool selects = node.world().rank == 0;
-      KnownAlgorithms known;
-      const std::string selected =
-          selects ? to_text(benchmark_algorithms(plans.front().graph, device, known).selected)
-                  : std::string();
-      constraints.algorithms = selected_algorithms_from(node.all_gather(selected).front());
-      plans.front() = plan();
-    }
-    constraints.arena = plans.front().arena;
-  }
-  return plans;
-}
-
-/// A replica that steps on data without meaning, and what its steps took.
+/// What the steps of a replica took.
 class Stepper {
  public:
-  Stepper(const Options& options, DType input, std::span<const Plan> plans, kernels::Device& device,
+  Stepper(PracticeReplica& replica, std::span<const Plan> plans, kernels::Device& device,
           comm::Communicator& node)
-      : plans_(plans),
+      : replica_(replica),
+        plans_(plans),
         node_(node),
-        memory_(device, node, plans),
-        executor_(device, node, memory_),
         stream_(device.make_stream()),
-        steps_(plans.back().steps.size()),
+        times_(plans.size()),
         buckets_(plans.back().arena.buckets.size()) {
-    std::size_t most_steps = 0;
-    for (const Plan& plan : plans) most_steps = std::max(most_steps, plan.steps.size());
-    ends_.resize(most_steps);
-    executor_.note_step_ends(ends_);
-    ParameterIO(device, plans.front(), memory_).initialise(options.seed);
-    set_input(options, input);
+    for (std::size_t at = 0; at < plans.size(); ++at) times_[at].steps.resize(plans[at].steps.size());
   }
 
   NodeTimes measure() {
     for (int round = 0; round < warm_up_rounds; ++round) run_round();
-    const int rounds = rounds_for(slowest_median(last_) + slowest_median(before_));
-    before_.clear();
-    last_.clear();
-    for (auto* const of_all : {&steps_, &buckets_}) {
-      for (Samples& samples : *of_all) samples.clear();
+    double step = 0;
+    for (const PlanTimes& plan : times_) step += slowest_median(plan.whole);
+    const int rounds = rounds_for(step);
+    for (PlanTimes& plan : times_) {
+      plan.whole.clear();
+      for (Samples& samples : plan.steps) samples.clear();
     }
+    for (Samples& samples : buckets_) samples.clear();
     for (int round = 0; round < rounds; ++round) run_round();
     return result();
   }
 
  private:
   using Samples = std::vector<double>;
-
-  /// Targets are left at 0, which is a class.
-  void set_input(const Options& options, DType input) {
-    const Plan& plan = plans_.front();
-    const std::span pixels(static_cast<float*>(memory_.input(slot)), plan.input_bytes() / sizeof(float));
-    if (input == DType::f32) Philox(options.seed, 0).normals(0, pixels);
-    if (plan.states_bytes() > 0) std::memset(memory_.states(slot), 0, plan.states_bytes());
-    const auto batch = static_cast<float>(plan.key().batch);
-    kernels::StepInput& step = memory_.host_input(slot);
-    step.state.valid_samples = static_cast<std::int32_t>(plan.key().batch);
-    step.state.loss_scale = 1 / (batch * static_cast<float>(options.accumulate_steps));
-    model::set_rate(options.optimizer, step.state);
-  }
+  struct PlanTimes {
+    std::vector<Samples> steps;
+    Samples whole;
+  };
 
   void run_round() {
     node_.barrier();
-    double before = 0;
-    for (std::size_t at = 0; at + 1 < plans_.size(); ++at) {
-      const bool repeats = plans_[at].key().role == MicroBatchRole::middle;
-      const double count = repeats ? static_cast<double>(plans_[at].request.micro_batches - 2) : 1;
-      before += count * seconds_of(plans_[at]);
+    for (std::size_t at = 0; at < plans_.size(); ++at) {
+      times_[at].whole.push_back(replica_.run(plans_[at]));
+      note_steps(times_[at]);
     }
-    before_.push_back(before);
-    last_.push_back(seconds_of(plans_.back()));
-    note_steps();
     if (node_.world().size == 1) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      const auto ranges = memory_.exchanged(plans_.back().arena.buckets[bucket]);
+      const auto ranges = replica_.memory().exchanged(plans_.back().arena.buckets[bucket]);
       const comm::ExchangeTiming timing = node_.all_reduce(ranges, {}, *stream_);
       buckets_[bucket].push_back(1e-9 * static_cast<double>(timing.transfer_ns));
     }
   }
 
-  double seconds_of(const Plan& plan) {
-    std::ranges::fill(ends_, Clock::time_point());
-    start_ = Clock::now();
-    executor_.run(plan, slot);
-    return Seconds(Clock::now() - start_).count();
-  }
-
-  void note_steps() {
-    Clock::time_point begin = start_;
-    for (std::size_t at = 0; at < steps_.size(); ++at) {
-      if (ends_[at] == Clock::time_point()) continue;
-      steps_[at].push_back(Seconds(ends_[at] - begin).count());
-      begin = ends_[at];
+  void note_steps(PlanTimes& of) {
+    const std::vector<Clock::time_point>& ends = replica_.step_ends();
+    Clock::time_point begin = replica_.start();
+    for (std::size_t at = 0; at < of.steps.size(); ++at) {
+      if (ends[at] == Clock::time_point()) continue;
+      of.steps[at].push_back(Seconds(ends[at] - begin).count());
+      begin = ends[at];
     }
   }
 
@@ -169,17 +105,22 @@ class Stepper {
     return median(slowest);
   }
 
+  WorkTimes work_of(const Plan& plan, const PlanTimes& measured) {
+    WorkTimes work;
+    double sum = 0;
+    for (std::size_t at = 0; at < measured.steps.size(); ++at) {
+      if (measured.steps[at].empty()) continue;
+      const Step& step = plan.steps[at];
+      sum += work[{step.kind, step.index}] = median(measured.steps[at]);
+    }
+    const double scale = slowest_median(measured.whole) / sum;
+    for (auto& [what, seconds] : work) seconds *= scale;
+    return work;
+  }
+
   NodeTimes result() {
     NodeTimes times;
-    double sum = 0;
-    for (std::size_t at = 0; at < steps_.size(); ++at) {
-      if (steps_[at].empty()) continue;
-      const Step& step = plans_.back().steps[at];
-      sum += times.work[{step.kind, step.index}] = median(steps_[at]);
-    }
-    const double scale = slowest_median(last_) / sum;
-    for (auto& [what, seconds] : times.work) seconds *= scale;
-    times.micro_batches_before = slowest_median(before_);
+    for (std::size_t at = 0; at < plans_.size(); ++at) times.work.push_back(work_of(plans_[at], times_[at]));
     for (const Samples& bucket : buckets_) {
       if (!bucket.empty()) times.memory_all_reduce.push_back(median(bucket));
     }
@@ -188,26 +129,22 @@ class Stepper {
     return times;
   }
 
+  PracticeReplica& replica_;
   const std::span<const Plan> plans_;
   comm::Communicator& node_;
-  ReplicaMemory memory_;
-  Executor executor_;
   const std::unique_ptr<kernels::Stream> stream_;
-  Clock::time_point start_;
-  std::vector<Clock::time_point> ends_;
-  std::vector<Samples> steps_;    ///< of the last micro-batch
+  std::vector<PlanTimes> times_;
   std::vector<Samples> buckets_;  ///< their exchange within the node
-  Samples before_;                ///< all micro-batches before the last
-  Samples last_;
 };
 
 }  // namespace
 
 MeasuredStep measure_step(const Options& options, const TrainingTask& task, kernels::Device& device,
                           comm::Communicator& node) {
-  std::vector<Plan> plans = plan_step(options, task, device, node);
-  NodeTimes times = Stepper(options, task.input.dtype, plans, device, node).measure();
-  return {.plan = std::move(plans.back()), .times = std::move(times)};
+  std::vector<Plan> plans = plan_practice_step(options, task, device, node);
+  PracticeReplica replica(options, task.input.dtype, plans, device, node);
+  NodeTimes times = Stepper(replica, plans, device, node).measure();
+  return {.plans = std::move(plans), .times = std::move(times)};
 }
 
 }  // namespace lockstep::runtime

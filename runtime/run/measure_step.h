@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "comm/communicator.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"
@@ -10,7 +12,7 @@ namespace lockstep::runtime {
 
 /// The step of a training run, measured.
 struct MeasuredStep {
-  Plan plan;  ///< of the only or last micro-batch, without exchange
+  std::vector<Plan> plans;  ///< of its micro-batches, in their order without repetitions; without exchange
   NodeTimes times;
 };
 

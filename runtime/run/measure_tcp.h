@@ -1,16 +1,14 @@
 #pragma once
 
-#include <vector>
-
-#include "comm/world/world.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/scaling.h"
+#include "runtime/run/task.h"
 
 namespace lockstep::runtime {
 
-/// An exchange between two ranks on this machine that meet over TCP, with TLS as the options say: its core
-/// time is what an exchange between nodes takes beside the link's. Starts processes: the caller must not have
-/// started a thread.
-TcpTimes measure_tcp(const Options& options);
+/// Exchanges between two ranks on this machine that meet over TCP, with TLS as the options say, at the pace of
+/// a link: what they take alone, and beside the options' training step on the same core. Starts processes: the
+/// caller must not have started a thread.
+TcpTimes measure_tcp(const Options& options, const TrainingTask& task, double link_bytes_per_s);
 
 }  // namespace lockstep::runtime

@@ -46,21 +46,6 @@ SelectedAlgorithms agree_on_algorithms(const Session& session, const Plan& plan,
   return selected_algorithms_from(session.communicator->all_gather(text).front());
 }
 
-struct FreeMemory {
-  std::size_t bytes = 0;
-  int rank = 0;  ///< that has the least
-};
-
-std::optional<FreeMemory> least_free(const Session& session) {
-  const auto mine = session.device->free_bytes();
-  if (!mine) return std::nullopt;
-  const auto all = session.communicator->all_gather(std::to_string(*mine));
-  std::vector<std::size_t> bytes;
-  for (const std::string& text : all) bytes.push_back(std::stoull(text));
-  const auto least = std::ranges::min_element(bytes);
-  return FreeMemory{.bytes = *least, .rank = static_cast<int>(least - bytes.begin())};
-}
-
 std::size_t device_bytes(const Options& options, const RunPlans& plans) {
   return gpu_bytes(run_memory_need(options, plans.all));
 }
@@ -122,6 +107,16 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   return plans;
 }
 
+std::optional<FreeMemory> least_free(const Session& session) {
+  const auto mine = session.device->free_bytes();
+  if (!mine) return std::nullopt;
+  const auto all = session.communicator->all_gather(std::to_string(*mine));
+  std::vector<std::size_t> bytes;
+  for (const std::string& text : all) bytes.push_back(std::stoull(text));
+  const auto least = std::ranges::min_element(bytes);
+  return FreeMemory{.bytes = *least, .rank = static_cast<int>(least - bytes.begin())};
+}
+
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan) {
   return options.checkpoint_every > 0 ? staged_bytes(plan, options.optimizer) : 0;
 }
@@ -142,10 +137,10 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   constexpr std::size_t page = std::size_t{2} << 20;
   // Parts of which there are several (states, batch slots, gradients and their sums) end in as many pages;
   // step state and control have one.
-  std::size_t pages = 9;
+  std::size_t pages = 10;
   for (const std::size_t part :
        {need.parameters, need.parameter_copies, need.gradients, need.optimizer_state, need.averages,
-        need.activations, need.workspace, need.batch_slots, need.step_state}) {
+        need.activations, need.workspace, need.batch_slots, need.stored, need.step_state}) {
     pages += (part + page - 1) / page;
   }
   return pages * page;

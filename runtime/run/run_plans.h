@@ -44,6 +44,14 @@ std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);
 /// Of all plans and the staged checkpoint. UsageError above `most_bytes`.
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans);
 
+/// Of the GPU that has the least.
+struct FreeMemory {
+  std::size_t bytes = 0;
+  int rank = 0;
+};
+/// Collective. None on the CPU.
+std::optional<FreeMemory> least_free(const Session& session);
+
 /// Collective, before memory is allocated. DeviceError on all ranks when the plans need more than the fullest
 /// of their GPUs has free: how much, and the largest batch that fits, found by planning it. Later allocations
 /// of CUDA and NCCL (graphs, channels) are not counted. Does nothing on the CPU.

@@ -82,6 +82,7 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
   TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
   task.plugins = plugins.identities;
+  task.pictures = spec.pictures;
   if (!task.plugins.empty()) require_registered_ops(task.model, plugins.registry.ops());
   return task;
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "data/dataset.h"
 #include "kernels/base/export.h"
@@ -26,6 +27,8 @@ struct TrainingTask {
   std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
   std::string note{};                      ///< on the test set, for the user; may be empty
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
+  /// Of the samples, where they are pictures: data::SampleSpec::pictures.
+  std::optional<kernels::PicturesToFloats> pictures{};
 };
 
 /// Of the samples, for reports: "mnist (/data/mnist)".

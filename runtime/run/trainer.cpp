@@ -43,7 +43,7 @@ Summary Trainer::run() {
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
                               .first_batch = steps_of_epoch * batching_.micro_batches,
-                              .device = session_.device.get(),
+                              .device = options_.pin_memory == "off" ? nullptr : session_.device.get(),
                               .source = source_of(options_)};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
   // The epoch ended before the run was stopped, but was not evaluated.
@@ -215,6 +215,7 @@ void Trainer::evaluate_now(std::size_t slot) {
        .lengths = plans_.lengths.evaluation,
        .num_workers = options_.num_workers,
        .prefetch_factor = options_.prefetch_factor,
+       .pins_memory = options_.pin_memory != "off",
        .timeout = Seconds(options_.timeout),
        .samples = options_.eval_samples,
        .source = source_of(options_),

@@ -62,9 +62,10 @@ class Trainer {
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
+  const data::DatasetPtr samples_;  ///< for training, as the task gave them
+  TrainingTask task_;
   const Options options_;
   Session& session_;
-  TrainingTask task_;
   MemoryWatch memory_watch_;
   Console console_;
   StopRequest& stop_request_;

@@ -5,6 +5,7 @@
 
 #include "kernels/base/version.h"
 #include "runtime/output/failure.h"
+#include "runtime/run/device_data.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
@@ -21,6 +22,7 @@ Summary Trainer::finish() {
                   .backend = std::string(session_.communicator->backend()),
                   .model = task_.model.name,
                   .dataset = options_.dataset,
+                  .data_device = options_.data_device,
                   .version = std::string(version()),
                   .amp = options_.amp,
                   .conv_precision = std::string(conv_name_of(plans_.full_batch().conv_precision)),
@@ -33,6 +35,8 @@ Summary Trainer::finish() {
                   .plan_bytes = static_cast<std::int64_t>(
                       memory_->bytes() + staged_checkpoint_bytes(options_, plans_.full_batch())),
                   .device_bytes_used = static_cast<std::int64_t>(session_.device->used_bytes()),
+                  .pinned_bytes = static_cast<std::int64_t>(
+                      pinned_bytes(*session_.device, options_, plans_.full_batch())),
                   .stopped = progress_.stopped};
   metrics_.fill(summary);
   free_training_memory();

@@ -16,6 +16,7 @@
 #include "runtime/output/failure.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
+#include "runtime/run/device_data.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
 #include "runtime/step/initial_weights.h"
@@ -38,6 +39,7 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
+  options.data_device = keeps_pictures(task) ? "gpu" : "host";
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   if (options.batch_size == automatic_batch && options.global_batch == 0)
@@ -87,9 +89,10 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : options_(resolved(options, task, session)),
+    : samples_(task.train_set),
+      task_(fed_to(session, options.data_device, std::move(task))),
+      options_(resolved(options, task_, session)),
       session_(session),
-      task_(std::move(task)),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
       stop_request_(stop_request),
       cuda_graph_policy_(options.cuda_graph, obstacle_to_graphs(session, options)) {
@@ -115,6 +118,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (options_.detect_anomaly) executor_->detect_anomalies();
   if (syncs_launches(options_)) executor_->wait_after_each();
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
+  fill_store(session_, task_, memory_->stored());
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
                                                  KeptNames{task_.class_names, task_.token_names},
@@ -143,7 +147,7 @@ void Trainer::find_checkpoint() {
   require_unused(communicator, run_directory_);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
   settings_ = settings_of(options_, session_.world, task_.train_set->size(),
-                          data::fingerprint_of(*task_.train_set, activity));
+                          data::fingerprint_of(*samples_, activity));
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime/plan/holding_policy.h"
 #include "runtime/step/exchange_queue.h"
 
 namespace lockstep::runtime {
@@ -10,15 +11,12 @@ namespace lockstep::runtime {
 /// The order in which the exchanges of a step go to the exchange queue. On a slow network not all that are
 /// ready in backward are through at its end, and those ready last, of the first layers, are what the next
 /// forward waits for. So some of those that may be held are, and go when backward has ended: the last ready
-/// first, as forward reads their parameters.
-///
-/// As many go early as the queue works through meanwhile, evenly spread: as if always the newest went. Each
-/// rank measures that number; they have to agree on it, as the order is the same on all.
+/// first, as forward reads their parameters. `HoldingPolicy` says which.
 class ExchangeOrder {
  public:
   /// `holdable`: how many exchanges of a step may be held.
   ExchangeOrder(ExchangeQueue& queue, std::size_t exchanges, std::size_t holdable)
-      : queue_(queue), tickets_(exchanges), holdable_(static_cast<double>(holdable)), early_(holdable_) {}
+      : queue_(queue), tickets_(exchanges), policy_(holdable) {}
 
   /// `part` is what the queue runs for `exchange`.
   void hand_over(std::size_t exchange, std::size_t part, bool may_be_held);
@@ -26,17 +24,15 @@ class ExchangeOrder {
   void hand_over_held();
   void wait(std::size_t exchange) { queue_.wait(tickets_[exchange]); }
 
-  /// By how much the number that goes early, which is not whole, should change for this rank; and the mean
-  /// of all ranks.
+  /// This rank's vote of the last step, and the mean of all ranks.
   double vote() const { return vote_; }
-  void follow(double vote);
+  void follow(double vote) { policy_.follow(vote); }
 
  private:
   struct Held {
     std::size_t exchange;
     std::size_t part;
   };
-  bool goes_early(std::size_t place) const;
   void post(std::size_t exchange, std::size_t part) { tickets_[exchange] = queue_.post(part); }
   void observe_queue();
 
@@ -44,8 +40,7 @@ class ExchangeOrder {
   std::vector<ExchangeQueue::Ticket> tickets_;  ///< by exchange: of the last time
   std::vector<Held> held_;
   std::size_t offered_ = 0;  ///< of those that may be held
-  const double holdable_;
-  double early_;
+  HoldingPolicy policy_;
   double vote_ = 0;
   bool is_observed_ = false;
 };

@@ -72,7 +72,7 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
       if (launch->kernel == nullptr) continue;
       std::vector<void*> args;
       for (const Operand& operand : launch->operands) args.push_back(memory_.address(operand, slot));
-      bound.kernels.push_back(launch->kernel->bind(args, memory_.workspace() + launch->workspace));
+      bound.kernels.push_back(launch->kernel->bind(args, memory_.address(launch->workspace, slot)));
       next.kernel = bound.kernels.back().get();
       if (anomalies_) anomalies_->add(*next.kernel, plan, step, slot);
     }

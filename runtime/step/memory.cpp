@@ -62,6 +62,8 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
   const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
   workspace_ = device.allocate(at_least_a_line(need.workspace));
+  stored_bytes_ = need.stored;
+  if (need.stored > 0) stored_ = device.allocate(need.stored);
   if (need.caches > 0) caches_ = device.allocate(need.caches);
   std::size_t input_bytes = 0;
   std::size_t target_bytes = 0;
@@ -90,8 +92,9 @@ std::size_t ReplicaMemory::bytes() const {
   std::size_t bytes = 0;
   const auto add = [&](const auto& memory) { bytes += memory != nullptr ? memory->bytes() : 0; };
   for (const auto* arena : {&gradients_, &control_, &statistics_, &rows_}) add(*arena);
-  for (const auto* memory : {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_,
-                             &caches_, &workspace_, &step_state_, &kept_state_, &evaluation_control_}) {
+  for (const auto* memory :
+       {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_, &caches_, &workspace_,
+        &stored_, &step_state_, &kept_state_, &evaluation_control_}) {
     add(*memory);
   }
   for (const auto& state : optimizer_states_) add(state);
@@ -105,7 +108,8 @@ std::size_t ReplicaMemory::bytes() const {
 
 void ReplicaMemory::keep_weights() {
   for (auto* arena : {&gradients_, &statistics_, &rows_}) arena->reset();
-  for (auto* memory : {&gradient_sums_, &copies_, &activations_, &caches_, &workspace_}) memory->reset();
+  for (auto* memory : {&gradient_sums_, &copies_, &activations_, &caches_, &workspace_, &stored_})
+    memory->reset();
   optimizer_states_.clear();
 }
 
@@ -121,6 +125,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
   switch (operand.region) {
     case Region::input:
       return input(slot);
+    case Region::stored:
+      return stored_->data();
     case Region::target:
       return target(slot);
     case Region::states:
@@ -135,6 +141,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return &host_control(slot);
     case Region::activations:
       return at(*activations_, first);
+    case Region::workspace:
+      return at(*workspace_, first);
     case Region::caches:
       return at(*caches_, first);
     case Region::parameters:
@@ -147,6 +155,8 @@ void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
       return at(*buffers_, first * sizeof(float));
     case Region::gradients:
       return gradients_->data() + first * size_of(gradients_->dtype());
+    case Region::idle_gradients:
+      return gradients_->data() + first;
     case Region::gradient_sums:
       return at(*gradient_sums_, first * sizeof(float));
     case Region::statistics:

@@ -67,12 +67,16 @@ class ReplicaMemory {
   }
 
   void* input(std::size_t slot) const { return slots_[slot].input->data(); }
+  /// Samples that the device keeps; empty without.
+  std::span<std::byte> stored() const {
+    if (stored_ == nullptr) return {};
+    return {static_cast<std::byte*>(stored_->data()), stored_bytes_};
+  }
   void* target(std::size_t slot) const { return slots_[slot].target->data(); }
   void* states(std::size_t slot) const { return slots_[slot].states->data(); }
   /// Of new tokens, (N, T) i64.
   void* positions(std::size_t slot) const { return slots_[slot].positions->data(); }
   void* cache_rows(std::size_t slot) const { return slots_[slot].cache_rows->data(); }
-  std::byte* workspace() const { return static_cast<std::byte*>(workspace_->data()); }
   kernels::StepState* step_state() const { return static_cast<kernels::StepState*>(step_state_->data()); }
   /// What updates read that are left to the next step.
   void* kept_state() const { return kept_state_->data(); }
@@ -126,6 +130,8 @@ class ReplicaMemory {
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences or returns states
   std::unique_ptr<kernels::Memory> workspace_;
+  std::unique_ptr<kernels::Memory> stored_;  ///< null: batches bring all of their samples
+  std::size_t stored_bytes_ = 0;
   std::unique_ptr<kernels::Memory> step_state_;
   std::unique_ptr<kernels::Memory> kept_state_;
   std::unique_ptr<kernels::Memory> evaluation_control_;

@@ -36,6 +36,20 @@ Tensor norm(const std::vector<Tensor>& in) {
   return layer_norm(in[0], "norm");
 }
 
+void check_same_bits(LayerRun& fused, LayerRun& apart) {
+  std::vector<Values> operands;
+  for (const Shape& of : fused.operand_shapes())
+    operands.push_back(kernels::test::random_values(of, static_cast<unsigned>(operands.size()) + 1));
+  const Values dy = kernels::test::random_values(fused.output_shape(), 77);
+  const LayerResult by_one = fused.run(operands, dy);
+  const LayerResult by_several = apart.run(operands, dy);
+  CHECK(by_one.y.data == by_several.y.data);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    INFO("gradient " << i);
+    CHECK(by_one.gradients[i].data == by_several.gradients[i].data);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("layer_norm") {
@@ -112,6 +126,49 @@ TEST_CASE("layer_norm with a residual") {
            .shapes = shapes,
            .tolerance = 2e-5});
   CHECK(LayerRun(post_norm, shapes.front(), DType::f32).node_count() == 2);
+}
+
+// What mixed precision makes of it: the casts are the kernel's, which rounds where they did.
+TEST_CASE("layer_norm: a residual, a result and gradients in half types have the bits of casts") {
+  const DType half = GENERATE(DType::bf16, DType::f16);
+  if (half == DType::f16 && kernels::test::device().kind() == kernels::DeviceKind::cpu) return;
+  const Shape shape = GENERATE(Shape{2, 3, 17}, Shape{67, 768}, Shape{3, 1025}, Shape{2, 2048});
+  const bool branch_first = GENERATE(false, true);
+  const bool rounds_result = GENERATE(false, true);
+  INFO(name_of(half) << ' ' << shape.str() << (branch_first ? " branch + x" : " x + branch"));
+  const LayerRun::Layer layer = [=](const std::vector<Tensor>& in) {
+    const Tensor branch = cast(in[1], DType::f32);
+    const Tensor total = branch_first ? add(branch, in[0]) : add(in[0], branch);
+    const Tensor y = layer_norm(total, "norm");
+    return mul(rounds_result ? cast(cast(y, half), DType::f32) : y, total);
+  };
+  const kernels::Types inputs{{DType::f32, shape}, {half, shape}};
+  LayerRun fused(layer, inputs);
+  LayerRun apart(layer, inputs, false);
+  // The add and the cast, their like in backward; the cast of y and of its gradient.
+  CHECK(apart.node_count() - fused.node_count() == (rounds_result ? 6U : 4U));
+  check_same_bits(fused, apart);
+}
+
+// What a block of a transformer in mixed precision is between its products.
+TEST_CASE("layer_norm: a residual with dropout has the bits of a dropout of its own") {
+  const DType half = GENERATE(DType::bf16, DType::f16);
+  if (half == DType::f16 && kernels::test::device().kind() == kernels::DeviceKind::cpu) return;
+  const Shape shape = GENERATE(Shape{2, 3, 20}, Shape{67, 768}, Shape{3, 1028}, Shape{2, 3, 2, 64});
+  const bool pre_norm = GENERATE(false, true);
+  const bool rounds_result = GENERATE(false, true);
+  INFO(name_of(half) << ' ' << shape.str() << (pre_norm ? " pre-norm" : " post-norm"));
+  const LayerRun::Layer layer = [=](const std::vector<Tensor>& in) {
+    const Tensor total = add(in[0], cast(dropout(in[1], 0.3), DType::f32));
+    const Tensor norm = layer_norm(total, "norm");
+    const Tensor y = rounds_result ? cast(cast(norm, half), DType::f32) : norm;
+    return pre_norm ? mul(y, total) : y;
+  };
+  const kernels::Types inputs{{DType::f32, shape}, {half, shape}};
+  LayerRun fused(layer, inputs);
+  LayerRun apart(layer, inputs, false);
+  CHECK(fused.node_count() < apart.node_count());
+  check_same_bits(fused, apart);
 }
 
 TEST_CASE("layer_norm: its statistics, which nobody uses, get no gradient") {

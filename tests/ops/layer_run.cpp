@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/base/half.h"
+#include "kernels/step_state.h"
 #include "model/define_op.h"
 #include "runtime/plan/passes.h"
 
@@ -148,6 +149,10 @@ LayerResult LayerRun::run(const std::vector<Values>& operands, const Values& dy)
     memories.put(operands_[i], upload(operands[i], described(graph_.value(operands_[i]))));
   }
   memories.put(dy_, upload(dy, described(graph_.value(dy_))));
+  if (const ValueId state = graph_.find(model::Role::step_state); state != model::no_value) {
+    const kernels::StepState step{.seed = 7, .global_step = 3, .first_sample = 5, .sample_stride = 2};
+    memories.put(state, kernels::test::upload(std::vector{step}));
+  }
   for (const model::Node& node : graph_.nodes()) launch(graph_, node, memories);
   const auto values_of = [&](ValueId id) {
     return id == model::no_value ? Values{} : download(memories.of(id), described(graph_.value(id)));

@@ -1,12 +1,9 @@
 #include "kernels/pool2d.h"
 
-#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/lanes.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
-
-/// Lanes at a time, so that their sums stay in the first cache.
-constexpr std::int64_t block = 64;
 
 struct Range {
   std::int64_t begin, end;
@@ -22,12 +19,12 @@ inline float size(Range range) {
   return static_cast<float>(range.end - range.begin);
 }
 
-/// `visit(first lane, lanes)` for each block of a pixel's lanes.
+/// `visit(Lanes<16> or <1>, first lane)` for all lanes of a pixel.
 template <class Visit>
-inline void for_each_block(std::int64_t lanes, Visit visit) {
-  for (std::int64_t first = 0; first < lanes; first += block) {
-    visit(first, lanes - first < block ? lanes - first : block);
-  }
+inline void for_lanes(std::int64_t lanes, Visit visit) {
+  std::int64_t lane = 0;
+  for (; lane + 16 <= lanes; lane += 16) visit(Lanes<16>{}, lane);
+  for (; lane < lanes; ++lane) visit(Lanes<1>{}, lane);
 }
 
 /// A plane of one channel, whose rows lie without gaps.
@@ -47,17 +44,15 @@ template <class Element>
 void average_window(const PoolPlane& p, Range rows, Range columns, const Element* x, Element* y) {
   const float elements = size(rows) * size(columns);
   if (p.lanes == 1 && p.pixel == 1) return store(y, sum_of_window(p, rows, columns, x) / elements);
-  for_each_block(p.lanes, [&](std::int64_t first, std::int64_t lanes) {
-    float sums[block] = {};
+  for_lanes(p.lanes, [&]<class L>(L, std::int64_t lane) {
+    typename L::Floats sum{};
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const Element* const from = x + row * p.x_row + lane;
       for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-        const Element* const pixel = x + row * p.x_row + column * p.pixel + first;
-#pragma omp simd
-        for (std::int64_t i = 0; i < lanes; ++i) sums[i] += load(pixel + i);
+        sum += L::load(from + column * p.pixel);
       }
     }
-#pragma omp simd
-    for (std::int64_t i = 0; i < lanes; ++i) store(y + first + i, sums[i] / elements);
+    L::store(y + lane, sum / elements);
   });
 }
 
@@ -71,26 +66,37 @@ void forward(const PoolPlane& p, const Element* x, Element* y) {
   }
 }
 
+/// The gradient of an average over the whole plane: the same for all pixels.
+template <class Element>
+void spread(const PoolPlane& p, const Element* dy, Element* dx) {
+  const auto elements = static_cast<float>(p.height * p.width);
+  for_lanes(p.lanes, [&]<class L>(L, std::int64_t lane) {
+    const auto share = L::load(dy + lane) / elements;
+    for (std::int64_t row = 0; row < p.height; ++row) {
+      Element* const to = dx + row * p.x_row + lane;
+      for (std::int64_t column = 0; column < p.width; ++column) L::store(to + column * p.pixel, share);
+    }
+  });
+}
+
 template <class Element>
 void backward_pixel(const PoolPlane& p, Range rows, Range columns, const Element* dy, Element* dx) {
-  for_each_block(p.lanes, [&](std::int64_t first, std::int64_t lanes) {
-    float sums[block] = {};
+  for_lanes(p.lanes, [&]<class L>(L, std::int64_t lane) {
+    typename L::Floats sum{};
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       for (std::int64_t column = columns.begin; column < columns.end; ++column) {
         const float elements =
             size(window(row, p.out_height, p.height)) * size(window(column, p.out_width, p.width));
-        const Element* const gradient = dy + row * p.y_row + column * p.pixel + first;
-#pragma omp simd
-        for (std::int64_t i = 0; i < lanes; ++i) sums[i] += load(gradient + i) / elements;
+        sum += L::load(dy + row * p.y_row + column * p.pixel + lane) / elements;
       }
     }
-#pragma omp simd
-    for (std::int64_t i = 0; i < lanes; ++i) store(dx + first + i, sums[i]);
+    L::store(dx + lane, sum);
   });
 }
 
 template <class Element>
 void backward(const PoolPlane& p, const Element* dy, Element* dx) {
+  if (p.out_height == 1 && p.out_width == 1) return spread(p, dy, dx);
   for (std::int64_t row = 0; row < p.height; ++row) {
     for (std::int64_t column = 0; column < p.width; ++column) {
       backward_pixel(p, window(row, p.height, p.out_height), window(column, p.width, p.out_width), dy,
@@ -107,7 +113,8 @@ void run(const AdaptiveAvgPool2d&, const PoolPlane& plane, const void* x, void* 
 }
 
 void run(const AdaptiveAvgPool2dBackward&, const PoolPlane& plane, const void* dy, void* dx) {
-  if (plane.dtype == DType::bf16) return backward(plane, static_cast<const Bf16*>(dy), static_cast<Bf16*>(dx));
+  if (plane.dtype == DType::bf16)
+    return backward(plane, static_cast<const Bf16*>(dy), static_cast<Bf16*>(dx));
   backward(plane, static_cast<const float*>(dy), static_cast<float*>(dx));
 }
 

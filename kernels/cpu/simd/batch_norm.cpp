@@ -6,26 +6,41 @@
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
-/// Rows of elements side by side. Where a strip has one lane, a row is `width` pixels of one channel.
+/// Rows of elements side by side in each of a strip's images. Where a strip has one lane, a row is `width`
+/// pixels of one channel.
 struct Tile {
   std::int64_t offset;  ///< of its first row, in elements
   std::int64_t rows, stride;
   std::int64_t lane;
+  std::int64_t images, image_stride;
 };
+
+/// `visit(offset)` for all rows of a tile.
+template <class Visit>
+[[gnu::always_inline]] inline void for_rows(const Tile& tile, Visit visit) {
+  for (std::int64_t image = 0; image < tile.images; ++image) {
+    const std::int64_t first = tile.offset + image * tile.image_stride;
+    for (std::int64_t row = 0; row < tile.rows; ++row) visit(first + row * tile.stride);
+  }
+}
 
 /// `visit(Lanes<16>, <8> or <1>, tile)` until all of the strip is done.
 template <class Visit>
 inline void for_tiles(const NormStrip& s, Visit visit) {
   if (s.lanes == 1) {
     const std::int64_t rows = s.pixels / 16;
-    if (rows > 0) visit(Lanes<16>{}, Tile{0, rows, 16, 0});
-    visit(Lanes<1>{}, Tile{rows * 16, s.pixels % 16, 1, 0});
+    if (rows > 0) visit(Lanes<16>{}, Tile{0, rows, 16, 0, s.images, s.image_stride});
+    visit(Lanes<1>{}, Tile{rows * 16, s.pixels % 16, 1, 0, s.images, s.image_stride});
     return;
   }
+  const auto tile = [&s](std::int64_t lane) {
+    if (s.pixels == 1) return Tile{lane, s.images, s.image_stride, lane, 1, 0};
+    return Tile{lane, s.pixels, s.lanes, lane, s.images, s.image_stride};
+  };
   std::int64_t lane = 0;
-  for (; lane + 16 <= s.lanes; lane += 16) visit(Lanes<16>{}, Tile{lane, s.pixels, s.lanes, lane});
-  for (; lane + 8 <= s.lanes; lane += 8) visit(Lanes<8>{}, Tile{lane, s.pixels, s.lanes, lane});
-  for (; lane < s.lanes; ++lane) visit(Lanes<1>{}, Tile{lane, s.pixels, s.lanes, lane});
+  for (; lane + 16 <= s.lanes; lane += 16) visit(Lanes<16>{}, tile(lane));
+  for (; lane + 8 <= s.lanes; lane += 8) visit(Lanes<8>{}, tile(lane));
+  for (; lane < s.lanes; ++lane) visit(Lanes<1>{}, tile(lane));
 }
 
 /// The numbers of the channels of a tile's lanes, zeros for padding.
@@ -42,12 +57,15 @@ inline typename L::Floats of_lanes(const float* values, const NormStrip& s, cons
 template <class Pair, class Term>
 inline Pair sum_rows(const Tile& tile, Term term) {
   Pair chains[4] = {};
-  std::int64_t row = 0;
-  for (; row + 4 <= tile.rows; row += 4) {
+  for (std::int64_t image = 0; image < tile.images; ++image) {
+    const std::int64_t first = tile.offset + image * tile.image_stride;
+    std::int64_t row = 0;
+    for (; row + 4 <= tile.rows; row += 4) {
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) chains[i].add(term(tile.offset + (row + i) * tile.stride));
+      for (int i = 0; i < 4; ++i) chains[i].add(term(first + (row + i) * tile.stride));
+    }
+    for (; row < tile.rows; ++row) chains[0].add(term(first + row * tile.stride));
   }
-  for (; row < tile.rows; ++row) chains[0].add(term(tile.offset + row * tile.stride));
   chains[0].add(chains[1]);
   chains[2].add(chains[3]);
   chains[0].add(chains[2]);
@@ -87,7 +105,7 @@ void moments(const NormStrip& s, const Element* x, float* mean, float* squares) 
     });
     sums.put(s, tile, mean, squares);
   });
-  const auto count = static_cast<float>(s.pixels);
+  const auto count = static_cast<float>(s.elements_of_channel());
   for (std::int64_t lane = 0; lane < s.lanes; ++lane) {
     const float shifted = mean[lane] / count;
     const float about_mean = squares[lane] - shifted * mean[lane];
@@ -162,12 +180,11 @@ void normalise(const NormStrip& s, const ChannelNumbers& channels, const Element
                Element* y) {
   for_tiles(s, [&]<class L>(L, const Tile& tile) {
     const Affine<L> affine(s, tile, channels);
-    for (std::int64_t row = 0; row < tile.rows; ++row) {
-      const std::int64_t at = tile.offset + row * tile.stride;
+    for_rows(tile, [&](std::int64_t at) {
       auto z = affine(L::load(x + at));
       if (residual != nullptr) z += L::load(residual + at);
       L::store(y + at, value_of<Function, L>(z));
-    }
+    });
   });
 }
 
@@ -196,12 +213,11 @@ void gradient_of_input(const NormStrip& s, const ChannelNumbers& channels, doubl
     const Affine<L> affine(s, tile, channels);
     const auto shift = of_lanes<L>(gradients, s, tile) * share;
     const auto slope = of_lanes<L>(products, s, tile) * share * affine.rstd;
-    for (std::int64_t row = 0; row < tile.rows; ++row) {
-      const std::int64_t at = tile.offset + row * tile.stride;
+    for_rows(tile, [&](std::int64_t at) {
       const auto in = L::load(x + at);
       const auto g = gradient_of<Function, L>(affine(in), L::load(dy + at));
       L::store(dx + at, affine.scale * (g - shift - (in - affine.mean) * slope));
-    }
+    });
   });
 }
 

@@ -3,19 +3,35 @@
 #include "kernels/cpu/simd/math.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
+namespace {
+
+/// `visit(pointer)` with the first number of a row, in its type.
+template <class Visit>
+[[gnu::always_inline]] inline void with_row(DType dtype, const void* rows, std::int64_t first, Visit visit) {
+  if (dtype == DType::bf16) return visit(static_cast<const Bf16*>(rows) + first);
+  visit(static_cast<const float*>(rows) + first);
+}
+template <class Visit>
+[[gnu::always_inline]] inline void with_row(DType dtype, void* rows, std::int64_t first, Visit visit) {
+  if (dtype == DType::bf16) return visit(static_cast<Bf16*>(rows) + first);
+  visit(static_cast<float*>(rows) + first);
+}
+
+}  // namespace
 
 void run(const LayerNorm& op, const NormRows& rows, const float* x, const float* weight, const float* bias,
-         const float* residual, float* y, float* mean, float* rstd, float* total) {
+         const void* residual, void* y, float* mean, float* rstd, float* total) {
   const std::int64_t columns = rows.columns;
   const auto count = static_cast<float>(columns);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const float* from = x + row * columns;
-    float* const to = y + row * columns;
+    const std::int64_t first = row * columns;
+    const float* from = x + first;
     if (residual != nullptr) {
-      const float* const other = residual + row * columns;
-      float* const both = total + row * columns;
+      float* const both = total + first;
+      with_row(rows.of_residual, residual, first, [&](const auto* other) {
 #pragma omp simd
-      for (std::int64_t k = 0; k < columns; ++k) both[k] = from[k] + other[k];
+        for (std::int64_t k = 0; k < columns; ++k) both[k] = from[k] + load(other + k);
+      });
       from = both;
     }
     float sum = 0;
@@ -26,30 +42,42 @@ void run(const LayerNorm& op, const NormRows& rows, const float* x, const float*
 #pragma omp simd reduction(+ : squares)
     for (std::int64_t k = 0; k < columns; ++k) squares += (from[k] - center) * (from[k] - center);
     const float scale = Math::rsqrt(squares / count + static_cast<float>(op.eps));
-    if (bias == nullptr) {
+    with_row(rows.of_y, y, first, [&](auto* to) {
+      if (bias == nullptr) {
 #pragma omp simd
-      for (std::int64_t k = 0; k < columns; ++k) to[k] = (from[k] - center) * scale * weight[k];
-    } else {
+        for (std::int64_t k = 0; k < columns; ++k) store(to + k, (from[k] - center) * scale * weight[k]);
+      } else {
 #pragma omp simd
-      for (std::int64_t k = 0; k < columns; ++k) to[k] = (from[k] - center) * scale * weight[k] + bias[k];
-    }
+        for (std::int64_t k = 0; k < columns; ++k)
+          store(to + k, (from[k] - center) * scale * weight[k] + bias[k]);
+      }
+    });
     mean[row] = center;
     rstd[row] = scale;
   }
 }
 
 /// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
-void run(const LayerNormBackward&, const NormRows& rows, const float* dy, const float* x, const float* weight,
-         const float* mean, const float* rstd, const float* dtotal, float* dx, float* sums) {
+void run(const LayerNormBackward&, const NormRows& rows, const void* dy, const float* x, const float* weight,
+         const float* mean, const float* rstd, const float* dtotal, float* dx, void* dresidual, float* sums) {
   const std::int64_t columns = rows.columns;
   const auto count = static_cast<float>(columns);
   float* const dweight = sums;
   float* const dbias = sums + columns;
   for (std::int64_t k = 0; k < 2 * columns; ++k) sums[k] = 0;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const float* const in = x + row * columns;
-    const float* const gradient = dy + row * columns;
-    float* const out = dx + row * columns;
+    const std::int64_t first = row * columns;
+    const float* const in = x + first;
+    float* const out = dx + first;
+    // Sums have the same order, so the same bits, for any type of dy: one of bf16 waits in dx as f32.
+    const float* gradient = out;
+    if (rows.of_y == DType::f32) {
+      gradient = static_cast<const float*>(dy) + first;
+    } else {
+      const Bf16* const narrow = static_cast<const Bf16*>(dy) + first;
+#pragma omp simd
+      for (std::int64_t k = 0; k < columns; ++k) out[k] = load(narrow + k);
+    }
     const float center = mean[row];
     const float scale = rstd[row];
     float total = 0;
@@ -65,14 +93,20 @@ void run(const LayerNormBackward&, const NormRows& rows, const float* dy, const 
 #pragma omp simd
     for (std::int64_t k = 0; k < columns; ++k) {
       const float n = (in[k] - center) * scale;
-      out[k] = scale * (gradient[k] * weight[k] - shift - n * slope);
-      dweight[k] += gradient[k] * n;
-      dbias[k] += gradient[k];
+      const float of_y = gradient[k];
+      out[k] = scale * (of_y * weight[k] - shift - n * slope);
+      dweight[k] += of_y * n;
+      dbias[k] += of_y;
     }
-    if (dtotal == nullptr) continue;
-    const float* const other = dtotal + row * columns;
+    if (dtotal != nullptr) {
+      const float* const other = dtotal + first;
 #pragma omp simd
-    for (std::int64_t k = 0; k < columns; ++k) out[k] += other[k];
+      for (std::int64_t k = 0; k < columns; ++k) out[k] += other[k];
+    }
+    if (dresidual == nullptr) continue;
+    Bf16* const narrow = static_cast<Bf16*>(dresidual) + first;
+#pragma omp simd
+    for (std::int64_t k = 0; k < columns; ++k) store(narrow + k, out[k]);
   }
 }
 

@@ -65,14 +65,17 @@ void widen(const Element* from, std::int64_t stride, float* to, std::int64_t n) 
   }
 }
 
-/// n elements from number `at` on of an operand that starts again after `period`.
+/// n elements from number `at` on of an operand that starts again after `period`. Behind the first period
+/// they are copies of those written, twice as many each time: periods may be short.
 template <class Element>
 void widen_again(const Element* from, std::int64_t period, std::int64_t at, float* to, std::int64_t n) {
-  std::int64_t skip = at % period;
-  for (std::int64_t done = 0; done < n; skip = 0) {
-    const std::int64_t rest = n - done < period - skip ? n - done : period - skip;
-    widen(from + skip, 1, to + done, rest);
-    done += rest;
+  const std::int64_t skip = at % period;
+  const std::int64_t whole = n < period ? n : period;
+  const std::int64_t rest = whole < period - skip ? whole : period - skip;
+  widen(from + skip, 1, to, rest);
+  widen(from, 1, to + rest, whole - rest);
+  for (std::int64_t done = whole; done < n; done *= 2) {
+    widen(to, 1, to + done, n - done < done ? n - done : done);
   }
 }
 

@@ -20,15 +20,30 @@ std::optional<Convolution> convolution_of(const model::Op& op, const KernelIo& i
   const auto in = [&](std::size_t at) { return type_of(io.inputs[at]); };
   const auto out = [&](std::size_t at) { return type_of(io.outputs[at]); };
   if (const auto* forward = op.as<Conv2d>()) {
-    return Convolution{Result::y, in(Conv2d::x), in(Conv2d::w), out(Conv2d::y), forward->geometry};
+    return Convolution{.result = Result::y,
+                       .x = in(Conv2d::x),
+                       .w = in(Conv2d::w),
+                       .y = out(Conv2d::y),
+                       .geometry = forward->geometry,
+                       .bias = io.inputs.size() > Conv2d::b,
+                       .activation = forward->activation};
   }
   if (const auto* data = op.as<Conv2dBackwardData>()) {
     using Data = Conv2dBackwardData;
-    return Convolution{Result::x, out(Data::dx), in(Data::w), in(Data::dy), data->geometry};
+    return Convolution{.result = Result::x,
+                       .x = out(Data::dx),
+                       .w = in(Data::w),
+                       .y = in(Data::dy),
+                       .geometry = data->geometry};
   }
   if (const auto* weights = op.as<Conv2dBackwardWeights>()) {
     using Weights = Conv2dBackwardWeights;
-    return Convolution{Result::w, in(Weights::x), out(Weights::dw), in(Weights::dy), weights->geometry};
+    return Convolution{.result = Result::w,
+                       .x = in(Weights::x),
+                       .w = out(Weights::dw),
+                       .y = in(Weights::dy),
+                       .geometry = weights->geometry,
+                       .bias = io.outputs.size() > Weights::db};
   }
   return std::nullopt;
 }

@@ -11,6 +11,8 @@ struct Convolution {
   Result result = Result::y;
   kernels::TensorType x, w, y;
   kernels::Conv2dGeometry geometry;
+  bool bias = false;  ///< added to y, or its gradient is computed with that of w
+  kernels::Activation activation = kernels::Activation::none;
 };
 
 /// Seconds of the fastest implementation that oneDNN itself has for it, direct and Winograd, with every

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/base/dtype.h"
+#include "kernels/matmul.h"
 #include "tests/gpu/shares/timing.h"
 
 /// How oneDNN itself is timed: every implementation of a primitive, with layouts of its own choice. Version 2
@@ -47,6 +48,27 @@ typename Primitive::primitive_desc describe_gradient(const dnnl::engine& engine,
   return {typename Primitive::desc(fields...), engine, hint};
 }
 #endif
+
+/// What follows in the same pass; GELU is a kernel of its own.
+inline dnnl::primitive_attr epilogue_of(kernels::Activation activation) {
+  dnnl::primitive_attr attr;
+  if (activation != kernels::Activation::relu) return attr;
+  dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#else
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#endif
+  attr.set_post_ops(after);
+  return attr;
+}
+
+/// `of` a convolution or a product, which may have a bias.
+template <class Layer>
+std::vector<int> with_bias(const Layer& of, std::vector<int> arguments, int bias) {
+  if (of.bias) arguments.push_back(bias);
+  return arguments;
+}
 
 inline double seconds_of(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& description,
                          const std::vector<int>& arguments, const dnnl::engine& engine) {

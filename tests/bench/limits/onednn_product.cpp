@@ -10,24 +10,6 @@ namespace {
 using dnnl::memory;
 using Result = Product::Result;
 
-dnnl::primitive_attr epilogue_of(const Product& product) {
-  dnnl::primitive_attr attr;
-  if (product.activation != kernels::Activation::relu) return attr;
-  dnnl::post_ops after;
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-#else
-  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-#endif
-  attr.set_post_ops(after);
-  return attr;
-}
-
-std::vector<int> with_bias(const Product& product, std::vector<int> arguments, int bias) {
-  if (product.bias) arguments.push_back(bias);
-  return arguments;
-}
-
 double inner_product_seconds(const Product& p, const dnnl::engine& engine) {
   using Forward = dnnl::inner_product_forward;
   using Data = dnnl::inner_product_backward_data;
@@ -38,7 +20,7 @@ double inner_product_seconds(const Product& p, const dnnl::engine& engine) {
   const auto y = in_any_layout(type_of(Result::y), {p.size.rows, p.size.outputs});
   const auto bias = p.bias ? in_any_layout(p.factors, {p.size.outputs}) : memory::desc();
   const auto forward =
-      describe<Forward>(engine, epilogue_of(p), dnnl::prop_kind::forward_training, x, w, bias, y);
+      describe<Forward>(engine, epilogue_of(p.activation), dnnl::prop_kind::forward_training, x, w, bias, y);
   switch (p.result) {
     case Result::y:
       return fastest<Forward>(
@@ -63,7 +45,7 @@ double matmul_seconds(const Product& p, const dnnl::engine& engine) {
   const auto result = [&](std::int64_t m, std::int64_t n) { return in_any_layout(p.result_dtype, {m, n}); };
   const auto time = [&](const memory::desc& a, const memory::desc& b, const memory::desc& c) {
     const std::vector<int> arguments{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    const dnnl::primitive_attr epilogue = epilogue_of(p);
+    const dnnl::primitive_attr epilogue = epilogue_of(p.activation);
     if (!p.bias || p.result != Result::y) {
       return fastest<dnnl::matmul>(describe<dnnl::matmul>(engine, epilogue, a, b, c), arguments, engine);
     }

@@ -1,8 +1,11 @@
 #include "runtime/plan/passes.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "model/zoo/zoo.h"
+#include "runtime/plan/room.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -26,10 +29,16 @@ TEST_CASE("allocate: a broadcast operand is not overwritten by the result") {
   CHECK(storage[static_cast<std::size_t>(z.id())] == y.id());
 }
 
-/// Where a value lies in the activation arena.
+bool is_lent(const Plan& plan, model::ValueId id) {
+  return plan.activations
+      .is_lent[static_cast<std::size_t>(plan.activations.storage[static_cast<std::size_t>(id)])];
+}
+
+/// Where a value lies in the activation arena or, behind all of that, in the gradient arena.
 std::pair<std::size_t, std::size_t> range_of(const Plan& plan, model::ValueId id) {
   const model::ValueId root = plan.activations.storage[static_cast<std::size_t>(id)];
-  const std::size_t offset = plan.activations.offsets[static_cast<std::size_t>(root)];
+  const std::size_t offset = plan.activations.offsets[static_cast<std::size_t>(root)] +
+                             (is_lent(plan, id) ? plan.activations.bytes : 0);
   return {offset, offset + stored_bytes(plan.graph.value(id))};
 }
 
@@ -45,7 +54,7 @@ TEST_CASE("allocate: values that live at the same time never share memory") {
     for (const model::ValueId output : nodes[at].outputs) {
       if (plan.graph.value(root(output)).role != model::Role::activation) continue;
       const auto [begin, end] = range_of(plan, output);
-      CHECK(end <= plan.activations.bytes);
+      CHECK(end <= plan.activations.bytes + (is_lent(plan, output) ? plan.arena.gradient_bytes() : 0));
       without_sharing += end - begin;
       // This output must not overlap a value that a later node reads, unless both share memory by design.
       for (std::size_t later = at; later < nodes.size(); ++later) {
@@ -82,7 +91,7 @@ TEST_CASE("allocate: an output without readers shares no memory with the node's 
       if (plan.graph.value(output).role != model::Role::activation || plan.graph.uses(output) > 0) continue;
       ++unread;
       CHECK(plan.graph.value(output).layout);
-      CHECK(range_of(plan, output).second <= plan.activations.bytes);
+      CHECK((is_lent(plan, output) || range_of(plan, output).second <= plan.activations.bytes));
       for (const auto* others : {&node.inputs, &node.outputs}) {
         for (const model::ValueId other : *others) CHECK((other == output || !overlap(plan, output, other)));
       }
@@ -100,6 +109,96 @@ TEST_CASE("allocate: an operand that is repeated is not overwritten") {
   assign_layouts(graph, *kernels::make_cpu_device(1), {});
   const ActivationPlan plan = allocate_activations(graph);
   CHECK(plan.storage[static_cast<std::size_t>(sum.id())] != h.id());
+}
+
+/// The gradient arena while the nodes of a plan run: by byte, the first node at which it is not idle any
+/// more.
+std::vector<std::size_t> idle_until(const Plan& plan) {
+  constexpr std::size_t always = Lifetime::for_ever;
+  std::vector<std::size_t> until(plan.arena.gradient_bytes(), 0);
+  const auto& nodes = plan.graph.nodes();
+  for (const ArenaSlice& slice : plan.arena.slices) {
+    const model::Parameter& parameter = plan.graph.parameters()[slice.parameter];
+    const auto writer = plan.graph.producer(parameter.gradient);
+    const bool trains = plan.key().mode == Mode::train;
+    std::size_t first = trains ? writer.value_or(0) : always;
+    for (std::size_t at = 0; trains && at < first; ++at) {  // what the gradient is made of lies there, too
+      for (const model::ValueId id : nodes[at].outputs) {
+        if (plan.activations.storage[static_cast<std::size_t>(id)] == parameter.gradient) first = at;
+      }
+    }
+    if (slice.count != plan.graph.value(parameter.value).type.shape.elements()) first = 0;
+    const std::size_t element = size_of(plan.arena.gradient_dtype);
+    std::fill_n(until.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(slice.first) * element),
+                static_cast<std::size_t>(slice.count) * element, first);
+  }
+  return until;
+}
+
+struct Lent {
+  std::size_t bytes = 0;
+  std::size_t too_late = 0;  ///< bytes that a node reads or writes when they are not idle any more
+};
+
+Lent look_at(const Plan& plan) {
+  const std::vector<std::size_t> until = idle_until(plan);
+  Lent lent;
+  const auto look = [&](const Operand& operand, std::size_t bytes, std::size_t node) {
+    if (operand.region != Region::idle_gradients) return;
+    lent.bytes += bytes;
+    for (std::size_t at = 0; at < bytes; ++at) {
+      if (until[static_cast<std::size_t>(operand.first) + at] <= node) ++lent.too_late;
+    }
+  };
+  for (std::size_t node = 0; node < plan.launches.nodes.size(); ++node) {
+    const Launch& launch = plan.launches.nodes[node];
+    std::vector<kernels::TensorDesc> tensors = launch.io.inputs;
+    tensors.insert(tensors.end(), launch.io.outputs.begin(), launch.io.outputs.end());
+    for (std::size_t i = 0; i < tensors.size(); ++i) look(launch.operands[i], tensors[i].bytes(), node);
+    if (launch.kernel != nullptr) look(launch.workspace, launch.kernel->workspace_bytes(), node);
+  }
+  return lent;
+}
+
+/// Its gradients are larger than its activations; there is padding behind the last bias.
+Tensor wide_net(Tensor x) {
+  for (const char* name : {"fc1", "fc2", "fc3", "fc4"}) x = relu(linear(flatten(x), name, 192));
+  return linear(x, "head", 10);
+}
+
+TEST_CASE("allocate: activations and scratch memory lie in gradients that are not there yet") {
+  const auto device = kernels::make_cpu_device(1);
+  const DType gradients = GENERATE(DType::f32, DType::bf16);
+  PlanConstraints constraints{.gradient_dtype = gradients};
+  PlanRequest request{.key = {.batch = 4}, .buckets = testing::bucket_for_each};
+  const Plan training = make_plan(classifier(wide_net), testing::images, request, *device, constraints);
+  const Lent lent = look_at(training);
+  CHECK(lent.bytes > 0);
+  CHECK(lent.too_late == 0);
+  CHECK(training.activations.bytes < allocate_activations(training.graph).bytes);
+
+  request.key.mode = Mode::evaluate;
+  CHECK(look_at(make_plan(classifier(wide_net), testing::images, request, *device, constraints)).bytes == 0);
+  constraints.arena = training.arena;
+  constraints.parameter_layouts = parameter_layouts(training.graph);
+  const Plan evaluation = make_plan(classifier(wide_net), testing::images, request, *device, constraints);
+  CHECK(look_at(evaluation).bytes > 0);
+  CHECK(look_at(evaluation).too_late == 0);
+  CHECK(evaluation.activations.bytes == 0);
+}
+
+TEST_CASE("allocate: nothing lies in gradients that micro-batches add up, or that are still exchanged") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto lent = [&](MicroBatchRole role, const ScheduleOptions& schedule) {
+    return look_at(make_plan(classifier(wide_net), testing::images,
+                             {.key = {.role = role, .batch = 4}, .schedule = schedule}, *device, {}))
+        .bytes;
+  };
+  CHECK(lent(MicroBatchRole::first, {}) > 0);
+  CHECK(lent(MicroBatchRole::middle, {}) == 0);
+  CHECK(lent(MicroBatchRole::last, {}) == 0);
+  CHECK(lent(MicroBatchRole::only, {.exchange = true}) > 0);
+  CHECK(lent(MicroBatchRole::only, {.exchange = true, .defers = true}) == 0);
 }
 
 }  // namespace

@@ -200,10 +200,12 @@ TEST_CASE("an embedding that is all that is learned stays dense: the control blo
 TEST_CASE(
     "a predicted step of several ranks exchanges rows where they do, in no more time than was measured") {
   const Plan plan = plan_for(untied, 10, {.ranks = 1, .schedule = {.exchange = false}});
-  NodeTimes node;
-  for (const Step& step : plan.steps) node.work[{step.kind, step.index}] = 1;
+  WorkTimes work;
+  for (const Step& step : plan.steps) work[{step.kind, step.index}] = 1;
+  const NodeTimes node{.work = {work}};
   const auto predicted = [&](int ranks) {
-    return predict(plan, {.ranks = ranks, .ranks_per_node = 1, .link_bytes_per_s = 1000}, node, {});
+    return predict(std::span(&plan, 1), {.ranks = ranks, .ranks_per_node = 1, .link_bytes_per_s = 1000}, node,
+                   {});
   };
   const double dense_bytes = 4.0 * static_cast<double>(plan.arena.elements);
   const kernels::RowListShape list{dim, batch * length, DType::f32};
@@ -219,7 +221,7 @@ TEST_CASE("a predicted step sums what a tied weight has beside its rows with its
   const Cluster two{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 1000};
   const kernels::RowListShape list{dim, batch * length, DType::f32};
   const double all = 4.0 * static_cast<double>(plan.arena.elements) + static_cast<double>(list.bytes());
-  CHECK(predict(plan, two, {}, {}).exchange == Approx(all / 1000).epsilon(0.15));
+  CHECK(predict(std::span(&plan, 1), two, {.work = {{}}}, {}).exchange == Approx(all / 1000).epsilon(0.15));
 }
 
 TEST_CASE("rows in the type of the gradients, and as the run's first plan has them") {

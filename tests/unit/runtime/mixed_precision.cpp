@@ -76,6 +76,69 @@ TEST_CASE("mixed precision: each op has the type of autocast's lists") {
   CHECK(pointwise["add"] == "f32 f32 -> f32");  // the widest: the norm gives f32
 }
 
+/// A transformer's block: x + half of the norm's own, twice.
+Graph block_graph(bool in_segments) {
+  Graph graph = cast_graph([&](Tensor x) {
+    x = flatten(x);
+    const auto block = [](Tensor in) { return add(in, linear(layer_norm(in, "first"), "a", in.shape()[1])); };
+    x = in_segments ? segment(x, block) : block(x);
+    return linear(layer_norm(x, "last"), "head", 10);
+  });
+  fuse_layer_norm(graph, in_segments);
+  return graph;
+}
+
+TEST_CASE("mixed precision: a norm adds a branch in the half type and writes its result in it") {
+  Graph graph = block_graph(false);
+  std::vector<std::string> norms;
+  const auto keep_types = [&](const char* name) {
+    norms.clear();
+    for (const model::Node& node : graph.nodes())
+      if (node.op->name() == name) norms.push_back(types_of(graph, node));
+  };
+  keep_types("layer_norm");
+  CHECK(norms ==
+        std::vector<std::string>{"f32 f32 f32 -> bf16 f32 f32", "f32 f32 f32 bf16 -> bf16 f32 f32 f32"});
+  // Two weights, two biases, the network's result: none between layers.
+  CHECK(count_of(graph, "cast") == 5);
+  differentiate(graph);
+  keep_types("layer_norm_backward");
+  CHECK(norms == std::vector<std::string>{"bf16 f32 f32 f32 f32 -> f32 f32 f32 bf16",
+                                          "bf16 f32 f32 f32 f32 -> f32 f32 f32"});
+}
+
+TEST_CASE("mixed precision: a norm drops from the branch itself, and so does its backward") {
+  const auto graph_of = [](double dropped) {
+    Graph graph = cast_graph([=](Tensor x) {
+      x = linear(flatten(x), "in", 8);
+      const Tensor y = layer_norm(add(layer_norm(x, "x"), dropout(linear(x, "branch", 8), dropped)), "norm");
+      return linear(y, "head", 10);
+    });
+    fuse_layer_norm(graph, false);
+    return graph;
+  };
+  Graph graph = graph_of(0.25);
+  CHECK(count_of(graph, "dropout") == 0);
+  const auto norm = std::ranges::find_if(graph.nodes(), [](const model::Node& node) {
+    return node.op->as<kernels::LayerNorm>() != nullptr && node.inputs.size() > kernels::LayerNorm::state;
+  });
+  REQUIRE(norm != graph.nodes().end());
+  CHECK(norm->op->as<kernels::LayerNorm>()->dropout.p == 0.25);
+  CHECK(types_of(graph, *norm) == "f32 f32 f32 bf16 u8 -> bf16 f32 f32 f32");
+  differentiate(graph);
+  CHECK(count_of(graph, "dropout") == 1);  // its total has no other gradient
+  CHECK(count_of(graph_of(0), "dropout") == 0);
+}
+
+TEST_CASE("mixed precision: a norm takes up no cast of another segment") {
+  const Graph graph = block_graph(true);
+  for (const model::Node& node : graph.nodes()) {
+    if (node.op->as<kernels::LayerNorm>() == nullptr) continue;
+    CHECK(node.inputs.size() == kernels::LayerNorm::residual);
+  }
+  CHECK(count_of(graph, "cast") == 6);  // the branch is cast for the add between the segments
+}
+
 TEST_CASE("mixed precision: a value is cast once for all of its readers") {
   const Graph graph = cast_graph([](Tensor x) {
     x = flatten(x);

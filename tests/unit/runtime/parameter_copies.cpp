@@ -64,7 +64,8 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
                                .ends_step = ends_step(key.role),
                                .scales_gradients = plan.compute_dtype == DType::f16,
                                .optimizer = like.request.optimizer};
-  plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations, launches, device);
+  plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations,
+                                   prepare_nodes(plan.graph, device), launches, device);
   const ScheduleOptions options{.exchange = false, .clips = launches.scales_gradients};
   Schedule schedule = ends_step(key.role) ? schedule_training(plan.graph, plan.arena, options)
                                           : schedule_nodes(plan.graph, options);

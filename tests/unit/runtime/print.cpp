@@ -29,6 +29,16 @@ TEST_CASE("print: every step of a plan is a line, with its stream") {
   }
 }
 
+TEST_CASE("print: where updates are left to the next step its buckets say what waits for them") {
+  const auto device = kernels::make_cpu_device(1);
+  const std::string text = to_text(plan_with_many_buckets(*device, {.defers = true}), {});
+  CHECK_THAT(text, tests::contains("some are held back to be exchanged in the next step's forward"));
+  CHECK_THAT(text, tests::contains("from fc2.weight, updated before the next fc2 linear\n"));
+  CHECK_THAT(text, tests::contains("from conv.weight, updated before the next conv conv2d\n"));
+  CHECK_THAT(text, tests::contains("update of bucket 0 (fc2.weight), of the step before"));
+  CHECK_THAT(to_text(plan_with_many_buckets(*device, {}), {}), !tests::contains("the next"));
+}
+
 TEST_CASE("print: a step of several micro-batches is shown by its last one") {
   const auto device = kernels::make_cpu_device(1);
   const auto planned = [&](PlanRequest request) {

@@ -1,5 +1,7 @@
 #include "runtime/plan/scaling.h"
 
+#include <span>
+
 #include "kernels/base/error.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/machine/local_ranks.h"
@@ -27,13 +29,23 @@ TEST_CASE("scaling: on one node an exchange takes what it takes in memory, on th
   CHECK(time_of(cluster, spare).core_seconds == 0);
 }
 
-TEST_CASE("scaling: between nodes the slower of link and core sets the pace, after the latency") {
-  const TcpTimes tcp{.latency = 0.25, .core_seconds_per_byte = 0.001};
+TEST_CASE(
+    "scaling: between nodes the slower of link and measured exchange sets the pace, after the latency") {
+  const TcpTimes tcp{.alone = {.latency = 0.25, .per_byte = 0.001},
+                     .busy = {.latency = 0.5, .per_byte = 0.002},
+                     .core = {.latency = 0.125, .per_byte = 0.0005}};
   const Cluster slow{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 100};
   CHECK(time_of(slow, {}, tcp).seconds == 0.25 + 12);
-  CHECK(time_of(slow, {}, tcp).core_seconds == Approx(1.2));
+  CHECK(time_of(slow, {}, tcp).busy_seconds == 0.5 + 12);
+  CHECK(time_of(slow, {}, tcp).core_seconds == Approx(0.125 + 0.6));
   const Cluster fast{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = 1e9};
   CHECK(time_of(fast, {}, tcp).seconds == Approx(0.25 + 1.2));
+  CHECK(time_of(fast, {}, tcp).busy_seconds == Approx(0.5 + 2.4));
+  const ExchangeTime spare = time_of(fast, {.spare_core = true}, tcp);
+  CHECK(spare.core_seconds == 0);
+  CHECK(spare.behind_compute() == spare.seconds);
+  const Cluster three{.ranks = 3, .ranks_per_node = 1, .link_bytes_per_s = 1e9};  // a latency more
+  CHECK(time_of(three, {}, tcp).seconds == Approx(2 * 0.25 + 0.001 * bytes * 4 / 3));
 }
 
 TEST_CASE("scaling: a node sends as a ring does, 2 (N-1)/N of a bucket") {
@@ -52,19 +64,46 @@ TEST_CASE("scaling: ranks of a node share its link, and sums of several bf16 ran
   CHECK(time_of(uneven, node).seconds == Approx((3.0 * 2 + 3) / 6));
 }
 
+/// A second for each step.
+WorkTimes work_of(const Plan& plan) {
+  WorkTimes work;
+  for (const Step& step : plan.steps) work[{step.kind, step.index}] = 1;
+  return work;
+}
+
 TEST_CASE("scaling: a predicted step has the schedule of its ranks") {
   const auto device = kernels::make_cpu_device(1);
   const Plan plan = testing::plan_with_many_buckets(*device, {.exchange = false});
-  NodeTimes node{.micro_batches_before = 10,
-                 .memory_all_reduce = std::vector(plan.arena.buckets.size(), 2.0)};
-  for (const Step& step : plan.steps) node.work[{step.kind, step.index}] = 1;
-  const auto one = predict(plan, {.ranks = 1, .ranks_per_node = 2}, node, {});
-  CHECK(one.step == 10 + static_cast<double>(plan.steps.size()));
+  const NodeTimes node{.work = {work_of(plan)},
+                       .memory_all_reduce = std::vector(plan.arena.buckets.size(), 2.0)};
+  const std::span plans(&plan, 1);
+  const auto one = predict(plans, {.ranks = 1, .ranks_per_node = 2}, node, {});
+  CHECK(one.step == static_cast<double>(plan.steps.size()));
   CHECK(one.exposed() == 0);
-  const auto two = predict(plan, {.ranks = 2, .ranks_per_node = 2}, node, {});
+  const auto two = predict(plans, {.ranks = 2, .ranks_per_node = 2}, node, {});
   CHECK(two.exchange == 2.0 * static_cast<double>(plan.arena.buckets.size()));
   CHECK(two.exposed() == Approx(two.exchange));  // each on the core that computes
-  CHECK(two.compute == one.compute);
+  CHECK(two.compute == Approx(one.compute));
+}
+
+TEST_CASE("scaling: between nodes a predicted step leaves its updates to the next, where the run would") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto predicted = [&](const ScheduleOptions& schedule, double clip_grad_norm = 0) {
+    const Plan plan = testing::plan_with_many_buckets(*device, schedule, clip_grad_norm);
+    const NodeTimes node{.work = {work_of(plan)}};
+    // An exchange of 20 s, of which forward hides a part.
+    const auto bytes_of_all = static_cast<double>(plan.arena.gradient_bytes());
+    const Cluster cluster{.ranks = 2, .ranks_per_node = 1, .link_bytes_per_s = bytes_of_all / 20};
+    return predict(std::span(&plan, 1), cluster, node, {});
+  };
+  const Timeline plain = predicted({.exchange = false});
+  const Timeline deferring = predicted({.exchange = false, .defers = true});
+  CHECK(deferring.exchange == Approx(plain.exchange).epsilon(0.01));
+  CHECK(deferring.compute == Approx(plain.compute));
+  CHECK(deferring.step < plain.step - 1);
+  CHECK(deferring.step >= deferring.exchange);
+  CHECK(predicted({.exchange = false, .defers = true}, 1.0).step ==
+        Approx(predicted({.exchange = false}, 1.0).step));
 }
 
 TEST_CASE("scaling: the options of a prediction, and what contradicts itself") {

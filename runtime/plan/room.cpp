@@ -1,0 +1,31 @@
+#include "runtime/plan/room.h"
+
+#include <algorithm>
+
+namespace lockstep::runtime {
+
+bool Room::place(Lifetime& life, std::size_t alignment) {
+  std::vector<const Lifetime*> neighbours;
+  for (const Lifetime& other : taken_) {
+    if (other.overlaps(life)) neighbours.push_back(&other);
+  }
+  std::ranges::sort(neighbours, {}, [](const Lifetime* other) { return other->offset; });
+  std::size_t offset = 0;
+  for (const Lifetime* other : neighbours) {
+    if (offset + life.bytes <= other->offset) break;
+    const std::size_t behind = other->offset + other->bytes;
+    offset = std::max(offset, (behind + alignment - 1) / alignment * alignment);
+  }
+  if (life.bytes > bytes_ || offset > bytes_ - life.bytes) return false;
+  life.offset = offset;
+  take(life);
+  return true;
+}
+
+std::size_t Room::end() const {
+  std::size_t end = 0;
+  for (const Lifetime& life : taken_) end = std::max(end, life.offset + life.bytes);
+  return end;
+}
+
+}  // namespace lockstep::runtime
