@@ -1,6 +1,8 @@
 // What nemesis tells the hook in the processes of a run (hook.cpp), by variables.
 #pragma once
 
+#include <string_view>
+
 namespace lockstep::nemesis {
 
 /// "rank 3" or "launch 0" (by its host): whose calls are counted.
@@ -21,6 +23,8 @@ inline constexpr const char* act_variable = "NEMESIS_ACT";
 inline constexpr const char* struck_variable = "NEMESIS_STRUCK";
 /// Of a process's launch.
 inline constexpr const char* host_variable = "NEMESIS_HOST";
+
+inline constexpr std::string_view stop_prefix = "stop ";
 
 /// What `strike` gives for "flip"; errors are above 0.
 inline constexpr int flipped = -1;

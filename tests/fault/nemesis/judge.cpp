@@ -21,6 +21,7 @@ using Faults = std::vector<std::string>;
 
 constexpr int killed = 128 + SIGKILL;
 constexpr int lost_peer = 5;
+constexpr int stopped = 75;
 /// As for all launches to end (job.cpp).
 constexpr Seconds most_to_end{10};
 
@@ -135,6 +136,20 @@ void check_error(const Strike& strike, const Outcome& outcome, Faults& faults) {
   if (!has(all, reason)) faults.push_back("nothing tells '" + reason + "'");
 }
 
+/// Behind the first forward pass all save and leave together, or have nothing left to do.
+void check_stop(const Outcome& outcome, Faults& faults) {
+  static const std::set<int> before_training{0, lost_peer, stopped, 128 + SIGTERM};
+  const int code = outcome.hosts.front().code;
+  const bool trained = outcome.passes > 0;
+  for (const auto& host : outcome.hosts) {
+    const bool may_be =
+        trained ? host.code == code && (code == stopped || code == 0) : before_training.contains(host.code);
+    if (!may_be)
+      faults.push_back(fmt::format("stopped after {} passes it ended with {}", outcome.passes, host.code));
+    if (trained && has(host.output, "the run failed: ")) faults.push_back("a report of a stop");
+  }
+}
+
 bool is_free(int port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
   const int yes = 1;  // connections in TIME_WAIT are no holders
@@ -178,6 +193,10 @@ std::vector<std::string> faults_of_struck(const Round& round, const Strike& stri
   }
   if (outcome.was_struck && strike.is_error()) {
     check_error(strike, outcome, faults);
+    return faults;
+  }
+  if (outcome.was_struck && strike.is_stop()) {
+    check_stop(outcome, faults);
     return faults;
   }
   const Losses losses = losses_in(round, outcome);

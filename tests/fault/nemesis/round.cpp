@@ -119,7 +119,14 @@ Strike draw_strike(const Round& round, Draw& draw) {
   }
   Strike strike = in_rank(round, draw);
   const bool may_fail = strike.call != "forward" && strike.call != "backward" && strike.call != "futex";
-  strike.act = may_fail && draw.percent(25) ? error_for(strike, draw) : victims(round, strike, draw);
+  if (may_fail && draw.percent(25)) {
+    strike.act = error_for(strike, draw);
+  } else if (draw.percent(15)) {
+    strike.act = draw.percent(50) ? fmt::format("{}launch {}", stop_prefix, draw.below(round.hosts))
+                                  : fmt::format("{}rank {}", stop_prefix, draw.below(round.ranks));
+  } else {
+    strike.act = victims(round, strike, draw);
+  }
   return strike;
 }
 

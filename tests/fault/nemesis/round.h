@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/fault/nemesis/hook.h"
+
 namespace lockstep::nemesis {
 
 /// Of every run here.
@@ -19,6 +21,7 @@ struct Strike {
   std::string act;
 
   bool is_error() const { return act.starts_with('E'); }
+  bool is_stop() const { return act.starts_with(stop_prefix); }
   std::string describe() const;
 };
 

@@ -71,7 +71,7 @@ std::vector<std::string> parts_of(std::string_view act) {
   return parts;
 }
 
-void kill_named(const std::vector<std::string>& victims, const std::string& struck) {
+void signal_named(const std::vector<std::string>& victims, int signal, const std::string& struck) {
   std::vector<pid_t> pids;
   std::string lines;
   bool self = false;
@@ -86,8 +86,8 @@ void kill_named(const std::vector<std::string>& victims, const std::string& stru
     }
   }
   note(struck, lines);
-  for (const pid_t pid : pids) ::kill(pid, SIGKILL);
-  if (self) ::kill(getpid(), SIGKILL);
+  for (const pid_t pid : pids) ::kill(pid, signal);
+  if (self) ::kill(getpid(), signal);
 }
 
 }  // namespace
@@ -107,7 +107,9 @@ int strike(std::string_view act, std::string_view struck, long passes) {
     note(std::string(struck), std::string(name) + "\n");
     return error;
   }
-  kill_named(parts_of(act), std::string(struck));
+  const bool stops = act.starts_with(stop_prefix);
+  if (stops) act.remove_prefix(stop_prefix.size());
+  signal_named(parts_of(act), stops ? SIGTERM : SIGKILL, std::string(struck));
   return 0;
 }
 
