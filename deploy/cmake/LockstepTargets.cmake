@@ -16,6 +16,16 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
 
+# A release checks the sizes of copies, the bounds of containers and the stack, but for targets with the property UNCHECKED
+# (kernels' inner loops), and its relocations are read-only from the start. Sanitizers have checks of their own, which these
+# would hide. Distributions set another _FORTIFY_SOURCE.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LOCKSTEP_SANITIZE)
+  set(is_checked $<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNCHECKED>>>>)
+  target_compile_options(lockstep_policy INTERFACE
+    "$<BUILD_INTERFACE:$<${is_checked}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3;-D_GLIBCXX_ASSERTIONS;-fstack-protector-strong>>")
+  target_link_options(lockstep_policy INTERFACE $<BUILD_INTERFACE:LINKER:-z,relro,-z,now>)
+endif()
+
 # What most files include, parsed once for all libraries: without it a build takes half as long again. Compilers take such a
 # header only with the options that it was made with, so that all have the kernels' option for OpenMP.
 set(precompiled <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <optional> <span> <string>
