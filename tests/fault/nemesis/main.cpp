@@ -23,7 +23,8 @@ struct Options {
 Options parse(const std::vector<std::string>& words) {
   Options options;
   for (std::size_t i = 0; i < words.size(); i += 2) {
-    const auto value = i + 1 < words.size() ? parse_number<std::uint32_t>(words[i + 1]) : std::nullopt;
+    const auto value =
+        parse_number<std::uint32_t>(i + 1 < words.size() ? std::string_view(words[i + 1]) : "");
     if (words[i] == "--rounds" && value) {
       options.rounds = static_cast<int>(*value);
     } else if (words[i] == "--first-seed" && value) {
