@@ -139,6 +139,17 @@ int open64(const char* path, int flags, ...) {
   return open_with("open64", path, flags, mode);
 }
 
+/// What programs built with _FORTIFY_SOURCE call in place of open and read where the compiler knows too
+/// little.
+int __open_2(const char* path, int flags) {
+  return open_with("open", path, flags, 0);
+}
+
+ssize_t __read_chk(int fd, void* to, size_t bytes, size_t) {
+  hang_if_hung("read", fd);
+  return original<ssize_t (*)(int, void*, size_t)>("read")(fd, to, bytes);
+}
+
 ssize_t read(int fd, void* to, size_t bytes) {
   hang_if_hung("read", fd);
   return original<ssize_t (*)(int, void*, size_t)>("read")(fd, to, bytes);

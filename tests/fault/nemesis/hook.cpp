@@ -209,6 +209,20 @@ ssize_t recv(int fd, void* to, size_t bytes, int flags) {
   return fails(error_at("read", "recv", fd)) ? -1 : NEXT(recv)(fd, to, bytes, flags);
 }
 
+/// What programs built with _FORTIFY_SOURCE call in place of open, read and recv where the compiler knows too
+/// little.
+int __open_2(const char* path, int flags) {
+  return fails(error_at(kind_of_open(flags), path)) ? -1 : NEXT(open)(path, flags, 0);
+}
+
+ssize_t __read_chk(int fd, void* to, size_t bytes, size_t) {
+  return fails(error_at("read", "recv", fd)) ? -1 : NEXT(read)(fd, to, bytes);
+}
+
+ssize_t __recv_chk(int fd, void* to, size_t bytes, size_t, int flags) {
+  return fails(error_at("read", "recv", fd)) ? -1 : NEXT(recv)(fd, to, bytes, flags);
+}
+
 ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
   return fails(error_at("read", "recv", fd)) ? -1 : NEXT(recvmsg)(fd, message, flags);
 }
