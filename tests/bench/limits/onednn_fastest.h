@@ -4,6 +4,7 @@
 #include <cstring>
 #include <dnnl.hpp>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -26,26 +27,37 @@ inline dnnl::memory::desc in_any_layout(DType type, dnnl::memory::dims dims) {
 }
 
 #if DNNL_VERSION_MAJOR >= 3
+template <class Primitive>
+using Description = typename Primitive::primitive_desc;
+
 template <class Primitive, class... Described>
-typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
-                                            const Described&... fields) {
+Description<Primitive> describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
+                                const Described&... fields) {
   return {engine, fields..., attr};
 }
 template <class Primitive, class Hint, class... Described>
-typename Primitive::primitive_desc describe_gradient(const dnnl::engine& engine, const Hint& hint,
-                                                     const Described&... fields) {
+Description<Primitive> describe_gradient(const dnnl::engine& engine, const Hint& hint,
+                                         const Described&... fields) {
   return {engine, fields..., hint};
 }
 #else
+/// With the operation's descriptor, to which version 2 keeps a pointer for the implementations that follow.
+template <class Primitive>
+struct Description : Primitive::primitive_desc {
+  std::shared_ptr<const typename Primitive::desc> operation;
+};
+
 template <class Primitive, class... Described>
-typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
-                                            const Described&... fields) {
-  return {typename Primitive::desc(fields...), attr, engine};
+Description<Primitive> describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
+                                const Described&... fields) {
+  const auto operation = std::make_shared<const typename Primitive::desc>(fields...);
+  return {{*operation, attr, engine}, operation};
 }
 template <class Primitive, class Hint, class... Described>
-typename Primitive::primitive_desc describe_gradient(const dnnl::engine& engine, const Hint& hint,
-                                                     const Described&... fields) {
-  return {typename Primitive::desc(fields...), engine, hint};
+Description<Primitive> describe_gradient(const dnnl::engine& engine, const Hint& hint,
+                                         const Described&... fields) {
+  const auto operation = std::make_shared<const typename Primitive::desc>(fields...);
+  return {{*operation, engine, hint}, operation};
 }
 #endif
 
@@ -89,7 +101,7 @@ inline double seconds_of(const dnnl::primitive& primitive, const dnnl::primitive
 
 /// Of all implementations that follow each other in `description`, but for references.
 template <class Primitive>
-double fastest(typename Primitive::primitive_desc description, const std::vector<int>& arguments,
+double fastest(Description<Primitive> description, const std::vector<int>& arguments,
                const dnnl::engine& engine) {
   double best = no_seconds;
   do {
