@@ -28,10 +28,10 @@ int plan_command(const std::vector<std::string>& given) {
   const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
                     .batch = batch_size_per_rank(options, world.size)};
-  const PlanRequest request = training_request(options, key, world.size,
-                                               {.defers = world.node_count > 1 && !stream_ordered &&
-                                                          options.backend != "mpi" && !options.detect_anomaly,
-                                                .stream_ordered = stream_ordered});
+  const PlanRequest request =
+      training_request(options, key, world.size,
+                       {.defers = world.node_count > 1 && !stream_ordered && options.backend != "mpi",
+                        .stream_ordered = stream_ordered});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   if (options.num_workers < 0) options.num_workers = usable_cores(world);
   MemoryNeed need = run_memory_need(options, std::span(&plan, 1));

@@ -30,8 +30,9 @@ std::vector<Plan> plan_practice_step(const Options& options, const TrainingTask&
   std::vector<Plan> plans;
   const std::int64_t batch = batch_size_per_rank(options, 1);
   for (const MicroBatchRole role : roles_of(options.accumulate_steps)) {
-    PlanRequest request = training_request(options, {.role = role, .batch = batch}, 1, {.exchange = false});
-    request.schedule.defers = !options.detect_anomaly && !options.sync_bn;
+    PlanRequest request = training_request(options, {.role = role, .batch = batch}, 1,
+                                           {.exchange = false, .defers = !options.sync_bn});
+    request.buckets.fine = false;  // these are the node's own
     const auto plan = [&] { return make_plan(task.model, task.input, request, device, constraints); };
     plans.push_back(plan());
     if (plans.size() > 1) continue;

@@ -87,7 +87,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
     return make_plan(task.model, task.input, request, *session.device, plans.constraints);
   };
   const ScheduleOptions exchange{.exchange = session.world.size > 1,
-                                 .defers = session.communicator->crosses_nodes() && !options.detect_anomaly,
+                                 .defers = session.communicator->crosses_nodes(),
                                  .stream_ordered = session.communicator->stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
@@ -210,6 +210,7 @@ std::int64_t fitting_batch_size(const Options& options, const TrainingTask& task
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,
                              ScheduleOptions exchange) {
   exchange.overlap = !options.no_overlap;
+  exchange.defers = exchange.defers && !options.detect_anomaly;  // which judges a step at its end
   constexpr double mebibyte = 1 << 20;
   return {.key = key,
           .micro_batches = options.accumulate_steps,
