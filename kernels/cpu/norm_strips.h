@@ -43,6 +43,11 @@ class Strips {
 
   const ChannelView& view() const { return view_; }
   std::int64_t of_group() const { return (view_.images + images_ - 1) / images_ * segments_; }
+  /// Of a channel, in the strip with this number in its group.
+  std::int64_t elements_of_channel(std::int64_t strip) const {
+    if (segments_ > 1) return std::min(pixels_, view_.pixels - strip % segments_ * pixels_);
+    return std::min(images_, view_.images - strip * images_) * view_.pixels;
+  }
   std::int64_t count() const { return view_.groups * of_group(); }
 
   PlacedStrip operator[](std::int64_t index) const {
@@ -118,8 +123,9 @@ class Partials {
   void visit(float* workspace, std::int64_t channel, std::int64_t elements, const Take& take) const {
     const std::int64_t begin = channel / lanes_ * strips_.of_group();
     const std::int64_t lane = channel % lanes_;
-    for (std::int64_t i = begin; i < begin + strips_.of_group() && elements > 0; ++i) {
-      const std::int64_t of_strip = std::min(elements, strips_[i].strip.elements_of_channel());
+    for (std::int64_t strip = 0; strip < strips_.of_group() && elements > 0; ++strip) {
+      const std::int64_t of_strip = std::min(elements, strips_.elements_of_channel(strip));
+      const std::int64_t i = begin + strip;
       take(static_cast<double>(first(workspace, i)[lane]), static_cast<double>(second(workspace, i)[lane]),
            static_cast<double>(of_strip));
       elements -= of_strip;
