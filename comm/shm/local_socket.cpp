@@ -115,7 +115,10 @@ Arrival receive_local(int socket, LocalMessage& message, UniqueFd* passed_fd) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  const ssize_t received = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const auto receive = [&] { return recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); };
+  ssize_t received = receive();
+  // A peer that closes with our message unread shows as a reset, before the message that it sent last.
+  if (received < 0 && errno == ECONNRESET) received = receive();
   if (received < 0) return errno == EAGAIN || errno == EINTR ? Arrival::nothing_yet : Arrival::closed;
   take_descriptors(header, passed_fd);
   if (received == 0) return Arrival::closed;

@@ -27,6 +27,7 @@ Monitor::Monitor(LocalGroup& group, const NodeMembers& members, std::function<vo
       peers_(std::move(group.peers)),
       has_left_(peers_.size()),
       listener_(std::move(group.listener)),
+      newcomers_(std::move(group.newcomers)),
       on_lost_(std::move(on_lost)),
       stop_(eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
@@ -42,7 +43,10 @@ Monitor::~Monitor() {
   thread_.join();
   LocalMessage leaving;
   leaving.type = LocalMessage::Type::leaving;
-  if (listener_) accept_newcomers();
+  if (listener_) {
+    shutdown(listener_.get(), SHUT_RD);  // who comes later is refused, and tries again
+    accept_newcomers();
+  }
   for (const UniqueFd& newcomer : newcomers_) send_local(newcomer.get(), leaving);
 }
 

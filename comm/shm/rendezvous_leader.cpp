@@ -44,13 +44,20 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
   LocalMessage go;
   go.type = LocalMessage::Type::go;
   std::vector<LocalPeer> peers;
+  std::vector<UniqueFd> newcomers;
   for (Peer& peer : peers_) {
-    if (!peer.ready) continue;
+    if (!peer.ready) {
+      newcomers.push_back(std::move(peer.socket));
+      continue;
+    }
     send_local(peer.socket.get(), go);  // the monitor notices a peer that died meanwhile
     peers.push_back(
         LocalPeer{.rank = members_.rank_at(peer.index), .pid = peer.pid, .socket = std::move(peer.socket)});
   }
-  return {.segment = std::move(segment_), .peers = std::move(peers), .listener = std::move(listener)};
+  return {.segment = std::move(segment_),
+          .peers = std::move(peers),
+          .listener = std::move(listener),
+          .newcomers = std::move(newcomers)};
 }
 
 UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {

@@ -145,6 +145,17 @@ int Program::wait_for_end(Seconds limit) {
   return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 
+Program& Program::first_to_end(Program& one, Program& two) {
+  for (const Deadline deadline = Deadline::in(patience);;) {
+    std::array<pollfd, 2> entries{{{one.console_, POLLIN, 0}, {two.console_, POLLIN, 0}}};
+    poll(entries.data(), entries.size(), static_cast<int>(deadline.left().count() * 1000) + 1);
+    if (entries[0].revents != 0 && !one.read_more(deadline)) return one;
+    if (entries[1].revents != 0 && !two.read_more(deadline)) return two;
+    INFO("neither ends; the output of both so far:\n" << one.output_ << two.output_);
+    REQUIRE_FALSE(deadline.passed());
+  }
+}
+
 pid_t Program::number_after(const std::string& name) const {
   const auto at = output_.find(name + "=");
   INFO(output_);

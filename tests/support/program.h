@@ -30,6 +30,8 @@ class Program {
   void type(const std::string& keys) const;
   /// Everything up to the end; the exit code, 128 + n after signal n.
   int wait_for_end(Seconds limit = patience);
+  /// Whichever closes its output first; both are read meanwhile.
+  static Program& first_to_end(Program& one, Program& two);
   const std::string& output() const { return output_; }
   Seconds age() const { return Clock::now() - started_; }
 
