@@ -160,8 +160,12 @@ std::string instruction_set() {
   return "isa-" + std::to_string(static_cast<unsigned>(isa));
 }
 
+bool has_tiles() {
+  return instruction_set().find("amx") != std::string::npos;
+}
+
 bool multiplies_bf16_faster() {
-  return instruction_set().find("amx") != std::string::npos || multiplies_bf16_in_pairs();
+  return has_tiles() || multiplies_bf16_in_pairs();
 }
 
 bool multiplies_bf16_in_pairs() {

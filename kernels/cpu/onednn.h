@@ -21,6 +21,9 @@ struct Context {
 /// where FMA does 83e9.
 std::string instruction_set();
 
+/// Whether oneDNN multiplies bf16 by AMX: at ten times the rate of f32.
+bool has_tiles();
+
 /// Whether products of bf16 take less time than those of f32.
 bool multiplies_bf16_faster();
 

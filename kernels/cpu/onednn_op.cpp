@@ -12,8 +12,8 @@ namespace {
 
 using Role = OnednnOp::Role;
 
-/// What an implementation's name says of its speed.
-enum class Kind { reference, gemm, generated };
+/// What an implementation's name says of its speed. `tiles` are AMX's products of matrices.
+enum class Kind { reference, gemm, generated, tiles };
 
 struct Implementation {
   dnnl::primitive_desc_base description;
@@ -42,6 +42,7 @@ TensorDesc& tensor(KernelIo& io, std::size_t i) {
 Kind kind_of(const dnnl::primitive_desc_base& description) {
   const std::string_view name = description.impl_info_str();
   if (name.find("ref") != std::string_view::npos) return Kind::reference;
+  if (name.find("amx") != std::string_view::npos) return Kind::tiles;
   return name.find("gemm:") != std::string_view::npos ? Kind::gemm : Kind::generated;
 }
 
@@ -82,11 +83,15 @@ std::optional<Implementation> describe(const dnnl::engine& engine, const OnednnO
 
 std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io,
                                    Arithmetic arithmetic) {
+  const Kind fastest =
+      tensor(io, 0).dtype == DType::bf16 && arithmetic == Arithmetic::native && onednn::has_tiles()
+          ? Kind::tiles
+          : Kind::generated;
   std::optional<Implementation> implementation;
   for (const Freedom freedom : freedoms) {
     std::optional<Implementation> next = describe(engine, op, io, freedom, arithmetic);
     if (next && (!implementation || next->kind > implementation->kind)) implementation = std::move(next);
-    if (implementation && implementation->kind == Kind::generated) break;
+    if (implementation && implementation->kind >= fastest) break;
   }
   return implementation;
 }
@@ -147,7 +152,7 @@ bool available(const onednn::Context& context, const OnednnOp& op, const KernelI
 
 bool generates(const onednn::Context& context, const OnednnOp& op, const KernelIo& io) {
   const std::optional<Implementation> implementation = best(context.engine, op, io, Arithmetic::native);
-  return implementation && implementation->kind == Kind::generated;
+  return implementation && implementation->kind >= Kind::generated;
 }
 
 }  // namespace lockstep::kernels

@@ -7,6 +7,7 @@
 #include "kernels/linear.h"
 #include "kernels/optimizer.h"
 #include "kernels/pool2d.h"
+#include "tests/support/skip.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
@@ -81,6 +82,18 @@ TEST_CASE("convolutions in half types") {
   check(Conv2d{.geometry = geometry, .activation = Activation::relu}, {x, w, b}, {dy.shape});
   check(Conv2dBackwardData{.geometry = geometry}, {dy, w}, {x.shape});
   check(Conv2dBackwardWeights{.geometry = geometry}, {x, dy}, {w.shape, b.shape});
+}
+
+TEST_CASE("a convolution of pictures in bf16 multiplies by tiles where the processor has them") {
+  if (device().instruction_set().find("amx") == std::string::npos) return tests::skip("this CPU has no AMX");
+  const Shape x{4, 3, 16, 16};
+  const Shape w{64, 3, 3, 3};
+  const Shape y{4, 64, 16, 16};
+  KernelIo io{{{DType::bf16, x, Layout::row_major(x)}, {DType::bf16, w, {}}}, {{DType::bf16, y, {}}}};
+  choose_layouts(device(), Conv2d{.geometry = {.padding = {1, 1}}}, io);
+  // Of oneDNN's kernels for bf16 those of AMX alone write the channels last; one without them reads pictures
+  // as they are.
+  CHECK(io.outputs[0].layout == channels_last(y));
 }
 
 TEST_CASE("linear maps in half types, small ones too, and of whole images") {
