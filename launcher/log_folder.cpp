@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 fs::path make_unique_folder(const fs::path& prefix) {
   std::string name = prefix.string() + "_XXXXXX";
   if (!mkdtemp(name.data()))
-    throw DeviceError(fmt::format("cannot create '{}': {}", name, errno_message(errno)));
+    throw DeviceError(fmt::format("cannot create '{}': {}; name another folder by TMPDIR or --log-dir", name,
+                                  errno_message(errno)));
   return name;
 }
 

@@ -68,6 +68,9 @@ const char* hint_for(int error) {
       return "choose a folder that you may write to";
     case ENOENT:
       return "make its folder first";
+    case EEXIST:
+    case ENOTDIR:
+      return "a file is where a folder should be: choose another";
     default:
       return "check the disk and the folder";
   }

@@ -169,7 +169,7 @@ TEST_CASE("folders are made with those above them") {
   make_folders(folder / "a/b/c");
   write_file(folder / "file", "text");
   CHECK_THAT(message_of<DeviceError>([&] { make_folders(folder / "file/a"); }),
-             contains("file: cannot be made"));
+             contains("file: cannot be made") && contains("a file is where a folder should be"));
 }
 
 TEST_CASE("the first line of a small file of the system") {
