@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/onednn_op.h"
+#include "kernels/cpu/pointwise_conv2d.h"
 #include "kernels/cpu/winograd_conv2d.h"
 #include "kernels/matmul.h"
 
@@ -106,6 +107,7 @@ KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io)) return depthwise_kernel(op, io);
+  if (is_product_of_pixels(op, io)) return pixel_product_kernel(cpu, op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 

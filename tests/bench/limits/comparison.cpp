@@ -45,11 +45,11 @@ std::string Comparison::key() const {
 }
 
 ComparisonTable measure(const std::string& title, Compare* compare, const std::string& workload,
-                        int threads) {
+                        std::optional<bool> bf16, int threads) {
   const auto device = kernels::make_cpu_device(threads);
   ComparisonTable table{.title = title, .workload = workload, .threads = threads, .rows = {}};
-  for (const bool bf16 : {false, true}) {
-    add_rows(plan_of(workload, bf16, *device), compare, *device, table.rows);
+  for (const bool half : {false, true}) {
+    if (bf16.value_or(half) == half) add_rows(plan_of(workload, half, *device), compare, *device, table.rows);
   }
   return table;
 }

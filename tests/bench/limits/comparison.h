@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,9 @@ struct ComparisonTable {
   void print() const;
 };
 
-ComparisonTable measure(const std::string& title, Compare* compare, const std::string& workload, int threads);
+/// In f32 and in bf16, or in one of them.
+ComparisonTable measure(const std::string& title, Compare* compare, const std::string& workload,
+                        std::optional<bool> bf16, int threads);
 
 /// Seconds of the op's own kernel, alone.
 double seconds_of_kernel(const model::Op& op, const kernels::KernelIo& io, kernels::Device& device);

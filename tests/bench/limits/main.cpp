@@ -23,12 +23,12 @@ constexpr int wrong_use = 2;
 
 constexpr const char* usage =
     R"(usage: limits [--json] [--threads N]
-       limits --convolutions|--products [--json] [--threads N] [MODEL ...]
+       limits --convolutions|--products [--amp off|bf16] [--json] [--threads N] [MODEL ...]
        limits --step [--amp off|bf16] [--json] [--threads N] [MODEL ...]
 
 Without an option: memcpy, products of oneDNN and a chain of pointwise ops, for one thread and for two.
---convolutions, --products: each of a model's step, forward and gradients, in f32 and as --amp bf16 plans it,
-    beside the fastest that oneDNN itself has for it with every layout free. Ends with 1 when one has less than
+--convolutions, --products: each of a model's step, forward and gradients, in f32 and as --amp bf16 plans it
+    (both, unless --amp says one), beside the fastest that oneDNN itself has for it with every layout free. Ends with 1 when one has less than
     {} of the speed of the faster of the two.
 --step: by kind, a step's kernels alone beside their limits: products and convolutions as above, others as long
     as memcpy takes for their bytes.
@@ -39,7 +39,7 @@ MODEL: {}; default: those with convolutions, those with products, all.
 struct Words {
   bool help = false;
   bool json = false;
-  bool bf16 = false;
+  std::optional<bool> bf16;
   std::optional<Table> table;  ///< none: the machine's
   std::optional<int> threads;
   std::vector<std::string> models;
@@ -61,7 +61,7 @@ std::optional<Words> parse(std::span<char* const> arguments) {
       words.table = Table::products;
     } else if (word == "--step") {
       words.table = Table::step;
-    } else if (word == "--amp" && words.table == Table::step && (next == "off" || next == "bf16")) {
+    } else if (word == "--amp" && words.table && (next == "off" || next == "bf16")) {
       words.bf16 = next == "bf16";
       ++i;
     } else if (word == "--threads" && std::atoi(next.c_str()) > 0) {
@@ -107,12 +107,12 @@ int run(const Words& words) {
   const int threads = words.threads.value_or(1);
   for (const std::string& model : words.models) {
     if (words.table == Table::step) {
-      report.add(measure_step(model, words.bf16, threads));
+      report.add(measure_step(model, words.bf16.value_or(false), threads));
       continue;
     }
     const bool convolutions = words.table == Table::convolutions;
     const ComparisonTable table = measure(convolutions ? "convolutions" : "products",
-                                          convolutions ? convolutions_of : products_of, model, threads);
+                                          convolutions ? convolutions_of : products_of, model, words.bf16, threads);
     slow += table.slow();
     report.add(table);
   }

@@ -84,6 +84,17 @@ TEST_CASE("convolutions in half types") {
   check(Conv2dBackwardWeights{.geometry = geometry}, {x, dy}, {w.shape, b.shape});
 }
 
+TEST_CASE("convolutions of single pixels in half types") {
+  const std::int64_t stride = GENERATE(1, 2);
+  const Conv2dGeometry geometry{.stride = {stride, stride}};
+  const Values x = random_values({3, 64, 6, 8}, 1);
+  const Values w = random_values({96, 64, 1, 1}, 2);
+  const Values dy = random_values({3, 96, 6 / stride, 8 / stride}, 4);
+  check(Conv2d{.geometry = geometry}, {x, w}, {dy.shape});
+  check(Conv2dBackwardData{.geometry = geometry}, {dy, w}, {x.shape});
+  check(Conv2dBackwardWeights{.geometry = geometry}, {x, dy}, {w.shape});
+}
+
 TEST_CASE("a convolution of pictures in bf16 multiplies by tiles where the processor has them") {
   if (device().instruction_set().find("amx") == std::string::npos) return tests::skip("this CPU has no AMX");
   const Shape x{4, 3, 16, 16};

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/conv2d.h"
+#include "kernels/kernel.h"
+
+namespace lockstep::kernels {
+
+/// Whether the weight gradient of a 1x1 convolution is computed as a product of matrices, of dy and x with a
+/// row for each pixel: in bf16, where channels lie side by side and the processor has AMX. There oneDNN 2.6's
+/// kernel of the convolution takes two to four times as long. With a stride the pixels that the filter meets
+/// are gathered in the workspace first.
+bool is_product_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io);
+
+KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io);
+
+}  // namespace lockstep::kernels
