@@ -23,6 +23,13 @@ memory::data_type type_of(DType dtype) {
   }
 }
 
+std::optional<DType> dtype_of(memory::data_type type) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8}) {
+    if (type_of(dtype) == type) return dtype;
+  }
+  return std::nullopt;
+}
+
 dnnl::memory::dims dims_of(const Shape& shape, std::int64_t groups) {
   memory::dims dims(shape.begin(), shape.end());
   if (groups > 1) {
@@ -85,6 +92,14 @@ std::optional<Layout> layout_from(const Blocked& from, const Shape& shape, std::
 
 #if DNNL_VERSION_MAJOR >= 3
 
+memory::dims dims_of(const memory::desc& desc) {
+  return desc.get_dims();
+}
+
+memory::data_type type_of(const memory::desc& desc) {
+  return desc.get_data_type();
+}
+
 std::optional<Blocked> blocked_of(const memory::desc& desc) {
   if (desc.get_format_kind() != memory::format_kind::blocked) return std::nullopt;
   return Blocked{desc.get_padded_dims(), desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs()};
@@ -102,6 +117,14 @@ std::optional<memory::desc> descriptor_of(const memory::dims& dims, const Blocke
 }
 
 #else
+
+memory::dims dims_of(const memory::desc& desc) {
+  return desc.dims();
+}
+
+memory::data_type type_of(const memory::desc& desc) {
+  return desc.data_type();
+}
 
 std::optional<Blocked> blocked_of(const memory::desc& desc) {
   const dnnl_memory_desc_t& raw = desc.data;
@@ -187,6 +210,14 @@ std::optional<Layout> layout_of(const memory::desc& desc, const Shape& shape, st
   std::optional<Layout> layout = layout_from(*blocked, shape, groups);
   if (!layout || !descriptor_of(dims_of(shape, groups), *blocked, type_of(DType::f32))) return std::nullopt;
   return layout;
+}
+
+std::optional<TensorDesc> tensor_of(const memory::desc& desc) {
+  const Shape shape(dims_of(desc));
+  const std::optional<DType> dtype = dtype_of(type_of(desc));
+  const std::optional<Layout> layout = layout_of(desc, shape);
+  if (!dtype || !layout) return std::nullopt;
+  return TensorDesc{*dtype, shape, layout};
 }
 
 }  // namespace lockstep::kernels::onednn

@@ -41,6 +41,9 @@ std::optional<dnnl::memory::desc> descriptor(const Shape& shape, const Layout& l
 /// The inverse; nothing for a format that a `Layout` cannot tell (Winograd weights, compensation).
 std::optional<Layout> layout_of(const dnnl::memory::desc& desc, const Shape& shape, std::int64_t groups = 1);
 
+/// What a descriptor tells, with groups of a convolution as an axis of their own; nothing as for `layout_of`.
+std::optional<TensorDesc> tensor_of(const dnnl::memory::desc& desc);
+
 /// The descriptors of one convolution; an empty `bias` means none. For a gradient the role's name holds: `x`
 /// is dx in backward data.
 struct Operands {

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
+#include <string_view>
 
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
+#include "kernels/cpu/table_reorder.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -27,13 +30,27 @@ struct Argument {
 struct Step {
   dnnl::primitive primitive;
   std::vector<Argument> arguments;
+  /// In place of the primitive, from the first argument to the second.
+  std::shared_ptr<const TableReorder> table = {};
 };
 
-dnnl::primitive reorder_between(const dnnl::engine& engine, const memory::desc& from,
-                                const memory::desc& to) {
+/// Where oneDNN has no code of its own for the two layouts, and its reference takes longer than a call.
+std::shared_ptr<const TableReorder> table_for(const dnnl::reorder::primitive_desc& description,
+                                              const memory::desc& from, const memory::desc& to) {
+  constexpr std::int64_t few = 256;
+  if (std::string_view(description.impl_info_str()) != "simple:any") return {};
+  const auto source = onednn::tensor_of(from);
+  const auto target = onednn::tensor_of(to);
+  if (!source || !target || source->dtype != target->dtype || source->shape != target->shape) return {};
+  if (!TableReorder::takes(source->type()) || source->shape.elements() < few) return {};
+  return std::make_shared<TableReorder>(source->shape, source->dtype, *source->layout, *target->layout);
+}
+
+Step reorder_between(const dnnl::engine& engine, const Argument& from, const Argument& to) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::library);
-  return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attr));
+  const dnnl::reorder::primitive_desc description(engine, from.desc, engine, to.desc, attr);
+  return {dnnl::reorder(description), {from, to}, table_for(description, from.desc, to.desc)};
 }
 
 class BoundSteps : public BoundKernel {
@@ -45,7 +62,8 @@ class BoundSteps : public BoundKernel {
     for (const Step& step : steps) count += step.arguments.size();
     arguments_.reserve(count);
     for (const Step& step : steps) {
-      calls_.push_back({step.primitive, arguments_.data() + arguments_.size(), step.arguments.size()});
+      calls_.push_back(
+          {step.primitive, arguments_.data() + arguments_.size(), step.arguments.size(), step.table});
       for (const auto& [argument, desc, place] : step.arguments) {
         void* data = place.in_workspace ? static_cast<std::byte*>(workspace) + place.at : args[place.at];
         memories_.emplace_back(desc, context.engine, data);
@@ -56,6 +74,10 @@ class BoundSteps : public BoundKernel {
 
   void launch(Stream&) override {
     for (const Call& call : calls_) {
+      if (call.table) {
+        call.table->run(data_of(call.first[0]), data_of(call.first[1]));
+        continue;
+      }
       const dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), stream_.get(),
                                                           static_cast<int>(call.count), call.first);
       if (status != dnnl_success) {
@@ -70,7 +92,15 @@ class BoundSteps : public BoundKernel {
     dnnl::primitive primitive;
     const dnnl_exec_arg_t* first;
     std::size_t count;
+    std::shared_ptr<const TableReorder> table;
   };
+
+  static void* data_of(const dnnl_exec_arg_t& argument) {
+    void* data = nullptr;
+    dnnl_memory_get_data_handle(argument.memory, &data);
+    return data;
+  }
+
   dnnl::stream stream_;
   std::vector<Call> calls_;
   std::vector<memory> memories_;
@@ -126,11 +156,11 @@ KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_de
     const Place ours = slots.take(wanted);
     main.arguments.push_back({argument, wanted, ours});
     if (input) {
-      before.push_back({reorder_between(context.engine, given, wanted),
-                        {{DNNL_ARG_FROM, given, callers}, {DNNL_ARG_TO, wanted, ours}}});
+      before.push_back(
+          reorder_between(context.engine, {DNNL_ARG_FROM, given, callers}, {DNNL_ARG_TO, wanted, ours}));
     } else {
-      after.push_back({reorder_between(context.engine, wanted, given),
-                       {{DNNL_ARG_FROM, wanted, ours}, {DNNL_ARG_TO, given, callers}}});
+      after.push_back(
+          reorder_between(context.engine, {DNNL_ARG_FROM, wanted, ours}, {DNNL_ARG_TO, given, callers}));
     }
   }
   const memory::desc scratchpad = description.query_md(dnnl::query::scratchpad_md);
@@ -144,8 +174,8 @@ KernelPtr onednn_kernel(const onednn::Context& context, const dnnl::primitive_de
 }
 
 KernelPtr onednn_reorder(const onednn::Context& context, const memory::desc& from, const memory::desc& to) {
-  std::vector<Step> steps{{reorder_between(context.engine, from, to),
-                           {{DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}}}}};
+  std::vector<Step> steps{
+      reorder_between(context.engine, {DNNL_ARG_FROM, from, {false, 0}}, {DNNL_ARG_TO, to, {false, 1}})};
   return std::make_unique<OnednnKernel>(context, std::move(steps), 0);
 }
 

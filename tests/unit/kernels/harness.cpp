@@ -45,6 +45,11 @@ double inner_product(const Values& a, const Values& b) {
   return sum;
 }
 
+/// NaN in every floating-point type: what memory of an arena may hold before a kernel writes it.
+std::unique_ptr<Memory> allocate_not_a_number(std::size_t bytes) {
+  return upload(std::vector<std::byte>(bytes, std::byte{0xff}));
+}
+
 }  // namespace
 
 Values random_values(const Shape& shape, unsigned seed) {
@@ -123,9 +128,9 @@ std::vector<Values> run_prepared(const KernelPtr& kernel, const KernelIo& io,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     memories.push_back(pack(inputs[i], io.inputs[i].layout_or_row_major(), io.inputs[i].dtype));
   }
-  for (const TensorDesc& desc : io.outputs) memories.push_back(device().allocate(desc.bytes()));
+  for (const TensorDesc& desc : io.outputs) memories.push_back(allocate_not_a_number(desc.bytes()));
   for (const auto& memory : memories) addresses.push_back(memory->data());
-  const auto workspace = device().allocate(kernel->workspace_bytes());
+  const auto workspace = allocate_not_a_number(kernel->workspace_bytes());
   const auto bound = kernel->bind(addresses, workspace->data());
   const auto stream = device().make_stream();
   bound->launch(*stream);

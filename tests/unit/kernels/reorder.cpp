@@ -41,3 +41,23 @@ TEST_CASE("reorder there and back changes nothing and writes zero padding") {
   require_close(packed[0], x, 0);
   require_close(run_prepared(kernel_for(device(), Reorder{}, back), back, packed)[0], x, 0);
 }
+
+TEST_CASE("reorder between weights that two passes over AMX's tiles block each in its way") {
+  const Shape shape{50, 40, 3, 1};
+  const Values x = random_values(shape, 5);
+  constexpr std::int64_t forward = 48 * 32, backward = 16 * 32;
+  const Layout for_forward{
+      {96, 64, 3, 1}, {3 * 2 * forward, forward, 2 * forward, 2 * forward}, {{1, 16}, {0, 48}, {1, 2}}};
+  const Layout for_backward{
+      {64, 48, 3, 1}, {9 * backward, 3 * backward, backward, backward}, {{0, 16}, {1, 16}, {0, 2}}};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    KernelIo there = make_io({x}, {shape}, Layouts::row_major);
+    there.inputs[0].dtype = there.outputs[0].dtype = dtype;
+    there.inputs[0].layout = for_forward;
+    there.outputs[0].layout = for_backward;
+    KernelIo back = there;
+    std::swap(back.inputs[0], back.outputs[0]);
+    require_close(run_prepared(kernel_for(device(), Reorder{}, there), there, {x})[0], x, 0);
+    require_close(run_prepared(kernel_for(device(), Reorder{}, back), back, {x})[0], x, 0);
+  }
+}
