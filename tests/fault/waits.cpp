@@ -199,6 +199,8 @@ TEST_CASE("a report that does not come to the disk holds no rank") {
   disk.begin();
   stop(second.pid());
   check_end(first, 5, "rank 1 does not answer");
+  CHECK_THAT(first.output(),
+             contains((disk / "run/failure.json").string() + " may be missing: its disk has not"));
 }
 
 TEST_CASE("a rank that unpacks its data for several time-outs is waited for, and its peer says so") {
