@@ -59,7 +59,7 @@ LocalMessage expect(int socket, std::initializer_list<LocalMessage::Type> expect
         throw CommError(
             fmt::format("rank {} speaks another protocol: do all ranks run the same version?", leader));
       case Arrival::closed:
-        throw CommError(fmt::format("rank {} closed its connection during the rendezvous", leader));
+        throw CommError(fmt::format("the connection to rank {} ended during the rendezvous", leader));
       case Arrival::nothing_yet:
         break;
     }
@@ -73,7 +73,7 @@ LocalMessage expect(int socket, std::initializer_list<LocalMessage::Type> expect
 /// False when who listens leads a group that comes to its end.
 bool is_welcomed(int leader, const NodeMembers& members, Deadline deadline, UniqueFd& memfd) {
   using Type = LocalMessage::Type;
-  send_local(leader, hello_of(members));  // a failure shows as a closed connection
+  send_local(leader, hello_of(members));  // a failure ends the connection
   return expect(leader, {Type::welcome, Type::leaving}, members, deadline, &memfd).type == Type::welcome;
 }
 

@@ -104,7 +104,11 @@ bool send_local(int socket, const LocalMessage& message, int passed_fd) noexcept
     part->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(part), &passed_fd, sizeof(int));
   }
-  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(copy));
+  if (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(copy)))
+    return true;
+  // Else the other end would wait until its deadline for what never comes.
+  shutdown(socket, SHUT_RDWR);
+  return false;
 }
 
 Arrival receive_local(int socket, LocalMessage& message, UniqueFd* passed_fd) {

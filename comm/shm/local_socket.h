@@ -53,7 +53,8 @@ UniqueFd connect_local(const std::string& name);
 /// The process and user at the other end, from the kernel.
 LocalCredentials peer_credentials(int socket);
 
-/// Hands `passed_fd` over too, unless it is -1. False when the peer is gone; never raises SIGPIPE.
+/// Hands `passed_fd` over too, unless it is -1. False when the peer is gone or the kernel does not take the
+/// message: then the connection has ended, at both ends. Never raises SIGPIPE.
 bool send_local(int socket, const LocalMessage& message, int passed_fd = -1) noexcept;
 
 /// Never waits. A passed descriptor is stored in `passed_fd` when that is given.

@@ -126,7 +126,7 @@ void RendezvousLeader::read_messages(Peer& peer) {
       case Arrival::closed: {
         peer.socket.reset();
         if (peer.index < 0) return;
-        return give_up(fmt::format("{} closed its connection during the rendezvous", name_of(peer)));
+        return give_up(fmt::format("the connection to {} ended during the rendezvous", name_of(peer)));
       }
       case Arrival::message:
         break;

@@ -23,12 +23,22 @@ constexpr const char* failure_file = "failure.json";
 /// On a thread of its own, which a disk that hangs may keep for ever.
 void write_in_time(const std::filesystem::path& path, const std::string& text) {
   constexpr Seconds patience{0.5};
-  std::packaged_task<void()> task([path, text] { write_file_atomically(path, text); });
-  const std::future<void> written = task.get_future();
+  std::packaged_task<void()> task([path, text] {
+    std::error_code ignored;
+    if (std::filesystem::exists(path.parent_path(), ignored)) write_file_atomically(path, text);
+  });
+  std::future<void> written = task.get_future();
   const SignalsBlocked on_the_new_thread;
   std::thread(std::move(task)).detach();
-  // A folder that is not there, or a full disk, must not hide the report on the console.
-  written.wait_for(patience);
+  if (written.wait_for(patience) == std::future_status::timeout) {
+    log::warn("{} may be missing: its disk has not taken it within {:g} s", path.string(), patience.count());
+    return;
+  }
+  try {
+    written.get();
+  } catch (const std::exception& error) {
+    log::warn("{} is missing: {}", path.string(), error.what());
+  }
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace lockstep::runtime {
 class StepTracker;
 
 /// Prints why the group failed and where each rank was, and writes the same to RUN/failure.json if `run`
-/// exists and its disk takes it within half a second.
+/// exists and its disk takes it within half a second, or says that it did not.
 void report_failure(const comm::FailureReport& report, const std::filesystem::path& run);
 
 /// Of an earlier part of the run, when a later one has succeeded.

@@ -22,6 +22,8 @@ end_ranks() {
 # figure RUN NAME: a top-level value of RUN/summary.json
 figure() { sed -nE "s/^ *\"$2\": *\"?([^\",]*)\"?,?$/\1/p" "$scratch/$1/summary.json"; }
 
+unused_port() { python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 
 # on_both_hosts NAME RANKS COMMAND...: COMMAND under two launches, RANKS ranks on each host; the logs are NAME.hostA and
@@ -38,14 +40,14 @@ on_both_hosts() {
 }
 
 # start_launch NAME HOST NODE_RANK RANKS COMMAND...: launch of one of two nodes, in the background. With this_machine set both
-# nodes are this machine.
+# nodes are this machine, and master_port one that is unused there; hosts have ports of their own.
 start_launch() {
   local log=$scratch/$1.$2 host=$2 node=$3 ranks=$4
   local place=(on_host "$host")
   [[ -z ${this_machine:-} ]] || place=(env)
   shift 4
   timeout --kill-after=5 120 "${place[@]}" "$bin/launch" --nnodes=2 --nproc_per_node="$ranks" --node_rank="$node" \
-    --master_addr="${master_addr:-10.77.0.1}" --master_port=29500 "$@" >"$log" 2>&1 &
+    --master_addr="${master_addr:-10.77.0.1}" --master_port="${master_port:-29500}" "$@" >"$log" 2>&1 &
 }
 
 # mpirun_here WORDS...: Open MPI as it starts in a container, as root, on fewer cores than ranks.

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "tests/support/training.h"
+#include "tests/support/unused_port.h"
 
 namespace lockstep::tests {
 namespace {
@@ -98,14 +99,14 @@ TEST_CASE("a rank killed in the exchange of statistics or rows ends the run: all
 }
 
 /// Of three that nobody supervises.
-Words by_hand(const GatedExchange& exchange, int rank, const std::filesystem::path& run_dir) {
+Words by_hand(const GatedExchange& exchange, int rank, int port, const std::filesystem::path& run_dir) {
   return Words{"/usr/bin/env",
                fmt::format("RANK={}", rank),
                fmt::format("LOCAL_RANK={}", rank),
                "WORLD_SIZE=3",
                "LOCAL_WORLD_SIZE=3",
                "MASTER_ADDR=127.0.0.1",
-               "MASTER_PORT=29500",
+               fmt::format("MASTER_PORT={}", port),
                "TORCHELASTIC_RUN_ID=" + run_dir.string()} +
          gated(exchange, run_dir, "");
 }
@@ -114,9 +115,10 @@ TEST_CASE("without a launcher each rank that waits in the exchange names the kil
   const GatedExchange exchange = GENERATE(statistics, gradient_sums, rows);
   CAPTURE(exchange.exchange);
   const TemporaryFolder folder;
-  Program first(with_gate(exchange, by_hand(exchange, 0, folder / "run")));
-  Program late(with_gate(exchange, by_hand(exchange, late_rank, folder / "run")));
-  Program last(with_gate(exchange, by_hand(exchange, 2, folder / "run")));
+  const int port = unused_port();
+  Program first(with_gate(exchange, by_hand(exchange, 0, port, folder / "run")));
+  Program late(with_gate(exchange, by_hand(exchange, late_rank, port, folder / "run")));
+  Program last(with_gate(exchange, by_hand(exchange, 2, port, folder / "run")));
   late.wait_for("at the gate\n");
   for (Program* rank : {&first, &last}) rank->wait_for("past the gate\n");
   REQUIRE(wait_until_all_asleep({first.pid(), late.pid(), last.pid()}));

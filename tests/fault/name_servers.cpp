@@ -11,6 +11,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/skip.h"
 #include "tests/support/training.h"
+#include "tests/support/unused_port.h"
 
 namespace lockstep::tests {
 namespace {
@@ -82,11 +83,11 @@ TEST_CASE("launch does not wait for silent name servers", "[fault]") {
 TEST_CASE("a rank waits for silent name servers no longer than --timeout", "[fault]") {
   const int rank = GENERATE(0, 1);
   const TemporaryFolder folder;
-  const End end =
-      end_without_names({"/usr/bin/env", "LOCKSTEP_TOKEN=the secret of this test",
-                         "RANK=" + std::to_string(rank), "WORLD_SIZE=2", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1",
-                         "MASTER_ADDR=training.example", "MASTER_PORT=29500", TRAINER_PROGRAM, "--model=mlp",
-                         "--dataset=synthetic", "--timeout=1", "--run-dir=" + (folder / "run").string()});
+  const End end = end_without_names(
+      {"/usr/bin/env", "LOCKSTEP_TOKEN=the secret of this test", "RANK=" + std::to_string(rank),
+       "WORLD_SIZE=2", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=training.example",
+       "MASTER_PORT=" + std::to_string(unused_port()), TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic",
+       "--timeout=1", "--run-dir=" + (folder / "run").string()});
   if (end.code == kNotAllowed) return skip("a network namespace of one's own needs root");
   CAPTURE(rank, end.output, end.took.count());
   CHECK(end.code == 5);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "tests/support/training.h"
+#include "tests/support/unused_port.h"
 
 namespace lockstep::tests {
 namespace {
@@ -176,14 +177,14 @@ TEST_CASE("a checkpoint whose disk hangs when the run goes on: 4, the checkpoint
 }
 
 /// Of two that nobody supervises.
-Words by_hand(int rank, const fs::path& folder, const Words& words) {
+Words by_hand(int rank, int port, const fs::path& folder, const Words& words) {
   return Words{"/usr/bin/env",
                "RANK=" + std::to_string(rank),
                "LOCAL_RANK=" + std::to_string(rank),
                "WORLD_SIZE=2",
                "LOCAL_WORLD_SIZE=2",
                "MASTER_ADDR=127.0.0.1",
-               "MASTER_PORT=29500",
+               "MASTER_PORT=" + std::to_string(port),
                "TORCHELASTIC_RUN_ID=" + folder.string()} +
          words;
 }
@@ -191,12 +192,15 @@ Words by_hand(int rank, const fs::path& folder, const Words& words) {
 TEST_CASE("a report that does not come to the disk holds no rank") {
   const HungDisk disk;
   const Words words = disk.alone("fsync", "run/.failure.json");
-  Program first(by_hand(0, disk / "", words));
-  Program second(by_hand(1, disk / "", words));
+  const int port = unused_port();
+  Program first(by_hand(0, port, disk / "", words));
+  Program second(by_hand(1, port, disk / "", words));
   first.wait_for("step ");
   disk.begin();
   stop(second.pid());
   check_end(first, 5, "rank 1 does not answer");
+  CHECK_THAT(first.output(),
+             contains((disk / "run/failure.json").string() + " may be missing: its disk has not"));
 }
 
 TEST_CASE("a rank that unpacks its data for several time-outs is waited for, and its peer says so") {
@@ -239,8 +243,8 @@ TEST_CASE("a FIFO as the secret's file, or as torchrun's error file, holds no ra
   const std::string fifo = (folder / "fifo").string();
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   Program secret({"/usr/bin/env", "RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1",
-                  "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", TRAINER_PROGRAM, "--model=mlp",
-                  "--dataset=synthetic", "--token-file=" + fifo, "--timeout=1"});
+                  "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(unused_port()), TRAINER_PROGRAM,
+                  "--model=mlp", "--dataset=synthetic", "--token-file=" + fifo, "--timeout=1"});
   check_end(secret, 2, fifo + " is a FIFO");
   Program wrong_use({"/usr/bin/env", "TORCHELASTIC_ERROR_FILE=" + fifo, TRAINER_PROGRAM, "--model=convnt"});
   check_end(wrong_use, 2, "did you mean 'convnet'?");

@@ -32,6 +32,7 @@ std::vector<GoldenGradient> gradients_of(const json& golden) {
 
 void check_gradients(const json& golden, const SafetensorsFile& file, double least) {
   const auto gradients = gradients_of(golden);
+  CHECK(file.tensors().size() == gradients.size() + 1);  // and the loss
   double largest = 0;
   for (const GoldenGradient& wanted : gradients) largest = std::max(largest, wanted.digest.norm);
   for (const GoldenGradient& wanted : gradients) {

@@ -55,7 +55,9 @@ TEST_CASE("loss and gradients of the first step agree with PyTorch") {
                 run.at("gradients.safetensors"));
       const SafetensorsFile gradients(run.at("gradients.safetensors"));
       check_tensor(golden, gradients, "loss", "loss");
-      for (const NamedTensor& weight : formula_weights(golden)) {
+      const auto weights = formula_weights(golden);
+      CHECK(gradients.tensors().size() == weights.size() + 1);
+      for (const NamedTensor& weight : weights) {
         check_tensor(golden, gradients, weight.name, "gradient/" + weight.name);
       }
     }

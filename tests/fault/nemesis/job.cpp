@@ -1,9 +1,5 @@
 #include "tests/fault/nemesis/job.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <csignal>
 #include <fstream>
@@ -11,11 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/error.h"
 #include "kernels/base/file.h"
-#include "kernels/base/unique_fd.h"
 #include "tests/fault/nemesis/hook.h"
 #include "tests/support/files.h"
+#include "tests/support/unused_port.h"
 
 namespace lockstep::nemesis {
 namespace {
@@ -30,19 +25,6 @@ constexpr Seconds most_to_end{10};
 /// Before the ranks of two hosts have met neither launch knows of the other's end: its operator stops it.
 constexpr Seconds operators_patience{3};
 constexpr Seconds most_to_vanish{5};
-
-int free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(fd.get(), any, bytes) != 0 || ::getsockname(fd.get(), any, &bytes) != 0) {
-    throw DeviceError("no free port: " + errno_message(errno));
-  }
-  return ntohs(address.sin_port);
-}
 
 Words options_of(const std::string& model, const fs::path& data) {
   if (model == "mlp") {
@@ -84,7 +66,7 @@ Words variables_of(const Strike& strike, const fs::path& struck, int host) {
 }  // namespace
 
 Job::Job(const Round& round, fs::path folder, fs::path data)
-    : round_(round), folder_(std::move(folder)), data_(std::move(data)), port_(free_port()) {
+    : round_(round), folder_(std::move(folder)), data_(std::move(data)), port_(tests::unused_port()) {
   fs::create_directories(temporary_folder());
   for (int host = 0; host < round_.hosts; ++host)
     fs::create_directories(folder_ / fmt::format("host{}", host));

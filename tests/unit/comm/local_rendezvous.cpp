@@ -1,17 +1,36 @@
-// Who comes to the socket of a group while it forms, and while it ends, gets an answer.
+// Who comes to the socket of a group while it forms, and while it ends, gets an answer; what cannot be sent
+// there holds nobody.
 #include "comm/shm/local_rendezvous.h"
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <future>
 #include <string>
 
 #include "comm/shm/monitor.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/comm/ranks.h"
+
+namespace {
+
+/// Of this thread's calls of sendmsg the one of this number, from 1, gives ENOBUFS.
+thread_local int failing_send = 0;
+
+}  // namespace
+
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  if (failing_send > 0 && --failing_send == 0) {
+    errno = ENOBUFS;
+    return -1;
+  }
+  return syscall(SYS_sendmsg, socket, message, flags);
+}
 
 namespace lockstep::comm {
 namespace {
@@ -28,6 +47,22 @@ NodeMembers member(int index, const std::string& run_id) {
 std::future<LocalGroup> open_apart(const NodeMembers& members) {
   return std::async(std::launch::async,
                     [members] { return open_local_group(members, Deadline::in(patience)); });
+}
+
+/// Why this member lost the other, in the rendezvous or behind it; its message of this number, from 1, cannot
+/// be sent.
+std::future<std::string> failure_of(const NodeMembers& members, int failing_message, Seconds timeout) {
+  return std::async(std::launch::async, [=] {
+    failing_send = failing_message;
+    return tests::message_of<CommError>([&] {
+      LocalGroup group = open_local_group(members, Deadline::in(timeout));
+      std::promise<std::string> loss;
+      auto lost = loss.get_future();
+      const Monitor monitor(group, members,
+                            [&](const LocalPeer& peer) { loss.set_value(name_of(peer.rank, peer.pid)); });
+      if (lost.wait_for(timeout) == std::future_status::ready) throw CommError("lost " + lost.get());
+    });
+  });
 }
 
 UniqueFd connect_when_it_listens(const NodeMembers& members) {
@@ -76,6 +111,30 @@ TEST_CASE("the last message of a peer that closes comes, although ours to it was
   CHECK(answer_on(newcomer).type == LocalMessage::Type::leaving);
   LocalMessage more;
   CHECK(receive_local(newcomer.get(), more) == Arrival::closed);
+}
+
+TEST_CASE("a message that cannot be sent ends the connection at both ends, and each names the other",
+          "[comm]") {
+  struct Case {
+    const char* message;
+    int of_leader, of_peer;  ///< whose message fails; 0: none
+    std::string leader_says;
+    Seconds leader_waits = patience;
+  };
+  const std::string rank_1 = name_of(1, getpid());
+  const std::string to_rank_1 = "the connection to " + rank_1 + " ended during the rendezvous";
+  const Case c = GENERATE_COPY(
+      Case{"welcome", 1, 0, to_rank_1}, Case{"go", 2, 0, "lost " + rank_1}, Case{"ready", 0, 2, to_rank_1},
+      // Who it was is what its hello would have said.
+      Case{"hello", 0, 1, "rank 1 did not join the rendezvous in time", Seconds(0.3)});
+  INFO(c.message);
+  const std::string run_id = fresh_run_id();
+  const auto begin = Clock::now();
+  auto leader = failure_of(member(0, run_id), c.of_leader, c.leader_waits);
+  auto peer = failure_of(member(1, run_id), c.of_peer, patience);
+  CHECK(leader.get() == c.leader_says);
+  CHECK(peer.get() == "the connection to rank 0 ended during the rendezvous");
+  CHECK(Clock::now() - begin < patience / 2);
 }
 
 }  // namespace

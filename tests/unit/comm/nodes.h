@@ -7,12 +7,12 @@
 
 #include "comm/communicator.h"
 #include "comm/store/client.h"
+#include "tests/support/unused_port.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace lockstep::comm::testing {
 
-/// A port that nobody listens on.
-int unused_port();
+using tests::unused_port;
 
 /// Rank `rank` of a world whose rank r is on node `nodes[r]`; rank 0 has the store, at `port`.
 std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes, const std::string& run_id,

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "comm/net/tcp.h"
 #include "comm/tcp/tcp_communicator.h"
 #include "tests/unit/comm/nodes.h"
 
@@ -35,11 +34,6 @@ World world_of(int rank, int size, const std::string& run_id) {
 }
 
 }  // namespace
-
-int unused_port() {
-  const UniqueFd socket = listen_tcp("127.0.0.1", 0);
-  return local_port(socket.get());
-}
 
 std::unique_ptr<Communicator> join_nodes(int rank, const std::vector<int>& nodes, const std::string& run_id,
                                          int port, Seconds timeout) {
