@@ -252,19 +252,25 @@ UniqueFd open_file(const std::filesystem::path& path) {
   return open_regular(path, 0, status);
 }
 
-std::string read_text(const std::filesystem::path& path) {
+std::string whole_text(const std::filesystem::path& path) {
+  const UniqueFd fd = open_file(path);
   std::string text;
-  try {
-    const UniqueFd fd = open_file(path);
-    std::array<char, 4096> piece;  // files of /proc do not tell their size
-    for (ssize_t got = 0; (got = ::read(fd.get(), piece.data(), piece.size())) != 0;) {
-      if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
-      if (got < 0 && errno != EINTR) break;
+  std::array<char, 4096> piece;  // files of /proc do not tell their size
+  for (ssize_t got = 0; (got = ::read(fd.get(), piece.data(), piece.size())) != 0;) {
+    if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR) {
+      throw DataError(fmt::format("{}: cannot read: {}", path.string(), errno_message(errno)));
     }
-  } catch (const DataError&) {
-    // Not there, or no file.
   }
   return text;
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  try {
+    return whole_text(path);
+  } catch (const DataError&) {
+    return {};
+  }
 }
 
 std::string first_line(const std::filesystem::path& path) {

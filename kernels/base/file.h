@@ -98,6 +98,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 /// For a reader of its own. Does not wait for a FIFO's other end; DataError names what is no file.
 UniqueFd open_file(const std::filesystem::path& path);
 
+/// The whole text. DataError names the file and why it cannot be read.
+std::string whole_text(const std::filesystem::path& path);
+
 /// The whole text; empty when the file cannot be read, or is none (a FIFO, a device).
 std::string read_text(const std::filesystem::path& path);
 

@@ -40,7 +40,7 @@ const std::vector<std::pair<std::string, std::vector<Json>>>& gpt2_wanted() {
 
 Json read_config(const fs::path& file) {
   try {
-    return Json::parse(read_text(file));
+    return Json::parse(whole_text(file));
   } catch (const JsonError& error) {
     throw DataError(fmt::format("{}: is no configuration of a model: {}", file.string(), error.what()));
   }

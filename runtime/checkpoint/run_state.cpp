@@ -105,7 +105,7 @@ std::string to_json(const RunState& s) {
 
 RunState read_run_state(const std::filesystem::path& path) {
   try {
-    const Json json = Json::parse(read_text(path));
+    const Json json = Json::parse(whole_text(path));
     if (json.at("format") != format) {
       throw FormatError(fmt::format(
           "{}: was written by Lockstep {} in format {}; this version reads format {}: go on with that "

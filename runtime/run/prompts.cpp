@@ -31,12 +31,20 @@ std::string with_replacements(std::string_view text) {
   return valid;
 }
 
+std::string text_of(const std::filesystem::path& prompt_file) {
+  try {
+    return whole_text(prompt_file);
+  } catch (const DataError& error) {
+    throw UsageError(fmt::format("--prompt-file {}", error.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> read_prompts(const GenerationOptions& options) {
   std::vector<std::string> prompts = options.prompts;
   if (!options.prompt_file.empty()) {
-    std::istringstream lines(read_text(options.prompt_file));
+    std::istringstream lines(text_of(options.prompt_file));
     for (std::string line; std::getline(lines, line);) {
       if (line.ends_with('\r')) line.pop_back();
       if (!line.empty()) prompts.push_back(line);

@@ -33,7 +33,7 @@ fs::path file_in(const fs::path& path) {
 std::map<std::string, std::string> read_index(const fs::path& index) {
   try {
     const auto shards =
-        Json::parse(read_text(index)).at("weight_map").get<std::map<std::string, std::string>>();
+        Json::parse(whole_text(index)).at("weight_map").get<std::map<std::string, std::string>>();
     for (const auto& [tensor, file] : shards) {
       if (fs::path(file).filename() == file) continue;
       throw DataError(fmt::format("{}: tensor '{}' is in '{}', which is no file beside the index",

@@ -178,6 +178,7 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt=t", "--beam=2"}, "--beam is for translations");
   write_file(folder / "empty.txt", "\n\n");
   expect({"--prompt-file=" + (folder / "empty.txt").string()}, "has no line with a prompt");
+  expect({"--prompt-file=" + (folder / "none.txt").string()}, "none.txt: cannot open: No such file");
 }
 
 }  // namespace

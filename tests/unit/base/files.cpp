@@ -172,6 +172,21 @@ TEST_CASE("folders are made with those above them") {
              contains("file: cannot be made") && contains("a file is where a folder should be"));
 }
 
+TEST_CASE("a text comes whole, or not at all") {
+  const TemporaryFolder folder;
+  const std::string lines(10'000, 'x');
+  write_file(folder / "lines", lines);
+  CHECK(whole_text(folder / "lines") == lines);
+  CHECK(read_text(folder / "lines") == lines);
+  CHECK_THAT(message_of<DataError>([&] { whole_text(folder / "none"); }),
+             contains("none: cannot open: No such file or directory"));
+  CHECK(read_text(folder / "none").empty());
+  // Nothing is mapped at its beginning: what a broken disk answers.
+  CHECK(message_of<DataError>([] { whole_text("/proc/self/mem"); }) ==
+        "/proc/self/mem: cannot read: Input/output error");
+  CHECK(read_text("/proc/self/mem").empty());
+}
+
 TEST_CASE("the first line of a small file of the system") {
   const TemporaryFolder folder;
   write_file(folder / "lines", "0-3\nmore\n");
