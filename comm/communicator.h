@@ -95,6 +95,8 @@ class Communicator {
   }
   /// Makes `stream`, which computes, wait for `event`, which is behind exchanges.
   virtual void wait_for_exchange(kernels::Stream& stream, kernels::Event& event) { stream.wait(event); }
+  /// Whether `ExchangeTiming` tells waiting for peers from the transfer; else all of it is transfer.
+  virtual bool tells_skew() const { return true; }
   /// Of what is done on streams since the last call; nothing where collectives tell their own.
   virtual ExchangeTiming take_timing() { return {}; }
   /// Waits until `event` is reached, with the deadline and errors of a collective: sums may precede it, and

@@ -13,11 +13,14 @@ namespace lockstep::kernels {
 /// out, targets (N) or (N, T) i64.
 struct ClassifierLoss {
   static constexpr std::string_view name = "classifier_loss";
-  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, weight, targets, state, bias };
   enum Out : std::size_t { control, dx, dweight, dbias };
   /// Of a chunk's logits on a GPU: each chunk reads all weights, and adds to their gradient.
   static constexpr std::int64_t gpu_chunk_bytes = 256 << 20;
+  /// On a GPU's tensor cores weights and bias have rows of zeros up to a multiple of it, and so have logits
+  /// columns: tiles are whole, and rows of logits begin at multiples of 16 bytes.
+  static constexpr std::int64_t gpu_vocabulary = 128;
 
   float label_smoothing = 0;
   bool has_gradient = true;  ///< false in evaluation: control alone

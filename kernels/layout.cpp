@@ -11,6 +11,17 @@ Layout Layout::row_major(const Shape& shape) {
   return layout;
 }
 
+Layout Layout::row_major_up_to(std::int64_t rows, const Shape& shape) {
+  Layout layout = row_major(shape);
+  layout.padded[0] = rows;
+  return layout;
+}
+
+bool Layout::lies_row_major(const Shape& shape) const {
+  if (shape.rank() == 0 || padded.rank() != shape.rank()) return is_row_major(shape);
+  return padded[0] >= shape[0] && *this == row_major_up_to(padded[0], shape);
+}
+
 std::int64_t Layout::span() const {
   std::int64_t inner = 1;
   Shape outer = padded;
@@ -92,8 +103,12 @@ bool has_layout(const Layout& layout, const TensorDesc& desc) {
 }
 
 void all_row_major(KernelIo& io) {
-  for (TensorDesc& desc : io.inputs) desc.layout = Layout::row_major(desc.shape);
-  for (TensorDesc& desc : io.outputs) desc.layout = Layout::row_major(desc.shape);
+  for (auto* side : {&io.inputs, &io.outputs}) {
+    for (TensorDesc& desc : *side) {
+      if (!desc.layout || !desc.layout->lies_row_major(desc.shape))
+        desc.layout = Layout::row_major(desc.shape);
+    }
+  }
 }
 
 void keep_layouts(KernelIo& io) {

@@ -24,13 +24,17 @@ struct LOCKSTEP_API Layout {
     std::int64_t size;
     bool operator==(const Block&) const = default;
   };
-  Shape padded;               ///< extents rounded up to the blocks
+  Shape padded;               ///< extents rounded up, to the blocks or to what a device is fast with
   Shape strides;              ///< of the outer array, in elements
   std::vector<Block> blocks;  ///< inner blocks, outermost first; empty for a strided array
 
   /// Row-major, no padding: PyTorch's contiguous layout.
   static Layout row_major(const Shape& shape);
   bool is_row_major(const Shape& shape) const { return *this == row_major(shape); }
+  /// The same, with rows of zeros behind its own up to `rows`.
+  static Layout row_major_up_to(std::int64_t rows, const Shape& shape);
+  /// Whether elements are where the row-major layout has them; there may be rows of zeros behind them.
+  bool lies_row_major(const Shape& shape) const;
 
   /// Elements from the first to past the last, padding included.
   std::int64_t span() const;
@@ -81,7 +85,7 @@ Layout channels_last(const Shape& shape);
 /// picture of one channel is row-major and channels-last at once, and needs no reorder.
 bool has_layout(const Layout& layout, const TensorDesc& desc);
 
-/// Layout rules for kernels without a preference of their own.
+/// Layout rules for kernels without a preference of their own. What lies row-major stays.
 void all_row_major(KernelIo& io);
 /// A tensor without a layout is row-major, the others stay.
 void keep_layouts(KernelIo& io);

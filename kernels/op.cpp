@@ -8,7 +8,7 @@ namespace lockstep::kernels {
 namespace {
 
 void require_row_major(const TensorDesc& desc) {
-  if (!desc.layout || desc.layout->is_row_major(desc.shape)) return;
+  if (!desc.layout || desc.layout->lies_row_major(desc.shape)) return;
   throw UsageError(
       fmt::format("a tensor {} has layout {}, must be row-major", desc.shape.str(), desc.layout->str()));
 }

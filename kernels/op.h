@@ -22,7 +22,7 @@
 namespace lockstep::kernels {
 
 enum class LayoutRule {
-  row_major,  ///< every tensor
+  row_major,  ///< every tensor; what is read may have rows of zeros behind its own
   by_kernel,  ///< `choose_layouts` of the backend
 };
 

@@ -23,6 +23,7 @@ class MpiCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "mpi"; }
+  bool tells_skew() const override { return world_.size == 1; }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;

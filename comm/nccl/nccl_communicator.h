@@ -22,6 +22,7 @@ class NcclCommunicator final : public DecoratedCommunicator {
 
   std::string_view backend() const override { return "nccl"; }
   bool stream_ordered() const override { return world().size > 1; }
+  bool tells_skew() const override { return world().size == 1; }
   std::string obstacle_to_graphs() const override;
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,

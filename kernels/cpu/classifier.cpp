@@ -273,6 +273,10 @@ class ClassifierKernel : public Kernel {
 
 }  // namespace
 
+void choose_layouts(Cpu, const ClassifierLoss&, KernelIo& io) {
+  all_row_major(io);
+}
+
 KernelPtr prepare(Cpu cpu, const ClassifierLoss& op, const KernelIo& io) {
   if (io.inputs[Op::x].dtype == DType::f16) {
     throw UsageError("classifier_loss: f16 is computed on GPUs; use bf16");

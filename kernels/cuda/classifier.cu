@@ -3,6 +3,7 @@
 #include "kernels/cuda/portability.h"
 
 #include "kernels/base/alignment.h"
+#include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/loss_rows.h"
@@ -18,13 +19,14 @@ struct Rows {
   std::int64_t count, of_sample, first;  ///< first: of a chunk
 };
 
-/// A block to a row: logits become their gradient, in place.
+/// A block to a row of `width` columns, of which those behind the classes get no gradient: logits become
+/// their gradient, in place.
 template <class Element>
-__global__ void losses_of_chunk(CrossEntropy loss_of, Rows rows, bool has_gradient,
+__global__ void losses_of_chunk(CrossEntropy loss_of, std::int64_t width, Rows rows, bool has_gradient,
                                 const std::int64_t* targets, const StepState* state, Element* logits,
                                 RowLoss* losses) {
   const std::int64_t row = rows.first + blockIdx.x;
-  Element* const x = logits + blockIdx.x * loss_of.columns;
+  Element* const x = logits + blockIdx.x * width;
   Element* const gradient = has_gradient ? x : nullptr;
   RowLoss loss{0, 0, 0, 0};
   if (row < state->valid_samples * rows.of_sample && loss_of.counts(targets + row)) {
@@ -33,17 +35,19 @@ __global__ void losses_of_chunk(CrossEntropy loss_of, Rows rows, bool has_gradie
   } else if (has_gradient) {
     for (std::int64_t k = threadIdx.x; k < loss_of.columns; k += block) x[k] = narrow<Element>(0);
   }
+  for (std::int64_t k = loss_of.columns + threadIdx.x; has_gradient && k < width; k += block)
+    x[k] = narrow<Element>(0);
   if (threadIdx.x == 0) losses[row] = loss;
 }
 
 /// A thread to a column, rows in their order.
 template <class Element>
-__global__ void add_bias_gradient(std::int64_t rows, std::int64_t classes, bool accumulate,
-                                  const Element* gradient, float* dbias) {
+__global__ void add_bias_gradient(std::int64_t rows, std::int64_t classes, std::int64_t width,
+                                  bool accumulate, const Element* gradient, float* dbias) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
-  if (k >= classes) return;
+  if (k >= width) return;
   float total = accumulate ? dbias[k] : 0;
-  for (std::int64_t row = 0; row < rows; ++row) total += widen(gradient[row * classes + k]);
+  for (std::int64_t row = 0; row < rows; ++row) total += widen(gradient[row * width + k]);
   dbias[k] = total;
 }
 
@@ -122,10 +126,25 @@ std::size_t most_workspace(const std::vector<Chunk>& chunks) {
   return most;
 }
 
+/// As many outputs as the weights have rows, those of zeros too.
+MatmulSize product_size(const KernelIo& io) {
+  MatmulSize size = matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape);
+  const auto require_same_rows = [&](const TensorDesc& desc) {
+    if (desc.layout_or_row_major().padded[0] == io.inputs[Op::weight].layout_or_row_major().padded[0]) return;
+    throw UsageError(
+        "classifier_loss: weights, bias and the weights' gradient must have as many rows in memory");
+  };
+  if (io.inputs.size() > Op::bias) require_same_rows(io.inputs[Op::bias]);
+  if (io.outputs.size() > Op::dweight) require_same_rows(io.outputs[Op::dweight]);
+  size.outputs = io.inputs[Op::weight].layout_or_row_major().padded[0];
+  return size;
+}
+
 /// Workspace: the losses of all rows, the logits of a chunk, then the products'.
 template <class Element>
 KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
-  const MatmulSize size = matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape);
+  const MatmulSize size = product_size(io);
+  const std::int64_t classes = io.inputs[Op::weight].shape[0];
   const std::int64_t of_sample = io.inputs[Op::x].shape.rank() == 3 ? io.inputs[Op::x].shape[1] : 1;
   const bool bias = io.inputs.size() > Op::bias;
   const std::vector<Chunk> chunks = chunks_of(cuda, op, size, io.inputs[Op::x].dtype, bias);
@@ -133,7 +152,7 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
   const std::size_t logits_at = whole_lines(static_cast<std::size_t>(size.rows) * sizeof(RowLoss));
   const std::size_t products_at =
       logits_at + whole_lines(static_cast<std::size_t>(most_rows * size.outputs) * sizeof(Element));
-  const CrossEntropy loss_of{size.outputs, op.label_smoothing, 1 - op.label_smoothing};
+  const CrossEntropy loss_of{classes, op.label_smoothing, 1 - op.label_smoothing};
   const bool has_gradient = op.has_gradient;
   const auto run = [=](const Addresses& a, cudaStream_t stream) {
     auto* const losses = a.workspace<RowLoss>();
@@ -145,8 +164,8 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
       chunk.logits->launch({x, a.in<void>(Op::weight), logits, const_cast<void*>(a.in<void>(Op::bias))},
                            products, stream);
       launch(losses_of_chunk<Element>, static_cast<unsigned>(chunk.rows), block, 0, stream, loss_of,
-             Rows{size.rows, of_sample, chunk.first}, has_gradient, a.in<std::int64_t>(Op::targets), state,
-             logits, losses);
+             size.outputs, Rows{size.rows, of_sample, chunk.first}, has_gradient,
+             a.in<std::int64_t>(Op::targets), state, logits, losses);
       if (!has_gradient) continue;
       chunk.dx->launch({logits, a.in<void>(Op::weight), a.out<Element>(Op::dx) + chunk.first * size.inputs},
                        products, stream);
@@ -162,6 +181,22 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
 }
 
 }  // namespace
+
+void choose_layouts(Cuda, const ClassifierLoss& op, KernelIo& io) {
+  TensorDesc& weight = io.inputs[Op::weight];
+  const bool tensor_cores = weight.dtype != DType::f32 || gpu_precision(op.precision) == Precision::tf32;
+  if (!weight.layout && tensor_cores) {
+    const std::int64_t rows =
+        (weight.shape[0] + Op::gpu_vocabulary - 1) / Op::gpu_vocabulary * Op::gpu_vocabulary;
+    weight.layout = Layout::row_major_up_to(rows, weight.shape);
+  }
+  all_row_major(io);
+  const std::int64_t rows = weight.layout->padded[0];
+  if (io.inputs.size() > Op::bias)
+    io.inputs[Op::bias].layout = Layout::row_major_up_to(rows, io.inputs[Op::bias].shape);
+  if (io.outputs.size() > Op::dweight)
+    io.outputs[Op::dweight].layout = Layout::row_major_up_to(rows, weight.shape);
+}
 
 KernelPtr prepare(Cuda cuda, const ClassifierLoss& op, const KernelIo& io) {
   return with_element(io.inputs[Op::x].dtype,

@@ -7,7 +7,10 @@
 #include <array>
 
 #include <chrono>
+#include <sstream>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "kernels/base/number.h"
 #include "kernels/base/unique_fd.h"
@@ -50,6 +53,38 @@ double Measurements::quantile_ms(double share) const {
       sorted.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(sorted.size() - 1));
   std::nth_element(sorted.begin(), at, sorted.end());
   return static_cast<double>(*at) / 1e6;
+}
+
+std::vector<std::int64_t> Measurements::last(std::size_t most) const {
+  const std::size_t count = std::min(most, values_.size());
+  std::vector<std::int64_t> result(count);
+  // Where the ring is full, `next_` is its oldest.
+  for (std::size_t i = 0; i < count; ++i)
+    result[i] = values_[(next_ + values_.size() - count + i) % values_.size()];
+  return result;
+}
+
+std::string RunMetrics::transfers() const {
+  return fmt::format("{}", fmt::join(transfer_.last(compared_steps), " "));
+}
+
+void RunMetrics::tell_skew(std::span<const std::string> transfers_of_ranks) {
+  const std::vector<std::int64_t> own = transfer_.last(compared_steps);
+  std::vector<std::int64_t> shortest = own;
+  for (const std::string& of_rank : transfers_of_ranks) {
+    std::istringstream rest(of_rank);
+    for (std::int64_t& step : shortest) {
+      std::int64_t theirs = step;
+      rest >> theirs;
+      step = std::min(step, theirs);
+    }
+  }
+  transfer_ = {};
+  skew_ = {};
+  for (std::size_t step = 0; step < own.size(); ++step) {
+    transfer_.add(shortest[step]);
+    skew_.add(own[step] - shortest[step]);
+  }
 }
 
 void RunMetrics::start() {

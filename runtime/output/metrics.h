@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,9 @@ class Measurements {
       values_[next_++ % capacity] = nanoseconds;
     }
   }
+
+  /// The last ones, `most` at most, the oldest first.
+  std::vector<std::int64_t> last(std::size_t most) const;
 
   /// The value below which `share` of the measurements lie, in milliseconds; 0 without measurements.
   double quantile_ms(double share) const;
@@ -53,7 +58,15 @@ class RunMetrics {
   double samples_per_s() const;
   void fill(Summary& summary) const;
 
+  /// For a group whose ranks do not see when their peers come: the exchange times of the last steps, as a
+  /// text, and what follows from those of all ranks. An exchange ends everywhere at once, so in each step the
+  /// rank with the shortest time came last, and what another took beyond that it waited: no less, and more
+  /// where ranks have waited for each other in turn.
+  std::string transfers() const;
+  void tell_skew(std::span<const std::string> transfers_of_ranks);
+
  private:
+  static constexpr std::size_t compared_steps = 512;
   /// Throughput is steady from step 20 on; in shorter runs from step 2.
   static constexpr std::int64_t steady_from_step = 20;
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "kernels/classifier.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
 
@@ -27,6 +28,7 @@ class LayoutPass {
   }
 
   void run() {
+    for (const Node& node : graph_.nodes()) let_classifier_choose(node);
     for (Node& node : std::exchange(graph_.nodes(), {})) assign(std::move(node));
   }
 
@@ -34,6 +36,19 @@ class LayoutPass {
   void set_layout(ValueId id, const Layout& layout) {
     graph_.value(id).layout = layout;
     if (const auto twin = twins_.find(id); twin != twins_.end()) graph_.value(twin->second).layout = layout;
+  }
+
+  /// The layouts of its parameters, before others that read them: an embedding takes any that lie row-major.
+  void let_classifier_choose(const Node& node) {
+    if (node.op->as<kernels::ClassifierLoss>() == nullptr) return;
+    kernels::KernelIo io = graph_.io(node);
+    node.op->choose_layouts(device_, io);
+    for (const std::size_t in : {kernels::ClassifierLoss::weight, kernels::ClassifierLoss::bias}) {
+      if (in >= node.inputs.size()) continue;
+      const Value& value = graph_.value(node.inputs[in]);
+      if (value.layout || (value.role != Role::parameter && value.role != Role::parameter_copy)) continue;
+      set_layout(node.inputs[in], *io.inputs[in].layout);
+    }
   }
 
   void assign(Node node) {

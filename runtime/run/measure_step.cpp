@@ -134,7 +134,7 @@ class Stepper {
 MeasuredStep measure_step(const Options& options, const TrainingTask& task, kernels::Device& device,
                           comm::Communicator& node) {
   std::vector<Plan> plans = plan_practice_step(options, task, device, node);
-  PracticeReplica replica(options, task.input.dtype, plans, device, node);
+  PracticeReplica replica(options, plans, device, node);
   NodeTimes times = Stepper(replica, plans, device, node).measure();
   return {.plans = std::move(plans), .times = std::move(times)};
 }

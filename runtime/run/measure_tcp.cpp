@@ -186,7 +186,7 @@ std::vector<double> measure_rank(const comm::World& world, const comm::CommOptio
   options.amp = amp_on(*device, options.amp);
   options.benchmark = false;
   const std::vector<Plan> plans = plan_practice_step(options, task, *device, *alone);
-  PracticeReplica replica(options, task.input.dtype, plans, *device, *alone);
+  PracticeReplica replica(options, plans, *device, *alone);
   const Burst burst = burst_of(plans.back());
   const bool computes = !on_one_core || world.rank == 0;
   BusyRank rank(*group, burst, computes ? &replica : nullptr, plans.back());

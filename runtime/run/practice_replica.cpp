@@ -1,7 +1,6 @@
 #include "runtime/run/practice_replica.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "kernels/base/philox.h"
@@ -20,6 +19,14 @@ std::vector<MicroBatchRole> roles_of(std::int64_t micro_batches) {
   if (micro_batches == 1) return {only};
   if (micro_batches == 2) return {first, last};
   return {first, middle, last};
+}
+
+bool takes_floats(const model::Graph& graph) {
+  for (std::size_t id = 0; id < graph.value_count(); ++id) {
+    const model::Value& value = graph.value(static_cast<model::ValueId>(id));
+    if (value.role == model::Role::input && value.type.dtype != DType::f32) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -51,23 +58,36 @@ std::vector<Plan> plan_practice_step(const Options& options, const TrainingTask&
   return plans;
 }
 
-PracticeReplica::PracticeReplica(const Options& options, DType input, std::span<const Plan> plans,
-                                 kernels::Device& device, comm::Communicator& node)
+PracticeReplica::PracticeReplica(const Options& options, std::span<const Plan> plans, kernels::Device& device,
+                                 comm::Communicator& node)
     : plans_(plans), memory_(device, node, plans), executor_(device, node, memory_) {
   std::size_t most_steps = 0;
   for (const Plan& plan : plans) most_steps = std::max(most_steps, plan.steps.size());
   ends_.resize(most_steps);
   executor_.note_step_ends(ends_);
   ParameterIO(device, plans.front(), memory_).initialise(options.seed);
-  set_input(options, input);
+  set_input(options, device);
 }
 
-/// Targets are left at 0, which is a class.
-void PracticeReplica::set_input(const Options& options, DType input) {
+/// Numbers of classes, tokens and kept samples are 0, which they all have.
+void PracticeReplica::set_input(const Options& options, kernels::Device& device) {
   const Plan& plan = plans_.front();
-  const std::span pixels(static_cast<float*>(memory_.input(slot)), plan.input_bytes() / sizeof(float));
-  if (input == DType::f32) Philox(options.seed, 0).normals(0, pixels);
-  if (plan.states_bytes() > 0) std::memset(memory_.states(slot), 0, plan.states_bytes());
+  const auto stream = device.make_stream();
+  const auto upload = [&](void* to, const auto& values) {
+    const std::span bytes = std::as_bytes(std::span(values));
+    device.copy_to_device(to, bytes.data(), bytes.size(), *stream);
+    stream->synchronize();
+  };
+  const auto clear = [&](void* to, std::size_t bytes) { upload(to, std::vector<std::byte>(bytes)); };
+  if (takes_floats(plan.graph)) {
+    std::vector<float> numbers(plan.input_bytes() / sizeof(float));
+    Philox(options.seed, 0).normals(0, numbers);
+    upload(memory_.input(slot), numbers);
+  } else {
+    clear(memory_.input(slot), plan.input_bytes());
+  }
+  clear(memory_.target(slot), plan.target_bytes());
+  if (plan.states_bytes() > 0) clear(memory_.states(slot), plan.states_bytes());
   const auto batch = static_cast<float>(plan.key().batch);
   kernels::StepInput& step = memory_.host_input(slot);
   step.state.valid_samples = static_cast<std::int32_t>(plan.key().batch);

@@ -22,8 +22,11 @@ std::vector<Plan> plan_practice_step(const Options& options, const TrainingTask&
 /// A replica that steps on data without meaning.
 class PracticeReplica {
  public:
-  PracticeReplica(const Options& options, DType input, std::span<const Plan> plans, kernels::Device& device,
+  PracticeReplica(const Options& options, std::span<const Plan> plans, kernels::Device& device,
                   comm::Communicator& node);
+
+  /// From now on steps are replayed as CUDA graphs, from the third of a plan on.
+  void replay() { executor_.use_graphs(); }
 
   /// Returns the seconds that it took.
   double run(const Plan& plan);
@@ -41,7 +44,7 @@ class PracticeReplica {
   const ReplicaMemory& memory() const { return memory_; }
 
  private:
-  void set_input(const Options& options, DType input);
+  void set_input(const Options& options, kernels::Device& device);
 
   const std::span<const Plan> plans_;
   ReplicaMemory memory_;

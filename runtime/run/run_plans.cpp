@@ -12,7 +12,6 @@
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "runtime/plan/algorithms.h"
-#include "runtime/plan/gpu_factors.h"
 #include "runtime/run/algorithm_cache.h"
 #include "runtime/run/plan_requests.h"
 #include "runtime/step/parameter_io.h"
@@ -48,15 +47,6 @@ SelectedAlgorithms agree_on_algorithms(const Session& session, const Plan& plan,
 
 std::size_t device_bytes(const Options& options, const RunPlans& plans) {
   return gpu_bytes(run_memory_need(options, plans.all));
-}
-
-/// Bytes that the run would need with another batch size.
-std::size_t device_bytes_with(std::int64_t batch_size, Options options, const TrainingTask& task,
-                              const SelectedAlgorithms& algorithms, const Session& session) {
-  options.batch_size = batch_size;
-  options.global_batch = 0;
-  const Batching batching = batching_of(options, session.world, task.train_set->size());
-  return device_bytes(options, plan_run(options, task, batching, session, algorithms));
 }
 
 std::string mebibytes(std::size_t bytes) {
@@ -146,6 +136,14 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   return pages * page;
 }
 
+std::size_t device_bytes_with(std::int64_t batch_size, Options options, const TrainingTask& task,
+                              const SelectedAlgorithms& algorithms, const Session& session) {
+  options.batch_size = batch_size;
+  options.global_batch = 0;
+  const Batching batching = batching_of(options, session.world, task.train_set->size());
+  return device_bytes(options, plan_run(options, task, batching, session, algorithms));
+}
+
 std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits) {
   std::int64_t fitting = 0;
   while (too_large - fitting > 1) {
@@ -173,38 +171,6 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
       fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {} free ({} bytes): {}",
                   batch_option(options, session.world, batch_size), mebibytes(needed), needed, free->rank,
                   mebibytes(free->bytes), free->bytes, hint));
-}
-
-std::int64_t fitting_batch_size(const Options& options, const TrainingTask& task, const Session& session) {
-  const auto free = least_free(session);
-  if (!free) {
-    throw UsageError(
-        "--batch-size auto is for GPUs: on a CPU ranks share their memory with all else that runs, and "
-        "caches "
-        "make larger batches no faster; give a number");
-  }
-  // Graphs, NCCL's channels and modules that load later are in no plan.
-  const std::size_t available = free->bytes - std::min(unplanned_bytes, free->bytes / 16);
-  const std::int64_t parts = options.accumulate_steps * session.world.size;
-  const std::int64_t most = std::min(most_global_batch, std::max(task.train_set->size(), parts)) / parts;
-  const auto fits = [&](std::int64_t batch) {
-    try {
-      return device_bytes_with(batch, options, task, {}, session) <= available;
-    } catch (const Error&) {  // a library has no kernel for so many samples, or a count is out of range
-      return false;
-    }
-  };
-  std::int64_t too_large = 64;
-  while (too_large <= most && fits(too_large)) too_large *= 2;
-  const std::int64_t mine = largest_batch(std::min(too_large, most + 1), fits);
-  std::int64_t least = mine;
-  for (const std::string& text : session.communicator->all_gather(std::to_string(mine)))
-    least = std::min<std::int64_t>(least, std::stoll(text));
-  if (least > 0) return least;
-  throw DeviceError(
-      fmt::format("--batch-size auto: not even one sample fits into the {} that rank {}'s GPU has free: "
-                  "free it of what else runs there, or take a smaller model",
-                  mebibytes(free->bytes), free->rank));
 }
 
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,

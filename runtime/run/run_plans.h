@@ -58,13 +58,12 @@ std::optional<FreeMemory> least_free(const Session& session);
 void require_memory(const Options& options, const TrainingTask& task, const RunPlans& plans,
                     const Session& session);
 
-/// What `--batch-size auto` means: the largest batch whose plans fit what is free on the fullest GPU, a
-/// sixteenth kept back for what is not planned; at most a step an epoch. Collective, before memory is
-/// allocated. UsageError on the CPU, DeviceError when nothing fits.
-std::int64_t fitting_batch_size(const Options& options, const TrainingTask& task, const Session& session);
-
 /// Bytes that CUDA allocates for this need: it hands out whole pages of 2 MiB.
 std::size_t gpu_bytes(const MemoryNeed& need);
+
+/// Bytes of GPU memory that the run would need with another batch size.
+std::size_t device_bytes_with(std::int64_t batch_size, Options options, const TrainingTask& task,
+                              const SelectedAlgorithms& algorithms, const Session& session);
 
 /// The largest batch below `too_large` that `fits`, if smaller ones do too; 0 when not even 1 does.
 std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits);

@@ -38,6 +38,8 @@ Summary Trainer::finish() {
                   .pinned_bytes = static_cast<std::int64_t>(
                       pinned_bytes(*session_.device, options_, plans_.full_batch())),
                   .stopped = progress_.stopped};
+  if (!session_.communicator->tells_skew())
+    metrics_.tell_skew(session_.communicator->all_gather(metrics_.transfers()));
   metrics_.fill(summary);
   free_training_memory();
   const std::vector<NamedTensor> weights = replica().parameters();

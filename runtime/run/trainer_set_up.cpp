@@ -1,7 +1,6 @@
 // From options to a trainer that is ready for its first step.
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "runtime/output/failure.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
+#include "runtime/run/batch_size.h"
 #include "runtime/run/device_data.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
@@ -24,14 +24,13 @@
 namespace lockstep::runtime {
 namespace {
 
-/// A run that goes on keeps the number that its config.ini has, though more or less may be free now.
-std::int64_t automatic_batch_size(const Options& options, const TrainingTask& task, const Session& session) {
-  const auto config = run_folder(options, task.model.name, session.world) / "config.ini";
-  std::string known;
-  if (session.is_rank0() && options.resume != "none" && std::filesystem::exists(config))
-    known = std::to_string(parse_options({"--config", config.string()}).batch_size);
-  known = session.communicator->all_gather(known).front();
-  return known.empty() ? fitting_batch_size(options, task, session) : std::stoll(known);
+/// Why steps cannot be replayed as CUDA graphs; empty if they can. A graph contains work on the device's
+/// streams only: with several ranks the exchange must be there too.
+std::string obstacle_to_graphs(const Session& session, const Options& options) {
+  if (!session.device->has_graphs()) return "graphs need a GPU";
+  if (syncs_launches(options)) return "--sync-launch waits behind each op, which a graph does not let it";
+  if (options.detect_anomaly) return "--detect-anomaly looks at each op, which a graph does not let it";
+  return session.communicator->obstacle_to_graphs();
 }
 
 /// The options with defaults that depend on the machine.
@@ -43,7 +42,8 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   if (options.batch_size == automatic_batch && options.global_batch == 0)
-    options.batch_size = automatic_batch_size(options, task, session);
+    options.batch_size =
+        automatic_batch_size(options, task, session, obstacle_to_graphs(session, options).empty());
   return options;
 }
 
@@ -63,15 +63,6 @@ void require_countable(const TrainingTask& task, const Batching& batching, const
       fmt::format("a step of {} samples with {} targets each: at most {} targets a step; take a "
                   "smaller --batch-size",
                   samples, targets, most_global_batch));
-}
-
-/// Why steps cannot be replayed as CUDA graphs; empty if they can. A graph contains work on the device's
-/// streams only: with several ranks the exchange must be there too.
-std::string obstacle_to_graphs(const Session& session, const Options& options) {
-  if (!session.device->has_graphs()) return "graphs need a GPU";
-  if (syncs_launches(options)) return "--sync-launch waits behind each op, which a graph does not let it";
-  if (options.detect_anomaly) return "--detect-anomaly looks at each op, which a graph does not let it";
-  return session.communicator->obstacle_to_graphs();
 }
 
 /// Ranks that cut batches to lengths of their own take different plans in a step: one of them may be captured

@@ -1,4 +1,6 @@
 // More ranks than GPUs, and runs that a GPU's memory does not hold.
+#include <limits>
+#include <sstream>
 #include <utility>
 
 #include "tests/cluster/gpus.h"
@@ -91,6 +93,40 @@ TEST_CASE("--batch-size auto takes what fits the fullest GPU, and a run that goe
   CHECK(fitting > 1000);
   CHECK(fitting < 10000);
   CHECK(run_with("96", automatic + Words{"--max-steps=2", "--resume=auto"}) == fitting);
+}
+
+TEST_CASE("--batch-size auto with --benchmark takes the fastest of what fits and of powers of two below it") {
+  const int ranks = GENERATE(1, 2);
+  give_gpus(ranks);
+  const TemporaryFolder folder;
+  const Variable memory("SIMGPU_MEMORY_MB", "24");
+  Program run(trainer_words(
+      ranks, Words{"--model=mlp", "--dataset=synthetic", "--samples=600", "--image-shape=1x28x28",
+                   "--eval-every=0", "--device=cuda", "--batch-size=auto", "--benchmark", "--max-steps=1",
+                   "--run-dir", (folder.path() / "run").string()}));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  REQUIRE(code == 0);
+  const std::string output = run.output();
+  const auto begin = output.find(" by batch: ");
+  REQUIRE(begin != std::string::npos);
+  const auto chosen =
+      number_between(contents(folder.path() / "run" / "config.ini"), "batch-size = ", "\nnum-workers");
+  double least = std::numeric_limits<double>::infinity();
+  std::int64_t fastest = 0;
+  std::vector<std::int64_t> tried;
+  std::istringstream rest(output.substr(begin + 11, output.find('\n', begin) - begin - 11));
+  double microseconds = 0;
+  std::string unit;
+  for (std::int64_t batch = 0; rest >> batch >> microseconds >> unit;) {
+    tried.push_back(batch);
+    if (microseconds >= least) continue;
+    least = microseconds;
+    fastest = batch;
+  }
+  const std::int64_t all = 600 / ranks;
+  CHECK(tried == std::vector<std::int64_t>{all, 256, 128, 64, 32});
+  CHECK(chosen == fastest);
 }
 
 TEST_CASE("--batch-size auto is refused where no GPU's memory tells how much fits") {

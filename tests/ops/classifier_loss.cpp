@@ -99,19 +99,6 @@ Outcome reference(const Case& c, const Problem& p, const StepState& state) {
 }
 
 template <class Half>
-std::unique_ptr<kernels::Memory> narrowed(const Values& values) {
-  std::vector<Half> halves(values.data.size());
-  for (std::size_t i = 0; i < halves.size(); ++i) narrow(static_cast<float>(values.data[i]), halves[i]);
-  return kernels::test::upload(halves);
-}
-
-std::unique_ptr<kernels::Memory> upload(const Values& values, DType dtype) {
-  if (dtype == DType::bf16) return narrowed<BFloat16>(values);
-  if (dtype == DType::f16) return narrowed<Float16>(values);
-  return kernels::test::upload(std::vector<float>(values.data.begin(), values.data.end()));
-}
-
-template <class Half>
 std::vector<float> widened(const kernels::Memory& memory) {
   std::vector<float> floats;
   for (const Half half : kernels::test::download<Half>(memory)) floats.push_back(widen(half));
@@ -137,13 +124,17 @@ Outcome run(const Case& c, const Problem& p, const StepState& state, bool has_gr
   for (const kernels::TensorType& type : op.infer(kernels::types_of(io.inputs))) {
     io.outputs.push_back({type.dtype, type.shape, {}});
   }
+  choose_layouts(device(), op, io);
+  const auto pack = [&](const Values& values, std::size_t input) {
+    return kernels::test::pack(values, *io.inputs[input].layout, c.dtype);
+  };
   const auto kernel = kernel_for(device(), op, io);
   std::vector<std::unique_ptr<kernels::Memory>> memory;
-  memory.push_back(upload(p.x, c.dtype));
-  memory.push_back(upload(p.weight, c.dtype));
+  memory.push_back(pack(p.x, ClassifierLoss::x));
+  memory.push_back(pack(p.weight, ClassifierLoss::weight));
   memory.push_back(kernels::test::upload(p.targets));
   memory.push_back(kernels::test::upload(std::vector{state}));
-  if (c.bias) memory.push_back(upload(p.bias, c.dtype));
+  if (c.bias) memory.push_back(pack(p.bias, ClassifierLoss::bias));
   const std::size_t first_output = memory.size();
   memory.push_back(kernels::test::upload(std::vector{ControlBlock{}}));
   for (std::size_t i = 1; i < io.outputs.size(); ++i) {
@@ -163,8 +154,13 @@ Outcome run(const Case& c, const Problem& p, const StepState& state, bool has_gr
               .dbias = {}};
   if (!has_gradient) return out;
   out.dx = floats(*memory[first_output + ClassifierLoss::dx], c.dtype);
-  out.dweight = kernels::test::download<float>(*memory[first_output + ClassifierLoss::dweight]);
-  if (c.bias) out.dbias = kernels::test::download<float>(*memory[first_output + ClassifierLoss::dbias]);
+  const auto without_padding = [&](std::size_t output) {
+    const Values values = kernels::test::unpack(*memory[first_output + output], io.outputs[output].shape,
+                                                *io.outputs[output].layout);
+    return std::vector<float>(values.data.begin(), values.data.end());
+  };
+  out.dweight = without_padding(ClassifierLoss::dweight);
+  if (c.bias) out.dbias = without_padding(ClassifierLoss::dbias);
   return out;
 }
 

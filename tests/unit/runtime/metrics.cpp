@@ -34,5 +34,34 @@ TEST_CASE("a run's medians, and JSON without NaN") {
   CHECK_THAT(to_json(summary), tests::contains("\"final_loss\": null"));
 }
 
+TEST_CASE("what a rank waited follows from the exchange times of all, step by step") {
+  const std::int64_t times[2][3] = {{5, 2, 9}, {3, 8, 4}};  // milliseconds of two ranks
+  std::vector<RunMetrics> ranks(2);
+  std::vector<std::string> transfers;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank].start();
+    for (const std::int64_t ms : times[rank]) ranks[rank].step_done({.transfer_ns = ms * 1'000'000}, 0, 1);
+    transfers.push_back(ranks[rank].transfers());
+  }
+  const double skews[] = {2, 0};  // medians of 2 0 5 and of 0 6 0
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank].tell_skew(transfers);
+    Summary summary;
+    ranks[rank].fill(summary);
+    CHECK(summary.skew_ms == skews[rank]);
+    CHECK(summary.comm_ms == 3);  // of 3 2 4
+  }
+}
+
+TEST_CASE("the last measurements, oldest first, also behind many") {
+  Measurements few;
+  for (const std::int64_t value : {1, 2, 3}) few.add(value);
+  CHECK(few.last(2) == std::vector<std::int64_t>{2, 3});
+  CHECK(few.last(9) == std::vector<std::int64_t>{1, 2, 3});
+  Measurements many;
+  for (std::int64_t i = 0; i < 100'000; ++i) many.add(i);
+  CHECK(many.last(2) == std::vector<std::int64_t>{99'998, 99'999});
+}
+
 }  // namespace
 }  // namespace lockstep::runtime
