@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/pool_indices.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -64,6 +65,21 @@ void choose_pool_layouts(TensorDesc& x, TensorDesc& y) {
   }
   if (!x.layout || !pool_planes(*x.layout)) x.layout = Layout::row_major(x.shape);
   y.layout = resized(*x.layout, y.shape);
+}
+
+void choose_indexed_layouts(KernelIo& io) {
+  using Op = MaxPool2dWithIndices;
+  choose_pool_layouts(io.inputs[Op::x], io.outputs[Op::y]);
+  io.outputs[Op::indices].layout = io.outputs[Op::y].layout;
+}
+
+void choose_indexed_gradient_layouts(KernelIo& io) {
+  using Op = MaxPool2dWithIndicesBackward;
+  TensorDesc& indices = io.inputs[Op::indices];
+  TensorDesc& dx = io.outputs[Op::dx];
+  if (!indices.layout) indices.layout = io.inputs[Op::dy].layout;
+  choose_pool_layouts(dx, indices);
+  io.inputs[Op::dy].layout = indices.layout;
 }
 
 }  // namespace lockstep::kernels

@@ -20,6 +20,7 @@ struct Pool2dGeometry {
     visit("stride", stride);
     visit("padding", padding);
   }
+  bool operator==(const Pool2dGeometry&) const = default;
 
   /// x (N, C, H, W) to y (N, C, H', W'). Windows are cut off at the bottom and right (floor mode).
   Types infer(TypeSpan in) const {
@@ -56,9 +57,9 @@ struct MaxPool2d {
   Types infer(TypeSpan in) const { return geometry.infer(in); }
 };
 
-/// The first greatest element of a window gets its gradient (PyTorch's rule); found again from x, so that
-/// forward keeps no indices. With `relu_mask`, x is the output of a relu and the result is the gradient
-/// before it: dx where x > 0, else 0.
+/// The first greatest element of a window gets its gradient (PyTorch's rule); found again from x, for windows
+/// whose places no byte holds (kernels/pool_indices.h). With `relu_mask`, x is the output of a relu and the
+/// result is the gradient before it: dx where x > 0, else 0.
 struct MaxPool2dBackward {
   static constexpr std::string_view name = "max_pool2d_backward";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

@@ -6,14 +6,25 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
+#include "kernels/pool_indices.h"
 
 namespace lockstep::kernels {
 namespace {
 
 constexpr Pool2dGeometry no_window{};  ///< an adaptive pool's follows from the extents
 
-/// A kernel that walks the planes of x and y, or of their gradients: `on_plane(plane, addresses, offset in x,
-/// offset in y)`, offsets in bytes.
+/// Where a plane begins, in elements, and the bytes of one.
+struct PlaneStart {
+  std::int64_t element, bytes;
+
+  template <class Byte>
+  Byte* in(Byte* tensor) const {
+    return tensor + element * bytes;
+  }
+};
+
+/// A kernel that walks the planes of x and y, or of their gradients: `on_plane(plane, addresses, start in x,
+/// start in y)`.
 template <class OnPlane>
 KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorDesc& x, const TensorDesc& y,
                       OnPlane on_plane) {
@@ -31,8 +42,8 @@ KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorD
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t image = i / in.groups;
             const std::int64_t group = i % in.groups;
-            on_plane(plane, a, bytes * (image * in.image + group * in.group),
-                     bytes * (image * out.image + group * out.group));
+            on_plane(plane, a, PlaneStart{image * in.image + group * in.group, bytes},
+                     PlaneStart{image * out.image + group * out.group, bytes});
           }
         });
       });
@@ -42,8 +53,8 @@ template <class Op>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io, const Pool2dGeometry& window) {
   return pool_kernel(io, window, io.inputs[Op::x], io.outputs[Op::y],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.out<std::byte>(Op::y) + y);
+                                                     const PlaneStart& x, const PlaneStart& y) {
+                       kernel(op, plane, x.in(a.in<std::byte>(Op::x)), y.in(a.out<std::byte>(Op::y)));
                      });
 }
 
@@ -52,8 +63,8 @@ template <class Op>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io, const Pool2dGeometry& window) {
   return pool_kernel(io, window, io.outputs[Op::dx], io.inputs[Op::dy],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::dy) + y, a.out<std::byte>(Op::dx) + x);
+                                                     const PlaneStart& x, const PlaneStart& y) {
+                       kernel(op, plane, y.in(a.in<std::byte>(Op::dy)), x.in(a.out<std::byte>(Op::dx)));
                      });
 }
 
@@ -103,9 +114,39 @@ KernelPtr prepare(Cpu, const MaxPool2dBackward& op, const KernelIo& io) {
   require_same_layout(io.inputs[Op::x], io.outputs[Op::dx]);
   return pool_kernel(io, op.geometry, io.inputs[Op::x], io.inputs[Op::dy],
                      [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
-                                                     std::int64_t x, std::int64_t y) {
-                       kernel(op, plane, a.in<std::byte>(Op::x) + x, a.in<std::byte>(Op::dy) + y,
-                              a.out<std::byte>(Op::dx) + x);
+                                                     const PlaneStart& x, const PlaneStart& y) {
+                       kernel(op, plane, x.in(a.in<std::byte>(Op::x)), y.in(a.in<std::byte>(Op::dy)),
+                              x.in(a.out<std::byte>(Op::dx)));
+                     });
+}
+
+void choose_layouts(Cpu, const MaxPool2dWithIndices&, KernelIo& io) {
+  choose_indexed_layouts(io);
+}
+
+void choose_layouts(Cpu, const MaxPool2dWithIndicesBackward&, KernelIo& io) {
+  choose_indexed_gradient_layouts(io);
+}
+
+KernelPtr prepare(Cpu, const MaxPool2dWithIndices& op, const KernelIo& io) {
+  using Op = MaxPool2dWithIndices;
+  require_same_layout(io.outputs[Op::y], io.outputs[Op::indices]);
+  return pool_kernel(io, op.geometry, io.inputs[Op::x], io.outputs[Op::y],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     const PlaneStart& x, const PlaneStart& y) {
+                       kernel(op, plane, x.in(a.in<std::byte>(Op::x)), y.in(a.out<std::byte>(Op::y)),
+                              a.out<std::uint8_t>(Op::indices) + y.element);
+                     });
+}
+
+KernelPtr prepare(Cpu, const MaxPool2dWithIndicesBackward& op, const KernelIo& io) {
+  using Op = MaxPool2dWithIndicesBackward;
+  require_same_layout(io.inputs[Op::dy], io.inputs[Op::indices]);
+  return pool_kernel(io, op.geometry, io.outputs[Op::dx], io.inputs[Op::dy],
+                     [op, kernel = simd::best<Op>()](const PoolPlane& plane, const Addresses& a,
+                                                     const PlaneStart& x, const PlaneStart& y) {
+                       kernel(op, plane, y.in(a.in<std::byte>(Op::dy)),
+                              a.in<std::uint8_t>(Op::indices) + y.element, x.in(a.out<std::byte>(Op::dx)));
                      });
 }
 

@@ -2,12 +2,7 @@
 
 #include "kernels/cuda/portability.h"
 
-#include <limits>
-
-#include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/grid.h"
-#include "kernels/cuda/pool_walk.h"
-#include "kernels/layout.h"
+#include "kernels/cuda/pool_kernel.h"
 
 // Backward gathers: each element of dx looks at the windows that it lies in, in their order. So nothing is
 // added by several threads, and the sums have one order.
@@ -150,81 +145,17 @@ struct AdaptiveBackward {
   }
 };
 
-template <class Op, int lanes, class Index, class... Pointers>
-__global__ void pool(Op op, Pool<Index> p, std::int64_t items, Pointers... pointers) {
-  const Index height = Op::over_input ? p.height : p.out_height;
-  const Index width = Op::over_input ? p.width : p.out_width;
-  for (std::int64_t item = first_item(); item < items; item += item_stride()) {
-    op.template run<lanes>(p, spot_of<lanes>(static_cast<Index>(item), p, height, width), pointers...);
-  }
-}
-
-template <class Index>
-Pool<Index> narrowed(const Pool2dGeometry& g, const PoolPlanes& planes, const Shape& x, const Shape& y) {
-  const auto as = [](std::int64_t value) { return static_cast<Index>(value); };
-  return {Strides<Index>(planes.x),
-          Strides<Index>(planes.y),
-          as(planes.x.lanes),
-          as(planes.x.groups),
-          as(x[2]),
-          as(x[3]),
-          as(y[2]),
-          as(y[3]),
-          as(g.kernel[0]),
-          as(g.kernel[1]),
-          as(g.stride[0]),
-          as(g.stride[1]),
-          as(g.padding[0]),
-          as(g.padding[1])};
-}
-
-template <class Op, int lanes, class Index, class... Pointers, std::size_t... argument>
-KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool<Index>& p, std::int64_t items,
-                      std::index_sequence<argument...>) {
-  return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
-    launch(pool<Op, lanes, Index, Pointers...>, s.blocks, s.threads, 0, stream, op, p, items,
-           static_cast<Pointers>(a.all()[argument])...);
-  });
-}
-
-/// `Pointers`: the types of the kernel's inputs, then outputs.
-template <class... Pointers, class Op>
-KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool2dGeometry& g, const TensorDesc& x,
-                      const TensorDesc& y) {
-  const PoolPlanes planes = pool_planes(x, y);
-  const Shape& shape = Op::over_input ? x.shape : y.shape;
-  const std::int64_t items = shape[0] * planes.x.groups * planes.x.lanes * shape[2] * shape[3];
-  bool four = planes.x.lanes % 4 == 0;
-  for (const Planes& p : {planes.x, planes.y}) {
-    for (const std::int64_t stride : {p.image, p.group, p.row, p.pixel}) four = four && stride % 4 == 0;
-  }
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const bool narrow = x.layout_or_row_major().span() <= most && y.layout_or_row_major().span() <= most;
-  constexpr auto arguments = std::index_sequence_for<Pointers...>();
-  const auto make = [&]<class Index>(const Pool<Index>& p) {
-    return four ? pool_kernel<Op, 4, Index, Pointers...>(io, op, p, items / 4, arguments)
-                : pool_kernel<Op, 1, Index, Pointers...>(io, op, p, items, arguments);
-  };
-  return narrow ? make(narrowed<std::int32_t>(g, planes, x.shape, y.shape))
-                : make(narrowed<std::int64_t>(g, planes, x.shape, y.shape));
-}
-
-/// A pool keeps the layout that it finds; where it finds none, the GPU's.
-void choose(TensorDesc& x, TensorDesc& y) {
-  if (!x.layout && !y.layout) x.layout = channels_last(x.shape);
-  choose_pool_layouts(x, y);
-}
-
 constexpr Pool2dGeometry no_window{};  ///< an adaptive pool's follows from the extents
 
 }  // namespace
 
 void choose_layouts(Cuda, const AdaptiveAvgPool2d&, KernelIo& io) {
-  choose(io.inputs[AdaptiveAvgPool2d::x], io.outputs[AdaptiveAvgPool2d::y]);
+  choose_gpu_pool_layouts(io.inputs[AdaptiveAvgPool2d::x], io.outputs[AdaptiveAvgPool2d::y]);
 }
 
 void choose_layouts(Cuda, const AdaptiveAvgPool2dBackward&, KernelIo& io) {
-  choose(io.outputs[AdaptiveAvgPool2dBackward::dx], io.inputs[AdaptiveAvgPool2dBackward::dy]);
+  choose_gpu_pool_layouts(io.outputs[AdaptiveAvgPool2dBackward::dx],
+                          io.inputs[AdaptiveAvgPool2dBackward::dy]);
 }
 
 KernelPtr prepare(Cuda, const AdaptiveAvgPool2d&, const KernelIo& io) {
@@ -244,21 +175,21 @@ KernelPtr prepare(Cuda, const AdaptiveAvgPool2dBackward&, const KernelIo& io) {
 }
 
 void choose_layouts(Cuda, const MaxPool2d&, KernelIo& io) {
-  choose(io.inputs[MaxPool2d::x], io.outputs[MaxPool2d::y]);
+  choose_gpu_pool_layouts(io.inputs[MaxPool2d::x], io.outputs[MaxPool2d::y]);
 }
 
 void choose_layouts(Cuda, const MaxPool2dBackward&, KernelIo& io) {
   using Op = MaxPool2dBackward;
-  choose(io.inputs[Op::x], io.inputs[Op::dy]);
+  choose_gpu_pool_layouts(io.inputs[Op::x], io.inputs[Op::dy]);
   io.outputs[Op::dx].layout = io.inputs[Op::x].layout;
 }
 
 void choose_layouts(Cuda, const AvgPool2d&, KernelIo& io) {
-  choose(io.inputs[AvgPool2d::x], io.outputs[AvgPool2d::y]);
+  choose_gpu_pool_layouts(io.inputs[AvgPool2d::x], io.outputs[AvgPool2d::y]);
 }
 
 void choose_layouts(Cuda, const AvgPool2dBackward&, KernelIo& io) {
-  choose(io.outputs[AvgPool2dBackward::dx], io.inputs[AvgPool2dBackward::dy]);
+  choose_gpu_pool_layouts(io.outputs[AvgPool2dBackward::dx], io.inputs[AvgPool2dBackward::dy]);
 }
 
 KernelPtr prepare(Cuda, const MaxPool2d& op, const KernelIo& io) {

@@ -112,6 +112,12 @@ void fuse_pointwise(model::Graph& graph);
 /// gradients and optimizer state lie in memory once.
 using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
+/// Behind `fuse`: a max pool whose backward stands in the graph keeps where its maxima were, a byte each, and
+/// backward reads those instead of the pool's input, which need not be kept for it. The same bits in f32;
+/// where windows overlap, half types are rounded once an element and not once a window. A pool whose windows
+/// have too many places for a byte stays as it is.
+void keep_pool_indices(model::Graph& graph);
+
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader

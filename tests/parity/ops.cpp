@@ -7,7 +7,7 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
-#include "kernels/pool2d.h"
+#include "kernels/pool_indices.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/kernel_machine.h"
 #include "tests/support/catch.h"
@@ -110,7 +110,23 @@ kernels::Pool2dGeometry pool_geometry(const OpCase& c) {
           .padding = c.parameter<std::array<std::int64_t, 2>>("padding")};
 }
 
+/// Forward keeps indices, which are what backward has in the place of x; `dx`: the name of the gradient.
+void check_indexed_max_pool2d(OpCase& c, bool relu_mask, const std::string& dx) {
+  const auto geometry = pool_geometry(c);
+  const HostTensor& dy = c.input("dy");
+  const std::vector<HostTensor> x{c.input("x")};
+  std::vector<HostTensor> pooled{HostTensor::zeros(DType::f32, dy.shape),
+                                 HostTensor::zeros(DType::u8, dy.shape)};
+  c.machine().run(kernels::MaxPool2dWithIndices{geometry, relu_mask}, x, pooled);
+  c.check_output("y", pooled[0].floats());
+  std::vector<HostTensor> gradient{HostTensor::zeros(DType::f32, x[0].shape)};
+  const std::vector<HostTensor> read{dy, pooled[1]};
+  c.machine().run(kernels::MaxPool2dWithIndicesBackward{geometry}, read, gradient);
+  c.check_output(dx, gradient[0].floats());
+}
+
 void check_max_pool2d(OpCase& c) {
+  check_indexed_max_pool2d(c, false, "dx");
   const auto geometry = pool_geometry(c);
   c.check(kernels::MaxPool2d{geometry}, {"x"}, {"y"});
   c.check(kernels::MaxPool2dBackward{.geometry = geometry}, {"x", "dy"}, {"dx"});
@@ -118,6 +134,7 @@ void check_max_pool2d(OpCase& c) {
 
 void check_max_pool2d_of_relu(OpCase& c) {
   check_max_pool2d(c);
+  check_indexed_max_pool2d(c, true, "dx_before_relu");
   c.check(kernels::MaxPool2dBackward{.geometry = pool_geometry(c), .relu_mask = true}, {"x", "dy"},
           {"dx_before_relu"});
 }

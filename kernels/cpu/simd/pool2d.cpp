@@ -1,25 +1,9 @@
 #include "kernels/pool2d.h"
 
-#include "kernels/cpu/simd/lanes.h"
+#include "kernels/cpu/simd/pool_windows.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
-
-/// The part of an output pixel's window that lies inside the input.
-struct Window {
-  std::int64_t top, bottom, left, right;
-};
-
-inline std::int64_t inside(std::int64_t at, std::int64_t extent) {
-  return at < 0 ? 0 : at > extent ? extent : at;
-}
-
-inline Window window_at(const PoolPlane& p, std::int64_t row, std::int64_t column) {
-  const std::int64_t top = row * p.stride_h - p.padding_h;
-  const std::int64_t left = column * p.stride_w - p.padding_w;
-  return {inside(top, p.height), inside(top + p.kernel_h, p.height), inside(left, p.width),
-          inside(left + p.kernel_w, p.width)};
-}
 
 /// `visit(window, offset in y)` for each output pixel.
 template <class Visit>
@@ -57,11 +41,6 @@ inline void for_each_quad(const PoolPlane& p, Visit visit) {
       visit(2 * row * p.x_row + 2 * column * p.pixel, row * p.y_row + column * p.pixel);
     }
   }
-}
-
-bool is_quads(const PoolPlane& p) {
-  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h == 0 &&
-         p.padding_w == 0;
 }
 
 template <class Element>
@@ -186,25 +165,6 @@ struct AvgPool : Lanes<width> {
     });
   }
 };
-
-/// Calls `visit` with Pool<16>, <8> or <1> and the first lane until all lanes are done.
-template <template <int> class Pool, class Visit>
-inline void for_lanes(const PoolPlane& p, Visit visit) {
-  std::int64_t lane = 0;
-  for (; lane + 16 <= p.lanes; lane += 16) visit(Pool<16>{}, lane);
-  for (; lane + 8 <= p.lanes; lane += 8) visit(Pool<8>{}, lane);
-  for (; lane < p.lanes; ++lane) visit(Pool<1>{}, lane);
-}
-
-/// Calls `compute` with null pointers to the plane's element type.
-template <class Compute>
-inline void with_element(const PoolPlane& p, Compute compute) {
-  if (p.dtype == DType::bf16) {
-    compute(static_cast<Bf16*>(nullptr));
-  } else {
-    compute(static_cast<float*>(nullptr));
-  }
-}
 
 template <class Element>
 void max_forward(const PoolPlane& plane, const Element* x, Element* y) {

@@ -3,7 +3,7 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
-#include "kernels/pool2d.h"
+#include "kernels/pool_indices.h"
 #include "tests/support/allocation_count.h"
 #include "tests/unit/kernels/harness.h"
 
@@ -64,6 +64,11 @@ TEST_CASE("a launch allocates nothing of ours") {
   CHECK(allocations(Linear{}, {{f32({64, 784}), f32({128, 784}), f32({128})}, {f32({64, 128})}}) == 0);
   CHECK(allocations(Linear{}, {{f32({32, 10}), f32({1, 10}), f32({1})}, {f32({32, 1})}}) == 0);
   CHECK(allocations(MaxPool2d{{{2, 2}, {2, 2}}}, {{f32({8, 32, 28, 28})}, {f32({8, 32, 14, 14})}}) == 0);
+  const TensorDesc places{DType::u8, {8, 32, 14, 14}, {}};
+  CHECK(allocations(MaxPool2dWithIndices{{{2, 2}, {2, 2}}},
+                    {{f32({8, 32, 28, 28})}, {f32({8, 32, 14, 14}), places}}) == 0);
+  CHECK(allocations(MaxPool2dWithIndicesBackward{{{2, 2}, {2, 2}}},
+                    {{f32({8, 32, 14, 14}), places}, {f32({8, 32, 28, 28})}}) == 0);
   CHECK(allocations(SoftmaxCrossEntropy{}, {{f32({64, 10}), {DType::i64, {64}, {}}, bytes(sizeof(StepState))},
                                             {bytes(sizeof(ControlBlock)), f32({64, 10})}}) == 0);
   CHECK(allocations(GradientNorm{.max_norm = 1},

@@ -4,7 +4,7 @@
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
 #include "kernels/pointwise.h"
-#include "kernels/pool2d.h"
+#include "kernels/pool_indices.h"
 #include "kernels/reorder.h"
 #include "tests/unit/kernels/harness.h"
 
@@ -51,6 +51,10 @@ TEST_CASE("wrong shapes are rejected by name") {
   check_rejected(MaxPool2d{halves}, {{1, 1, 4, 4}}, {{1, 1, 3, 2}}, {"max_pool2d", "1x1x3x2", "1x1x2x2"});
   check_rejected(MaxPool2dBackward{halves}, {{1, 1, 4, 4}, {1, 1, 2, 2}}, {{1, 1, 4, 5}},
                  {"max_pool2d_backward", "1x1x4x5"});
+  check_rejected(MaxPool2dWithIndices{{.kernel = {16, 16}}}, {{1, 1, 16, 16}}, {{1, 1, 1, 1}},
+                 {"max_pool2d_with_indices", "16x16", "255 places"});
+  check_rejected(MaxPool2dWithIndicesBackward{halves}, {{1, 1, 2, 2}, {1, 1, 2, 2}}, {{1, 1, 4, 4}},
+                 {"max_pool2d_with_indices_backward", "u8"});
   check_rejected(AvgPool2d{{.kernel = {2, 2}, .stride = {2, 2}, .padding = {2, 0}}}, {{1, 1, 4, 4}},
                  {{1, 1, 4, 2}}, {"avg_pool2d", "half"});
   check_rejected(Pointwise::single(PointwiseFunction::add), {{2, 3}, {3, 2}}, {{2, 3}},

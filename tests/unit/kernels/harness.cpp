@@ -39,6 +39,11 @@ std::vector<float> widened(const Memory& memory) {
   return data;
 }
 
+std::vector<float> counts(const Memory& memory) {
+  const auto bytes = download<std::uint8_t>(memory);
+  return {bytes.begin(), bytes.end()};
+}
+
 double inner_product(const Values& a, const Values& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) sum += a.data[i] * b.data[i];
@@ -84,12 +89,14 @@ std::unique_ptr<Memory> pack(const Values& values, const Layout& layout, DType d
   });
   if (dtype == DType::bf16) return upload(narrowed<BFloat16>(data));
   if (dtype == DType::f16) return upload(narrowed<Float16>(data));
+  if (dtype == DType::u8) return upload(std::vector<std::uint8_t>(data.begin(), data.end()));
   return upload(data);
 }
 
 Values unpack(const Memory& memory, const Shape& shape, const Layout& layout, DType dtype) {
   const std::vector<float> data = dtype == DType::bf16  ? widened<BFloat16>(memory)
                                   : dtype == DType::f16 ? widened<Float16>(memory)
+                                  : dtype == DType::u8  ? counts(memory)
                                                         : download<float>(memory);
   Values values{shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
   std::vector<bool> used(static_cast<std::size_t>(layout.span()), false);
@@ -99,7 +106,7 @@ Values unpack(const Memory& memory, const Shape& shape, const Layout& layout, DT
     used[at] = true;
   });
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i] && data[i] != 0)
+    if (!used[i] && data[i] != 0 && dtype != DType::u8)
       FAIL("padding of " << shape.str() << " in " << layout.str() << " is not zero");
   }
   return values;

@@ -41,7 +41,8 @@ std::vector<T> download(const Memory& memory) {
   return values;
 }
 
-/// Elements of `values` in `layout`, padding zero, and back. `unpack` also requires the padding to be zero.
+/// Elements of `values` in `layout`, padding zero, and back. `unpack` also requires the padding to be zero,
+/// but of bytes, which are indices.
 std::unique_ptr<Memory> pack(const Values& values, const Layout& layout, DType dtype = DType::f32);
 Values unpack(const Memory& memory, const Shape& shape, const Layout& layout, DType dtype = DType::f32);
 

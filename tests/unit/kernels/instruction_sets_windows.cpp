@@ -3,7 +3,7 @@
 
 #include "kernels/base/half.h"
 #include "kernels/depthwise_conv2d.h"
-#include "kernels/pool2d.h"
+#include "kernels/pool_indices.h"
 #include "tests/unit/kernels/instruction_sets.h"
 
 namespace lockstep::tests {
@@ -52,6 +52,16 @@ std::vector<float> pools(const Loops& run) {
       append(all, y);
       run(MaxPool2dBackward{.relu_mask = true}, plane, x.data(), dy.data(), dx.data());
       append(all, dx);
+      for (const bool relu_mask : {false, true}) {
+        std::vector<std::uint8_t> indices(dy.size());
+        run(MaxPool2dWithIndices{.relu_mask = relu_mask}, plane, address_of(x), static_cast<void*>(y.data()),
+            indices.data());
+        append(all, y);
+        all.insert(all.end(), indices.begin(), indices.end());
+        run(MaxPool2dWithIndicesBackward{}, plane, address_of(dy),
+            static_cast<const std::uint8_t*>(indices.data()), static_cast<void*>(dx.data()));
+        append(all, dx);
+      }
       for (const DType dtype : {DType::f32, DType::bf16}) {
         PoolPlane typed = plane;
         typed.dtype = dtype;

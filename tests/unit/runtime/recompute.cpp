@@ -90,6 +90,33 @@ std::size_t count_again(const Graph& graph) {
       std::ranges::count_if(graph.nodes(), [](const Node& node) { return node.layer.ends_with(" again"); }));
 }
 
+/// The indices of a pool without stride are a quarter of its input, and made again; those of the other are a
+/// sixteenth, which is kept.
+Tensor pooled_net(Tensor x) {
+  for (const char* name : {"1", "2"}) {
+    x = segment(x, [name](Tensor in) {
+      in = max_pool2d(relu(convolution(in, std::string(name) + ".a")),
+                      {.kernel = 3, .stride = 1, .padding = 1});
+      return max_pool2d(relu(convolution(in, std::string(name) + ".b")));
+    });
+  }
+  return linear(flatten(x), "head", 10);
+}
+
+TEST_CASE("indices of pools are made again where they are not small: the same bits") {
+  const PlanKey key{.batch = 10};
+  OneReplica kept(classifier(pooled_net), {key});
+  OneReplica again(classifier(pooled_net), {key}, {.recompute = true});
+  const auto& nodes = again.plan().graph.nodes();
+  CHECK(std::ranges::count_if(nodes, [](const Node& node) {
+          return node.op->name() == "max_pool2d_with_indices" && node.layer.ends_with(" again");
+        }) == 2);
+  for (int step = 0; step < 2; ++step) {
+    CHECK(kept.run(key, 0, 10).loss == again.run(key, 0, 10).loss);
+    CHECK(sha256_of(kept.replica().gradients()) == sha256_of(again.replica().gradients()));
+  }
+}
+
 TEST_CASE("only what backward reads runs again, once, right before it is read") {
   const auto device = kernels::make_cpu_device(1);
   const Plan plan = make_plan(
