@@ -19,8 +19,8 @@ struct Rows {
   std::int64_t count, of_sample, first;  ///< first: of a chunk
 };
 
-/// A block to a row of `width` columns, of which those behind the classes get no gradient: logits become
-/// their gradient, in place.
+/// A block to a row of `width` columns: logits become their gradient, in place. Those behind the classes are
+/// products with zeros, and so are their own gradient.
 template <class Element>
 __global__ void losses_of_chunk(CrossEntropy loss_of, std::int64_t width, Rows rows, bool has_gradient,
                                 const std::int64_t* targets, const StepState* state, Element* logits,
@@ -35,15 +35,13 @@ __global__ void losses_of_chunk(CrossEntropy loss_of, std::int64_t width, Rows r
   } else if (has_gradient) {
     for (std::int64_t k = threadIdx.x; k < loss_of.columns; k += block) x[k] = narrow<Element>(0);
   }
-  for (std::int64_t k = loss_of.columns + threadIdx.x; has_gradient && k < width; k += block)
-    x[k] = narrow<Element>(0);
   if (threadIdx.x == 0) losses[row] = loss;
 }
 
 /// A thread to a column, rows in their order.
 template <class Element>
-__global__ void add_bias_gradient(std::int64_t rows, std::int64_t classes, std::int64_t width,
-                                  bool accumulate, const Element* gradient, float* dbias) {
+__global__ void add_bias_gradient(std::int64_t rows, std::int64_t width, bool accumulate,
+                                  const Element* gradient, float* dbias) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
   if (k >= width) return;
   float total = accumulate ? dbias[k] : 0;
@@ -131,11 +129,10 @@ MatmulSize product_size(const KernelIo& io) {
   MatmulSize size = matmul_size(io.inputs[Op::x].shape, io.inputs[Op::weight].shape);
   const auto require_same_rows = [&](const TensorDesc& desc) {
     if (desc.layout_or_row_major().padded[0] == io.inputs[Op::weight].layout_or_row_major().padded[0]) return;
-    throw UsageError(
-        "classifier_loss: weights, bias and the weights' gradient must have as many rows in memory");
+    throw UsageError("classifier_loss: weights, bias and their gradients must have as many rows in memory");
   };
   if (io.inputs.size() > Op::bias) require_same_rows(io.inputs[Op::bias]);
-  if (io.outputs.size() > Op::dweight) require_same_rows(io.outputs[Op::dweight]);
+  for (std::size_t out = Op::dweight; out < io.outputs.size(); ++out) require_same_rows(io.outputs[out]);
   size.outputs = io.inputs[Op::weight].layout_or_row_major().padded[0];
   return size;
 }
@@ -194,8 +191,8 @@ void choose_layouts(Cuda, const ClassifierLoss& op, KernelIo& io) {
   const std::int64_t rows = weight.layout->padded[0];
   if (io.inputs.size() > Op::bias)
     io.inputs[Op::bias].layout = Layout::row_major_up_to(rows, io.inputs[Op::bias].shape);
-  if (io.outputs.size() > Op::dweight)
-    io.outputs[Op::dweight].layout = Layout::row_major_up_to(rows, weight.shape);
+  for (std::size_t out = Op::dweight; out < io.outputs.size(); ++out)
+    io.outputs[out].layout = Layout::row_major_up_to(rows, io.outputs[out].shape);
 }
 
 KernelPtr prepare(Cuda cuda, const ClassifierLoss& op, const KernelIo& io) {

@@ -12,6 +12,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/run_directory.h"
 #include "runtime/plan/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
 #include "runtime/run/run_plans.h"
@@ -57,10 +58,10 @@ std::int64_t largest_fitting(const Options& options, const TrainingTask& task, c
   for (const std::string& text : session.communicator->all_gather(std::to_string(mine)))
     least = std::min<std::int64_t>(least, std::stoll(text));
   if (least > 0) return least;
-  throw DeviceError(
-      fmt::format("--batch-size auto: not even one sample fits into the {} that rank {}'s GPU has free: "
-                  "free it of what else runs there, or take a smaller model",
-                  mebibytes(free->bytes), free->rank));
+  throw DeviceError(fmt::format(
+      "--batch-size auto: not even one sample fits into the {:.1f} MiB that rank {}'s GPU has free: "
+      "free it of what else runs there, or take a smaller model",
+      static_cast<double>(free->bytes) / (1 << 20), free->rank));
 }
 
 /// The largest first.
