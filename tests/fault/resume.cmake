@@ -9,3 +9,4 @@ lockstep_test(fault_run_folder LABEL fault TIMEOUT 300
   LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
 target_compile_definitions(test_fault_run_folder PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+add_dependencies(test_fault_run_folder launch trainer)

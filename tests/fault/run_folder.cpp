@@ -141,7 +141,9 @@ TEST_CASE("weights that are not finite are never saved: 6, with the tensor, thou
                           std::string("--checkpoint-every=") + every, "--run-dir", run_dir.string()}));
     INFO(output);
     CHECK(code == 6);
-    CHECK_THAT(output, contains("1.weight is not finite after step 1"));
+    // A rank that writes nothing knows of those that do.
+    CHECK_THAT(output, contains("rank 0: error: 1.weight is not finite after step 1") &&
+                           contains("rank 1: error: 1.weight is not finite after step 1"));
     CHECK_FALSE(fs::exists(run_dir / "model.safetensors"));
     CHECK(directory_of(run_dir).steps().empty());
   }
@@ -155,6 +157,19 @@ void write_samples(const fs::path& file, float value) {
       {.name = "inputs", .dtype = DType::f32, .shape = {64, 8}, .bytes = std::as_bytes(std::span(inputs))},
       {.name = "targets", .dtype = DType::i64, .shape = {64}, .bytes = std::as_bytes(std::span(targets))}};
   write_safetensors(file, tensors);
+}
+
+TEST_CASE("an optimizer's state that is not finite is never saved: 6, though weights and loss are finite") {
+  const TemporaryFolder folder;
+  write_samples(folder / "data.safetensors", 1e23F);  // the squares of gradients overflow
+  const auto [code, output] = ending_of(trainer_words(
+      1, {"--model=mlp", "--dataset=tensors", "--data-dir", (folder / "data.safetensors").string(),
+          "--optimizer=adam", "--max-steps=1", "--batch-size=4", "--checkpoint-every=1", "--eval-every=0",
+          "--progress=none", "--run-dir", (folder / "run").string()}));
+  INFO(output);
+  CHECK(code == 6);
+  CHECK_THAT(output, contains("weight.exp_avg_sq is not finite after step 1"));
+  CHECK(directory_of(folder / "run").steps().empty());
 }
 
 TEST_CASE("data that changed since the checkpoint is noticed") {

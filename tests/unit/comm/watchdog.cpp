@@ -3,6 +3,8 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "comm/watchdog/failure_report.h"
+#include "comm/watchdog/watchdog.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/unit/comm/nodes.h"
@@ -83,6 +86,64 @@ TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
   });
   CHECK(errors == std::vector<std::string>(2));
   CHECK(told == 2);
+}
+
+namespace {
+
+/// Rank 1, alone on its node, whose group has failed.
+class FailedNode final : public NodeStatus {
+ public:
+  int rank() const override { return 1; }
+  std::uint32_t call_number() const override { return 7; }
+  std::string describe_call() const override { return "in barrier 7"; }
+  bool aborted() const noexcept override { return true; }
+  std::string abort_reason() const override { return "rank 0 closed its connection"; }
+  bool claim_report() noexcept override { return true; }
+  void publish_status(std::string_view text) noexcept override {
+    const std::lock_guard lock(mutex_);
+    status_ = text;
+  }
+  std::optional<std::string> read_status(int rank) const override {
+    const std::lock_guard lock(mutex_);
+    return rank == 1 ? std::optional(status_) : std::nullopt;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string status_;
+};
+
+/// The store has gone with rank 0.
+class SilentRanks final : public RemoteStatus {
+ public:
+  void publish_heartbeat(const std::string&) noexcept override {}
+  void publish_final_status(const std::string&) noexcept override {}
+  std::optional<std::string> read_status(int) noexcept override { return std::nullopt; }
+  std::string publish_abort(const std::string& reason) noexcept override { return reason; }
+  std::vector<int> lost_ranks() noexcept override { return {0}; }
+  bool claim_report(const std::string&) noexcept override { return true; }
+};
+
+}  // namespace
+
+TEST_CASE("a rank that knows of another node's report has its cause, at once, and prints none", "[comm]") {
+  FailedNode node;
+  SilentRanks others;
+  Watchdog watchdog(node, 2, &others);
+  watchdog.yield_report("rank 0: no more data");
+  const auto start = Clock::now();
+  const FailureReport report = watchdog.report();
+  CHECK(Clock::now() - start < Seconds(0.5));
+  CHECK(report.cause == "rank 0: no more data");
+  CHECK_FALSE(report.claim());
+}
+
+TEST_CASE("a rank that knows of no report prints its own", "[comm]") {
+  FailedNode node;
+  SilentRanks others;
+  const FailureReport report = Watchdog(node, 2, &others).report();
+  CHECK(report.cause == "rank 0 does not answer; rank 0 closed its connection");
+  CHECK(report.claim());
 }
 
 namespace {
