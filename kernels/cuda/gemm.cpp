@@ -47,8 +47,8 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
-  switch (epilogue) {
+cublasLtEpilogue_t epilogue_of(const GemmSpec& spec) {
+  switch (spec.epilogue) {
     case Epilogue::relu:
       return CUBLASLT_EPILOGUE_RELU;
     case Epilogue::bias:
@@ -57,6 +57,12 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Epilogue::bias_gradient:
       return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's B
+    case Epilogue::gelu:
+      return spec.keeps_pre ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::bias_gelu:
+      return spec.keeps_pre ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::none:
       break;
   }
@@ -79,10 +85,14 @@ class CublasGemm : public Gemm {
           "cannot describe a product");
     set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec.epilogue));
+    set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, std::int32_t{type_of(spec.result)});
     // The choice of an algorithm looks at the vector's alignment; its address comes with the launch.
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
+    if (spec.keeps_pre || spec.epilogue == Epilogue::gelu_gradient) {  // of the type of c, unless told
+      set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, std::uintptr_t{alignment});
+      set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, spec.n);
+    }
   }
 
   /// False: the library has no algorithm.
@@ -120,6 +130,7 @@ class CublasGemm : public Gemm {
   void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const override {
     cublasLtMatmulDescOpaque_t product = product_;
     if (operands.vector != nullptr) set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+    if (operands.pre != nullptr) set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);
     const float alpha = 1;
     const float beta = spec_.accumulate ? 1 : 0;
     check(cublasLtMatmul(handle_->get(), &product, &alpha, operands.b, &first_, operands.a, &second_, &beta,
@@ -165,10 +176,11 @@ class UnaskedGemm final : public Gemm {
 }  // namespace
 
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu* gpu) {
+  if (spec.has_gelu() && !may_end_in_gelu(spec)) return nullptr;
   if (gpu != nullptr) return std::make_shared<UnaskedGemm>();
   const auto gemm = std::make_shared<CublasGemm>(spec);
   if (gemm->choose()) return gemm;
-  if (spec.epilogue == Epilogue::bias_gradient) return nullptr;
+  if (spec.epilogue == Epilogue::bias_gradient || spec.has_gelu()) return nullptr;
   throw DeviceError(
       fmt::format("gemm: cuBLASLt has no kernel for ({}, {}) x ({}, {}) in {} on this GPU; update CUDA",
                   spec.m, spec.k, spec.k, spec.n, name_of(spec.dtype)));

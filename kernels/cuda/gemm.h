@@ -25,24 +25,38 @@ constexpr Precision gpu_precision(MatmulPrecision precision) {
 /// c (m, n) = epilogue(op(a) (m, k) op(b) (k, n) [+ c]): row-major, no gaps between rows, 64-byte aligned.
 struct GemmSpec {
   /// `bias` adds a vector (n) to every row. `bias_gradient` also writes a vector (m): the sums of op(a)'s
-  /// rows.
-  enum class Epilogue { none, relu, bias, bias_relu, bias_gradient };
+  /// rows. `gelu` is gelu_tanh. `gelu_gradient` multiplies by its slope at a matrix `pre` (m, n).
+  enum class Epilogue { none, relu, bias, bias_relu, bias_gradient, gelu, bias_gelu, gelu_gradient };
 
   std::int64_t m, n, k;
   bool transpose_a = false;  ///< a is stored as (k, m)
   bool transpose_b = false;  ///< b is stored as (n, k)
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;    ///< c is added to, not overwritten
+  bool keeps_pre = false;     ///< what gelu is taken of is written too, as a matrix like c
   DType dtype = DType::f32;   ///< of a and b: f32, bf16 or f16. Sums are taken in f32.
-  DType result = DType::f32;  ///< of c and the vector: f32, or as dtype
+  DType result = DType::f32;  ///< of c, the vector and `pre`: f32, or as dtype
   Precision precision = Precision::ieee;
+
+  bool has_gelu() const {
+    return epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ||
+           epilogue == Epilogue::gelu_gradient;
+  }
 };
+
+/// Whether cuBLASLt's rules let a product end in this gelu: rows of `pre` are multiples of 8 elements, of the
+/// type of c (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). Of half types alone: how exact its tanh is nobody says,
+/// and rounding hides it there.
+constexpr bool may_end_in_gelu(const GemmSpec& spec) {
+  return is_half(spec.result) && spec.dtype == spec.result && spec.n % 8 == 0 && !spec.accumulate;
+}
 
 struct GemmOperands {
   const void* a;
   const void* b;
   void* c;
   void* vector = nullptr;  ///< bias or its gradient
+  void* pre = nullptr;     ///< what gelu is taken of
 };
 
 /// A matrix product with its algorithm chosen. The same addresses, GPU and library give the same bits.
@@ -54,8 +68,8 @@ class Gemm {
 };
 
 /// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
-/// gradient. `gpu`: planned for in place of the current device, if not null; the library cannot be asked
-/// about it, so the workspace is the most that is ever taken.
+/// gradient or gelu. `gpu`: planned for in place of the current device, if not null; the library cannot be
+/// asked about it, so the workspace is the most that is ever taken.
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu* gpu = nullptr);
 
 /// The library behind it with its version, which its bits depend on.

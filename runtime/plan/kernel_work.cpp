@@ -9,6 +9,7 @@
 #include "kernels/conv2d.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
+#include "kernels/linear_gelu.h"
 #include "kernels/linear_rows.h"
 #include "kernels/recurrent.h"
 #include "kernels/tensor_cores.h"
@@ -78,6 +79,24 @@ bool make_product(const Node& node, const Launch& launch, KernelWork& work) {
   return true;
 }
 
+/// Where gelu is a pass of its own, that reads what the product has written: in place, or to y.
+template <class Op>
+std::vector<KernelWork> gelu_product(const Node& node, const Launch& launch, KernelWork work) {
+  if (!make_product<Op>(node, launch, work)) return {};
+  const auto plan = launch.kernel->library_plan();
+  if (!plan || !has_note(*plan, kernels::gelu_apart_note)) return {work};
+  const double result = static_cast<double>(launch.io.outputs.front().bytes());
+  KernelWork pass{.bytes = 2 * result};
+  const bool is_gradient = node.op->as<kernels::LinearBackwardGelu>() != nullptr;
+  if (is_gradient) {
+    pass.bytes += result;
+    work.bytes -= result;  // the pass reads what the function was taken of, not the product
+  } else if (launch.io.outputs.size() > kernels::LinearGelu::pre) {
+    work.bytes -= result;
+  }
+  return {work, pass};
+}
+
 /// Three products for each chunk of rows, and between them a pass over its logits, read twice and written.
 std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const Launch& launch,
                                         KernelWork work) {
@@ -118,6 +137,8 @@ std::vector<KernelWork> node_work(const Plan& plan, const Node& node, const Laun
       make_product<LinearBackwardWeights>(node, launch, work)) {
     return {work};
   }
+  if (auto parts = gelu_product<LinearGelu>(node, launch, work); !parts.empty()) return parts;
+  if (auto parts = gelu_product<LinearBackwardGelu>(node, launch, work); !parts.empty()) return parts;
   if (node.op->as<Attention>() != nullptr || node.op->as<AttentionBackward>() != nullptr) {
     const bool on_tensor_cores = dynamic_cast<const OnTensorCores*>(launch.kernel.get()) != nullptr;
     work.kind = on_tensor_cores ? WorkKind::tensor_core_attention : WorkKind::attention;

@@ -108,6 +108,11 @@ void fuse(model::Graph& graph);
 /// and its inputs exist there. Results of the earlier parts that other nodes read become further outputs.
 void fuse_pointwise(model::Graph& graph);
 
+/// Behind `fuse`, on a GPU, whose library ends products in it: gelu_tanh in half types becomes a part of the
+/// linear map before it (kernels/linear_gelu.h), and its gradient of the data gradient of the one behind it.
+/// What it is taken of stays a value for backward. The product's result is not rounded before the function.
+void fuse_gelu(model::Graph& graph);
+
 /// Layouts of parameters by name: fixed by the first plan of a run, binding for all others, since parameters,
 /// gradients and optimizer state lie in memory once.
 using ParameterLayouts = std::map<std::string, kernels::Layout>;

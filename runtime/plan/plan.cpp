@@ -145,6 +145,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   }
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph);
+  if (device.kind() == kernels::DeviceKind::cuda) fuse_gelu(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   // Averages have no copies: their evaluation casts them.
   const bool reads_averages = !training && request.average_decay > 0;

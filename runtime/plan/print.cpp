@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/conv2d.h"
-#include "kernels/linear.h"
+#include "kernels/linear_gelu.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -237,12 +237,15 @@ std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
   for (const model::Node& node : graph.nodes()) {
     const auto* conv = node.op->as<kernels::Conv2d>();
     const auto* linear = node.op->as<kernels::Linear>();
-    if (conv == nullptr && linear == nullptr) continue;
-    const auto precision = linear != nullptr ? linear->precision : conv->precision;
+    const auto* gelu = node.op->as<kernels::LinearGelu>();
+    if (conv == nullptr && linear == nullptr && gelu == nullptr) continue;
+    const auto precision = linear != nullptr ? linear->precision
+                           : gelu != nullptr ? gelu->precision
+                                             : conv->precision;
     if (precision == kernels::MatmulPrecision::highest) continue;  // not for tensor cores
     const std::string layer = node.layer.empty() ? node.op->name() : node.layer;
     const Shape& w = graph.value(node.inputs[1]).type.shape;
-    if (linear != nullptr) {
+    if (conv == nullptr) {
       misses.look_at(layer, w.elements(1), "input features");
       misses.look_at(layer, w[0], "output features");
       continue;

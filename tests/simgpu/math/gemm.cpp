@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/pointwise_functions.h"
 #include "tests/simgpu/math/library_call.h"
 #include "tests/simgpu/math/tf32.h"
 
@@ -56,6 +58,33 @@ void add_bias(const GemmSpec& s, const float* bias, float* c) {
   }
 }
 
+struct HostMath {
+  static float exp_or_zero(float x) { return std::exp(x); }
+};
+
+/// Of what is not rounded yet; `pre` is.
+void apply_gelu(const GemmSpec& s, void* pre, std::vector<float>& c) {
+  using Gelu = pointwise::GeluTanh;
+  if (s.epilogue == Epilogue::gelu_gradient) {
+    const std::vector<float> at = read(s.result, pre, s.m * s.n);
+    for (std::size_t i = 0; i < c.size(); ++i) c[i] = Gelu::gradient<HostMath>(at[i], c[i]);
+    return;
+  }
+  if (s.keeps_pre) write(s.result, c, pre);
+  for (float& value : c) value = Gelu::value<HostMath>(value);
+}
+
+bool adds_bias(const GemmSpec& s) {
+  return s.epilogue == Epilogue::bias || s.epilogue == Epilogue::bias_relu ||
+         s.epilogue == Epilogue::bias_gelu;
+}
+
+/// The rules of the matrix beside the result (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER and _LD): a library
+/// that reads its rows 16 bytes at a time.
+bool has_gelu_kernel(const GemmSpec& s) {
+  return may_end_in_gelu(s) && s.k % 4 == 0;  // as a real library would, it lacks some shapes
+}
+
 void sum_rows(const GemmSpec& s, const float* a, float* gradient) {
   const std::int64_t row_stride = s.transpose_a ? 1 : s.k;
   const std::int64_t column_stride = s.transpose_a ? s.m : 1;
@@ -85,9 +114,7 @@ void compute(const GemmSpec& s, const GemmOperands& o) {
   std::vector<float> c =
       s.accumulate ? read(s.result, o.c, s.m * s.n) : std::vector<float>(static_cast<std::size_t>(s.m * s.n));
   multiply(s, a.data(), b.data(), c.data());
-  if (s.epilogue == Epilogue::bias || s.epilogue == Epilogue::bias_relu) {
-    add_bias(s, read(s.result, o.vector, s.n).data(), c.data());
-  }
+  if (adds_bias(s)) add_bias(s, read(s.result, o.vector, s.n).data(), c.data());
   if (s.epilogue == Epilogue::bias_gradient) {
     std::vector<float> sums(static_cast<std::size_t>(s.m));
     sum_rows(s, a.data(), sums.data());
@@ -96,6 +123,7 @@ void compute(const GemmSpec& s, const GemmOperands& o) {
   if (s.epilogue == Epilogue::relu || s.epilogue == Epilogue::bias_relu) {
     simgpu::apply_library_relu(c);
   }
+  if (s.has_gelu()) apply_gelu(s, o.pre, c);
   write(s.result, c, o.c);
 }
 
@@ -116,14 +144,18 @@ class SimulatedGemm : public Gemm {
     call.writes(operands.c, bytes(spec_.result, spec_.m, spec_.n));
     if (spec_.epilogue == Epilogue::bias_gradient) {
       call.writes(operands.vector, bytes(spec_.result, spec_.m, 1));
-    } else if (spec_.epilogue == Epilogue::bias || spec_.epilogue == Epilogue::bias_relu) {
+    } else if (adds_bias(spec_)) {
       call.reads(operands.vector, bytes(spec_.result, 1, spec_.n));
     }
+    if (spec_.epilogue == Epilogue::gelu_gradient) call.reads(operands.pre, pre_bytes());
+    if (spec_.keeps_pre) call.writes(operands.pre, pre_bytes());
     check(call.enqueue(stream, [spec = spec_, operands] { compute(spec, operands); }),
           "cannot launch a product");
   }
 
  private:
+  std::size_t pre_bytes() const { return bytes(spec_.result, spec_.m, spec_.n); }
+
   GemmSpec spec_;
 };
 
@@ -132,6 +164,7 @@ class SimulatedGemm : public Gemm {
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu*) {
   // As a real library would, it lacks the fused bias gradient for some shapes.
   if (spec.epilogue == Epilogue::bias_gradient && spec.k % 4 != 0) return nullptr;
+  if (spec.has_gelu() && !has_gelu_kernel(spec)) return nullptr;
   return std::make_shared<SimulatedGemm>(spec);
 }
 

@@ -145,6 +145,35 @@ TEST_CASE("a library may lack the fused bias gradient of a shape") {
   CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13}) != nullptr);
 }
 
+TEST_CASE("gelu as a product's end: legal in half types, in rows of eights, and with a place for its input") {
+  const FreshMachine fresh;
+  const auto offered = [](GemmSpec spec) {
+    spec.m = 4;
+    spec.k = 12;
+    return prepare_gemm(spec) != nullptr;
+  };
+  using lockstep::DType;
+  const GemmSpec legal{.n = 16, .epilogue = Epilogue::gelu, .dtype = DType::bf16, .result = DType::bf16};
+  GemmSpec odd = legal, wide = legal, mixed = legal, adding = legal;
+  odd.n = 12;
+  wide.dtype = wide.result = DType::f32;
+  mixed.result = DType::f32;
+  adding.accumulate = true;
+  CHECK(offered(legal));
+  CHECK_FALSE((offered(odd) || offered(wide) || offered(mixed) || offered(adding)));
+  GemmSpec keeps = legal;
+  keeps.m = keeps.n = keeps.k = 16;
+  keeps.keeps_pre = true;
+  const Problem problem(keeps);
+  const Launch launch(problem);
+  const auto run_with = [&](float* pre) {
+    launch.gemm->launch({launch.a, launch.b, launch.c, nullptr, pre}, launch.workspace, make_stream());
+  };
+  CHECK(mistake_in([&] { run_with(nullptr); }) == "host pointer");
+  CHECK(mistake_in([&] { run_with(make_floats(256) + 1); }) == "misaligned operand");
+  CHECK(mistake_in([&] { run_with(make_floats(256)); }) == "none");
+}
+
 TEST_CASE("a product's operands are aligned device memory") {
   const FreshMachine fresh;
   const Problem problem({4, 4, 4});

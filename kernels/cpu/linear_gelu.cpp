@@ -1,0 +1,16 @@
+#include "kernels/linear_gelu.h"
+
+#include "kernels/linear_gelu_apart.h"
+
+namespace lockstep::kernels {
+
+// oneDNN's products end in no function whose input they keep.
+KernelPtr prepare(Cpu cpu, const LinearGelu& op, const KernelIo& io) {
+  return linear_gelu_apart(cpu, op, io);
+}
+
+KernelPtr prepare(Cpu cpu, const LinearBackwardGelu& op, const KernelIo& io) {
+  return linear_backward_gelu_apart(cpu, op, io);
+}
+
+}  // namespace lockstep::kernels
