@@ -91,6 +91,9 @@ struct LayerNormBackward {
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   enum In : std::size_t { dy, x, weight, mean, rstd, dtotal, state };
   enum Out : std::size_t { dx, dweight, dbias, dresidual };
+  /// Columns of rows whose sums a GPU takes while it makes dx; of longer ones it reads dy and x again. The
+  /// sums of a block lie in its shared memory, of 48 KiB.
+  static constexpr std::int64_t gpu_longest_summed = 6080;
   /// `sums`: what these rows give dweight, behind it dbias. `dtotal` and `dresidual` may be null.
   using Simd = void(const LayerNormBackward&, const NormRows&, const void* dy, const float* x,
                     const float* weight, const float* mean, const float* rstd, const float* dtotal, float* dx,

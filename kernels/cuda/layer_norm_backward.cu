@@ -2,97 +2,90 @@
 
 #include "kernels/cuda/portability.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/elements.h"
-#include "kernels/cuda/grid.h"
-#include "kernels/cuda/layer_norm_rows.h"
+#include "kernels/cuda/layer_norm_gradient.h"
 #include "kernels/rms_norm.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
-/// `dtotal` and `dresidual` may be null, and so may `state`: nothing is dropped.
+/// How sums over rows are cut. Depends on the shape alone.
+struct Chunks {
+  std::int64_t size, count;
+
+  /// `blocks`: enough for a great GPU. `groups`: rows that a block takes at a time; with fewer than
+  /// `least_turns` of them its sums are not worth their way.
+  Chunks(const Rows& rows, std::int64_t blocks, std::int64_t groups, std::int64_t least_turns) {
+    const std::int64_t wanted = (rows.count + blocks - 1) / blocks;
+    size = std::max(least_turns * groups, (wanted + groups - 1) / groups * groups);
+    count = std::max<std::int64_t>(1, (rows.count + size - 1) / size);
+  }
+
+  std::size_t bytes(const Rows& rows) const {
+    return static_cast<std::size_t>(2 * count * rows.columns) * sizeof(float);
+  }
+};
+
+constexpr int summing_block(int threads) {
+  return std::max(threads, 128);
+}
+
+/// A block to a chunk. Each group of `threads` takes a row at a time, and has sums of its own in shared
+/// memory, in which every column is one thread's. sums[chunk]: what its rows give dweight, behind it dbias.
 template <int threads, int lanes, class Y, class Residual>
+__global__ void gradients_of_rows(Rows rows, Chunks chunks, Dropout dropout, std::int64_t in_sample,
+                                  const Y* dy, const float* x, const float* weight, const float* mean,
+                                  const float* rstd, const float* dtotal, const StepState* state, float* dx,
+                                  Residual* dresidual, float* sums) {
+  DYNAMIC_SHARED(float, parts);
+  constexpr int groups = summing_block(threads) / threads;
+  const std::int64_t width = 2 * rows.columns;
+  const std::int64_t group = threadIdx.x / threads;
+  float* const mine = parts + group * width;
+  for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
+    store(mine + k, Floats<lanes>::all(0));
+    store(mine + rows.columns + k, Floats<lanes>::all(0));
+  });
+  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, dy,    x,  weight,
+                                          mean, rstd,    dtotal,    state, dx, dresidual};
+  const std::int64_t begin = blockIdx.x * chunks.size;
+  const std::int64_t end = begin + chunks.size < rows.count ? begin + chunks.size : rows.count;
+  for (std::int64_t row = begin + group; row < end; row += groups)
+    gradient.template run<threads, lanes>(row, mine);
+  __syncthreads();
+  for (std::int64_t k = threadIdx.x; k < width; k += blockDim.x) {
+    float total = parts[k];
+    for (int other = 1; other < groups; ++other) total += parts[other * width + k];
+    sums[blockIdx.x * width + k] = total;
+  }
+}
+
+/// For rows of whose sums shared memory is too small: dx alone, a block to a row.
+template <int lanes, class Y, class Residual>
 __global__ void gradient_of_input(Rows rows, Dropout dropout, std::int64_t in_sample, const Y* dy,
                                   const float* x, const float* weight, const float* mean, const float* rstd,
                                   const float* dtotal, const StepState* state, float* dx,
                                   Residual* dresidual) {
-  const std::int64_t row = row_of_thread<threads>();
-  if (row >= rows.count) return;
-  const auto count = static_cast<float>(rows.columns);
-  const float center = mean == nullptr ? 0 : mean[row];
-  const float scale = rstd[row];
-  const auto visit_terms = [&](auto visit) {
-    for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-      auto g = load<lanes>(dy + row * rows.columns + k);
-      auto n = load<lanes>(x + row * rows.columns + k);
-      const auto w = load<lanes>(weight + k);
-      for (int lane = 0; lane < lanes; ++lane) {
-        g.at[lane] *= w.at[lane];
-        n.at[lane] = (n.at[lane] - center) * scale;
-      }
-      visit(k, g, n);
-    });
-  };
-  float total = 0;
-  float along = 0;
-  visit_terms([&](std::int64_t, const Floats<lanes>& g, const Floats<lanes>& n) {
-    for (int lane = 0; lane < lanes; ++lane) {
-      total += g.at[lane];
-      along += g.at[lane] * n.at[lane];
-    }
-  });
-  const float shift = mean == nullptr ? 0 : sum<threads>(total) / count;
-  const float slope = sum<threads>(along) / count;
-  visit_terms([&](std::int64_t k, const Floats<lanes>& g, const Floats<lanes>& n) {
-    Floats<lanes> out;
-    for (int lane = 0; lane < lanes; ++lane) out.at[lane] = scale * (g.at[lane] - shift - n.at[lane] * slope);
-    if (dtotal != nullptr) {
-      const auto more = load<lanes>(dtotal + row * rows.columns + k);
-      for (int lane = 0; lane < lanes; ++lane) out.at[lane] += more.at[lane];
-    }
-    store(dx + row * rows.columns + k, out);
-    if (dresidual == nullptr) return;
-    if constexpr (lanes == 4 && !std::is_same_v<Residual, float>) {
-      const std::int64_t first = row * rows.columns;
-      if (state != nullptr) out = DroppedRow(dropout, *state, first, in_sample).template of<Residual>(k, out);
-    }
-    store(dresidual + row * rows.columns + k, out);
-  });
+  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, dy,    x,  weight,
+                                          mean, rstd,    dtotal,    state, dx, dresidual};
+  gradient.template run<block, lanes>(blockIdx.x, nullptr);
 }
 
-/// How the sums over rows are cut: a block for `width` columns of a chunk of rows. Depends on the shape
-/// alone.
-struct Chunks {
-  static constexpr int width = 32;  // a warp reads 128 bytes in one piece
-  static constexpr int depth = 8;   // threads to a column
+constexpr int sum_width = 32;  // columns of a block: a warp reads 128 bytes in one piece
+constexpr int sum_depth = 8;   // threads to a column
 
-  std::int64_t size, count;
-
-  explicit Chunks(const Rows& rows) {
-    constexpr std::int64_t blocks = 2048;  // enough for a great GPU
-    const std::int64_t wanted = std::max<std::int64_t>(1, blocks * width / rows.columns);
-    size = std::max<std::int64_t>(8 * depth, (rows.count + wanted - 1) / wanted);
-    count = std::max<std::int64_t>(1, (rows.count + size - 1) / size);
-  }
-};
-
-/// sums[chunk]: what its rows give dweight, behind it dbias. blockIdx.x names the columns, blockIdx.y the
-/// chunk.
+/// The same sums behind it, which read dy and x again. blockIdx.x names the columns, blockIdx.y the chunk.
 template <class Y>
 __global__ void sum_chunk(Rows rows, Chunks chunks, const Y* dy, const float* x, const float* mean,
                           const float* rstd, float* sums) {
-  constexpr int width = Chunks::width;
-  STATIC_SHARED(float, parts, 2 * Chunks::depth * width);
+  constexpr int width = sum_width;
+  STATIC_SHARED(float, parts, 2 * sum_depth * width);
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + threadIdx.x;
   const std::int64_t begin = blockIdx.y * chunks.size;
   const std::int64_t end = begin + chunks.size < rows.count ? begin + chunks.size : rows.count;
   float of_weight = 0;
   float of_bias = 0;
-  for (std::int64_t row = begin + threadIdx.y; column < rows.columns && row < end; row += Chunks::depth) {
+  for (std::int64_t row = begin + threadIdx.y; column < rows.columns && row < end; row += sum_depth) {
     const float gradient = widen(dy[row * rows.columns + column]);
     const float center = mean == nullptr ? 0 : mean[row];
     of_weight += gradient * ((x[row * rows.columns + column] - center) * rstd[row]);
@@ -103,7 +96,7 @@ __global__ void sum_chunk(Rows rows, Chunks chunks, const Y* dy, const float* x,
   mine[width] = of_bias;
   __syncthreads();
   if (threadIdx.y != 0 || column >= rows.columns) return;
-  for (int other = 1; other < Chunks::depth; ++other) {
+  for (int other = 1; other < sum_depth; ++other) {
     of_weight += mine[2 * other * width];
     of_bias += mine[2 * other * width + width];
   }
@@ -112,19 +105,23 @@ __global__ void sum_chunk(Rows rows, Chunks chunks, const Y* dy, const float* x,
   to[rows.columns] = of_bias;
 }
 
-/// The chunks' sums, in their order. `dbias` may be null.
+constexpr int chunk_depth = 32;  // threads that share the chunks of a column
+
+/// The chunks' sums, in an order that their count fixes. `dbias` may be null.
 __global__ void add_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, float* dweight,
                            float* dbias) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
-  float of_weight = 0;
-  float of_bias = 0;
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    of_weight += sums[2 * chunk * columns + column];
-    of_bias += sums[(2 * chunk + 1) * columns + column];
-  }
-  dweight[column] = of_weight;
-  if (dbias != nullptr) dbias[column] = of_bias;
+  STATIC_SHARED(float, parts, chunk_depth* sum_width);
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * sum_width + threadIdx.x;
+  const std::int64_t width = 2 * columns;
+  const bool is_wanted = column < (dbias == nullptr ? columns : width);
+  float total = 0;
+  for (std::int64_t chunk = threadIdx.y; is_wanted && chunk < chunks; chunk += chunk_depth)
+    total += sums[chunk * width + column];
+  parts[threadIdx.y * sum_width + threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.y != 0 || !is_wanted) return;
+  for (int other = 1; other < chunk_depth; ++other) total += parts[other * sum_width + threadIdx.x];
+  (column < columns ? dweight[column] : dbias[column - columns]) = total;
 }
 
 /// Operands that RMS norm does not have.
@@ -146,33 +143,67 @@ struct FurtherBackward {
   FurtherBackward(const RmsNormBackward&, const Addresses&) {}
 };
 
+void launch_add_chunks(const Rows& rows, const Chunks& chunks, const float* sums, float* dweight,
+                       float* dbias, cudaStream_t stream) {
+  launch(add_chunks, parts_of(2 * rows.columns, sum_width), dim3(sum_width, chunk_depth), 0, stream,
+         rows.columns, chunks.count, sums, dweight, dbias);
+}
+
+template <int threads, int lanes, class Y, class Residual, class Op>
+KernelPtr one_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, std::int64_t in_sample) {
+  constexpr int groups = summing_block(threads) / threads;
+  const Chunks chunks(rows, 1024, groups, 4);
+  const std::size_t shared = static_cast<std::size_t>(2 * groups * rows.columns) * sizeof(float);
+  return cuda_kernel(
+      io,
+      [=](const Addresses& a, cudaStream_t stream) {
+        const FurtherBackward further(op, a);
+        launch(gradients_of_rows<threads, lanes, Y, Residual>, static_cast<unsigned>(chunks.count),
+               summing_block(threads), shared, stream, rows, chunks, further.dropout, in_sample,
+               a.template in<Y>(Op::dy), a.in(Op::x), a.in(Op::weight), further.mean, a.in(Op::rstd),
+               further.dtotal, further.state, a.out(Op::dx), static_cast<Residual*>(further.dresidual),
+               a.template workspace<float>());
+        launch_add_chunks(rows, chunks, a.template workspace<const float>(), a.out(Op::dweight),
+                          further.dbias, stream);
+      },
+      chunks.bytes(rows));
+}
+
+template <int lanes, class Y, class Residual, class Op>
+KernelPtr two_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, std::int64_t in_sample) {
+  const unsigned strips = parts_of(rows.columns, sum_width);
+  const Chunks chunks(rows, std::max<std::int64_t>(1, 2048 / strips), sum_depth, 8);
+  return cuda_kernel(
+      io,
+      [=](const Addresses& a, cudaStream_t stream) {
+        const FurtherBackward further(op, a);
+        if (rows.count > 0) {
+          launch(gradient_of_input<lanes, Y, Residual>, static_cast<unsigned>(rows.count), block, 0, stream,
+                 rows, further.dropout, in_sample, a.template in<Y>(Op::dy), a.in(Op::x), a.in(Op::weight),
+                 further.mean, a.in(Op::rstd), further.dtotal, further.state, a.out(Op::dx),
+                 static_cast<Residual*>(further.dresidual));
+        }
+        launch(sum_chunk<Y>, dim3(strips, static_cast<unsigned>(chunks.count)), dim3(sum_width, sum_depth), 0,
+               stream, rows, chunks, a.template in<Y>(Op::dy), a.in(Op::x), further.mean, a.in(Op::rstd),
+               a.template workspace<float>());
+        launch_add_chunks(rows, chunks, a.template workspace<const float>(), a.out(Op::dweight),
+                          further.dbias, stream);
+      },
+      chunks.bytes(rows));
+}
+
 template <class Op>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io, DType residual = DType::f32) {
   const Rows rows = rows_of(io.inputs[Op::x]);
   const std::int64_t in_sample = io.inputs[Op::x].shape.elements(1);
-  const Chunks chunks(rows);
-  const std::size_t workspace = static_cast<std::size_t>(2 * chunks.count * rows.columns) * sizeof(float);
-  return for_rows(
-      rows, io.inputs[Op::dy].dtype, residual, [&]<int threads, int lanes, class Y, class Residual>() {
-        return cuda_kernel(
-            io,
-            [=](const Addresses& a, cudaStream_t stream) {
-              const FurtherBackward further(op, a);
-              if (rows.count > 0) {
-                launch(gradient_of_input<threads, lanes, Y, Residual>, parts_of(rows.count * threads, block),
-                       block, 0, stream, rows, further.dropout, in_sample, a.template in<Y>(Op::dy),
-                       a.in(Op::x), a.in(Op::weight), further.mean, a.in(Op::rstd), further.dtotal,
-                       further.state, a.out(Op::dx), static_cast<Residual*>(further.dresidual));
-              }
-              launch(sum_chunk<Y>,
-                     dim3(parts_of(rows.columns, Chunks::width), static_cast<unsigned>(chunks.count)),
-                     dim3(Chunks::width, Chunks::depth), 0, stream, rows, chunks, a.template in<Y>(Op::dy),
-                     a.in(Op::x), further.mean, a.in(Op::rstd), a.template workspace<float>());
-              launch(add_chunks, parts_of(rows.columns, 128), 128, 0, stream, rows.columns, chunks.count,
-                     a.template workspace<const float>(), a.out(Op::dweight), further.dbias);
-            },
-            workspace);
-      });
+  return for_rows(rows, io.inputs[Op::dy].dtype, residual,
+                  [&]<int threads, int lanes, class Y, class Residual>() {
+                    if constexpr (threads == block) {
+                      if (rows.columns > LayerNormBackward::gpu_longest_summed)
+                        return two_pass_kernel<lanes, Y, Residual>(op, io, rows, in_sample);
+                    }
+                    return one_pass_kernel<threads, lanes, Y, Residual>(op, io, rows, in_sample);
+                  });
 }
 
 }  // namespace

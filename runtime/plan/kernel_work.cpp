@@ -12,6 +12,7 @@
 #include "kernels/linear_gelu.h"
 #include "kernels/linear_rows.h"
 #include "kernels/recurrent.h"
+#include "kernels/rms_norm.h"
 #include "kernels/tensor_cores.h"
 
 namespace lockstep::runtime {
@@ -115,6 +116,21 @@ std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const
   return {work, {.bytes = 3 * logits, .launches = chunks}};
 }
 
+/// Sums over rows are written for each chunk of them, and added up by a kernel of their own. Of long rows a
+/// kernel between the two reads dy and x again.
+std::vector<KernelWork> norm_gradients(const Launch& launch, KernelWork work) {
+  using Op = kernels::LayerNormBackward;
+  static_assert(Op::x == std::size_t{kernels::RmsNormBackward::x});
+  const kernels::TensorDesc& x = launch.io.inputs[Op::x];
+  const auto sums = static_cast<double>(launch.kernel->workspace_bytes());
+  if (x.shape[x.shape.rank() - 1] <= Op::gpu_longest_summed) {
+    work.bytes += sums;
+    return {work, {.bytes = sums}};
+  }
+  const auto again = static_cast<double>(launch.io.inputs[Op::dy].bytes() + x.bytes());
+  return {work, {.bytes = again + sums}, {.bytes = sums}};
+}
+
 template <class Op>
 bool make_recurrence(const Node& node, const Launch& launch, KernelWork& work) {
   const Op* const op = node.op->as<Op>();
@@ -148,13 +164,8 @@ std::vector<KernelWork> node_work(const Plan& plan, const Node& node, const Laun
     if (node.op->as<AttentionBackward>() != nullptr) work.flops *= 7.0 / 5.0;
     return {work};
   }
-  if (node.op->as<LayerNormBackward>() != nullptr) {
-    // The sums over rows read the rows again, in a kernel of their own.
-    const auto& in = launch.io.inputs;
-    return {
-        work,
-        {.bytes = static_cast<double>(in[LayerNormBackward::dy].bytes() + in[LayerNormBackward::x].bytes())}};
-  }
+  if (node.op->as<LayerNormBackward>() != nullptr || node.op->as<RmsNormBackward>() != nullptr)
+    return norm_gradients(launch, work);
   make_recurrence<Rnn>(node, launch, work) || make_recurrence<RnnBackward>(node, launch, work) ||
       make_recurrence<Lstm>(node, launch, work) || make_recurrence<LstmBackward>(node, launch, work);
   return {work};

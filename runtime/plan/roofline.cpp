@@ -4,7 +4,6 @@
 
 #include "kernels/batch_norm.h"
 #include "kernels/cast.h"
-#include "kernels/layer_norm.h"
 #include "kernels/pointwise.h"
 
 namespace lockstep::runtime {
@@ -186,17 +185,12 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
     const bool alone = op != nullptr && op->step_count == 1;
     return half && alone && op->steps[0].function == PointwiseFunction::gelu_tanh ? step.time.seconds : 0;
   });
-  const double norm_sums = seconds_of(plan, steps, [&](const Node& node, const PredictedStep& step) {
-    const bool is_norm = node.op->as<LayerNormBackward>() != nullptr && !step.work.empty();
-    return is_norm ? time_of(step.work.back(), gpu).seconds : 0;
-  });
   std::vector<Saving> savings{
       {"attention at the rate of cuDNN's, from Hopper on by wgmma", attention},
       {"activations that are f32 between layers in half types: of residuals and embeddings, which autocast "
        "leaves in f32",
        wide},
       {"GELU and its gradient in the epilogues of the products beside them", gelu},
-      {"layer norm's sums over rows in the pass that makes its gradient", norm_sums},
       {"batch norm's statistics in the convolutions that write its input",
        all_of(static_cast<const BatchStatistics*>(nullptr))},
       {"batch norm's backward in one kernel that keeps its tile",

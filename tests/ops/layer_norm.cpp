@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/layer_norm.h"
 #include "model/define_op.h"
 #include "tests/ops/conformance.h"
 #include "tests/ops/layer_run.h"
@@ -59,6 +60,16 @@ TEST_CASE("layer_norm") {
            .operands = {"x", "weight", "bias"},
            .shapes = {{{1, 17}}, {{5, 1}}, {{17}}, {{2, 3, 17}}, {{67, 768}}, {{3, 1025}}, {{2, 2048}}},
            .tolerance = 2e-5});
+}
+
+TEST_CASE("layer_norm of rows whose sums a GPU's shared memory is too small for") {
+  const std::int64_t columns = kernels::LayerNormBackward::gpu_longest_summed;
+  conform({.name = "layer_norm",
+           .layer = norm,
+           .reference = reference,
+           .operands = {"x", "weight", "bias"},
+           .shapes = {{{5, columns}}, {{5, columns + 1}}, {{2, columns + 4}}},
+           .tolerance = 4e-5});
 }
 
 TEST_CASE("layer_norm of three columns") {

@@ -4,6 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cuda/library.h"
+#include "kernels/layer_norm.h"
 #include "runtime/commands/plan_for_gpu.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -67,19 +68,31 @@ TEST_CASE("roofline: a plan's step is the sum of its kernels, convolutions and p
   CHECK(one.timeline.exposed() == 0);
 }
 
-TEST_CASE("roofline: layer norm's backward reads dy and x a second time, for its sums over rows") {
+TEST_CASE(
+    "roofline: layer norm's backward writes sums of chunks and adds them; of long rows it reads dy again") {
   const auto device = kernels::make_cpu_device(1);
-  const Plan plan = testing::plan_of(
-      testing::classifier([](model::Tensor x) { return linear(layer_norm(flatten(x), "norm"), "head", 10); }),
-      *device);
+  const auto repeats = GENERATE(1, 40);
+  const Plan plan = testing::plan_of(testing::classifier([&](model::Tensor x) {
+                                       const std::vector<model::Tensor> parts(
+                                           static_cast<std::size_t>(repeats), flatten(x));
+                                       return linear(layer_norm(concat(parts, 1), "norm"), "head", 10);
+                                     }),
+                                     *device);
   const std::vector<PredictedStep> steps = predict_steps(plan, gpu);
   const auto norm = std::ranges::find(steps, "layer_norm_backward", &PredictedStep::name);
   REQUIRE(norm != steps.end());
-  REQUIRE(norm->work.size() == 2);
-  const auto& in = plan.launch_of(plan.steps[static_cast<std::size_t>(norm - steps.begin())])->io.inputs;
-  CHECK(norm->work[1].bytes == static_cast<double>(in[0].bytes() + in[1].bytes()));
-  CHECK(norm->time.seconds ==
-        Approx(time_of(norm->work[0], gpu).seconds + time_of(norm->work[1], gpu).seconds));
+  const Launch& launch = *plan.launch_of(plan.steps[static_cast<std::size_t>(norm - steps.begin())]);
+  const bool is_long = launch.io.inputs[1].shape[1] > kernels::LayerNormBackward::gpu_longest_summed;
+  REQUIRE(is_long == (repeats == 40));
+  const auto sums = static_cast<double>(launch.kernel->workspace_bytes());
+  CHECK(sums > 0);
+  REQUIRE(norm->work.size() == (is_long ? 3U : 2U));
+  CHECK(norm->work[0].bytes == bytes_of(launch.io) + (is_long ? 0 : sums));
+  if (is_long) {
+    const auto again = static_cast<double>(launch.io.inputs[0].bytes() + launch.io.inputs[1].bytes());
+    CHECK(norm->work[1].bytes == again + sums);
+  }
+  CHECK(norm->work.back().bytes == sums);
 }
 
 TEST_CASE("roofline: an all-reduce is a ring over NVLink, PCIe without it, and the link between nodes") {
