@@ -5,6 +5,11 @@
 namespace lockstep::tests {
 namespace {
 
+/// Waiting included: on the machine in software the last rank to come may find all done.
+double exchange_ms(const nlohmann::json& summary) {
+  return summary["comm_ms"].get<double>() + summary["skew_ms"].get<double>();
+}
+
 TEST_CASE("ranks on GPUs learn what ranks on CPUs learn") {
   const std::string model = GENERATE("linear", "mlp", "simplecnn", "convnet");
   const bool adam = GENERATE(false, true);
@@ -20,7 +25,7 @@ TEST_CASE("ranks on GPUs learn what ranks on CPUs learn") {
   train(ranks, options + Words{"--device=cpu"}, folder.path() / "cpu");
   const auto summary = train(ranks, options + Words{"--device=cuda"}, folder.path() / "gpu");
   CHECK(summary["backend"] == (ranks == 1 ? "solo" : "nccl"));
-  CHECK((summary["comm_ms"] > 0) == (ranks > 1));
+  CHECK((exchange_ms(summary) > 0) == (ranks > 1));
   check_same_losses(folder.path() / "gpu", folder.path() / "cpu", adam ? 1e-3 : 1e-5);
 }
 
@@ -37,7 +42,7 @@ TEST_CASE("graphs, overlap and their absence give the same bits on GPUs") {
   CHECK(walked["weights_sha256"] == replayed["weights_sha256"]);
   CHECK(walked["weights_sha256"] == serial["weights_sha256"]);
   for (const auto& summary : {walked, replayed, serial}) {
-    CHECK((summary["comm_ms"] > 0) == (ranks > 1));
+    CHECK((exchange_ms(summary) > 0) == (ranks > 1));
     CHECK((summary["exposed_comm_ms"] > 0) == (ranks > 1));
   }
 }
