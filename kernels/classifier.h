@@ -56,6 +56,11 @@ struct ClassifierLoss {
   }
 };
 
+/// What a GPU's kernel is that reads a row's logits from memory once.
+struct KeepsLogits {
+  virtual ~KeepsLogits() = default;
+};
+
 /// `whole` in parts of nearly equal size, at most about `most`, in multiples of 32 where there are several.
 constexpr std::int64_t equal_parts(std::int64_t whole, std::int64_t most) {
   if (whole <= most) return whole > 1 ? whole : 1;

@@ -4,9 +4,10 @@
 
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
-#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/classifier_rows.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/loss_rows.h"
+#include "kernels/cuda/marked_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -17,16 +18,17 @@ constexpr int block = 256;
 
 struct Rows {
   std::int64_t count, of_sample, first;  ///< first: of a chunk
+  std::int64_t stride;                   ///< elements from one row's logits to the next one's
 };
 
-/// A block to a row of `width` columns: logits become their gradient, in place. Those behind the classes are
-/// products with zeros, and so are their own gradient.
+/// A block to a row: logits become their gradient, in place. Columns behind the classes are products with
+/// rows of zeros, and so are their own gradient.
 template <class Element>
-__global__ void losses_of_chunk(CrossEntropy loss_of, std::int64_t width, Rows rows, bool has_gradient,
+__global__ void losses_of_chunk(CrossEntropy loss_of, Rows rows, bool has_gradient,
                                 const std::int64_t* targets, const StepState* state, Element* logits,
                                 RowLoss* losses) {
   const std::int64_t row = rows.first + blockIdx.x;
-  Element* const x = logits + blockIdx.x * width;
+  Element* const x = logits + blockIdx.x * rows.stride;
   Element* const gradient = has_gradient ? x : nullptr;
   RowLoss loss{0, 0, 0, 0};
   if (row < state->valid_samples * rows.of_sample && loss_of.counts(targets + row)) {
@@ -38,18 +40,49 @@ __global__ void losses_of_chunk(CrossEntropy loss_of, std::int64_t width, Rows r
   if (threadIdx.x == 0) losses[row] = loss;
 }
 
+/// The same of half types, for rows that fit the block's shared memory.
+template <class Half>
+__global__ void losses_of_kept_rows(CrossEntropy loss_of, Rows rows, bool has_gradient,
+                                    const std::int64_t* targets, const StepState* state, Half* logits,
+                                    RowLoss* losses) {
+  DYNAMIC_SHARED(Half, kept);
+  const std::int64_t row = rows.first + blockIdx.x;
+  Half* const x = logits + blockIdx.x * rows.stride;
+  const KeptRow<Half> mine{kept, loss_of.columns, rows.stride};
+  RowLoss loss{0, 0, 0, 0};
+  const bool counts = row < state->valid_samples * rows.of_sample && loss_of.counts(targets + row);
+  const std::int64_t target = counts ? targets[row] : 0;
+  const bool is_class = target >= 0 && target < loss_of.columns;
+  if (counts && is_class) {
+    const float hit = widen(x[target]);
+    mine.read(x);
+    loss = loss_of_kept_row(loss_of, mine, hit, target, has_gradient ? x : nullptr,
+                            state->loss_scale * state->scaler_scale);
+  } else {
+    if (!is_class) loss = {NAN, 0, 0, 1};
+    if (has_gradient) mine.clear(x);
+  }
+  if (threadIdx.x == 0) losses[row] = loss;
+}
+
 /// A thread to a column, rows in their order.
 template <class Element>
-__global__ void add_bias_gradient(std::int64_t rows, std::int64_t width, bool accumulate,
-                                  const Element* gradient, float* dbias) {
+__global__ void add_bias_gradient(std::int64_t rows, std::int64_t classes, std::int64_t stride,
+                                  bool accumulate, const Element* gradient, float* dbias) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
-  if (k >= width) return;
+  if (k >= classes) return;
   float total = accumulate ? dbias[k] : 0;
-  for (std::int64_t row = 0; row < rows; ++row) total += widen(gradient[row * width + k]);
+  for (std::int64_t row = 0; row < rows; ++row) total += widen(gradient[row * stride + k]);
   dbias[k] = total;
 }
 
 using GemmPtr = std::shared_ptr<const Gemm>;
+
+/// From one row's logits to the next one's. In half types each row begins at 16 bytes, or products and
+/// kernels would take them by the element.
+std::int64_t stride_of(DType dtype, std::int64_t classes) {
+  return is_half(dtype) ? (classes + kept_lanes - 1) / kept_lanes * kept_lanes : classes;
+}
 
 /// The products of a chunk. Its logits and their gradient have the type of the factors, as with
 /// torch.autocast.
@@ -61,6 +94,7 @@ struct Chunk {
         std::int64_t end)
       : first(begin), rows(end - begin) {
     const Precision precision = gpu_precision(op.precision);
+    const std::int64_t stride = stride_of(dtype, size.outputs);
     logits = prepare_gemm({.m = rows,
                            .n = size.outputs,
                            .k = size.inputs,
@@ -68,7 +102,8 @@ struct Chunk {
                            .epilogue = bias ? GemmSpec::Epilogue::bias : GemmSpec::Epilogue::none,
                            .dtype = dtype,
                            .result = dtype,
-                           .precision = precision},
+                           .precision = precision,
+                           .stride_c = stride},
                           cuda.described);
     if (!op.has_gradient) return;
     dx = prepare_gemm({.m = rows,
@@ -76,7 +111,8 @@ struct Chunk {
                        .k = size.outputs,
                        .dtype = dtype,
                        .result = dtype,
-                       .precision = precision},
+                       .precision = precision,
+                       .stride_a = stride},
                       cuda.described);
     dweight = prepare_gemm({.m = size.outputs,
                             .n = size.inputs,
@@ -85,7 +121,8 @@ struct Chunk {
                             .accumulate = begin > 0,
                             .dtype = dtype,
                             .result = DType::f32,
-                            .precision = precision},
+                            .precision = precision,
+                            .stride_a = stride},
                            cuda.described);
   }
 
@@ -100,7 +137,7 @@ struct Chunk {
 
 /// All chunks but the first and the last are alike: the second stands for them.
 std::vector<Chunk> chunks_of(Cuda cuda, const Op& op, const MatmulSize& size, DType dtype, bool bias) {
-  const auto row_bytes = size.outputs * static_cast<std::int64_t>(size_of(dtype));
+  const auto row_bytes = stride_of(dtype, size.outputs) * static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t most =
       op.chunk > 0 ? op.chunk : std::max<std::int64_t>(32, Op::gpu_chunk_bytes / row_bytes);
   const std::int64_t chunk = equal_parts(size.rows, most);
@@ -137,6 +174,31 @@ MatmulSize product_size(const KernelIo& io) {
   return size;
 }
 
+/// How a chunk's rows are gone over.
+template <class Element>
+struct RowsLaunch {
+  void (*kernel)(CrossEntropy, Rows, bool, const std::int64_t*, const StepState*, Element*, RowLoss*);
+  int threads;
+  std::size_t shared;
+
+  RowsLaunch(Cuda cuda, std::int64_t stride) : kernel(losses_of_chunk<Element>), threads(block), shared(0) {
+    if constexpr (sizeof(Element) == 2) {
+      const auto row = stride * std::int64_t{sizeof(Element)};
+      const std::int64_t most = most_kept_bytes(cuda.capability);
+      if (row > most) return;
+      kernel = losses_of_kept_rows<Element>;
+      threads = kept_block;
+      shared = static_cast<std::size_t>(row);
+      if (cuda.described != nullptr) return;
+      // As much as there is: kernels for shorter rows must not take it from those for longer ones.
+      check(cudaFuncSetAttribute(losses_of_kept_rows<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(most)),
+            "cannot have the shared memory that a row of logits takes");
+    }
+  }
+  bool keeps() const { return shared > 0; }
+};
+
 /// Workspace: the losses of all rows, the logits of a chunk, then the products'.
 template <class Element>
 KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
@@ -146,11 +208,13 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
   const bool bias = io.inputs.size() > Op::bias;
   const std::vector<Chunk> chunks = chunks_of(cuda, op, size, io.inputs[Op::x].dtype, bias);
   const std::int64_t most_rows = chunks.empty() ? 0 : chunks.front().rows;
+  const std::int64_t stride = stride_of(io.inputs[Op::x].dtype, size.outputs);
   const std::size_t logits_at = whole_lines(static_cast<std::size_t>(size.rows) * sizeof(RowLoss));
   const std::size_t products_at =
-      logits_at + whole_lines(static_cast<std::size_t>(most_rows * size.outputs) * sizeof(Element));
+      logits_at + whole_lines(static_cast<std::size_t>(most_rows * stride) * sizeof(Element));
   const CrossEntropy loss_of{classes, op.label_smoothing, 1 - op.label_smoothing};
   const bool has_gradient = op.has_gradient;
+  const RowsLaunch<Element> over_rows(cuda, stride);
   const auto run = [=](const Addresses& a, cudaStream_t stream) {
     auto* const losses = a.workspace<RowLoss>();
     auto* const logits = reinterpret_cast<Element*>(a.workspace<std::byte>() + logits_at);
@@ -160,8 +224,8 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
       const Element* const x = a.in<Element>(Op::x) + chunk.first * size.inputs;
       chunk.logits->launch({x, a.in<void>(Op::weight), logits, const_cast<void*>(a.in<void>(Op::bias))},
                            products, stream);
-      launch(losses_of_chunk<Element>, static_cast<unsigned>(chunk.rows), block, 0, stream, loss_of,
-             size.outputs, Rows{size.rows, of_sample, chunk.first}, has_gradient,
+      launch(over_rows.kernel, static_cast<unsigned>(chunk.rows), over_rows.threads, over_rows.shared, stream,
+             loss_of, Rows{size.rows, of_sample, chunk.first, stride}, has_gradient,
              a.in<std::int64_t>(Op::targets), state, logits, losses);
       if (!has_gradient) continue;
       chunk.dx->launch({logits, a.in<void>(Op::weight), a.out<Element>(Op::dx) + chunk.first * size.inputs},
@@ -169,12 +233,13 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
       chunk.dweight->launch({logits, x, a.out(Op::dweight)}, products, stream);
       if (!bias) continue;
       launch(add_bias_gradient<Element>, static_cast<unsigned>((size.outputs + block - 1) / block), block, 0,
-             stream, chunk.rows, size.outputs, chunk.first > 0, static_cast<const Element*>(logits),
+             stream, chunk.rows, size.outputs, stride, chunk.first > 0, static_cast<const Element*>(logits),
              a.out(Op::dbias));
     }
     launch_account(size.rows, losses, state, a.out<ControlBlock>(Op::control), stream);
   };
-  return cuda_kernel(io, run, products_at + most_workspace(chunks));
+  const std::size_t workspace = products_at + most_workspace(chunks);
+  return over_rows.keeps() ? marked_kernel<KeepsLogits>(io, run, workspace) : cuda_kernel(io, run, workspace);
 }
 
 }  // namespace

@@ -77,8 +77,9 @@ class CublasGemm : public Gemm {
       : spec_(spec),
         handle_(shared_by_device<Handle>()),
         first_(columns(spec.dtype, spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
-        second_(columns(spec.dtype, spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m)),
-        result_(columns(spec.result, spec.n, spec.m)) {
+        second_(columns(spec.dtype, spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m,
+                        spec.stride_a)),
+        result_(columns(spec.result, spec.n, spec.m, spec.stride_c)) {
     const bool tf32 = spec.dtype == DType::f32 && spec.precision == Precision::tf32;
     check(cublasLtMatmulDescInit(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
@@ -147,10 +148,11 @@ class CublasGemm : public Gemm {
           "cannot describe a product");
   }
 
-  static cublasLtMatrixLayoutOpaque_t columns(DType dtype, std::int64_t rows, std::int64_t columns) {
+  static cublasLtMatrixLayoutOpaque_t columns(DType dtype, std::int64_t rows, std::int64_t columns,
+                                              std::int64_t stride = 0) {
     cublasLtMatrixLayoutOpaque_t layout;
     check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), rows),
+                                   static_cast<std::uint64_t>(columns), stride > 0 ? stride : rows),
           "cannot describe a matrix");
     return layout;
   }

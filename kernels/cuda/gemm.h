@@ -22,7 +22,8 @@ constexpr Precision gpu_precision(MatmulPrecision precision) {
   return precision == MatmulPrecision::highest ? Precision::ieee : Precision::tf32;
 }
 
-/// c (m, n) = epilogue(op(a) (m, k) op(b) (k, n) [+ c]): row-major, no gaps between rows, 64-byte aligned.
+/// c (m, n) = epilogue(op(a) (m, k) op(b) (k, n) [+ c]): row-major, no gaps between rows but for those that
+/// strides make, 64-byte aligned.
 struct GemmSpec {
   /// `bias` adds a vector (n) to every row. `bias_gradient` also writes a vector (m): the sums of op(a)'s
   /// rows. `gelu` is gelu_tanh. `gelu_gradient` multiplies by its slope at a matrix `pre` (m, n).
@@ -37,6 +38,8 @@ struct GemmSpec {
   DType dtype = DType::f32;   ///< of a and b: f32, bf16 or f16. Sums are taken in f32.
   DType result = DType::f32;  ///< of c, the vector and `pre`: f32, or as dtype
   Precision precision = Precision::ieee;
+  std::int64_t stride_a = 0;  ///< elements from row to row of a, as it is stored; 0: no gaps
+  std::int64_t stride_c = 0;
 
   bool has_gelu() const {
     return epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ||

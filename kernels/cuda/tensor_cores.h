@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/marked_kernel.h"
 #include "kernels/tensor_cores.h"
 
 /// Products on tensor cores: tiles of half types that a warp holds together, and sums in f32. All lanes of
@@ -86,16 +86,10 @@ __device__ void multiply(SumTile* sums, const LeftTile& left, const RightTile& r
   multiply_tiles<Element>(sums[1].at, left.words, right.words[1]);
 }
 
-template <class Run>
-class TensorCoreKernel final : public CudaKernel<Run, NoBindHook>, public OnTensorCores {
- public:
-  using CudaKernel<Run, NoBindHook>::CudaKernel;
-};
-
 /// As `cuda_kernel`.
 template <class Run>
 KernelPtr tensor_core_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
-  return std::make_unique<TensorCoreKernel<Run>>(io.inputs.size(), std::move(run), workspace, NoBindHook{});
+  return marked_kernel<OnTensorCores>(io, std::move(run), workspace);
 }
 
 }  // namespace lockstep::kernels

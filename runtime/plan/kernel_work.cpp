@@ -98,7 +98,8 @@ std::vector<KernelWork> gelu_product(const Node& node, const Launch& launch, Ker
   return {work, pass};
 }
 
-/// Three products for each chunk of rows, and between them a pass over its logits, read twice and written.
+/// Three products for each chunk of rows, and between them a pass over its logits, which are read, by most
+/// kernels twice, and written.
 std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const Launch& launch,
                                         KernelWork work) {
   using Op = kernels::ClassifierLoss;
@@ -113,7 +114,9 @@ std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const
   work.unit = unit_of(x.dtype, op.precision);
   work.launches = (op.has_gradient ? 3 : 1) * chunks;
   work.bytes += 3 * logits + chunks * (2 * weights + 2 * gradient);
-  return {work, {.bytes = 3 * logits, .launches = chunks}};
+  const bool kept = dynamic_cast<const kernels::KeepsLogits*>(launch.kernel.get()) != nullptr;
+  const double passes = (kept ? 1 : 2) + (op.has_gradient ? 1 : 0);
+  return {work, {.bytes = passes * logits, .launches = chunks}};
 }
 
 /// Sums over rows are written for each chunk of them, and added up by a kernel of their own. Of long rows a

@@ -1,6 +1,8 @@
 #include "kernels/classifier.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "kernels/base/half.h"
 #include "tests/unit/kernels/harness.h"
@@ -144,7 +146,8 @@ Outcome run(const Case& c, const Problem& p, const StepState& state, bool has_gr
   }
   std::vector<void*> addresses;
   for (const auto& each : memory) addresses.push_back(each->data());
-  const auto workspace = device().allocate(kernel->workspace_bytes());
+  // Full of NaN: what is read before it is written shows.
+  const auto workspace = kernels::test::upload(std::vector<std::uint8_t>(kernel->workspace_bytes(), 0xFF));
   const auto stream = device().make_stream();
   kernel->bind(addresses, workspace->data())->launch(*stream);
   stream->synchronize();
@@ -230,8 +233,33 @@ TEST_CASE("classifier_loss: several chunks of rows add up") {
   }
 }
 
+TEST_CASE("classifier_loss: rows in half types that are too long for a GPU's shared memory") {
+  check({.x = {3, 4}, .classes = 120001, .dtype = DType::bf16});
+}
+
+TEST_CASE("classifier_loss: in half types, of equals the first is the greatest") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    if (dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) continue;
+    const Case c{.x = {12, 1}, .classes = 1003, .dtype = dtype};
+    Problem problem = problem_of(c);  // logits are the weights themselves, in 128 steps
+    for (double& x : problem.x.data) x = 1;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(c.classes));
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<std::int64_t>(k);
+    std::ranges::stable_sort(order, std::greater{}, [&](std::int64_t k) {
+      return problem.weight.data[static_cast<std::size_t>(k)];
+    });
+    for (std::size_t row = 0; row < problem.targets.size(); ++row)
+      problem.targets[row] = order[row < 5 ? row : 500 + row];
+    const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 12});
+    CHECK(got.control.correct == 1);
+    CHECK(got.control.top5 == 5);
+    CHECK(got.control.targets == 12);
+  }
+}
+
 TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {
-  const Case c{.x = {4, 8}, .classes = 1000};
+  const DType dtype = GENERATE(DType::f32, DType::bf16);
+  const Case c{.x = {4, 8}, .classes = 1000, .dtype = dtype};
   Problem problem = problem_of(c);
   problem.targets = {1, -1, 1000, -100};
   const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 4});
@@ -242,7 +270,8 @@ TEST_CASE("classifier_loss: a target that is no class makes the loss not a numbe
 }
 
 TEST_CASE("classifier_loss: numbers that are not finite show in the loss and in the gradient") {
-  const Case c{.x = {2, 8}, .classes = 3000};
+  const DType dtype = GENERATE(DType::f32, DType::bf16);
+  const Case c{.x = {2, 8}, .classes = 3000, .dtype = dtype};
   for (const double broken : {std::nan(""), static_cast<double>(INFINITY)}) {
     Problem problem = problem_of(c);
     problem.weight.data[8 * 2500] = broken;

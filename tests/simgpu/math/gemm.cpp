@@ -52,6 +52,39 @@ void write(DType dtype, const std::vector<float>& values, void* device) {
   std::ranges::copy(values, static_cast<float*>(to));
 }
 
+/// Rows without the gaps between them.
+std::vector<float> read_rows(DType dtype, const void* device, std::int64_t rows, std::int64_t columns,
+                             std::int64_t stride) {
+  std::vector<float> values;
+  const auto* const bytes = static_cast<const std::byte*>(device);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::vector<float> one =
+        read(dtype, bytes + static_cast<std::size_t>(row * stride) * size_of(dtype), columns);
+    values.insert(values.end(), one.begin(), one.end());
+  }
+  return values;
+}
+
+/// What lies in the gaps stays as it is.
+void write_rows(DType dtype, const std::vector<float>& values, void* device, std::int64_t columns,
+                std::int64_t stride) {
+  auto* to = static_cast<std::byte*>(device);
+  for (auto row = values.begin(); row != values.end(); row += columns) {
+    write(dtype, {row, row + columns}, to);
+    to += static_cast<std::size_t>(stride) * size_of(dtype);
+  }
+}
+
+std::int64_t columns_of_a(const GemmSpec& s) {
+  return s.transpose_a ? s.m : s.k;
+}
+std::int64_t stride_of_a(const GemmSpec& s) {
+  return s.stride_a > 0 ? s.stride_a : columns_of_a(s);
+}
+std::int64_t stride_of_c(const GemmSpec& s) {
+  return s.stride_c > 0 ? s.stride_c : s.n;
+}
+
 void add_bias(const GemmSpec& s, const float* bias, float* c) {
   for (std::int64_t row = 0; row < s.m; ++row) {
     for (std::int64_t column = 0; column < s.n; ++column) c[row * s.n + column] += bias[column];
@@ -103,16 +136,16 @@ void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
     throw DeviceError(fmt::format("oneDNN: sgemm failed with status {}", int{status}));
 }
 
-std::vector<float> factor(const GemmSpec& s, const void* device, std::int64_t elements) {
-  std::vector<float> values = read(s.dtype, device, elements);
+std::vector<float> factor(const GemmSpec& s, const std::vector<float>& values) {
   return s.precision == Precision::tf32 && s.dtype == DType::f32 ? simgpu::rounded_to_tf32(values) : values;
 }
 
 void compute(const GemmSpec& s, const GemmOperands& o) {
-  const std::vector<float> a = factor(s, o.a, s.m * s.k);
-  const std::vector<float> b = factor(s, o.b, s.k * s.n);
-  std::vector<float> c =
-      s.accumulate ? read(s.result, o.c, s.m * s.n) : std::vector<float>(static_cast<std::size_t>(s.m * s.n));
+  const std::int64_t rows_of_a = s.transpose_a ? s.k : s.m;
+  const std::vector<float> a = factor(s, read_rows(s.dtype, o.a, rows_of_a, columns_of_a(s), stride_of_a(s)));
+  const std::vector<float> b = factor(s, read(s.dtype, o.b, s.k * s.n));
+  std::vector<float> c = s.accumulate ? read_rows(s.result, o.c, s.m, s.n, stride_of_c(s))
+                                      : std::vector<float>(static_cast<std::size_t>(s.m * s.n));
   multiply(s, a.data(), b.data(), c.data());
   if (adds_bias(s)) add_bias(s, read(s.result, o.vector, s.n).data(), c.data());
   if (s.epilogue == Epilogue::bias_gradient) {
@@ -124,11 +157,15 @@ void compute(const GemmSpec& s, const GemmOperands& o) {
     simgpu::apply_library_relu(c);
   }
   if (s.has_gelu()) apply_gelu(s, o.pre, c);
-  write(s.result, c, o.c);
+  write_rows(s.result, c, o.c, s.n, stride_of_c(s));
 }
 
 std::size_t bytes(DType dtype, std::int64_t rows, std::int64_t columns) {
   return static_cast<std::size_t>(rows * columns) * size_of(dtype);
+}
+/// From the first row to the end of the last.
+std::size_t bytes(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return rows > 0 ? bytes(dtype, 1, (rows - 1) * stride + columns) : 0;
 }
 
 class SimulatedGemm : public Gemm {
@@ -139,9 +176,10 @@ class SimulatedGemm : public Gemm {
 
   void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const override {
     simgpu::LibraryCall call("gemm", workspace);
-    call.reads(operands.a, bytes(spec_.dtype, spec_.m, spec_.k));
+    call.reads(operands.a, bytes(spec_.dtype, spec_.transpose_a ? spec_.k : spec_.m, columns_of_a(spec_),
+                                 stride_of_a(spec_)));
     call.reads(operands.b, bytes(spec_.dtype, spec_.k, spec_.n));
-    call.writes(operands.c, bytes(spec_.result, spec_.m, spec_.n));
+    call.writes(operands.c, bytes(spec_.result, spec_.m, spec_.n, stride_of_c(spec_)));
     if (spec_.epilogue == Epilogue::bias_gradient) {
       call.writes(operands.vector, bytes(spec_.result, spec_.m, 1));
     } else if (adds_bias(spec_)) {

@@ -106,6 +106,32 @@ TEST_CASE("products with every transposition and epilogue, overwriting and addin
   }
 }
 
+TEST_CASE("products of rows with gaps, in which nothing is written") {
+  const FreshMachine fresh;
+  const bool transpose_a = GENERATE(false, true);
+  const bool accumulate = GENERATE(false, true);
+  const Problem problem({5, 7, 12, transpose_a, true, Epilogue::none, accumulate});
+  Problem wide = problem;
+  const auto spread = [](std::vector<float>& values, std::int64_t columns, std::int64_t stride) {
+    std::vector<float> with_gaps;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      with_gaps.push_back(values[i]);
+      if (static_cast<std::int64_t>(i + 1) % columns != 0) continue;
+      with_gaps.insert(with_gaps.end(), static_cast<std::size_t>(stride - columns), 99);
+    }
+    values = with_gaps;
+  };
+  wide.spec.stride_a = 16;
+  wide.spec.stride_c = 8;
+  spread(wide.a, transpose_a ? 5 : 12, 16);
+  spread(wide.c, 7, 8);
+  const Launch launch(wide);
+  launch.run();
+  std::vector<float> wanted = problem.product();
+  spread(wanted, 7, 8);
+  CHECK(read_floats(launch.c, wanted.size()) == wanted);
+}
+
 TEST_CASE("TF32 rounds both factors to ten bits of mantissa, to nearest even, and nothing else") {
   const FreshMachine fresh;
   const float bit = std::ldexp(1.0F, -10);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/classifier.h"
 #include "kernels/cuda/library.h"
 #include "kernels/layer_norm.h"
 #include "runtime/commands/plan_for_gpu.h"
@@ -93,6 +94,28 @@ TEST_CASE(
     CHECK(norm->work[1].bytes == again + sums);
   }
   CHECK(norm->work.back().bytes == sums);
+}
+
+struct KeepingKernel : kernels::Kernel, kernels::KeepsLogits {
+  std::unique_ptr<kernels::BoundKernel> bind(std::span<void* const>, void*) const override { return nullptr; }
+};
+
+TEST_CASE("roofline: the fused classifier's logits are read once where its kernel keeps a row") {
+  const auto device = kernels::make_cpu_device(1);
+  constexpr std::int64_t classes = 8200;
+  Plan plan =
+      make_plan(testing::classifier([](model::Tensor x) { return linear(flatten(x), "head", classes); }),
+                {.shape = {3, 8, 8}, .num_classes = classes}, {.key = {.batch = 4}}, *device, {});
+  const auto at = std::ranges::find_if(plan.steps, [&](const Step& step) {
+    return step.kind == Step::Kind::launch &&
+           plan.graph.nodes()[step.index].op->as<kernels::ClassifierLoss>() != nullptr;
+  });
+  REQUIRE(at != plan.steps.end());
+  const auto pass_bytes = [&] { return work_of(plan, *at)[1].bytes; };
+  constexpr double logits = 4.0 * classes * sizeof(float);
+  CHECK(pass_bytes() == 3 * logits);
+  plan.launches.nodes[at->index].kernel = std::make_unique<KeepingKernel>();
+  CHECK(pass_bytes() == 2 * logits);
 }
 
 TEST_CASE("roofline: an all-reduce is a ring over NVLink, PCIe without it, and the link between nodes") {
