@@ -23,6 +23,20 @@ namespace {
 
 using Pass = ConvolutionSpec::Pass;
 
+/// With the channels that its layout has room for: the library multiplies those of padding, zeros, as well.
+TensorDesc with_padding(TensorDesc desc) {
+  if (desc.shape.rank() == 4 && desc.layout && desc.layout->blocks.empty())
+    desc.shape[1] = desc.layout->padded[1];
+  return desc;
+}
+
+KernelIo with_padding(KernelIo io) {
+  for (auto* const side : {&io.inputs, &io.outputs}) {
+    for (TensorDesc& desc : *side) desc = with_padding(desc);
+  }
+  return io;
+}
+
 bool is_row_major(const TensorDesc& desc) {
   return has_layout(Layout::row_major(desc.shape), desc);
 }
@@ -30,11 +44,19 @@ bool is_channels_last(const TensorDesc& desc) {
   return has_layout(channels_last(desc.shape), desc);
 }
 
-/// Weights that have a layout keep it, and the images take the matching one.
+/// Weights that have a layout keep it, and the images take the matching one, with as many channels.
 void match_layouts(Cuda cuda, MatmulPrecision precision, TensorDesc& w, TensorDesc& x, TensorDesc& y) {
   if (!w.layout) {
     const bool last = prefers_channels_last(x.dtype, gpu_precision(precision), cuda.capability);
     w.layout = last ? channels_last(w.shape) : Layout::row_major(w.shape);
+  }
+  const TensorDesc stored = with_padding(w);
+  if (stored.shape != w.shape && is_channels_last(stored)) {
+    Shape images = x.shape;
+    images[1] = stored.shape[1];
+    x.layout = channels_last(images);
+    y.layout = channels_last(y.shape);
+    return;
   }
   const bool row_major = !is_channels_last(w) && is_row_major(w);
   for (TensorDesc* desc : {&x, &y}) {
@@ -178,7 +200,8 @@ void choose_layouts(Cuda cuda, const Conv2dBackwardWeights& op, KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   using Op = Conv2d;
-  const MatmulOperands t = matmul_operands(op, io);
+  const KernelIo stored = with_padding(io);
+  const MatmulOperands t = matmul_operands(op, stored);
   check_convolution(Op::name, t, op.algorithm);
   const ConvolutionSpec fused = fused_convolution(cuda, op, t);
   if (const auto call = built(cuda)->prepare(fused)) {
@@ -203,7 +226,8 @@ KernelPtr prepare(Cuda cuda, const Conv2d& op, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
+  const KernelIo stored = with_padding(io);
+  const MatmulOperands t = matmul_operands(op, stored);
   check_convolution(op.name, t, op.algorithm);
   const auto call = built(cuda)->prepare(convolution(Pass::backward_data, op, t));
   const auto run = [call](const Addresses& a, cudaStream_t stream) {
@@ -214,7 +238,8 @@ KernelPtr prepare(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   using Op = Conv2dBackwardWeights;
-  const MatmulOperands t = matmul_operands(op, io);
+  const KernelIo stored = with_padding(io);
+  const MatmulOperands t = matmul_operands(op, stored);
   check_convolution(Op::name, t, op.algorithm);
   const WeightsGradient gradient(cuda, convolution(Pass::backward_weights, op, t));
   const BiasGradient bias_gradient(t.y, t.b != nullptr ? t.b->dtype : t.w.dtype);
@@ -230,16 +255,20 @@ KernelPtr prepare(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io
 }
 
 std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2d& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
+  const KernelIo stored = with_padding(io);
+  const MatmulOperands t = matmul_operands(op, stored);
   auto plans = built(cuda)->plans(fused_convolution(cuda, op, t));
   if (plans.empty()) plans = built(cuda)->plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
 std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
-  return as_algorithms(built(cuda)->plans(convolution(Pass::backward_data, op, matmul_operands(op, io))));
+  const KernelIo stored = with_padding(io);
+  return as_algorithms(built(cuda)->plans(convolution(Pass::backward_data, op, matmul_operands(op, stored))));
 }
 std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  return as_algorithms(built(cuda)->plans(convolution(Pass::backward_weights, op, matmul_operands(op, io))));
+  const KernelIo stored = with_padding(io);
+  return as_algorithms(
+      built(cuda)->plans(convolution(Pass::backward_weights, op, matmul_operands(op, stored))));
 }
 
 }  // namespace lockstep::kernels

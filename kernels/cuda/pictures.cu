@@ -10,13 +10,15 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr int values = 256;  ///< of a byte
+constexpr int values = 256;      ///< of a byte
+constexpr int padded_pixel = 8;  ///< channels of a pixel with padding, written at once
 
 /// Sizes, and strides of y in elements and of what is read in bytes.
 struct PictureWalk {
   std::int64_t image, row_bytes, picture_bytes, picture_pixels;
   std::int32_t channel, row, pixel;
   std::int32_t channels, width, source_width;
+  std::int32_t stored_channels;  ///< of y: those behind `channels` are zero
 };
 
 struct PixelScales {
@@ -49,6 +51,14 @@ __global__ void pictures_to_floats(PictureWalk p, PixelScales scales, std::int64
                         from_column >= cut.first_column && from_column < cut.end_column;
     const std::uint8_t* const pixel = picture + (from_row * p.source_width + from_column) * p.channels;
     Element* const to = y + n * p.image + row * p.row + column * p.pixel;
+    if (p.stored_channels == padded_pixel) {
+      Pack<Element, padded_pixel> whole{};
+      for (std::int32_t c = 0; c < 3; ++c) {
+        if (c < p.channels) whole.at[c] = table[c * values + (inside ? pixel[c] : 0)];
+      }
+      *reinterpret_cast<Pack<Element, padded_pixel>*>(to) = whole;
+      continue;
+    }
     for (std::int32_t c = 0; c < p.channels; ++c)
       to[c * p.channel] = table[c * values + (inside ? pixel[c] : 0)];
   }
@@ -67,6 +77,9 @@ PictureWalk walk_of(const PicturesToFloats& op, const KernelIo& io) {
   using Op = PicturesToFloats;
   const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   const Layout y = io.outputs[Op::y].layout_or_row_major();
+  const bool whole_pixels = y.padded[1] == padded_pixel && y.strides[1] == 1;
+  if (y.padded[1] != op.picture[0] && !whole_pixels)
+    throw UsageError("y has room for " + std::to_string(y.padded[1]) + " channels, not for 8 side by side");
   if (!y.blocks.empty()) throw UsageError("y has blocks of channels, which no GPU has");
   return {.image = y.strides[0],
           .row_bytes = io.inputs[Op::rows].shape[1],
@@ -77,7 +90,8 @@ PictureWalk walk_of(const PicturesToFloats& op, const KernelIo& io) {
           .pixel = narrow(y.strides[3]),
           .channels = narrow(op.picture[0]),
           .width = narrow(op.picture[2]),
-          .source_width = narrow(op.source_width())};
+          .source_width = narrow(op.source_width()),
+          .stored_channels = narrow(y.padded[1])};
 }
 
 }  // namespace

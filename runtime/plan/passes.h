@@ -123,6 +123,11 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 /// have too many places for a byte stays as it is.
 void keep_pool_indices(model::Graph& graph);
 
+/// Of a GPU, before `assign_layouts`: pictures of 2 to 7 channels that the first convolution reads in a half
+/// type get room for 8 a pixel, and so do its weights; the library would copy both at each launch. What is
+/// added is zero and stays so: files and gradients have the channels that there are.
+void pad_pictures(model::Graph& graph);
+
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader

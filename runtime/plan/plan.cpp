@@ -156,8 +156,10 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   // A sequence in parts, from state to state, has the bits of the whole.
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
+  const bool on_gpu = device.kind() == kernels::DeviceKind::cuda;
+  if (on_gpu) pad_pictures(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
-  if (device.kind() == kernels::DeviceKind::cuda) absorb_copies(plan.graph);
+  if (on_gpu) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);
   if (training && !begins_step(role)) accumulate_gradients(plan.graph);
   if (sums_apart) sum_gradients_apart(plan.graph, constraints.gradient_dtype, ends_step(role));
@@ -188,7 +190,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);
-  if (device.kind() == kernels::DeviceKind::cuda) plan.warnings = tensor_core_misses(plan.graph);
+  if (on_gpu) plan.warnings = tensor_core_misses(plan.graph);
   return plan;
 }
 
