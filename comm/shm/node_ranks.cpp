@@ -79,9 +79,7 @@ NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
       timeout_(timeout),
       group_(open_local_group(members_, Deadline::in(timeout_))),
       barrier_(shared(), members_.index) {
-  monitor_.emplace(group_, members_, [this](const LocalPeer& peer) {
-    abort(comm::name_of(peer.rank, peer.pid) + " closed its connection");
-  });
+  monitor_.emplace(group_, members_, [this](const LocalPeer& peer) { peer_lost(peer); });
 }
 
 NodeRanks::~NodeRanks() {
@@ -170,6 +168,19 @@ void NodeRanks::fail(Barrier::Outcome outcome, const std::vector<int>& ranks) {
     throw CommError(abort_reason());  // another rank's reason when that came first
   }
   throw CommError(fmt::format("{}; rank {} was in {}", abort_reason(), members_.rank(), call_.describe()));
+}
+
+void NodeRanks::peer_lost(const LocalPeer& peer) {
+  {
+    const std::lock_guard lock(lost_mutex_);
+    lost_.push_back(peer.rank);
+  }
+  abort(comm::name_of(peer.rank, peer.pid) + " closed its connection");
+}
+
+bool NodeRanks::has_lost(int rank) const {
+  const std::lock_guard lock(lost_mutex_);
+  return std::ranges::find(lost_, rank) != lost_.end();
 }
 
 std::vector<int> NodeRanks::ranks_at(std::vector<int> indexes) const {

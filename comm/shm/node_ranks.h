@@ -110,6 +110,7 @@ class NodeRanks final : public NodeStatus {
 
   void publish_status(std::string_view text) noexcept override;
   std::optional<std::string> read_status(int rank) const override;
+  bool has_lost(int rank) const override;
 
   bool claim_report() noexcept override { return group_.segment.claim_report(); }
   bool aborted() const noexcept override { return group_.segment.aborted(); }
@@ -123,6 +124,7 @@ class NodeRanks final : public NodeStatus {
   void end();
   /// For members that have not come by the first look at them.
   void wait_on();
+  void peer_lost(const LocalPeer& peer);
   std::vector<int> ranks_at(std::vector<int> indexes) const;
   [[noreturn]] void fail(Barrier::Outcome outcome, const std::vector<int>& ranks);
 
@@ -135,6 +137,8 @@ class NodeRanks final : public NodeStatus {
   Call call_;
   /// Of call_'s label: the caller's text may be gone when the watchdog reads it.
   std::array<char, 128> what_{};
+  mutable std::mutex lost_mutex_;
+  std::vector<int> lost_;  ///< ranks
   std::optional<Monitor> monitor_;
 };
 

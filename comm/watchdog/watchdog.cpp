@@ -238,8 +238,10 @@ void Watchdog::settle(FailureReport& report) {
     report.cause = fmt::format("{} {} not answer; {}", name_of_ranks(missing),
                                missing.size() == 1 ? "does" : "do", report.cause);
   }
+  // One that was killed behind its final status prints nothing; if it is gone because it has printed, the
+  // claim is taken.
   const auto lowest = std::ranges::find_if(report.ranks, [&](const RankStatus& status) {
-    return std::ranges::find(missing, status.rank) == missing.end();
+    return std::ranges::find(missing, status.rank) == missing.end() && !node_.has_lost(status.rank);
   });
   const bool prints = lowest != report.ranks.end() && lowest->rank == node_.rank() && node_.claim_report();
   if (!prints) return;

@@ -35,6 +35,8 @@ class NodeStatus {
   virtual void publish_status(std::string_view text) noexcept = 0;
   /// Nothing when the rank is on another node; empty before its first status.
   virtual std::optional<std::string> read_status(int rank) const = 0;
+  /// Whether its connection to this rank has closed: it is gone, whatever its status says.
+  virtual bool has_lost(int rank) const = 0;
 };
 
 /// The same for the ranks of other nodes. Calls come from one thread at a time, wait for a second at most and

@@ -90,7 +90,7 @@ TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
 
 namespace {
 
-/// Rank 1, alone on its node, whose group has failed.
+/// Rank 1, whose group has failed.
 class FailedNode final : public NodeStatus {
  public:
   int rank() const override { return 1; }
@@ -105,8 +105,12 @@ class FailedNode final : public NodeStatus {
   }
   std::optional<std::string> read_status(int rank) const override {
     const std::lock_guard lock(mutex_);
-    return rank == 1 ? std::optional(status_) : std::nullopt;
+    return rank == 1 ? std::optional(status_) : final_status_of_0;
   }
+  bool has_lost(int rank) const override { return rank == 0 && has_lost_0; }
+
+  std::optional<std::string> final_status_of_0;  ///< where it is of this node
+  bool has_lost_0 = false;
 
  private:
   mutable std::mutex mutex_;
@@ -144,6 +148,16 @@ TEST_CASE("a rank that knows of no report prints its own", "[comm]") {
   const FailureReport report = Watchdog(node, 2, &others).report();
   CHECK(report.cause == "rank 0 does not answer; rank 0 closed its connection");
   CHECK(report.claim());
+}
+
+TEST_CASE("the lowest rank that is there prints the report, not one that is gone behind its final status",
+          "[comm]") {
+  FailedNode node;
+  node.final_status_of_0 = to_text({.host = "host", .pid = 1, .last = true, .where = "step 3"});
+  node.has_lost_0 = GENERATE(false, true);
+  const FailureReport report = Watchdog(node, 2, nullptr).report();
+  CHECK(report.missing.empty());
+  CHECK(report.claim() == node.has_lost_0);
 }
 
 namespace {
