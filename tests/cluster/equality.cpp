@@ -140,8 +140,15 @@ TEST_CASE(
 }
 
 TEST_CASE("--recompute: the same bits in less memory") {
-  const Words options = small_images + Words{"--model=convnet", "--batch-size=32", "--accumulate-steps=2",
-                                             "--max-steps=4", "--eval-every=0"};
+  const Words options{"--dataset=synthetic",
+                      "--image-shape=3x32x32",
+                      "--samples=64",
+                      "--log-every=1",
+                      "--model=mobilenet_v3_small",
+                      "--batch-size=4",
+                      "--accumulate-steps=2",
+                      "--max-steps=2",
+                      "--eval-every=0"};
   const TemporaryFolder folder;
   const auto kept = train(2, options, folder.path() / "kept");
   const auto again = train(2, options + Words{"--recompute"}, folder.path() / "again");
