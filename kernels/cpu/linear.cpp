@@ -1,6 +1,7 @@
 #include "kernels/linear.h"
 
 #include "kernels/cpu/linear_panels.h"
+#include "kernels/cpu/linear_tiles.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -110,6 +111,7 @@ KernelPtr large_product(Cpu cpu, const Op& op, const KernelIo& io) {
   const KernelIo matrices = as_matrices(io, matmul_operands(op, io).w);
   if constexpr (!MatmulForward<Op>) {
     if (takes_panels(op, matrices)) return panel_kernel(op, matrices);
+    if (takes_tiles(op, matrices)) return tile_kernel(op, matrices);
   }
   return kernel_of(cpu.onednn, onednn_op(op, matrices), matrices);
 }

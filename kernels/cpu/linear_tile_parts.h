@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/layout.h"
+#include "kernels/tile_product.h"
+
+/// How both gradients of a linear map (kernels/cpu/linear_tiles.h) are cut into parts, by the shapes alone
+/// but for what each thread takes.
+namespace lockstep::kernels::linear_tiles {
+
+/// Tiles of a sum at a time, at most: what is packed of them stays in the second cache, and so do the sums.
+inline constexpr std::int64_t most_depth = 32;
+/// Sums of two rows and two columns of tiles, which lie side by side.
+inline constexpr std::int64_t square = Tile::pair * Tile::pair;
+/// Tiles of the packed factor that all parts of a product read, likewise.
+inline constexpr std::int64_t block_tiles = 1024;
+/// Outputs of which a thread computes the weights' gradients at a time: as many as a row of dy is read of at
+/// once, since rows lie in pages of their own; whole panels.
+inline constexpr std::int64_t most_outputs = 256;
+inline constexpr std::int64_t widest_panel = 64;
+
+constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
+  return (whole + part - 1) / part;
+}
+
+/// Pairs of rows or columns of tiles in a block, as equal as they can be.
+constexpr std::int64_t block_pairs(std::int64_t width, std::int64_t depth) {
+  const std::int64_t pairs = parts_of(width, Tile::pair);
+  const std::int64_t most = std::max<std::int64_t>(1, block_tiles / (2 * depth));
+  return parts_of(pairs, parts_of(pairs, most));
+}
+
+/// Tiles of a chunk of a sum, all as equal as they can be.
+constexpr std::int64_t chunk_of(std::int64_t depth) {
+  return parts_of(depth, parts_of(depth, most_depth));
+}
+
+inline bool is_row_major(const TensorDesc& desc) {
+  return desc.layout_or_row_major().is_row_major(desc.shape);
+}
+
+/// How weights (O, I) lie: row-major, or in panels of outputs.
+struct WeightLayout {
+  std::int64_t panel = 0;                ///< outputs of one; 0: row-major
+  bool pairs = false;                    ///< two inputs side by side
+  std::int64_t inputs = 0, outputs = 0;  ///< padded
+
+  std::int64_t from_panel() const { return inputs * panel; }
+};
+
+inline std::optional<WeightLayout> weight_layout(const TensorDesc& w) {
+  if (is_row_major(w)) return WeightLayout{0, false, w.shape[1], w.shape[0]};
+  const Layout& layout = *w.layout;
+  const std::vector<Layout::Block>& blocks = layout.blocks;
+  if (blocks.size() < 2 || blocks[0].dim != 1 || blocks[1].dim != 0) return std::nullopt;
+  const bool pairs = blocks.size() == 3;
+  const WeightLayout panels{blocks[1].size, pairs, layout.padded[1], layout.padded[0]};
+  const std::int64_t strip = pairs ? 2 * blocks[0].size : blocks[0].size;
+  const bool known = widest_panel % panels.panel == 0 && panels.panel % Tile::rows == 0 &&
+                     strip % Tile::rows == 0 &&
+                     (blocks.size() == 2 || (pairs && blocks[2] == Layout::Block{1, 2})) &&
+                     layout.strides[1] == strip * panels.panel && layout.strides[0] == panels.from_panel();
+  return known ? std::optional(panels) : std::nullopt;
+}
+
+}  // namespace lockstep::kernels::linear_tiles

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/kernel.h"
+#include "kernels/linear.h"
+
+/// Gradients of linear maps of bf16 by our own products of tiles (kernels/tile_product.h), where the
+/// processor has AMX: of weights in f32, of data in bf16. Matrices are row-major; the weights may also lie as
+/// the library has them, in panels of 16, 32 or 64 outputs (AB16b64a), two inputs side by side (AB16b64a2b).
+namespace lockstep::kernels {
+
+bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices);
+bool takes_tiles(const LinearBackwardWeights& op, const KernelIo& matrices);
+
+KernelPtr tile_kernel(const LinearBackwardData& op, const KernelIo& matrices);
+KernelPtr tile_kernel(const LinearBackwardWeights& op, const KernelIo& matrices);
+
+}  // namespace lockstep::kernels

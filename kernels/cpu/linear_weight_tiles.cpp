@@ -1,0 +1,159 @@
+#include "kernels/cpu/linear_tiles.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/base/half.h"
+#include "kernels/cpu/linear_tile_parts.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
+#include "kernels/panel_product.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using namespace linear_tiles;
+
+/// dw^T = x^T dy: of a block of inputs x^T is packed, and then taken with one group of outputs after another.
+struct WeightGradient {
+  MatmulSize size;
+  WeightLayout layout;
+  std::int64_t threads = omp_get_max_threads();
+
+  std::int64_t depth() const { return parts_of(size.rows, Tile::terms); }
+  std::int64_t block() const { return block_pairs(size.inputs, depth()); }
+  std::int64_t packed() const { return block() * 2 * depth() * Tile::bytes; }
+  /// Outputs of a group: each thread shall have one.
+  std::int64_t group() const {
+    return std::min(most_outputs, parts_of(size.outputs, threads * widest_panel) * widest_panel);
+  }
+  /// Of a thread: a chunk of a group of dy, and sums.
+  std::int64_t chunk() const { return chunk_of(depth()); }
+  std::int64_t tiles() const { return group() / Tile::rows * chunk() * Tile::bytes; }
+  std::int64_t room() const {
+    return tiles() + block() * Tile::pair * group() * static_cast<std::int64_t>(sizeof(float));
+  }
+  std::size_t workspace_bytes() const { return static_cast<std::size_t>(packed() + threads * room()); }
+
+  struct Arguments {
+    const BFloat16* x;
+    const BFloat16* dy;
+    float* dw;
+    float* db;
+    std::byte* packed;
+  };
+
+  /// Inputs from pair `first` on, rows of the tiles [begin, end).
+  void pack(const Arguments& a, std::int64_t first, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t input = first * Tile::pair;
+    const std::int64_t row = begin * Tile::terms;
+    const TileTranspose rows{std::min(end * Tile::terms, size.rows) - row,
+                             std::min(block() * Tile::pair, size.inputs - input), size.inputs,
+                             depth() * Tile::bytes};
+    simd::best<TileTranspose>()(rows, a.x + row * size.inputs + input, a.packed + begin * Tile::bytes);
+  }
+
+  /// Of the block that begins with pair `first`, pairs [begin, begin + count), with outputs of group `at`.
+  void add_up(const Arguments& a, std::int64_t first, std::int64_t begin, std::int64_t count,
+              std::int64_t at) const {
+    std::byte* const dy_tiles = a.packed + packed() + omp_get_thread_num() * room();
+    auto* const sums = reinterpret_cast<float*>(dy_tiles + tiles());
+    const std::int64_t output = at * group();
+    const std::int64_t columns = std::min(group(), size.outputs - output);
+    const bool adds_up = a.db != nullptr && first + begin == 0;
+    float bias[most_outputs] = {};
+    const std::int64_t squares = parts_of(columns, Tile::pair);
+    TileProduct product{.rows = count,
+                        .columns = squares,
+                        .depth = chunk(),
+                        .a_next = depth() * Tile::bytes,
+                        .b_next = chunk() * Tile::bytes,
+                        .c_row = Tile::pair,
+                        .c_right = square,
+                        .c_below = squares * square};
+    for (std::int64_t k = 0; k < depth(); k += chunk()) {
+      const std::int64_t row = k * Tile::terms;
+      product.depth = std::min(chunk(), depth() - k);
+      product.accumulates = k > 0;
+      const TilePairs pairs{std::min(chunk() * Tile::terms, size.rows - row), columns, size.outputs,
+                            product.b_next};
+      simd::best<TilePairs>()(pairs, a.dy + row * size.outputs + output, dy_tiles, adds_up ? bias : nullptr);
+      simd::best<TileProduct>()(product, a.packed + (begin * 2 * depth() + k) * Tile::bytes, dy_tiles, sums);
+    }
+    for (std::int64_t at_pair = 0; at_pair < count; ++at_pair) {
+      for (std::int64_t column = 0; column < squares; ++column) {
+        write(a, (first + begin + at_pair) * Tile::pair, output + column * Tile::pair,
+              sums + (at_pair * squares + column) * square);
+      }
+      clear(a, (first + begin + at_pair) * Tile::pair, output + squares * Tile::pair);
+    }
+    if (adds_up) std::copy_n(bias, columns, a.db + output);
+  }
+
+  /// Where in dw the sum of a panel's input begins.
+  float* place(const Arguments& a, std::int64_t input, std::int64_t output) const {
+    const std::int64_t in_panel = output % layout.panel * (layout.pairs ? 2 : 1);
+    return a.dw + output / layout.panel * layout.from_panel() + input * layout.panel + in_panel;
+  }
+
+  /// A square.
+  void write(const Arguments& a, std::int64_t input, std::int64_t output, const float* sums) const {
+    const std::int64_t inputs = std::min(Tile::pair, layout.inputs - input);
+    const std::int64_t outputs = std::min(Tile::pair, layout.outputs - output);
+    if (layout.panel == 0) {
+      simd::best<Transpose>()({inputs, outputs, Tile::pair, size.inputs}, sums,
+                              a.dw + output * size.inputs + input);
+      return;
+    }
+    const std::int64_t columns = std::min(layout.panel, outputs);
+    const TileResult panel{.rows = inputs,
+                           .columns = columns,
+                           .from_row = Tile::pair,
+                           .to_row = layout.panel,
+                           .as = layout.pairs ? TileResult::As::pairs_of_rows : TileResult::As::rows};
+    for (std::int64_t column = 0; column < outputs; column += columns) {
+      simd::best<TileResult>()(panel, sums + column, place(a, input, output + column));
+    }
+  }
+
+  /// Padding of the last panel behind the squares.
+  void clear(const Arguments& a, std::int64_t input, std::int64_t output) const {
+    if (output < size.outputs) return;
+    static constexpr float zeros[square] = {};
+    for (; output < layout.outputs; output += Tile::pair) write(a, input, output, zeros);
+  }
+
+  void run(const Arguments& a) const {
+    const std::int64_t pairs = parts_of(size.inputs, Tile::pair);
+    for (std::int64_t first = 0; first < pairs; first += block()) {
+      const std::int64_t count = std::min(block(), pairs - first);
+      const std::int64_t work = size.rows * count * Tile::pair * size.outputs / 8;
+      parallel_ranges(depth(), work, 1,
+                      [&](std::int64_t begin, std::int64_t end) { pack(a, first, begin, end); });
+      parallel_ranges(parts_of(size.outputs, group()) * count, work, 1,
+                      [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t at = begin; at < end;) {
+                          const std::int64_t some = std::min(count - at % count, end - at);
+                          add_up(a, first, at % count, some, at / count);
+                          at += some;
+                        }
+                      });
+    }
+  }
+};
+
+}  // namespace
+
+KernelPtr tile_kernel(const LinearBackwardWeights& op, const KernelIo& matrices) {
+  using Op = LinearBackwardWeights;
+  const MatmulOperands t = matmul_operands(op, matrices);
+  const WeightGradient gradient{matmul_size(t.x.shape, t.w.shape), weight_layout(t.w).value()};
+  const auto run = [gradient](const Addresses& a) {
+    gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.out(Op::db),
+                  a.workspace<std::byte>()});
+  };
+  return simd_kernel(matrices, run, gradient.workspace_bytes());
+}
+
+}  // namespace lockstep::kernels
