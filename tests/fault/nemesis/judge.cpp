@@ -25,6 +25,8 @@ constexpr int lost_peer = 5;
 constexpr int stopped = 75;
 /// As for all launches to end (job.cpp).
 constexpr Seconds most_to_end{10};
+/// Then a rank leaves, whatever it is writing (WatchHooks::grace), as on a machine that gives it no core.
+constexpr Seconds most_to_report{1.4};
 
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;
@@ -127,7 +129,9 @@ void check_report(const Round& round, const Job& job, const Outcome& outcome, co
   const bool trained = outcome.passes > 0 && last_step_in(job.run_of(0)) < steps;
   if (printed > 1 || written > 1) faults.push_back(fmt::format("{} reports, {} files", printed, written));
   if (survives && trained && printed == 0) faults.push_back("no report");
-  if (survives && trained && printed == 1 && written == 0) faults.push_back("no failure.json");
+  const bool was_cut_short = outcome.time_to_end > most_to_report;
+  if (survives && trained && printed == 1 && written == 0 && !was_cut_short)
+    faults.push_back("no failure.json");
 }
 
 /// Tolerated, or a failure that says what and where.
@@ -200,7 +204,9 @@ std::vector<std::string> faults_of_struck(const Round& round, const Strike& stri
   Faults faults;
   check_nothing_left(job, outcome, faults);
   if (outcome.hung) return faults;
-  if (outcome.was_struck && outcome.time_to_end > most_to_end) {
+  // A run that tolerates an error goes on to its own end.
+  const bool failed = std::ranges::any_of(outcome.hosts, [](const auto& host) { return host.code != 0; });
+  if (outcome.was_struck && failed && outcome.time_to_end > most_to_end) {
     faults.push_back(fmt::format("took {:.1f} s to end", outcome.time_to_end.count()));
   }
   if (outcome.was_struck && strike.is_error()) {
