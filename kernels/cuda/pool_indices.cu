@@ -56,7 +56,7 @@ struct IndexedForward {
 /// Rows that lie in the same windows are one thread's, which finds what it read in the cache.
 struct IndexedBackward {
   static constexpr bool over_input = true;
-  static constexpr bool in_strips = true;
+  using in_strips = void;
 
   template <int lanes, class Index, class Element>
   __device__ void run(const Pool<Index>& p, Spot<Index> at, const Element* dy, const std::uint8_t* indices,

@@ -16,7 +16,7 @@ template <class Op, class Index>
 LOCKSTEP_INLINE Index rows_of_items(Index stride, Index height, Index out_height) {
   if constexpr (!Op::over_input) {
     return out_height;
-  } else if constexpr (requires { Op::in_strips; }) {
+  } else if constexpr (requires { typename Op::in_strips; }) {
     return (height + stride - 1) / stride;
   } else {
     return height;
