@@ -91,7 +91,7 @@ function(lockstep_program name)
 endfunction()
 
 # tests_<label> builds all test programs of a label, and the programs that they start
-foreach(label unit parity cluster fault fuzz slow interop slurm gpu vendor cuda conformance)
+foreach(label unit parity cluster fault fuzz slow interop slurm gpu vendor cuda conformance threads)
   add_custom_target(tests_${label})
 endforeach()
 

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "kernels/base/deadline.h"
+#include "tests/support/slowness.h"
 
 namespace lockstep::tests {
 
 /// Far above what a loaded machine needs for a short run, below ctest's own limit.
-inline constexpr Seconds patience(20);
+inline constexpr Seconds patience(20 * slowness);
 
 /// A real program as a child of a test, its stdout and stderr in one pipe or on a pseudo terminal. Every wait
 /// has a deadline, after which the test fails with the output so far.

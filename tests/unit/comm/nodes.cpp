@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/slowness.h"
 #include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/reference.h"
 
@@ -20,7 +21,7 @@ TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
   const auto nodes = GENERATE(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 2, 1});
   CAPTURE(nodes);
   const int size = static_cast<int>(nodes.size());
-  const auto errors = run_nodes(nodes, Seconds(10), [&](Communicator& group) {
+  const auto errors = run_nodes(nodes, Seconds(10 * tests::slowness), [&](Communicator& group) {
     const int rank = group.world().rank;
     const auto arena = group.allocate_arena(DType::f32, 16384);
     const auto values = values_of<float>(*arena);

@@ -14,6 +14,7 @@
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/support/slowness.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -27,7 +28,7 @@ const std::vector<int> any_port{0};
 const Credentials of_run{"run", "the run's secret"};
 
 Deadline soon() {
-  return Deadline::in(Seconds(5));
+  return Deadline::in(Seconds(5 * tests::slowness));
 }
 
 StoreClient connect_to(const StoreServer& server, const std::string& name = {}) {
