@@ -20,14 +20,16 @@ struct DepthwiseRow {
   std::int64_t b_lanes;        ///< that db has
 };
 
-/// How the CPU computes a depthwise convolution: `lanes` channels of one picture. All strides are in elements.
+/// How the CPU computes a depthwise convolution: `lanes` channels of one picture. All strides are in
+/// elements.
 struct DepthwisePicture {
   DType dtype;
   std::int64_t height, width, out_height, out_width;
   std::int64_t x_row, y_row, pixel;  ///< x and y have the same from pixel to pixel
   std::int64_t kernel_h, kernel_w, w_row, w_tap, w_lane;
   std::int64_t lanes;
-  std::int64_t channels;  ///< of the lanes, those that w and b have: the others are padding, and y's stay zero
+  std::int64_t
+      channels;  ///< of the lanes, those that w and b have: the others are padding, and y's stay zero
 };
 
 }  // namespace lockstep::kernels

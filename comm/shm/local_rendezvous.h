@@ -51,7 +51,8 @@ struct LocalGroup {
   Segment segment;
   std::vector<LocalPeer> peers;
   UniqueFd listener = {};  ///< the leader's: while it is open nobody else leads, and a second start finds out
-  std::vector<UniqueFd> newcomers = {};  ///< the leader's: connected and not yet heard when the group was whole
+  std::vector<UniqueFd> newcomers =
+      {};  ///< the leader's: connected and not yet heard when the group was whole
 };
 
 /// Brings the ranks of one node together. The leader listens on an abstract Unix socket and hands its memfd

@@ -40,8 +40,8 @@ void discard(std::span<std::byte> bytes) noexcept;
 /// Creates the pages under `bytes` and enters them in this process's page table.
 void populate(std::span<std::byte> bytes);
 
-/// Sleeps while `word`, which may lie in memory that processes share, holds `expected`, at most this long; may
-/// wake for no reason.
+/// Sleeps while `word`, which may lie in memory that processes share, holds `expected`, at most this long;
+/// may wake for no reason.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds at_most);
 void futex_wake_all(std::atomic<std::uint32_t>& word) noexcept;
 

@@ -30,7 +30,8 @@ class JsonError : public std::runtime_error {
 /// templates take seconds in each file that includes them, so only json.cpp does.
 class Json {
  public:
-  /// A template, since only that is complete as soon as Json is, which clang 14 asks for in the constructors below.
+  /// A template, since only that is complete as soon as Json is, which clang 14 asks for in the constructors
+  /// below.
   template <class Value>
   struct BasicMember {
     std::string key;

@@ -25,9 +25,10 @@ KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
             const std::int64_t first = chunk * gradient_norm_chunk;
             const std::int64_t count = std::min(gradient_norm_chunk, n - first);
             sums[chunk] = 0;
-            for_each_widened(
-                gradients, a.in<void>(Op::gradients), first, count,
-                [&](const float* g, std::int64_t, std::int64_t some) { sums[chunk] += kernel(op, limit, g, some); });
+            for_each_widened(gradients, a.in<void>(Op::gradients), first, count,
+                             [&](const float* g, std::int64_t, std::int64_t some) {
+                               sums[chunk] += kernel(op, limit, g, some);
+                             });
           }
         });
         double squares = 0;

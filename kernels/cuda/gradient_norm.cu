@@ -12,7 +12,8 @@ namespace {
 
 constexpr int block = 256;
 
-/// Of a gradient clipped to [-limit, limit]; a NaN stays, and for GradScaler, which looks for them, infinities.
+/// Of a gradient clipped to [-limit, limit]; a NaN stays, and for GradScaler, which looks for them,
+/// infinities.
 __device__ double square_of(float gradient, float limit, bool keeps_infinite) {
   const float clipped = gradient > limit ? limit : gradient < -limit ? -limit : gradient;
   const double value = keeps_infinite && gradient - gradient != 0 ? gradient : clipped;

@@ -216,7 +216,10 @@ TEST_CASE("split and concat: what does not fit is refused by name") {
                model::concat({x, input({3, 8})}, 0);
              }),
              contains("input 1 is f32 3x8, must be f32 3x7"));
-  CHECK_THAT(refused([&] { model::concat({x, input({3, 7}, DType::u8)}, 0); }), contains("input 1 is u8 3x7"));
+  CHECK_THAT(refused([&] {
+               model::concat({x, input({3, 7}, DType::u8)}, 0);
+             }),
+             contains("input 1 is u8 3x7"));
   CHECK_THAT(refused([&] { model::concat({x, input({3})}, 0); }), contains("input 1 is 3"));
   CHECK_THAT(refused([&] { model::concat({}, 0); }), contains("at least one tensor"));
 }

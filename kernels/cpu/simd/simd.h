@@ -12,7 +12,8 @@ namespace lockstep::kernels::simd {
 /// Of the instruction sets that this processor has, narrowest first.
 std::span<const std::string_view> instruction_sets();
 
-/// The SIMD kernel of `Op`, for each LOCKSTEP_SIMD_OP of ops.def and parts.def, compiled for instruction set `index`.
+/// The SIMD kernel of `Op`, for each LOCKSTEP_SIMD_OP of ops.def and parts.def, compiled for instruction set
+/// `index`.
 template <class Op>
 typename Op::Simd* kernel(std::size_t index);
 

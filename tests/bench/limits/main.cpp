@@ -111,8 +111,9 @@ int run(const Words& words) {
       continue;
     }
     const bool convolutions = words.table == Table::convolutions;
-    const ComparisonTable table = measure(convolutions ? "convolutions" : "products",
-                                          convolutions ? convolutions_of : products_of, model, words.bf16, threads);
+    const ComparisonTable table =
+        measure(convolutions ? "convolutions" : "products", convolutions ? convolutions_of : products_of,
+                model, words.bf16, threads);
     slow += table.slow();
     report.add(table);
   }

@@ -62,4 +62,4 @@ void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_byt
 /// fences.
 void memory_fence();
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

@@ -23,4 +23,4 @@ void add_pointer(const void* pointer, bool writes, std::vector<Access>& accesses
 /// Adds the word if it is a device address.
 void add_word(std::uintptr_t word, std::vector<Access>& accesses);
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

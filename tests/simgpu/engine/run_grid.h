@@ -16,4 +16,4 @@ void run_grid(const Grid& grid, const std::function<void()>& thread_body);
 /// kernel: for reports of faults that the hardware found.
 std::optional<std::string> running_thread();
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

@@ -24,4 +24,4 @@ struct Site {
   bool same_file(const Site& other) const;
 };
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

@@ -51,4 +51,4 @@ class ThreadOrder {
   std::uint64_t state_;
 };
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

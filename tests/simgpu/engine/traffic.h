@@ -33,4 +33,4 @@ std::vector<KernelTraffic> take_traffic();
 /// Called at each load and store of a kernel.
 void note_access(const void* address, std::size_t bytes, bool writes);
 
-}  // namespace gnu::visibility("default")]]simgpu
+}  // namespace simgpu

@@ -144,7 +144,7 @@ std::vector<std::byte> list_from(const Rows& rows, const RowListShape& shape) {
 
 /// In the tree whose left part has the greatest power of two below the number of ranks.
 float sum_of(const std::vector<Rows>& ranks, std::size_t first, std::size_t end, std::int32_t row,
-               std::size_t k) {
+             std::size_t k) {
   if (end - first == 1) {
     const auto found = ranks[first].find(row);
     return found == ranks[first].end() ? 0 : found->second[k];

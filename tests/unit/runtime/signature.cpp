@@ -26,8 +26,7 @@ TEST_CASE("signature: ranks that place, pad or type their arenas differently are
   CHECK(signature(bucket_for_each) != signature({}));
   const std::string elements = std::to_string(plan_of(classifier(small_net), *device).arena.elements);
   for (const std::string& entry :
-       {std::string("parameter fc2.weight f32 10x6 at element 0 "),
-        std::string(" layout plain\n"),
+       {std::string("parameter fc2.weight f32 10x6 at element 0 "), std::string(" layout plain\n"),
         "bucket at element 0 of " + elements + " with the control block\n",
         "arenas of " + elements + " f32\n", std::string("control block of 16 f32\n")}) {
     CHECK_THAT(signature({}), tests::contains(entry));
