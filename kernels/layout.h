@@ -64,6 +64,7 @@ struct TensorDesc {
 
   TensorType type() const { return {dtype, shape}; }
   Layout layout_or_row_major() const { return layout ? *layout : Layout::row_major(shape); }
+  bool is_row_major() const { return !layout || layout->is_row_major(shape); }
   std::size_t bytes() const {
     return static_cast<std::size_t>(layout_or_row_major().span()) * size_of(dtype);
   }

@@ -20,14 +20,10 @@ MatmulSize size_of_product(const MatmulOperands& t) {
   return matmul_size(t.x.shape, t.w.shape);
 }
 
-bool row_major_or_open(const TensorDesc& desc) {
-  return !desc.layout || desc.layout->is_row_major(desc.shape);
-}
-
 bool is_small(const MatmulOperands& t) {
   const auto [rows, inputs, outputs] = size_of_product(t);
-  return rows * inputs * outputs <= small_product && t.x.dtype == DType::f32 && row_major_or_open(t.x) &&
-         row_major_or_open(t.w) && row_major_or_open(t.y);
+  return rows * inputs * outputs <= small_product && t.x.dtype == DType::f32 && t.x.is_row_major() &&
+         t.w.is_row_major() && t.y.is_row_major();
 }
 
 OnednnOp onednn_op(const Linear& op, const KernelIo& io) {

@@ -21,16 +21,12 @@ constexpr std::int64_t least_product_for_weights = 1 << 19;
 /// For fewer rows packing all weights takes longer than their better product gains.
 constexpr std::int64_t least_rows_for_data = 1024;
 
-bool is_row_major(const TensorDesc& desc) {
-  return desc.layout_or_row_major().is_row_major(desc.shape);
-}
-
 /// What of the library's layouts our products read or write: row-major, panels of 64 outputs (AB16b64a), and
 /// those with two inputs side by side (AB8b64a2b).
 enum class WeightLayout { row_major, panels, panels_of_pairs };
 
 std::optional<WeightLayout> weight_layout(const TensorDesc& w) {
-  if (is_row_major(w)) return WeightLayout::row_major;
+  if (w.is_row_major()) return WeightLayout::row_major;
   const Layout& layout = *w.layout;
   const std::vector<Layout::Block>& blocks = layout.blocks;
   const bool in_panels = layout.padded == w.shape && blocks.size() >= 2 && blocks[0].dim == 1 &&
@@ -56,7 +52,7 @@ bool takes(const Op& op, const KernelIo& io, std::int64_t least_rows, std::int64
   if (t.w.shape.rank() != 2 || !is_faster(t.x.dtype, op.precision)) return false;
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return inputs % panel == 0 && outputs % panel == 0 && rows >= least_rows &&
-         rows * inputs * outputs >= least_product && is_row_major(t.x) && is_row_major(t.y);
+         rows * inputs * outputs >= least_product && t.x.is_row_major() && t.y.is_row_major();
 }
 
 /// Terms of a product that are packed at a time: a panel of so many rows stays in the first cache.
@@ -269,7 +265,7 @@ bool takes_panels(const LinearBackwardWeights& op, const KernelIo& matrices) {
 KernelPtr panel_kernel(const LinearBackwardData& op, const KernelIo& matrices) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, matrices);
-  const DataGradient gradient{matmul_size(t.x.shape, t.w.shape), is_row_major(t.w)};
+  const DataGradient gradient{matmul_size(t.x.shape, t.w.shape), t.w.is_row_major()};
   const auto run = [gradient](const Addresses& a) {
     gradient.run(a.in(Op::dy), a.in(Op::w), a.workspace<float>(), a.out(Op::dx));
   };

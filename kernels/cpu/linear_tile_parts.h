@@ -39,10 +39,6 @@ constexpr std::int64_t chunk_of(std::int64_t depth) {
   return parts_of(depth, parts_of(depth, most_depth));
 }
 
-inline bool is_row_major(const TensorDesc& desc) {
-  return desc.layout_or_row_major().is_row_major(desc.shape);
-}
-
 /// How weights (O, I) lie: row-major, or in panels of outputs.
 struct WeightLayout {
   std::int64_t panel = 0;                ///< outputs of one; 0: row-major
@@ -53,7 +49,7 @@ struct WeightLayout {
 };
 
 inline std::optional<WeightLayout> weight_layout(const TensorDesc& w) {
-  if (is_row_major(w)) return WeightLayout{0, false, w.shape[1], w.shape[0]};
+  if (w.is_row_major()) return WeightLayout{0, false, w.shape[1], w.shape[0]};
   const Layout& layout = *w.layout;
   const std::vector<Layout::Block>& blocks = layout.blocks;
   if (blocks.size() < 2 || blocks[0].dim != 1 || blocks[1].dim != 0) return std::nullopt;

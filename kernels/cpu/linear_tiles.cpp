@@ -28,7 +28,7 @@ bool takes(const Op& op, const KernelIo& io, std::int64_t least) {
   const MatmulOperands t = matmul_operands(op, io);
   const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
   return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && t.w.shape.rank() == 2 &&
-         t.x.dtype == DType::bf16 && t.y.dtype == DType::bf16 && is_row_major(t.x) && is_row_major(t.y) &&
+         t.x.dtype == DType::bf16 && t.y.dtype == DType::bf16 && t.x.is_row_major() && t.y.is_row_major() &&
          rows * inputs * outputs >= least;
 }
 

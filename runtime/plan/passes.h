@@ -113,10 +113,6 @@ void fuse_pointwise(model::Graph& graph);
 /// What it is taken of stays a value for backward. The product's result is not rounded before the function.
 void fuse_gelu(model::Graph& graph);
 
-/// Layouts of parameters by name: fixed by the first plan of a run, binding for all others, since parameters,
-/// gradients and optimizer state lie in memory once.
-using ParameterLayouts = std::map<std::string, kernels::Layout>;
-
 /// Behind `fuse`: a max pool whose backward stands in the graph keeps where its maxima were, a byte each, and
 /// backward reads those instead of the pool's input, which need not be kept for it. The same bits in f32;
 /// where windows overlap, half types are rounded once an element and not once a window. A pool whose windows
@@ -128,10 +124,15 @@ void keep_pool_indices(model::Graph& graph);
 /// added is zero and stays so: files and gradients have the channels that there are.
 void pad_pictures(model::Graph& graph);
 
+/// Layouts of parameters by name: fixed by the first plan of a run, binding for all others, since parameters,
+/// gradients and optimizer state lie in memory once.
+using ParameterLayouts = std::map<std::string, kernels::Layout>;
+
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader
-/// of its copy, and copy and gradient have the same. `pinned` parameters keep their layouts.
+/// of its copy, but a classifier's the one that the classifier chooses; copy and gradient have the same.
+/// `pinned` parameters keep their layouts.
 void assign_layouts(model::Graph& graph, const kernels::Device& device, const ParameterLayouts& pinned);
 
 /// Behind `assign_layouts`, on a GPU: the kernel that makes inputs of bytes writes them in the type and the

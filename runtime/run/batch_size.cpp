@@ -107,6 +107,7 @@ std::int64_t fastest_fitting(std::int64_t largest, const Options& options, const
     least = of_sample;
     fastest = batch;
   }
+  session.communicator->take_timing();  // of exchanges that belong to no step
   if (session.is_rank0())
     log::info(fmt::format("--batch-size auto: time a sample by batch: {}", fmt::join(times, ", ")));
   return fastest;
