@@ -62,9 +62,18 @@ struct TilePairs {
   std::int64_t next;
 };
 
-/// The same of weights in panels of terms, a multiple of 16: in each pairs of columns, one behind another, of
-/// numbers of both columns, term by term (the library's AB16b64a2b). What is read is whole in 16 columns and
-/// terms.
+/// The transpose of a row-major matrix (columns, terms) to columns of tiles, likewise.
+struct TileColumns {
+  static constexpr std::string_view name = "tile_columns";
+  using Simd = void(const TileColumns&, const void* from, void* tiles);
+
+  std::int64_t columns, terms, from_row;
+  std::int64_t next;
+};
+
+/// As TilePairs of weights in panels of terms, a multiple of 16: in each pairs of columns, one behind
+/// another, of numbers of both columns, term by term (the library's AB16b64a2b). What is read is whole in 16
+/// columns and terms.
 struct TileWeights {
   static constexpr std::string_view name = "tile_weights";
   using Simd = void(const TileWeights&, const void* from, void* tiles);
@@ -75,13 +84,15 @@ struct TileWeights {
   std::int64_t next;
 };
 
-/// Rows of sums to where they belong: rounded to bf16, as they are, or two rows alternating.
+/// Rows of sums to where they belong: rounded to bf16, as they are or transposed; as they are; or two rows
+/// alternating. What is read to be transposed is whole in 16 rows and columns.
 struct TileResult {
   static constexpr std::string_view name = "tile_result";
   using Simd = void(const TileResult&, const float* from, void* to);
-  enum class As { bf16, rows, pairs_of_rows };
+  enum class As { bf16, transposed_bf16, rows, pairs_of_rows };
 
-  std::int64_t rows, columns, from_row, to_row;
+  std::int64_t rows, columns;  ///< of what is written
+  std::int64_t from_row, to_row;
   As as;
 };
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
+#include "kernels/tile_attention.h"
 
 namespace lockstep::kernels {
 namespace {
-
-using Tile = AttentionTile;
 
 /// Everything about a launch but its addresses. `slots`: pieces of work with scratch memory of their own, one
 /// for each thread of the team; no number depends on how the work is cut.
@@ -97,9 +97,9 @@ void share_out(const Work& work, std::int64_t items, const Addresses& a, const B
 KernelPtr prepare(Cpu, const Attention& op, const KernelIo& io) {
   using Op = Attention;
   const std::int64_t queries = io.outputs[Op::y].shape[1];
-  const std::int64_t tiles = (queries + Tile::queries - 1) / Tile::queries;
+  const std::int64_t tiles = (queries + AttentionTile::queries - 1) / AttentionTile::queries;
   Work work = work_of(op, io, 0, tiles);
-  work.scratch = Tile::forward_scratch(work.size);
+  work.scratch = AttentionTile::forward_scratch(work.size);
   return simd_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
@@ -109,8 +109,8 @@ KernelPtr prepare(Cpu, const Attention& op, const KernelIo& io) {
             const std::int64_t index = at / tiles;
             const std::int64_t last = std::min(end, (index + 1) * tiles);
             AttentionHead head = head_of(work, a, 0, index);
-            head.first_query = (at - index * tiles) * Tile::queries;
-            head.end_query = std::min(queries, (last - index * tiles) * Tile::queries);
+            head.first_query = (at - index * tiles) * AttentionTile::queries;
+            head.end_query = std::min(queries, (last - index * tiles) * AttentionTile::queries);
             kernel(op, head, a.out<char>(Op::y) + result_offset(work, index),
                    a.out(Op::logsumexp) + index * queries, scratch);
             at = last;
@@ -120,32 +120,50 @@ KernelPtr prepare(Cpu, const Attention& op, const KernelIo& io) {
       work.workspace());
 }
 
-KernelPtr prepare(Cpu, const AttentionBackward& op, const KernelIo& io) {
+namespace {
+
+/// `compute(head, gradients, scratch)` computes a head.
+template <class Compute>
+KernelPtr backward_kernel(const Work& work, const KernelIo& io, const Compute& compute) {
   using Op = AttentionBackward;
-  Work work = work_of(op.forward, io, Op::q, 1);
-  work.scratch = Tile::backward_scratch(work.size);
-  return simd_kernel(
-      io,
-      [=, kernel = simd::best<Op>()](const Addresses& a) {
-        share_out(work, work.heads(), a, [&](std::int64_t begin, std::int64_t end, float* scratch) {
-          for (std::int64_t index = begin; index < end; ++index) {
-            const AttentionHead head = head_of(work, a, Op::q, index);
-            // Gradients lie as the inputs do.
-            const auto gradient = [&](std::size_t which, const void* input) {
-              const std::size_t tensor = work.size.parts[which].tensor;
-              return a.out<char>(tensor) + (static_cast<const char*>(input) - a.in<char>(Op::q + tensor));
-            };
-            const AttentionGradients gradients{.y = a.in<char>(Op::y) + result_offset(work, index),
-                                               .dy = a.in<char>(Op::dy) + result_offset(work, index),
-                                               .logsumexp = a.in(Op::logsumexp) + index * work.size.queries,
-                                               .dq = gradient(0, head.q),
-                                               .dk = gradient(1, head.k),
-                                               .dv = gradient(2, head.v)};
-            kernel(op, head, gradients, scratch);
-          }
-        });
-      },
-      work.workspace());
+  const auto run = [=](const Addresses& a) {
+    share_out(work, work.heads(), a, [&](std::int64_t begin, std::int64_t end, float* scratch) {
+      for (std::int64_t index = begin; index < end; ++index) {
+        const AttentionHead head = head_of(work, a, Op::q, index);
+        // Gradients lie as the inputs do.
+        const auto gradient = [&](std::size_t which, const void* input) {
+          const std::size_t tensor = work.size.parts[which].tensor;
+          return a.out<char>(tensor) + (static_cast<const char*>(input) - a.in<char>(Op::q + tensor));
+        };
+        const AttentionGradients gradients{.y = a.in<char>(Op::y) + result_offset(work, index),
+                                           .dy = a.in<char>(Op::dy) + result_offset(work, index),
+                                           .logsumexp = a.in(Op::logsumexp) + index * work.size.queries,
+                                           .dq = gradient(0, head.q),
+                                           .dk = gradient(1, head.k),
+                                           .dv = gradient(2, head.v)};
+        compute(head, gradients, scratch);
+      }
+    });
+  };
+  return simd_kernel(io, run, work.workspace());
+}
+
+}  // namespace
+
+KernelPtr prepare(Cpu, const AttentionBackward& op, const KernelIo& io) {
+  Work work = work_of(op.forward, io, AttentionBackward::q, 1);
+  const bool has_tiles = simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles();
+  if (has_tiles && work.dtype == DType::bf16 && TileAttentionBackward::takes(op.forward)) {
+    work.scratch = TileAttentionBackward::scratch(work.size);
+    const TileAttentionBackward by_tiles{op.forward};
+    return backward_kernel(work, io,
+                           [by_tiles, kernel = simd::best<TileAttentionBackward>()](const auto&... at) {
+                             kernel(by_tiles, at...);
+                           });
+  }
+  work.scratch = AttentionTile::backward_scratch(work.size);
+  return backward_kernel(
+      work, io, [op, kernel = simd::best<AttentionBackward>()](const auto&... at) { kernel(op, at...); });
 }
 
 }  // namespace lockstep::kernels

@@ -10,6 +10,7 @@
 
 #include "kernels/panel_product.h"
 #include "kernels/spec.h"
+#include "kernels/tile_attention.h"
 #include "kernels/tile_product.h"
 #include "kernels/winograd_conv2d.h"
 

@@ -40,6 +40,39 @@ template <class Pack>
   _mm512_store_si512(to, numbers);
 }
 
+/// 16 rows of 16 words to their transpose.
+[[gnu::always_inline]] inline void transpose(__m512i (&rows)[16]) {
+  __m512i twos[16];
+  __m512i fours[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    twos[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    twos[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    fours[i] = _mm512_unpacklo_epi64(twos[i], twos[i + 2]);
+    fours[i + 1] = _mm512_unpackhi_epi64(twos[i], twos[i + 2]);
+    fours[i + 2] = _mm512_unpacklo_epi64(twos[i + 1], twos[i + 3]);
+    fours[i + 3] = _mm512_unpackhi_epi64(twos[i + 1], twos[i + 3]);
+  }
+  // Quarter q of fours[4 i + j] has column 4 q + j of four rows.
+  constexpr int even = 0x88;
+  constexpr int odd = 0xDD;
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i upper[2] = {_mm512_shuffle_i32x4(fours[j], fours[4 + j], even),
+                              _mm512_shuffle_i32x4(fours[j], fours[4 + j], odd)};
+    const __m512i lower[2] = {_mm512_shuffle_i32x4(fours[8 + j], fours[12 + j], even),
+                              _mm512_shuffle_i32x4(fours[8 + j], fours[12 + j], odd)};
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      rows[4 * i + j] = _mm512_shuffle_i32x4(upper[i], lower[i], even);
+      rows[8 + 4 * i + j] = _mm512_shuffle_i32x4(upper[i], lower[i], odd);
+    }
+  }
+}
+
 #else
 
 [[gnu::always_inline]] inline Bf16 number(const Bf16* from, bool there) {

@@ -16,7 +16,8 @@ using namespace lockstep::kernels::test;
 namespace {
 
 bool has_tiles() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512_amx";
+  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512_amx" &&
+         device().instruction_set().find("amx") != std::string::npos;
 }
 
 struct Problem {

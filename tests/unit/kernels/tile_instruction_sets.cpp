@@ -76,6 +76,9 @@ TEST_CASE("all instruction sets pack tiles to the baseline's bits") {
     run(TilePairs{terms, width, row, next}, matrix.data(), tiles, nullptr);
   }));
   check_same_bits(packed([&](const Loops& run, void* tiles, float*) {
+    run(TileColumns{width, terms, row, next}, matrix.data(), tiles);
+  }));
+  check_same_bits(packed([&](const Loops& run, void* tiles, float*) {
     run(TileWeights{terms, width, 32, 64 * 32, 64, next}, panels.data(), tiles);
   }));
   check_same_sums(packed([&](const Loops& run, void* tiles, float* sums) {
@@ -89,6 +92,15 @@ TEST_CASE("all instruction sets pack tiles to the baseline's bits") {
     std::vector<Line> of_panels = of_rows;
     run(TilePairs{terms, width, row, next}, matrix.data(), of_rows.data(), nullptr);
     run(TileWeights{terms, width, 32, 64 * 32, 64, next}, panels.data(), of_panels.data());
+    CHECK(std::memcmp(of_rows.data(), of_panels.data(), of_rows.size() * sizeof(Line)) == 0);
+    // And so is the transpose of its transpose.
+    std::vector<std::uint16_t> transpose(static_cast<std::size_t>(width * 80));
+    for (std::int64_t i = 0; i < width * terms; ++i) {
+      const std::int64_t place = i % terms * row + i / terms;
+      transpose[static_cast<std::size_t>(i / terms * 80 + i % terms)] =
+          matrix[static_cast<std::size_t>(place)];
+    }
+    run(TileColumns{width, terms, 80, next}, transpose.data(), of_panels.data());
     CHECK(std::memcmp(of_rows.data(), of_panels.data(), of_rows.size() * sizeof(Line)) == 0);
   }
 }
@@ -138,17 +150,24 @@ TEST_CASE("all instruction sets write sums of tiles to the baseline's bits") {
   using As = TileResult::As;
   const std::int64_t rows = GENERATE(2, 32);
   const std::int64_t columns = GENERATE(16, 32, 29);
-  const As as = GENERATE(As::bf16, As::rows, As::pairs_of_rows);
+  const As as = GENERATE(As::bf16, As::transposed_bf16, As::rows, As::pairs_of_rows);
   if (as == As::pairs_of_rows && columns % 16 != 0) return;
-  const std::vector<float> from = numbers(static_cast<std::size_t>(rows * 40), 1);
+  const std::vector<float> from = numbers(32 * 40, 1);
   check_same_bits([&](const Loops& run) {
     std::vector<float> to(static_cast<std::size_t>(rows * 50), 1.0F);
     run(TileResult{rows, columns, 40, 50, as}, from.data(), to.data());
-    for (std::int64_t i = 0; i < rows * columns && as != As::bf16; ++i) {
+    for (std::int64_t i = 0; i < rows * columns && (as == As::rows || as == As::pairs_of_rows); ++i) {
       const std::int64_t row = i / columns;
       const std::int64_t column = i % columns;
       const std::int64_t place = as == As::rows ? row * 50 + column : row / 2 * 100 + 2 * column + row % 2;
       REQUIRE(to[static_cast<std::size_t>(place)] == from[static_cast<std::size_t>(row * 40 + column)]);
+    }
+    for (std::int64_t i = 0; i < rows * columns && as == As::transposed_bf16; ++i) {
+      std::uint16_t got = 0;
+      std::memcpy(&got, reinterpret_cast<const char*>(to.data()) + 2 * (i / columns * 50 + i % columns), 2);
+      BFloat16 wanted;
+      narrow(from[static_cast<std::size_t>(i % columns * 40 + i / columns)], wanted);
+      REQUIRE(got == std::bit_cast<std::uint16_t>(wanted));
     }
     return to;
   });
