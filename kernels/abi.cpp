@@ -30,7 +30,7 @@ std::string abi_border() {
 #define LOCKSTEP_BINARY(Function, name) text += "binary " #name "\n";
 #include "kernels/pointwise.def"
   return text + sizes_of<KernelSpec, Layout, Shape, TensorDesc, KernelIo, Event, Stream, CapturedGraph,
-                         Memory, Device, BoundKernel, Kernel, ConvAlgorithm, StepState, ControlBlock>();
+                         Memory, Device, BoundKernel, Kernel, Algorithm, StepState, ControlBlock>();
 }
 
 }  // namespace lockstep::kernels

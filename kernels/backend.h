@@ -5,13 +5,13 @@
 
 namespace lockstep::kernels {
 
-#define LOCKSTEP_OP(Op, header)                                           \
-  KernelPtr prepare(Cpu, const Op&, const KernelIo&);                     \
-  KernelPtr prepare(Cuda, const Op&, const KernelIo&);                    \
-  void choose_layouts(Cpu, const Op&, KernelIo&);                         \
-  void choose_layouts(Cuda, const Op&, KernelIo&);                        \
-  std::vector<ConvAlgorithm> algorithms(Cpu, const Op&, const KernelIo&); \
-  std::vector<ConvAlgorithm> algorithms(Cuda, const Op&, const KernelIo&);
+#define LOCKSTEP_OP(Op, header)                                       \
+  KernelPtr prepare(Cpu, const Op&, const KernelIo&);                 \
+  KernelPtr prepare(Cuda, const Op&, const KernelIo&);                \
+  void choose_layouts(Cpu, const Op&, KernelIo&);                     \
+  void choose_layouts(Cuda, const Op&, KernelIo&);                    \
+  std::vector<Algorithm> algorithms(Cpu, const Op&, const KernelIo&); \
+  std::vector<Algorithm> algorithms(Cuda, const Op&, const KernelIo&);
 #include "kernels/ops.def"
 
 /// A Device whose kernels are the overloads for `Tag`. `choose_layouts` need be there for an op with
@@ -30,8 +30,8 @@ class Backend : public Device {
     std::visit(choose, any);
   }
 
-  std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& any, const KernelIo& io) const override {
-    const auto offer = [&](const auto& spec) -> std::vector<ConvAlgorithm> {
+  std::vector<Algorithm> offered_algorithms(const KernelSpec& any, const KernelIo& io) const override {
+    const auto offer = [&](const auto& spec) -> std::vector<Algorithm> {
       if constexpr (requires { spec.algorithm; }) return kernels::algorithms(tag(), spec, io);
       return {};
     };

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <array>
-#include <string>
-#include <utility>
 
+#include "kernels/algorithm.h"
 #include "kernels/matmul.h"
 #include "kernels/op.h"
 
@@ -11,26 +10,6 @@ namespace lockstep::kernels {
 
 struct DepthwisePicture;
 struct DepthwiseRow;
-
-/// `automatic` leaves it to the backend; the others are what `--benchmark` times. On a CPU those are the
-/// library's direct and Winograd ones, and our own Winograd. On a GPU they are plans, by the name that the
-/// library gives them: it stays where a place in a list moves with the batch.
-struct ConvAlgorithm {
-  enum Kind { automatic, direct, winograd, own_winograd, library_plan };
-
-  ConvAlgorithm(Kind k = automatic) : kind(k) {}
-  explicit ConvAlgorithm(std::string name) : kind(library_plan), plan(std::move(name)) {}
-  bool operator==(const ConvAlgorithm&) const = default;
-
-  /// Without spaces: "automatic", "direct", "winograd", "own_winograd" or the plan's.
-  std::string name() const {
-    constexpr std::string_view names[] = {"automatic", "direct", "winograd", "own_winograd"};
-    return kind == library_plan ? plan : std::string(names[kind]);
-  }
-
-  Kind kind;
-  std::string plan;  ///< empty but for library_plan
-};
 
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};
@@ -77,7 +56,7 @@ struct Conv2d {
 
   Conv2dGeometry geometry;
   Activation activation = Activation::none;
-  ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  Algorithm algorithm = Algorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
 
   template <class Visit>
@@ -119,7 +98,7 @@ struct Conv2dBackwardData {
   enum Out : std::size_t { dx };
 
   Conv2dGeometry geometry;
-  ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  Algorithm algorithm = Algorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
 
   template <class Visit>
@@ -146,7 +125,7 @@ struct Conv2dBackwardWeights {
                     void* dw, void* db);
 
   Conv2dGeometry geometry;
-  ConvAlgorithm algorithm = ConvAlgorithm::automatic;
+  Algorithm algorithm = Algorithm::automatic;
   MatmulPrecision precision = MatmulPrecision::highest;
 
   template <class Visit>

@@ -22,7 +22,8 @@ class Memory {
 };
 
 struct KernelSpec;
-struct ConvAlgorithm;
+struct Algorithm;
+class PlanStore;
 
 enum class DeviceKind { cpu, cuda };
 
@@ -66,10 +67,14 @@ class Device {
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) = 0;
 
+  /// What its library compiles is looked up there first, and kept there. Nothing on a device whose library
+  /// compiles nothing.
+  virtual void keep_plans_in(std::shared_ptr<const PlanStore>) {}
+
   /// For any op of `spec.h`; callers use the functions of `dispatch.h`.
   virtual KernelPtr make_kernel(const KernelSpec& spec, const KernelIo& io) const = 0;
   virtual void assign_layouts(const KernelSpec& spec, KernelIo& io) const = 0;
-  virtual std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const = 0;
+  virtual std::vector<Algorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const = 0;
 };
 
 /// The CPU with a team of `threads` compute threads, which flush denormals to zero. The calling thread

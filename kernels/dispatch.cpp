@@ -21,7 +21,7 @@ void choose_layouts(const Device& device, const Op& op, KernelIo& io) {
 }
 
 template <class Op>
-std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(const Device& device, const Op& op, const KernelIo& io) {
   return device.offered_algorithms(op, io);
 }
 
@@ -39,7 +39,7 @@ std::vector<std::string> op_names() {
 #define LOCKSTEP_OP(Op, header)                                             \
   template KernelPtr kernel_for(const Device&, const Op&, const KernelIo&); \
   template void choose_layouts(const Device&, const Op&, KernelIo&);        \
-  template std::vector<ConvAlgorithm> algorithms(const Device&, const Op&, const KernelIo&);
+  template std::vector<Algorithm> algorithms(const Device&, const Op&, const KernelIo&);
 #include "kernels/ops.def"
 
 }  // namespace lockstep::kernels

@@ -19,6 +19,6 @@ LOCKSTEP_API void choose_layouts(const Device& device, const Op& op, KernelIo& i
 
 /// The algorithms that the device offers for these tensors, best guess first.
 template <class Op>
-LOCKSTEP_API std::vector<ConvAlgorithm> algorithms(const Device& device, const Op& op, const KernelIo& io);
+LOCKSTEP_API std::vector<Algorithm> algorithms(const Device& device, const Op& op, const KernelIo& io);
 
 }  // namespace lockstep::kernels

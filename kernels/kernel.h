@@ -39,7 +39,7 @@ class BoundKernel {
 
 /// What a kernel leaves to a vendor's library, where the library has more than one way.
 struct LibraryPlan {
-  std::string name;                ///< as ConvAlgorithm has it
+  std::string name;                ///< as Algorithm has it
   std::vector<std::string> notes;  ///< the library's words for its arithmetic and behaviour, and ours
 };
 

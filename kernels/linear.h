@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/algorithm.h"
 #include "kernels/matmul.h"
 #include "kernels/op.h"
 
@@ -34,11 +35,13 @@ struct Linear {
 
   Activation activation = Activation::none;
   MatmulPrecision precision = MatmulPrecision::highest;
+  Algorithm algorithm = Algorithm::automatic;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("activation", activation);
     visit("precision", precision);
+    visit("algorithm", algorithm);
   }
 
   Types infer(TypeSpan in) const {
@@ -79,10 +82,12 @@ struct LinearBackwardData {
   using Simd = void(const LinearBackwardData&, const MatmulSize&, const float* dy, const float* w, float* dx);
 
   MatmulPrecision precision = MatmulPrecision::highest;
+  Algorithm algorithm = Algorithm::automatic;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("precision", precision);
+    visit("algorithm", algorithm);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
@@ -103,10 +108,12 @@ struct LinearBackwardWeights {
                     float* dw, float* db);
 
   MatmulPrecision precision = MatmulPrecision::highest;
+  Algorithm algorithm = Algorithm::automatic;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("precision", precision);
+    visit("algorithm", algorithm);
   }
 
   void check(TypeSpan in, TypeSpan out) const {

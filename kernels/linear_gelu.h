@@ -14,10 +14,12 @@ struct LinearGelu {
   enum Out : std::size_t { y, pre };
 
   MatmulPrecision precision = MatmulPrecision::highest;
+  Algorithm algorithm = Algorithm::automatic;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("precision", precision);
+    visit("algorithm", algorithm);
   }
 
   Types infer(TypeSpan in) const {
@@ -38,10 +40,12 @@ struct LinearBackwardGelu {
   enum Out : std::size_t { dpre };
 
   MatmulPrecision precision = MatmulPrecision::highest;
+  Algorithm algorithm = Algorithm::automatic;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("precision", precision);
+    visit("algorithm", algorithm);
   }
 
   void check(TypeSpan in, TypeSpan out) const {

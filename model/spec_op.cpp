@@ -35,7 +35,7 @@ void AttributeTexts::operator()(std::string_view, kernels::Activation activation
   texts_.push_back(fmt::format("+{}", kernels::name_of(activation)));
 }
 
-void AttributeTexts::operator()(std::string_view, const kernels::ConvAlgorithm& algorithm) {
+void AttributeTexts::operator()(std::string_view, const kernels::Algorithm& algorithm) {
   texts_.push_back(algorithm.name());
 }
 

@@ -15,7 +15,7 @@
 #include "model/op.h"
 
 namespace lockstep::kernels {
-struct ConvAlgorithm;
+struct Algorithm;
 struct ExternalAttributes;
 }  // namespace lockstep::kernels
 
@@ -31,7 +31,7 @@ class LOCKSTEP_API AttributeTexts {
   void operator()(std::string_view name, const std::array<std::int64_t, 2>& pair);
   void operator()(std::string_view name, const Shape& shape);
   void operator()(std::string_view name, kernels::Activation activation);
-  void operator()(std::string_view name, const kernels::ConvAlgorithm& algorithm);
+  void operator()(std::string_view name, const kernels::Algorithm& algorithm);
   void operator()(std::string_view name, const kernels::ExternalAttributes& attributes);
   /// Left out: it is the same in the whole plan, which prints it once.
   void operator()(std::string_view, kernels::MatmulPrecision) {}

@@ -60,14 +60,14 @@ OnednnOp onednn_op(const Conv2dBackwardWeights& op, const KernelIo& io) {
 }
 
 template <class Op>
-std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& io) {
-  std::vector<ConvAlgorithm> found;
-  for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::winograd}) {
+std::vector<Algorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& io) {
+  std::vector<Algorithm> found;
+  for (const Algorithm algorithm : {Algorithm::direct, Algorithm::winograd}) {
     op.algorithm = algorithm;
     if (available(cpu.onednn, onednn_op(op, io), io)) found.push_back(algorithm);
   }
-  if (has_winograd(op, io)) found.push_back(ConvAlgorithm::own_winograd);
-  if (found.empty()) found.push_back(ConvAlgorithm::automatic);
+  if (has_winograd(op, io)) found.push_back(Algorithm::own_winograd);
+  if (found.empty()) found.push_back(Algorithm::automatic);
   return found;
 }
 
@@ -76,7 +76,7 @@ std::vector<ConvAlgorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& 
 template <class Op>
 bool goes_to_winograd(const Op& op, const KernelIo& io) {
   if (!takes_winograd(op, io)) return false;
-  if (op.algorithm == ConvAlgorithm::own_winograd) return true;
+  if (op.algorithm == Algorithm::own_winograd) return true;
   const bool rounds = io.inputs[0].dtype == DType::bf16 || op.precision == MatmulPrecision::medium;
   return !rounds || !onednn::multiplies_bf16_faster() || winograd_factors(io.inputs[0].dtype) == DType::bf16;
 }
@@ -111,14 +111,14 @@ KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) 
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 
-std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(Cpu cpu, const Conv2d& op, const KernelIo& io) {
   return available_algorithms(cpu, op, io);
 }
-std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
   return available_algorithms(cpu, op, io);
 }
-std::vector<ConvAlgorithm> algorithms(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  if (is_depthwise(op, io)) return {ConvAlgorithm::automatic};
+std::vector<Algorithm> algorithms(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  if (is_depthwise(op, io)) return {Algorithm::automatic};
   return available_algorithms(cpu, op, io);
 }
 

@@ -19,7 +19,7 @@ bool is_depthwise(const Conv2d& op, const KernelIo& io) {
   const TensorDesc& x = io.inputs[Op::x];
   const TensorDesc& w = io.inputs[Op::w];
   const std::int64_t channels = x.shape[1];
-  if (op.algorithm != ConvAlgorithm::automatic || op.geometry.groups != channels || w.shape[0] != channels ||
+  if (op.algorithm != Algorithm::automatic || op.geometry.groups != channels || w.shape[0] != channels ||
       channels == 1 || x.dtype == DType::f16) {
     return false;
   }

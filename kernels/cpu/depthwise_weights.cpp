@@ -27,7 +27,7 @@ bool is_depthwise(const Conv2dBackwardWeights& op, const KernelIo& io) {
   const TensorDesc& dw = io.outputs[Op::dw];
   const std::int64_t channels = x.shape[1];
   const bool onednn_is_fast = dw.shape[2] == 3 && dw.shape[3] == 3;
-  if (onednn_is_fast || op.algorithm != ConvAlgorithm::automatic || op.geometry.groups != channels ||
+  if (onednn_is_fast || op.algorithm != Algorithm::automatic || op.geometry.groups != channels ||
       dw.shape[0] != channels || channels == 1 || dw.shape[3] > DepthwiseRow::widest_kernel ||
       x.dtype == DType::f16) {
     return false;

@@ -151,4 +151,15 @@ KernelPtr prepare(Cpu cpu, const LinearBackwardWeights& op, const KernelIo& io) 
   });
 }
 
+// oneDNN offers one way; which of ours is taken depends on the sizes.
+std::vector<Algorithm> algorithms(Cpu, const Linear&, const KernelIo&) {
+  return {};
+}
+std::vector<Algorithm> algorithms(Cpu, const LinearBackwardData&, const KernelIo&) {
+  return {};
+}
+std::vector<Algorithm> algorithms(Cpu, const LinearBackwardWeights&, const KernelIo&) {
+  return {};
+}
+
 }  // namespace lockstep::kernels

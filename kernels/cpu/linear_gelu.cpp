@@ -13,4 +13,11 @@ KernelPtr prepare(Cpu cpu, const LinearBackwardGelu& op, const KernelIo& io) {
   return linear_backward_gelu_apart(cpu, op, io);
 }
 
+std::vector<Algorithm> algorithms(Cpu, const LinearGelu&, const KernelIo&) {
+  return {};
+}
+std::vector<Algorithm> algorithms(Cpu, const LinearBackwardGelu&, const KernelIo&) {
+  return {};
+}
+
 }  // namespace lockstep::kernels

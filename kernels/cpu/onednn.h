@@ -54,14 +54,14 @@ struct Operands {
 /// caller's. `medium` precision lets the library round factors to bf16 where the processor multiplies them
 /// faster; `high` is `highest`.
 dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& operands,
-                                       const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                       const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                        Activation activation, MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_data(const dnnl::engine& engine, const Operands& operands,
-                                             const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                             const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                              MatmulPrecision precision);
 dnnl::primitive_desc_base conv_backward_weights(const dnnl::engine& engine, const Operands& operands,
-                                                const Conv2dGeometry& geometry,
-                                                const ConvAlgorithm& algorithm, MatmulPrecision precision);
+                                                const Conv2dGeometry& geometry, const Algorithm& algorithm,
+                                                MatmulPrecision precision);
 dnnl::primitive_desc_base linear_forward(const dnnl::engine& engine, const Operands& operands,
                                          Activation activation, MatmulPrecision precision);
 dnnl::primitive_desc_base linear_backward_data(const dnnl::engine& engine, const Operands& operands,

@@ -65,15 +65,15 @@ memory::data_type type_of(const memory::desc& desc) {
 #endif
 }
 
-dnnl::algorithm algorithm_of(const ConvAlgorithm& algorithm) {
+dnnl::algorithm algorithm_of(const Algorithm& algorithm) {
   switch (algorithm.kind) {
-    case ConvAlgorithm::direct:
+    case Algorithm::direct:
       return dnnl::algorithm::convolution_direct;
-    case ConvAlgorithm::winograd:
+    case Algorithm::winograd:
       return dnnl::algorithm::convolution_winograd;
-    case ConvAlgorithm::automatic:
-    case ConvAlgorithm::own_winograd:
-    case ConvAlgorithm::library_plan:
+    case Algorithm::automatic:
+    case Algorithm::own_winograd:
+    case Algorithm::library_plan:
       break;
   }
   return dnnl::algorithm::convolution_auto;
@@ -91,7 +91,7 @@ using ConvForward = dnnl::convolution_forward;
 using InnerProduct = dnnl::inner_product_forward;
 
 ConvForward::primitive_desc forward(const dnnl::engine& engine, const Operands& t,
-                                    const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                    const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                     const dnnl::primitive_attr& attr) {
   const Window w(geometry);
   return make<ConvForward>(engine, attr, prop_kind::forward_training, algorithm_of(algorithm), t.x, t.weights,
@@ -113,28 +113,28 @@ Operands forward_of(Operands t) {
 }  // namespace
 
 dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& t,
-                                       const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                       const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                        Activation activation, MatmulPrecision precision) {
   return forward(engine, t, geometry, algorithm, attributes(activation, precision));
 }
 
 dnnl::primitive_desc_base conv_backward_data(const dnnl::engine& engine, const Operands& t,
-                                             const Conv2dGeometry& geometry, const ConvAlgorithm& algorithm,
+                                             const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                              MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_data>(
-      engine, forward(engine, t, geometry, ConvAlgorithm::direct, attr), attr, algorithm_of(algorithm), t.x,
+      engine, forward(engine, t, geometry, Algorithm::direct, attr), attr, algorithm_of(algorithm), t.x,
       t.weights, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 
 dnnl::primitive_desc_base conv_backward_weights(const dnnl::engine& engine, const Operands& t,
-                                                const Conv2dGeometry& geometry,
-                                                const ConvAlgorithm& algorithm, MatmulPrecision precision) {
+                                                const Conv2dGeometry& geometry, const Algorithm& algorithm,
+                                                MatmulPrecision precision) {
   const Window w(geometry);
   const dnnl::primitive_attr attr = attributes(Activation::none, precision);
   return make_backward<dnnl::convolution_backward_weights>(
-      engine, forward(engine, forward_of(t), geometry, ConvAlgorithm::direct, attr), attr,
+      engine, forward(engine, forward_of(t), geometry, Algorithm::direct, attr), attr,
       algorithm_of(algorithm), t.x, t.weights, t.bias, t.y, w.strides, w.dilates, w.padding, w.padding);
 }
 

@@ -53,9 +53,9 @@ bool has_winograd(const Op& op, const KernelIo& io) {
 
 template <class Op>
 bool takes_winograd(const Op& op, const KernelIo& io) {
-  if (op.algorithm != ConvAlgorithm::automatic && op.algorithm != ConvAlgorithm::own_winograd) return false;
+  if (op.algorithm != Algorithm::automatic && op.algorithm != Algorithm::own_winograd) return false;
   if (!has_winograd(op, io)) return false;
-  return op.algorithm == ConvAlgorithm::own_winograd || saves_time(matmul_operands(op, io));
+  return op.algorithm == Algorithm::own_winograd || saves_time(matmul_operands(op, io));
 }
 
 template bool has_winograd(const Conv2d&, const KernelIo&);

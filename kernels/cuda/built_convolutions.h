@@ -18,6 +18,9 @@ class BuiltConvolutions {
   /// Of the current device or, if not null, of `gpu`.
   explicit BuiltConvolutions(const DescribedGpu* gpu = nullptr) : gpu_(gpu) {}
 
+  /// Of this device, `machine`, plans that the library compiles are looked for in `store` and kept there.
+  void keep_in(std::shared_ptr<const PlanStore> store, std::string machine);
+
   /// As `prepare_convolution`. From any thread.
   std::shared_ptr<const DnnCall> prepare(const ConvolutionSpec& spec);
   /// As `convolution_plans`.
@@ -26,6 +29,8 @@ class BuiltConvolutions {
  private:
   const DescribedGpu* gpu_;
   std::mutex mutex_;
+  std::shared_ptr<const PlanStore> store_;
+  std::string machine_;
   std::map<std::string, std::shared_ptr<const DnnCall>> built_;
   std::map<std::string, std::vector<std::string>> offered_;
 };

@@ -70,7 +70,7 @@ void make_row_major(TensorDesc& vector) {
 }
 
 /// What the description has not asked: layouts and the algorithm.
-void check_convolution(std::string_view kernel, const MatmulOperands& t, const ConvAlgorithm& algorithm) {
+void check_convolution(std::string_view kernel, const MatmulOperands& t, const Algorithm& algorithm) {
   bool all_row_major = true;
   bool all_channels_last = true;
   for (const TensorDesc* desc : {&t.x, &t.w, &t.y}) {
@@ -82,7 +82,7 @@ void check_convolution(std::string_view kernel, const MatmulOperands& t, const C
         "{}: x has layout {}, w {}, y {}: all must be channels-last, or all row-major", kernel,
         t.x.layout_or_row_major().str(), t.w.layout_or_row_major().str(), t.y.layout_or_row_major().str()));
   }
-  if (algorithm != ConvAlgorithm::automatic && algorithm.kind != ConvAlgorithm::library_plan) {
+  if (algorithm != Algorithm::automatic && algorithm.kind != Algorithm::library_plan) {
     throw UsageError(fmt::format("{}: on a GPU an algorithm is one of the library's plans", kernel));
   }
 }
@@ -113,10 +113,9 @@ ConvolutionSpec fused_convolution(Cuda cuda, const Conv2d& op, const MatmulOpera
   return fused;
 }
 
-std::vector<ConvAlgorithm> as_algorithms(const std::vector<std::string>& plans) {
-  std::vector<ConvAlgorithm> found;
-  for (const std::string& plan : plans) found.emplace_back(plan);
-  if (found.empty()) found.push_back(ConvAlgorithm::automatic);
+std::vector<Algorithm> as_algorithms(const std::vector<std::string>& plans) {
+  std::vector<Algorithm> found = named_algorithms(plans);
+  if (found.empty()) found.push_back(Algorithm::automatic);
   return found;
 }
 
@@ -254,18 +253,18 @@ KernelPtr prepare(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io
   return convolution_kernel(io, run, std::max(gradient.workspace_bytes(), of_bias), gradient.plan());
 }
 
-std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2d& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(Cuda cuda, const Conv2d& op, const KernelIo& io) {
   const KernelIo stored = with_padding(io);
   const MatmulOperands t = matmul_operands(op, stored);
   auto plans = built(cuda)->plans(fused_convolution(cuda, op, t));
   if (plans.empty()) plans = built(cuda)->plans(convolution(Pass::forward, op, t));
   return as_algorithms(plans);
 }
-std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(Cuda cuda, const Conv2dBackwardData& op, const KernelIo& io) {
   const KernelIo stored = with_padding(io);
   return as_algorithms(built(cuda)->plans(convolution(Pass::backward_data, op, matmul_operands(op, stored))));
 }
-std::vector<ConvAlgorithm> algorithms(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
+std::vector<Algorithm> algorithms(Cuda cuda, const Conv2dBackwardWeights& op, const KernelIo& io) {
   const KernelIo stored = with_padding(io);
   return as_algorithms(
       built(cuda)->plans(convolution(Pass::backward_weights, op, matmul_operands(op, stored))));

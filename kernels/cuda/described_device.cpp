@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/module.h"
 
@@ -31,6 +32,10 @@ class DescribedDevice final : public Backend<Cuda> {
   std::size_t allocated_bytes() const override { return 0; }
   std::unique_ptr<Stream> make_stream(StreamPriority) override { refuse("launched on"); }
   std::unique_ptr<Event> make_event() override { refuse("launched on"); }
+  /// For who wants to see what would be kept: nothing is compiled without a GPU, and all else is kept.
+  void keep_plans_in(std::shared_ptr<const PlanStore> store) override {
+    gpu_->convolutions().keep_in(std::move(store), name_ + ", " + instruction_set());
+  }
   void copy_to_device(void*, const void*, std::size_t, Stream&) override { refuse("copied to"); }
   void copy_to_host(void*, const void*, std::size_t, Stream&) override { refuse("copied from"); }
 

@@ -154,6 +154,10 @@ class CudaDevice final : public Backend<Cuda> {
           "cannot copy from the GPU");
   }
 
+  void keep_plans_in(std::shared_ptr<const PlanStore> store) override {
+    built_convolutions_->keep_in(std::move(store), name_ + ", " + instruction_set_);
+  }
+
   KernelPtr make_kernel(const KernelSpec& spec, const KernelIo& io) const override {
     make_current(index_);
     return Backend::make_kernel(spec, io);
@@ -162,7 +166,7 @@ class CudaDevice final : public Backend<Cuda> {
     make_current(index_);
     Backend::assign_layouts(spec, io);
   }
-  std::vector<ConvAlgorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const override {
+  std::vector<Algorithm> offered_algorithms(const KernelSpec& spec, const KernelIo& io) const override {
     make_current(index_);
     return Backend::offered_algorithms(spec, io);
   }

@@ -82,17 +82,18 @@ std::shared_ptr<DnnGraph> graph_of(const ConvolutionSpec& spec, const DescribedG
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
   const auto call = graph_of(spec, gpu);
   if (!call->list_plans(precision_of(spec), most_workspace_bytes).empty()) return {};
-  return call->plans(offered_plans);
+  return call->plans(offered_algorithms);
 }
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu* gpu) {
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu* gpu,
+                                                   const PlanStore* kept) {
   auto call = graph_of(spec, gpu);
   std::string obstacle = call->list_plans(precision_of(spec), most_workspace_bytes);
   if (!obstacle.empty() && spec.plan.empty()) {  // one that takes more is better than none
     call = graph_of(spec, gpu);
     obstacle = call->list_plans(precision_of(spec), std::numeric_limits<std::int64_t>::max());
   }
-  if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first() : call->build(spec.plan);
+  if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first(kept) : call->build(spec.plan, kept);
   if (obstacle.empty()) return call;
   if (spec.bias || spec.relu || spec.w.dtype != spec.x.dtype) return nullptr;
   obstacle.resize(std::min(obstacle.find('\n'), obstacle.size()));  // then follows a word on each engine

@@ -11,6 +11,7 @@
 #include "kernels/conv2d.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/kernel.h"
+#include "kernels/plan_store.h"
 
 namespace lockstep::kernels {
 
@@ -54,19 +55,19 @@ struct ConvolutionSpec {
   std::string plan;  ///< by the library's name for it; empty: the first that its heuristic offers
 };
 
-/// For the current device or, if not null, for `gpu`. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null
+/// For the current device or, if not null, for `gpu`. `kept`, if not null: its plans by name, which save the
+/// library compiling. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null
 /// if the library has no plan (none of that name) for this with bias or relu, or for weights of another type
 /// than x; DeviceError if it has none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec,
-                                                   const DescribedGpu* gpu = nullptr);
+                                                   const DescribedGpu* gpu = nullptr,
+                                                   const PlanStore* kept = nullptr);
 
-/// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: at most
-/// `offered_plans`, all deterministic, with no more workspace than `most_workspace_bytes`. Empty where
-/// `prepare_convolution` gives null.
+/// Names of plans for `spec`, whose own is left aside, in the order of the library's heuristic: supported,
+/// which is no promise that they can be built; at most `offered_algorithms`, all deterministic, with no more
+/// workspace than `most_workspace_bytes`. Empty where `prepare_convolution` gives null.
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu* gpu = nullptr);
 
-/// Few enough to be timed in a moment.
-inline constexpr std::size_t offered_plans = 8;
 /// Of a plan that is timed, and of one that is taken untimed if there is any such: kernels of a step share
 /// it.
 inline constexpr std::size_t most_workspace_bytes = std::size_t{1} << 30;

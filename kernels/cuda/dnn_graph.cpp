@@ -129,8 +129,9 @@ std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json) {
 }
 
 DnnGraph::DnnGraph(DType dtype, const DescribedGpu* gpu)
-    : handle_(gpu != nullptr ? nullptr : shared_by_device<DnnHandle>()) {
-  if (gpu != nullptr) graph_.set_device_properties(static_cast<const GpuProperties&>(*gpu).properties);
+    : handle_(gpu != nullptr ? nullptr : shared_by_device<DnnHandle>()),
+      properties_(gpu != nullptr ? static_cast<const GpuProperties&>(*gpu).properties : nullptr) {
+  if (properties_ != nullptr) graph_.set_device_properties(properties_);
   graph_.set_io_data_type(type_of(dtype))
       .set_intermediate_data_type(cudnn_frontend::DataType_t::FLOAT)
       .set_compute_data_type(cudnn_frontend::DataType_t::FLOAT);
@@ -158,25 +159,55 @@ std::string DnnGraph::list_plans(Precision precision, std::int64_t workspace_byt
   return reason(graph_.plans.check_support());
 }
 
-std::string DnnGraph::build_first() {
+std::string DnnGraph::build_first(const PlanStore* kept) {
   std::string obstacle = "its heuristic offers no plan";
   for (std::int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
-    if (obstacle = take(i); obstacle.empty()) break;
+    if (obstacle = take(i, kept); obstacle.empty()) break;
   }
   return obstacle;
 }
 
 /// Code that is compiled when a plan is built is loaded, too: of a GPU that is only described such a plan is
 /// taken unbuilt.
-std::string DnnGraph::take(std::int64_t plan) {
-  const bool builds = handle_ != nullptr || !is_compiled_at_run_time(plan);
+std::string DnnGraph::take(std::int64_t plan, const PlanStore* kept) {
+  const bool compiles = is_compiled_at_run_time(plan);
+  const bool builds = handle_ != nullptr || !compiles;
+  // What is not compiled takes 0.1 ms to build. Of a GPU that is only described that is all there is to keep.
+  const bool keeps = kept != nullptr && builds && (compiles || handle_ == nullptr);
+  const bool loaded = keeps && load(plan, *kept);
   const auto error =
       builds ? graph_.plans.build_plan_at_index(plan) : graph_.plans.check_support_at_index(plan);
   if (error.is_bad()) return reason(error);
+  if (keeps && !loaded) keep(plan, *kept);
   taken_ = plan;
   workspace_bytes_ = static_cast<std::size_t>(builds ? graph_.get_workspace_size_plan_at_index(plan)
                                                      : unbuilt_workspace_bytes(plan));
   return {};
+}
+
+/// In the place where cudnn-frontend has those that it builds, and builds none again. A text that the library
+/// does not take, as from another version, is none.
+bool DnnGraph::load(std::int64_t plan, const PlanStore& kept) {
+  const std::string name = name_of(plan);
+  const auto text = kept.find(name);
+  if (!text) return false;
+  using cudnn_frontend::detail::create_cudnn_execution_plan;
+  std::shared_ptr<cudnn_frontend::ExecutionPlan> loaded;
+  const auto error = handle_ != nullptr ? create_cudnn_execution_plan(loaded, *text, handle_->get())
+                                        : create_cudnn_execution_plan(loaded, *text, properties_);
+  if (error.is_bad() || loaded->getTag() != name) return false;
+  graph_.plans.get_execution_plans()[static_cast<std::size_t>(plan)] = std::move(loaded);
+  return true;
+}
+
+void DnnGraph::keep(std::int64_t plan, const PlanStore& kept) {
+  std::string text;
+  try {
+    text = graph_.plans.get_execution_plans()[static_cast<std::size_t>(plan)]->getJsonRepresentation();
+  } catch (const cudnn_frontend::cudnnException&) {
+    return;  // a plan that the library has no text for is built anew by each run
+  }
+  kept.keep(name_of(plan), text);
 }
 
 /// cudnn-frontend hands out the configurations that no note bars, in the order of plans, without their
@@ -208,9 +239,9 @@ LibraryPlan DnnGraph::plan() const {
   return plan;
 }
 
-std::string DnnGraph::build(const std::string& plan) {
+std::string DnnGraph::build(const std::string& plan, const PlanStore* kept) {
   for (std::int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
-    if (name_of(i) == plan) return take(i);
+    if (name_of(i) == plan) return take(i, kept);
   }
   return fmt::format("its heuristic does not offer the plan {}", plan);
 }
@@ -221,7 +252,7 @@ std::vector<std::string> DnnGraph::plans(std::size_t count) {
     std::string name = name_of(i);
     // The heuristic's two modes may offer the same.
     if (std::ranges::find(names, name) != names.end()) continue;
-    if (take(i).empty()) names.push_back(std::move(name));
+    if (graph_.plans.check_support_at_index(i).is_good()) names.push_back(std::move(name));
   }
   return names;
 }

@@ -28,11 +28,12 @@ class DnnGraph : public DnnCall {
 
   /// Asks the library's heuristic for plans with no more workspace than that. Empty, or why there are none.
   std::string list_plans(Precision precision, std::int64_t workspace_bytes);
-  /// Takes the first that can be built. Empty, or why none can.
-  std::string build_first();
+  /// Takes the first that can be built. Empty, or why none can. Of those that the library compiles the ones
+  /// `kept`, if not null, are loaded, and the others kept there.
+  std::string build_first(const PlanStore* kept);
   /// The one of that name. Empty, or why it cannot be built.
-  std::string build(const std::string& plan);
-  /// Names of those that can be built, at most `count`.
+  std::string build(const std::string& plan, const PlanStore* kept);
+  /// Names of those that the library supports, at most `count`; none is built.
   std::vector<std::string> plans(std::size_t count);
 
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -46,13 +47,16 @@ class DnnGraph : public DnnCall {
   };
 
   /// Empty, or why it cannot be built.
-  std::string take(std::int64_t plan);
+  std::string take(std::int64_t plan, const PlanStore* kept);
+  bool load(std::int64_t plan, const PlanStore& kept);
+  void keep(std::int64_t plan, const PlanStore& kept);
   bool is_compiled_at_run_time(std::int64_t plan) const;
   std::int64_t unbuilt_workspace_bytes(std::int64_t plan);
   std::string name_of(std::int64_t plan) const;
   void describe(const TensorPtr& tensor, const TensorDesc& desc);
 
-  std::shared_ptr<DnnHandle> handle_;  ///< null: a described GPU has none
+  std::shared_ptr<DnnHandle> handle_;                                   ///< null: a described GPU has none
+  std::shared_ptr<const cudnn_frontend::DeviceProperties> properties_;  ///< of a described GPU
   Graph graph_;
   std::int64_t operands_ = 0;
   std::int64_t taken_ = -1;

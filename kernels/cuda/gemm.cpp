@@ -3,7 +3,11 @@
 #include <cublasLt.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
 #include "kernels/cuda/handles.h"
 
 namespace lockstep::kernels {
@@ -96,8 +100,8 @@ class CublasGemm : public Gemm {
     }
   }
 
-  /// False: the library has no algorithm.
-  bool choose() {
+  /// What the library's heuristic offers, best guess first, at most `count`.
+  std::vector<cublasLtMatmulHeuristicResult_t> offered(std::size_t count) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     check(cublasLtMatmulPreferenceInit(&preference), "cannot state a preference");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -113,17 +117,24 @@ class CublasGemm : public Gemm {
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       prefer(operand, alignment);
     }
-    cublasLtMatmulHeuristicResult_t best;
+    std::vector<cublasLtMatmulHeuristicResult_t> results(count);
     int found = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        handle_->get(), &product_, &first_, &second_, &result_, &result_, &preference, 1, &best, &found);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
-      return false;
-    check(status, "cannot choose an algorithm");
-    if (best.state != CUBLAS_STATUS_SUCCESS) return false;
-    algorithm_ = best.algo;
-    workspace_ = best.workspaceSize;
-    return true;
+    cublasLtMatmulDescOpaque_t product = product_;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_->get(), &product, &first_, &second_, &result_, &result_,
+                                       &preference, static_cast<int>(count), results.data(), &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+      found = 0;
+    else
+      check(status, "cannot choose an algorithm");
+    results.resize(static_cast<std::size_t>(found));
+    std::erase_if(results, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+    return results;
+  }
+
+  void take(const cublasLtMatmulHeuristicResult_t& offer) {
+    algorithm_ = offer.algo;
+    workspace_ = offer.workspaceSize;
   }
 
   std::size_t workspace_bytes() const override { return workspace_; }
@@ -166,6 +177,13 @@ class CublasGemm : public Gemm {
   std::size_t workspace_ = 0;
 };
 
+/// By what the library keeps of it (cublasLtMatmulAlgo_t may be stored and restored byte by byte), which has
+/// no name: the same wherever a version of the library offers it.
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
+  const std::string_view bytes(reinterpret_cast<const char*>(algorithm.data), sizeof(algorithm.data));
+  return fmt::format("lt_{:016x}", fnv1a(bytes));
+}
+
 /// On a GPU that is only described.
 class UnaskedGemm final : public Gemm {
  public:
@@ -177,11 +195,27 @@ class UnaskedGemm final : public Gemm {
 
 }  // namespace
 
+std::vector<std::string> gemm_algorithms(const GemmSpec& spec, const DescribedGpu* gpu) {
+  if (gpu != nullptr || (spec.has_gelu() && !may_end_in_gelu(spec))) return {};
+  std::vector<std::string> names;
+  for (const auto& offer : CublasGemm(spec).offered(offered_algorithms)) names.push_back(name_of(offer.algo));
+  return names;
+}
+
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu* gpu) {
   if (spec.has_gelu() && !may_end_in_gelu(spec)) return nullptr;
   if (gpu != nullptr) return std::make_shared<UnaskedGemm>();
   const auto gemm = std::make_shared<CublasGemm>(spec);
-  if (gemm->choose()) return gemm;
+  const auto offers = gemm->offered(spec.algorithm.empty() ? 1 : offered_algorithms);
+  const auto wanted = std::ranges::find_if(offers, [&](const auto& offer) {
+    return spec.algorithm.empty() || name_of(offer.algo) == spec.algorithm;
+  });
+  if (wanted != offers.end()) {
+    gemm->take(*wanted);
+    return gemm;
+  }
+  if (!offers.empty())
+    throw DeviceError(fmt::format("gemm: cuBLASLt does not offer the algorithm {}", spec.algorithm));
   if (spec.epilogue == Epilogue::bias_gradient || spec.has_gelu()) return nullptr;
   throw DeviceError(
       fmt::format("gemm: cuBLASLt has no kernel for ({}, {}) x ({}, {}) in {} on this GPU; update CUDA",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/base/dtype.h"
 #include "kernels/kernel.h"
@@ -40,6 +41,7 @@ struct GemmSpec {
   Precision precision = Precision::ieee;
   std::int64_t stride_a = 0;  ///< elements from row to row of a, as it is stored; 0: no gaps
   std::int64_t stride_c = 0;
+  std::string algorithm;  ///< one of `gemm_algorithms`; empty: the first that the library offers
 
   bool has_gelu() const {
     return epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ||
@@ -70,9 +72,17 @@ class Gemm {
   virtual void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const = 0;
 };
 
-/// For the current device. DeviceError if the library cannot compute it; null where it can, but for the bias
-/// gradient or gelu. `gpu`: planned for in place of the current device, if not null; the library cannot be
-/// asked about it, so the workspace is the most that is ever taken.
+/// Few enough to be timed in a moment.
+inline constexpr std::size_t offered_algorithms = 8;
+
+/// Names of algorithms for `spec`, whose own is left aside, in the order of the library's heuristic: at most
+/// `offered_algorithms`. Empty where `prepare_gemm` gives null, and for a GPU that is only described.
+std::vector<std::string> gemm_algorithms(const GemmSpec& spec, const DescribedGpu* gpu = nullptr);
+
+/// For the current device. DeviceError if the library cannot compute it, or does not offer the algorithm
+/// named; null where it can, but for the bias gradient or gelu. `gpu`: planned for in place of the current
+/// device, if not null; the library cannot be asked about it, so the workspace is the most that is ever
+/// taken.
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu* gpu = nullptr);
 
 /// The library behind it with its version, which its bits depend on.

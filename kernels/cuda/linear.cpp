@@ -64,6 +64,51 @@ Epilogue epilogue_of(bool relu, bool bias) {
   return relu ? Epilogue::relu : Epilogue::none;
 }
 
+/// Without the library's ReLU where it loses a NaN, which a GPU that is only described is not asked.
+GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const auto [rows, inputs, outputs] = size_of_flat_rows(Linear::name, t);
+  const bool relu = op.activation == Activation::relu;
+  GemmSpec product{.m = rows,
+                   .n = outputs,
+                   .k = inputs,
+                   .transpose_b = true,
+                   .epilogue = epilogue_of(relu, t.b != nullptr),
+                   .dtype = t.x.dtype,
+                   .result = t.y.dtype,
+                   .precision = gpu_precision(op.precision),
+                   .algorithm = op.algorithm.plan};
+  if (relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product))
+    product.epilogue = epilogue_of(false, t.b != nullptr);
+  return product;
+}
+
+GemmSpec product_of(const LinearBackwardData& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const auto [rows, inputs, outputs] = size_of_flat_rows(op.name, t);
+  return {.m = rows,
+          .n = inputs,
+          .k = outputs,
+          .dtype = t.y.dtype,
+          .result = t.x.dtype,
+          .precision = gpu_precision(op.precision),
+          .algorithm = op.algorithm.plan};
+}
+
+/// Without the gradient of a bias.
+GemmSpec product_of(const LinearBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const auto [rows, inputs, outputs] = size_of_flat_rows(op.name, t);
+  return {.m = outputs,
+          .n = inputs,
+          .k = rows,
+          .transpose_a = true,
+          .dtype = t.x.dtype,
+          .result = t.w.dtype,
+          .precision = gpu_precision(op.precision),
+          .algorithm = op.algorithm.plan};
+}
+
 /// dy (..., O) as the matrix (rows, O).
 TensorDesc as_matrix(const TensorDesc& dy, const MatmulSize& size) {
   return {dy.dtype, {size.rows, size.outputs}, {}};
@@ -93,22 +138,11 @@ void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const MatmulSize size = size_of_flat_rows(Linear::name, t);
-  const bool relu = op.activation == Activation::relu;
-  GemmSpec product{.m = size.rows,
-                   .n = size.outputs,
-                   .k = size.inputs,
-                   .transpose_b = true,
-                   .epilogue = epilogue_of(relu, t.b != nullptr),
-                   .dtype = t.x.dtype,
-                   .result = t.y.dtype,
-                   .precision = gpu_precision(op.precision)};
-  // A GPU that is only described is not asked.
+  const GemmSpec product = product_of(cuda, op, io);
   const bool own_relu =
-      relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product);
-  if (own_relu) product.epilogue = epilogue_of(false, t.b != nullptr);
+      op.activation == Activation::relu && product.epilogue == epilogue_of(false, t.b != nullptr);
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasRelu after(as_matrix(t.y, size), own_relu);
+  const BiasRelu after(as_matrix(t.y, size_of_flat_rows(Linear::name, t)), own_relu);
   const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
                                 const_cast<void*>(a.in<void>(Linear::b))};
@@ -124,15 +158,7 @@ KernelPtr prepare(Cuda cuda, const LinearRows& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
-  const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = size_of_flat_rows(Op::name, t);
-  const auto gemm = prepare_gemm({.m = rows,
-                                  .n = inputs,
-                                  .k = outputs,
-                                  .dtype = t.y.dtype,
-                                  .result = t.x.dtype,
-                                  .precision = gpu_precision(op.precision)},
-                                 cuda.described);
+  const auto gemm = prepare_gemm(product_of(op, io), cuda.described);
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::w), a.out<void>(Op::dx)}, a.workspace<void>(), stream);
   };
@@ -142,14 +168,7 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
 KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
-  const MatmulSize size = size_of_flat_rows(Op::name, t);
-  GemmSpec product{.m = size.outputs,
-                   .n = size.inputs,
-                   .k = size.rows,
-                   .transpose_a = true,
-                   .dtype = t.x.dtype,
-                   .result = t.w.dtype,
-                   .precision = gpu_precision(op.precision)};
+  GemmSpec product = product_of(op, io);
   const bool bias = t.b != nullptr;
   if (bias) {
     product.epilogue = Epilogue::bias_gradient;
@@ -163,7 +182,8 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io
     product.epilogue = Epilogue::none;
   }
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasGradient bias_gradient(as_matrix(t.y, size), bias ? t.b->dtype : t.w.dtype);
+  const BiasGradient bias_gradient(as_matrix(t.y, size_of_flat_rows(Op::name, t)),
+                                   bias ? t.b->dtype : t.w.dtype);
   const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw)}, a.workspace<void>(), stream);
     if (void* const db = a.out<void>(Op::db); db != nullptr) {
@@ -172,6 +192,25 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io
   };
   // One after the other in their stream, so they share the workspace.
   return cuda_kernel(io, run, std::max(gemm->workspace_bytes(), bias ? bias_gradient.workspace_bytes() : 0));
+}
+
+std::vector<Algorithm> algorithms(Cuda cuda, const Linear& op, const KernelIo& io) {
+  return named_algorithms(gemm_algorithms(product_of(cuda, op, io), cuda.described));
+}
+
+std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
+  return named_algorithms(gemm_algorithms(product_of(op, io), cuda.described));
+}
+
+std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
+  GemmSpec product = product_of(op, io);
+  if (io.outputs.size() > LinearBackwardWeights::db) {
+    product.epilogue = Epilogue::bias_gradient;
+    if (const auto names = gemm_algorithms(product, cuda.described); !names.empty())
+      return named_algorithms(names);
+    product.epilogue = Epilogue::none;
+  }
+  return named_algorithms(gemm_algorithms(product, cuda.described));
 }
 
 }  // namespace lockstep::kernels

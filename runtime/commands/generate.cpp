@@ -14,6 +14,7 @@
 #include "runtime/run/beam_search.h"
 #include "runtime/run/generator.h"
 #include "runtime/run/inference.h"
+#include "runtime/run/kept_plans.h"
 #include "runtime/run/prompts.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/parameter_io.h"
@@ -193,6 +194,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
   const std::int64_t capacity = windows.shape[0];
   StopRequest stop_request;
   Session session = open_session(options);
+  keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun&) {
     stop_request.accept();
     const WeightsFile weights(saved.weights);

@@ -14,6 +14,7 @@
 #include "runtime/output/console.h"
 #include "runtime/output/run_files.h"
 #include "runtime/run/inference.h"
+#include "runtime/run/kept_plans.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -56,6 +57,7 @@ template <class Open, class Body>
 int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& body) {
   StopRequest stop_request;
   Session session = open_session(request.options());
+  keep_library_plans(session);
   return with_peers(session, request.options().timeout, [&](const SetRun&) {
     stop_request.accept();
     WeightsFile weights(request.saved.weights);

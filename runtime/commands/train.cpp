@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/run/kept_plans.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/trainer.h"
 
@@ -32,6 +33,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   StopRequest stop_request;
   const OpenTask open = prepare(options);
   Session session = open_session(options);
+  keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun& set_run) {
     Trainer trainer(options, session, opened(open, options, session), stop_request);
     set_run(trainer.folder());

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "kernels/base/hash.h"
 #include "tests/cluster/gpus.h"
 #include "tests/support/json_lines.h"
@@ -7,6 +9,9 @@ namespace {
 
 const Words options =
     small_images + sgd + Words{"--model=convnet", "--batch-size=16", "--device=cuda", "--checkpoint-every=6"};
+
+/// Of convnet: five of convolutions, and three of each of its linear maps.
+constexpr std::size_t timed_ops = 5 + 2 * 3;
 
 nlohmann::json state_in(const std::filesystem::path& run_dir) {
   return nlohmann::json::parse(contents(run_dir / "checkpoints/latest/state.json"));
@@ -38,8 +43,11 @@ TEST_CASE("plans that were timed on one GPU are those of all, and of what goes o
   const auto timed = folder.path() / "timed";
   train(2, options + Words{"--max-steps=6", "--benchmark"}, timed);
   const auto choices = state_in(timed)["algorithms"];
-  CHECK(choices.size() == 5);
-  for (const auto& [op, algorithm] : choices.items()) CHECK(op.find("conv2d") != std::string::npos);
+  CHECK(choices.size() == timed_ops);
+  for (const auto& [op, algorithm] : choices.items()) {
+    CAPTURE(op);
+    CHECK((op.find("conv2d") != std::string::npos || op.find("linear") != std::string::npos));
+  }
 
   const auto again = folder.path() / "again";
   std::filesystem::copy(
@@ -96,13 +104,35 @@ TEST_CASE("each shape of a convolution is built once, however many layers have i
   CHECK(plan.wait_for_end() == 0);
 }
 
+TEST_CASE("plans that the library compiles are compiled once, and by the next run not at all") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
+  const Variable compiled("SIMGPU_DNN_COMPILED", "1");
+  const auto first = train(1, options + Words{"--max-steps=2"}, folder / "1");
+  const auto plans = folder / "cache/lockstep/plans";
+  CHECK(std::distance(std::filesystem::directory_iterator(plans), {}) >= 5);
+  {
+    const Variable none("SIMGPU_DNN_BUILDS", "0");
+    CHECK(train(1, options + Words{"--max-steps=2"}, folder / "2")["weights_sha256"] ==
+          first["weights_sha256"]);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(plans))
+    write_file(file.path(), "something else");
+  CHECK(train(1, options + Words{"--max-steps=2"}, folder / "3")["weights_sha256"] ==
+        first["weights_sha256"]);
+  const Variable none("SIMGPU_DNN_BUILDS", "0");  // what was damaged is kept anew
+  CHECK(train(1, options + Words{"--max-steps=2"}, folder / "4")["weights_sha256"] ==
+        first["weights_sha256"]);
+}
+
 TEST_CASE("plans that one run has timed are known to the next, which times none") {
   give_gpus(2);
   const TemporaryFolder folder;
   const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
   const Words timed = options + Words{"--max-steps=6", "--benchmark"};
   CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "1").string()}),
-             contains("--benchmark: 5 ops timed in "));
+             contains(fmt::format("--benchmark: {} ops timed in ", timed_ops)));
   CHECK_THAT(output_of(2, timed + Words{"--run-dir", (folder / "2").string()}),
              contains("--benchmark: 0 ops timed in "));
   CHECK(state_in(folder / "2")["algorithms"] == state_in(folder / "1")["algorithms"]);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "kernels/cuda/library.h"
+#include "kernels/plan_store.h"
 #include "model/zoo/zoo.h"
 #include "runtime/plan/gpu_profile.h"
 #include "tests/support/catch.h"
@@ -75,6 +77,23 @@ void check(const Profile& gpu, const std::string& question, const Answer& answer
   }
   CHECK(answer.workspace_bytes <= most_workspace_bytes);
 }
+
+struct TextsInMemory final : kernels::PlanStore {
+  std::optional<std::string> find(const std::string& key) const override {
+    const auto text = kept.find(key);
+    if (text == kept.end()) return std::nullopt;
+    ++found;
+    return text->second;
+  }
+  void keep(const std::string& key, const std::string& plan) const override {
+    kept[key] = plan;
+    ++keeps;
+  }
+
+  mutable std::map<std::string, std::string> kept;
+  mutable std::size_t found = 0;
+  mutable std::size_t keeps = 0;
+};
 
 using AnswersByGpu = std::map<std::string, Answers>;
 
@@ -160,6 +179,36 @@ TEST_CASE("cuDNN has a deterministic plan for every convolution on every GPU, th
       questions, library, gpus.size(), unknown);
   CHECK(gpus.size() == 10);
   compare_with_golden(library, golden_text(all));
+}
+
+TEST_CASE("cuDNN takes back the text of a plan, and refuses one that is damaged or another's") {
+  const Profile gpu = profiles().front();
+  TextsInMemory texts;
+  const auto ask = [&](std::shared_ptr<const kernels::PlanStore> store) {
+    const auto device = kernels::make_described_cuda_device(gpu.json);
+    device->keep_plans_in(std::move(store));
+    Answers answers;
+    ask_for_odd_shapes(*device, arithmetics.front(), answers);
+    return answers;
+  };
+  const auto as_store = [&] {
+    return std::shared_ptr<const kernels::PlanStore>(std::shared_ptr<void>(), &texts);
+  };
+  const std::string built = golden_text({{gpu.name, ask(as_store())}});
+  const std::size_t plans = texts.kept.size();
+  REQUIRE(plans > 10);
+  CHECK(texts.found == 0);
+  CHECK(golden_text({{gpu.name, ask(as_store())}}) == built);
+  CHECK(texts.found == plans);
+  CHECK(texts.keeps == plans);  // none is kept twice: those that were found were taken
+
+  for (auto& [key, text] : texts.kept) text[text.size() / 2] ^= 1;
+  CHECK(golden_text({{gpu.name, ask(as_store())}}) == built);
+  CHECK(texts.keeps == 2 * plans);
+  const std::string first = texts.kept.begin()->second;
+  for (auto& [key, text] : texts.kept) text = first;
+  CHECK(golden_text({{gpu.name, ask(as_store())}}) == built);
+  CHECK(texts.keeps > 2 * plans);
 }
 
 TEST_CASE("a GPU that is described by something else is refused") {

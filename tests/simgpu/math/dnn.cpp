@@ -67,10 +67,10 @@ struct Plan {
 /// nor transforms that it would be asked not to use: what its plans are only cuDNN knows.
 struct NamedPlan {
   std::string_view name;
-  ConvAlgorithm::Kind algorithm;
+  Algorithm::Kind algorithm;
 };
-constexpr std::array named_plans{NamedPlan{"sim0_automatic", ConvAlgorithm::automatic},
-                                 NamedPlan{"sim1_direct", ConvAlgorithm::direct}};
+constexpr std::array named_plans{NamedPlan{"sim0_automatic", Algorithm::automatic},
+                                 NamedPlan{"sim1_direct", Algorithm::direct}};
 
 /// SIMGPU_DNN_UNBUILDABLE=plan: it is offered and supported, and cannot be built, as a library's may.
 bool is_buildable(std::string_view plan) {
@@ -90,7 +90,20 @@ void count_build() {
       fmt::format("more than {} plans of convolutions are built; keep what is built", limit));
 }
 
-Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
+/// SIMGPU_DNN_COMPILED=1: plans are compiled when they are built, and have texts that save it.
+bool is_compiled() {
+  const char* const asked = std::getenv("SIMGPU_DNN_COMPILED");
+  return asked != nullptr && std::string_view(asked) == "1";
+}
+
+void build(const std::string& plan, const PlanStore* kept) {
+  const std::string text = "compiled " + plan;
+  if (kept != nullptr && kept->find(plan) == text) return;
+  count_build();
+  if (kept != nullptr) kept->keep(plan, text);
+}
+
+Plan plan_for_any_layout(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
   const TensorDesc bias{spec.y.dtype, {spec.y.shape[1]}, {}};
   const TensorDesc wide_bias{DType::f32, bias.shape, {}};
@@ -125,7 +138,7 @@ Plan plan_for_any_layout(const ConvolutionSpec& spec, ConvAlgorithm::Kind algori
   return plan;
 }
 
-Plan plan_of(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
+Plan plan_of(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
   Plan plan = plan_for_any_layout(spec, algorithm);
   for (Operand& operand : plan.operands) {
     operand.wanted = plan.primitive.query_md(dnnl::query::exec_arg_md, operand.argument);
@@ -233,7 +246,7 @@ bool lacks_plans(const ConvolutionSpec& spec) {
   return ((spec.bias || spec.relu) && spec.geometry.groups > 1) || (mixed && spec.w.shape[1] % 4 != 0);
 }
 
-bool offers(const ConvolutionSpec& spec, ConvAlgorithm::Kind algorithm) {
+bool offers(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
   try {
     plan_of(spec, algorithm);
     return true;
@@ -261,7 +274,8 @@ std::shared_ptr<const DescribedGpu> describe_gpu(const std::string&) {
       "the simulated cuDNN plans for no GPU by its description; configure with -DLOCKSTEP_CUDA=ON");
 }
 
-std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu*) {
+std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu*,
+                                                   const PlanStore* kept) {
   if (lacks_plans(spec)) return nullptr;
   require_one_form(spec);
   const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
@@ -272,7 +286,7 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, 
     throw DeviceError(fmt::format("oneDNN for cuDNN has no plan {}", spec.plan));
   }
   const simgpu::OneThread guard;
-  count_build();
+  build(std::string(named->name), is_compiled() ? kept : nullptr);
   try {
     return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm), named->name);
   } catch (const dnnl::error& error) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/base/error.h"
@@ -118,6 +119,14 @@ bool has_gelu_kernel(const GemmSpec& s) {
   return may_end_in_gelu(s) && s.k % 4 == 0;  // as a real library would, it lacks some shapes
 }
 
+/// As a real library would, it lacks fused kernels for some shapes.
+bool lacks_kernels(const GemmSpec& s) {
+  return (s.epilogue == Epilogue::bias_gradient && s.k % 4 != 0) || (s.has_gelu() && !has_gelu_kernel(s));
+}
+
+/// The first is what is taken of itself; the second adds in two halves, so that its bits are others.
+constexpr std::string_view named_algorithms[] = {"simlt0_whole", "simlt1_halves"};
+
 void sum_rows(const GemmSpec& s, const float* a, float* gradient) {
   const std::int64_t row_stride = s.transpose_a ? 1 : s.k;
   const std::int64_t column_stride = s.transpose_a ? s.m : 1;
@@ -128,12 +137,23 @@ void sum_rows(const GemmSpec& s, const float* a, float* gradient) {
   }
 }
 
-void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
+/// Terms [begin, end) of the sums, added to c if `adds`.
+void multiply(const GemmSpec& s, std::int64_t begin, std::int64_t end, bool adds, const float* a,
+              const float* b, float* c) {
+  const std::int64_t row_of_a = s.transpose_a ? s.m : s.k;
+  const std::int64_t row_of_b = s.transpose_b ? s.k : s.n;
   const dnnl_status_t status =
-      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0F, a,
-                 s.transpose_a ? s.m : s.k, b, s.transpose_b ? s.k : s.n, s.accumulate ? 1.0F : 0.0F, c, s.n);
+      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, end - begin, 1.0F,
+                 a + begin * (s.transpose_a ? row_of_a : 1), row_of_a,
+                 b + begin * (s.transpose_b ? 1 : row_of_b), row_of_b, adds ? 1.0F : 0.0F, c, s.n);
   if (status != dnnl_success)
     throw DeviceError(fmt::format("oneDNN: sgemm failed with status {}", int{status}));
+}
+
+void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
+  const std::int64_t middle = s.algorithm == named_algorithms[1] ? s.k / 2 : 0;
+  if (middle > 0) multiply(s, 0, middle, s.accumulate, a, b, c);
+  multiply(s, middle, s.k, s.accumulate || middle > 0, a, b, c);
 }
 
 std::vector<float> factor(const GemmSpec& s, const std::vector<float>& values) {
@@ -199,10 +219,15 @@ class SimulatedGemm : public Gemm {
 
 }  // namespace
 
+std::vector<std::string> gemm_algorithms(const GemmSpec& spec, const DescribedGpu*) {
+  if (lacks_kernels(spec)) return {};
+  return {std::begin(named_algorithms), std::end(named_algorithms)};
+}
+
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu*) {
-  // As a real library would, it lacks the fused bias gradient for some shapes.
-  if (spec.epilogue == Epilogue::bias_gradient && spec.k % 4 != 0) return nullptr;
-  if (spec.has_gelu() && !has_gelu_kernel(spec)) return nullptr;
+  if (lacks_kernels(spec)) return nullptr;
+  if (!spec.algorithm.empty() && std::ranges::count(named_algorithms, spec.algorithm) == 0)
+    throw DeviceError("simulated cuBLASLt: it does not offer the algorithm " + spec.algorithm);
   return std::make_shared<SimulatedGemm>(spec);
 }
 

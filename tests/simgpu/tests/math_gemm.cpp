@@ -10,6 +10,7 @@ namespace simgpu::test {
 namespace {
 
 using lockstep::kernels::Gemm;
+using lockstep::kernels::gemm_algorithms;
 using lockstep::kernels::GemmSpec;
 using lockstep::kernels::Precision;
 using lockstep::kernels::prepare_gemm;
@@ -169,6 +170,25 @@ TEST_CASE("a library may lack the fused bias gradient of a shape") {
   const FreshMachine fresh;
   CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13, .epilogue = Epilogue::bias_gradient}) == nullptr);
   CHECK(prepare_gemm({.m = 5, .n = 7, .k = 13}) != nullptr);
+}
+
+TEST_CASE("products by the algorithms that are offered, by name; by no other") {
+  const FreshMachine fresh;
+  const bool transpose_a = GENERATE(false, true);
+  const bool transpose_b = GENERATE(false, true);
+  const bool accumulate = GENERATE(false, true);
+  Problem problem({5, 7, 12, transpose_a, transpose_b, Epilogue::bias_relu, accumulate});
+  const auto names = gemm_algorithms(problem.spec);
+  CHECK(names.size() >= 2);
+  for (const std::string& name : names) {
+    problem.spec.algorithm = name;
+    const Launch launch(problem);
+    launch.run();
+    CHECK(read_floats(launch.c, problem.c.size()) == problem.product());
+  }
+  problem.spec.algorithm = "lt_gone";
+  CHECK_THROWS_AS(prepare_gemm(problem.spec), lockstep::DeviceError);
+  CHECK(gemm_algorithms({.m = 5, .n = 7, .k = 13, .epilogue = Epilogue::bias_gradient}).empty());
 }
 
 TEST_CASE("gelu as a product's end: legal in half types, in rows of eights, and with a place for its input") {

@@ -13,8 +13,8 @@ namespace {
 
 /// Sums of k products of numbers up to 1: rounding grows with k at worst. Winograd's transforms cost three
 /// more digits of an f32's seven (Lavin and Gray 2015, F(4x4, 3x3)).
-double tolerance(double terms, ConvAlgorithm algorithm) {
-  return (algorithm == ConvAlgorithm::direct ? 1e-6 : 2e-5) * terms + 1e-6;
+double tolerance(double terms, Algorithm algorithm) {
+  return (algorithm == Algorithm::direct ? 1e-6 : 2e-5) * terms + 1e-6;
 }
 
 struct Problem {
@@ -49,7 +49,7 @@ TEST_CASE("conv2d forward, with and without bias and relu") {
   const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
   for (const ConvolutionCase& c : convolution_cases()) {
     const Problem p = make_problem(c);
-    const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
+    const double bound = tolerance(static_cast<double>(c.w.elements(1)), Algorithm::automatic);
     require_close(run(Conv2d{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y, bound);
     require_close(run(Conv2d{c.geometry, Activation::relu}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0],
                   relu(p.y), bound);
@@ -64,11 +64,11 @@ TEST_CASE("conv2d gradients agree with finite differences") {
     const Problem p = make_problem(c);
     const double terms = static_cast<double>(c.w.elements()) / static_cast<double>(c.geometry.groups);
     require_gradient(run(Conv2dBackwardData{c.geometry}, {p.dy, p.w}, {c.x}, layouts)[0], p.f,
-                     {p.x, p.w, p.b}, 0, p.dy, tolerance(terms, ConvAlgorithm::automatic));
+                     {p.x, p.w, p.b}, 0, p.dy, tolerance(terms, Algorithm::automatic));
     const auto dw = run(Conv2dBackwardWeights{c.geometry}, {p.x, p.dy}, {c.w, {c.w[0]}}, layouts);
     const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
-    require_gradient(dw[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, ConvAlgorithm::automatic));
-    require_gradient(dw[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, ConvAlgorithm::direct));
+    require_gradient(dw[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, Algorithm::automatic));
+    require_gradient(dw[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, Algorithm::direct));
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("conv2d backward computes in the layouts that forward chose") {
     const auto dx =
         run_prepared(kernel_for(device(), Conv2dBackwardData{c.geometry}, backward), backward, {p.dy, p.w});
     require_gradient(dx[0], p.f, {p.x, p.w, p.b}, 0, p.dy,
-                     tolerance(static_cast<double>(c.w.elements()), ConvAlgorithm::automatic));
+                     tolerance(static_cast<double>(c.w.elements()), Algorithm::automatic));
   }
 }
 
@@ -125,8 +125,8 @@ TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layou
       CHECK(io.inputs[1].layout == (block == 0 ? channels_last(p.y.shape) : blocked(p.y.shape, 1, block)));
       const auto got =
           run_prepared(kernel_for(device(), Conv2dBackwardWeights{c.geometry}, io), io, {p.x, p.dy});
-      require_gradient(got[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, ConvAlgorithm::automatic));
-      require_gradient(got[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, ConvAlgorithm::direct));
+      require_gradient(got[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, Algorithm::automatic));
+      require_gradient(got[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, Algorithm::direct));
     }
   }
 }
@@ -140,7 +140,7 @@ TEST_CASE("depthwise conv2d forward in row-major, channels-last and blocked layo
   };
   for (const ConvolutionCase& c : depthwise) {
     const Problem p = make_problem(c);
-    const double bound = tolerance(static_cast<double>(c.w.elements(1)), ConvAlgorithm::automatic);
+    const double bound = tolerance(static_cast<double>(c.w.elements(1)), Algorithm::automatic);
     for (const std::int64_t block : {0, 1, 8, 16}) {
       if (block > 1 && device().kind() == DeviceKind::cuda) continue;  // its layouts have strides alone
       KernelIo io = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
@@ -172,12 +172,12 @@ TEST_CASE("every algorithm that is offered computes what the library's own choic
     const auto offered = algorithms(device(), spec, io);
     CHECK(offered.size() >= (device().kind() == DeviceKind::cuda ? 2U : 1U));
     const auto wanted = run_prepared(kernel_for(device(), spec, io), io, inputs);
-    for (const ConvAlgorithm& algorithm : offered) {
+    for (const Algorithm& algorithm : offered) {
       CAPTURE(algorithm.kind, algorithm.plan);
       spec.algorithm = algorithm;
       const auto got = run_prepared(kernel_for(device(), spec, io), io, inputs);
       for (std::size_t i = 0; i < got.size(); ++i)
-        require_close(got[i], wanted[i], tolerance(terms, ConvAlgorithm::automatic));
+        require_close(got[i], wanted[i], tolerance(terms, Algorithm::automatic));
     }
   };
   const double pixels = static_cast<double>(p.y.shape.elements()) / static_cast<double>(p.y.shape[1]);
@@ -193,7 +193,7 @@ TEST_CASE("a plan that the library does not have is refused by its name") {
   if (device().kind() != DeviceKind::cuda) return;
   KernelIo io =
       make_io(std::vector<Values>(2, random_values({2, 4, 3, 3}, 1)), {{2, 2, 1, 1}}, Layouts::chosen);
-  const Conv2d spec{.algorithm = ConvAlgorithm("eng99")};
+  const Conv2d spec{.algorithm = Algorithm("eng99")};
   choose_layouts(device(), spec, io);
   CHECK_THROWS_WITH(kernel_for(device(), spec, io), lockstep::tests::contains("eng99"));
 }

@@ -168,7 +168,7 @@ TEST_CASE(
   CHECK_FALSE(takes({{1, 512, 7, 7}, {512, 512, 3, 3}, same}));
 
   const Case c{{16, 64, 56, 56}, {64, 64, 3, 3}, same};
-  CHECK_FALSE(takes_winograd(Conv2d{.geometry = same, .algorithm = ConvAlgorithm::direct}, io_of(c)));
+  CHECK_FALSE(takes_winograd(Conv2d{.geometry = same, .algorithm = Algorithm::direct}, io_of(c)));
   const auto offered = algorithms(device(), Conv2d{.geometry = same}, io_of(c));
   CHECK(std::ranges::count(offered, own) == 1);
 }

@@ -10,7 +10,7 @@
 /// What the tests of Winograd convolve, in which layouts, and what must come out.
 namespace lockstep::kernels::test {
 
-inline const ConvAlgorithm own = ConvAlgorithm::own_winograd;
+inline const Algorithm own = Algorithm::own_winograd;
 
 struct Case {
   Shape x, w;

@@ -31,8 +31,14 @@ SelectedAlgorithms selected_in(const Plan& plan, kernels::Device& device) {
   return benchmark_algorithms(plan.graph, device, known).selected;
 }
 
-const std::vector<std::string> timed{"conv1 conv2d", "conv1 conv2d_backward_weights", "conv2 conv2d",
-                                     "conv2 conv2d_backward_data", "conv2 conv2d_backward_weights"};
+/// Convolutions, and on a GPU products besides.
+std::vector<std::string> timed_on(const kernels::Device& device) {
+  std::vector<std::string> ops{"conv1 conv2d", "conv1 conv2d_backward_weights", "conv2 conv2d",
+                               "conv2 conv2d_backward_data", "conv2 conv2d_backward_weights"};
+  if (device.kind() == kernels::DeviceKind::cuda)
+    ops.insert(ops.end(), {"fc linear", "fc linear_backward_data", "fc linear_backward_weights"});
+  return ops;
+}
 
 const model::Node& node_of(const Plan& plan, const std::string& key) {
   const auto& nodes = plan.graph.nodes();
@@ -50,13 +56,13 @@ TEST_CASE("benchmark: selections survive the way to the other ranks") {
   CHECK(selected_algorithms_from("").empty());
 }
 
-TEST_CASE("benchmark: every convolution gets one of its algorithms, and the plan uses it") {
+TEST_CASE("benchmark: every op gets one of its algorithms, and the plan uses it") {
   const auto device = tests::make_device_under_test(1);
   const SelectedAlgorithms selected = selected_in(plan_with({}, *device), *device);
-  REQUIRE(selected.size() == timed.size());
+  REQUIRE(selected.size() == timed_on(*device).size());
   const Plan plan = plan_with(selected, *device);
   CHECK(plan.unavailable_algorithms.empty());
-  for (const std::string& key : timed) {
+  for (const std::string& key : timed_on(*device)) {
     INFO(key);
     CHECK(algorithm_in(plan, key) == selected.at(node_of(plan, key).key()));
   }
@@ -67,11 +73,11 @@ TEST_CASE("benchmark: what is known is not timed, unless the device does not off
   const Plan plan = plan_with({}, *device);
   KnownAlgorithms known;
   const Benchmark first = benchmark_algorithms(plan.graph, *device, known);
-  CHECK(first.timed == timed.size());
-  CHECK(known.size() == timed.size());
+  CHECK(first.timed == timed_on(*device).size());
+  CHECK(known.size() == timed_on(*device).size());
   for (auto& [op, algorithm] : known) {
     INFO(op);
-    CHECK(op.starts_with("conv2d"));
+    CHECK((op.starts_with("conv2d") || op.starts_with("linear")));
     algorithm = "automatic";
   }
   const Benchmark second = benchmark_algorithms(plan.graph, *device, known);
@@ -81,7 +87,7 @@ TEST_CASE("benchmark: what is known is not timed, unless the device does not off
   CHECK(benchmark_algorithms(plan.graph, *device, known).timed == 1);
   CHECK(known.begin()->second != "eng99_gone");
   const Plan larger = make_plan(two_convolutions(), images, {.key = {.batch = 8}}, *device, {});
-  CHECK(benchmark_algorithms(larger.graph, *device, known).timed == timed.size());
+  CHECK(benchmark_algorithms(larger.graph, *device, known).timed == timed_on(*device).size());
 }
 
 TEST_CASE("benchmark: a layer that stands twice in a model has two selections") {
@@ -96,13 +102,13 @@ TEST_CASE("benchmark: a layer that stands twice in a model has two selections") 
   const Plan plan = make_plan({.name = "test", .forward = twice}, images, {.key = {.batch = 4}}, *device, {});
   std::set<std::string> keys;
   for (const model::Node& node : plan.graph.nodes()) CHECK(keys.insert(node.key()).second);
-  CHECK(selected_in(plan, *device).size() == 5);
+  CHECK(selected_in(plan, *device).size() == timed_on(*device).size());
 }
 
 TEST_CASE("benchmark: a plan takes each algorithm that is offered, by its name") {
   const auto device = tests::make_device_under_test(1);
   const Plan plan = plan_with({}, *device);
-  for (const std::string& key : timed) {
+  for (const std::string& key : timed_on(*device)) {
     INFO(key);
     CHECK(algorithm_in(plan, key) == "automatic");
     const model::Node& node = node_of(plan, key);
