@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/base/error.h"
 #include "kernels/cuda/gemm.h"
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
