@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/cuda/built_convolutions.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/layout.h"
 
@@ -38,6 +39,7 @@ DeviceBuffer filled_with_nan(std::size_t bytes, cudaStream_t stream) {
 bool product_keeps_nan(GemmSpec spec) {
   constexpr std::int64_t extent = 64;
   spec.m = spec.n = spec.k = extent;
+  spec.algorithm.clear();  // that of another shape need not be there
   const auto gemm = prepare_gemm(spec);
   const StreamHandle stream = make_stream_handle();
   const auto bytes = [](std::int64_t elements, DType dtype) {
@@ -64,7 +66,7 @@ bool convolution_keeps_nan(ConvolutionSpec spec, bool last) {
   spec.w = tensor(spec.w.dtype, {16, 16, 3, 3});
   spec.y = tensor(spec.y.dtype, {2, 16, 8, 8});
   spec.plan.clear();
-  const auto call = prepare_convolution(spec);
+  const auto call = shared_by_device<BuiltConvolutions>()->prepare(spec);
   if (call == nullptr) return false;
   const StreamHandle stream = make_stream_handle();
   const DeviceBuffer x = filled_with_nan(spec.x.bytes(), stream.get());

@@ -124,8 +124,14 @@ bool lacks_kernels(const GemmSpec& s) {
   return (s.epilogue == Epilogue::bias_gradient && s.k % 4 != 0) || (s.has_gelu() && !has_gelu_kernel(s));
 }
 
-/// The first is what is taken of itself; the second adds in two halves, so that its bits are others.
-constexpr std::string_view named_algorithms[] = {"simlt0_whole", "simlt1_halves"};
+/// The first is what is taken of itself; the second adds in two halves, so that its bits are others, and is
+/// not offered for every shape, as a real library's are not.
+constexpr std::string_view whole = "simlt0_whole";
+constexpr std::string_view halves = "simlt1_halves";
+
+bool offers(const GemmSpec& s, std::string_view algorithm) {
+  return algorithm == whole || (algorithm == halves && s.m != s.n);
+}
 
 void sum_rows(const GemmSpec& s, const float* a, float* gradient) {
   const std::int64_t row_stride = s.transpose_a ? 1 : s.k;
@@ -151,7 +157,7 @@ void multiply(const GemmSpec& s, std::int64_t begin, std::int64_t end, bool adds
 }
 
 void multiply(const GemmSpec& s, const float* a, const float* b, float* c) {
-  const std::int64_t middle = s.algorithm == named_algorithms[1] ? s.k / 2 : 0;
+  const std::int64_t middle = s.algorithm == halves ? s.k / 2 : 0;
   if (middle > 0) multiply(s, 0, middle, s.accumulate, a, b, c);
   multiply(s, middle, s.k, s.accumulate || middle > 0, a, b, c);
 }
@@ -221,12 +227,14 @@ class SimulatedGemm : public Gemm {
 
 std::vector<std::string> gemm_algorithms(const GemmSpec& spec, const DescribedGpu*) {
   if (lacks_kernels(spec)) return {};
-  return {std::begin(named_algorithms), std::end(named_algorithms)};
+  std::vector<std::string> names{std::string(whole)};
+  if (offers(spec, halves)) names.emplace_back(halves);
+  return names;
 }
 
 std::shared_ptr<const Gemm> prepare_gemm(const GemmSpec& spec, const DescribedGpu*) {
   if (lacks_kernels(spec)) return nullptr;
-  if (!spec.algorithm.empty() && std::ranges::count(named_algorithms, spec.algorithm) == 0)
+  if (!spec.algorithm.empty() && !offers(spec, spec.algorithm))
     throw DeviceError("simulated cuBLASLt: it does not offer the algorithm " + spec.algorithm);
   return std::make_shared<SimulatedGemm>(spec);
 }
