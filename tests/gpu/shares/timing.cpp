@@ -1,6 +1,7 @@
 #include "tests/gpu/shares/timing.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <span>
@@ -98,6 +99,12 @@ double shortest(const std::function<void()>& run, double budget_seconds) {
   double best = std::numeric_limits<double>::infinity();
   for (int runs = 0; runs < 3 || Clock::now() < until; ++runs) best = std::min(best, seconds_of(run));
   return best;
+}
+
+void fill_with_random(DType dtype, std::span<std::byte> memory) {
+  const auto values = random_bytes(dtype);
+  for (std::size_t at = 0; at < memory.size(); at += values.size())
+    std::memcpy(memory.data() + at, values.data(), std::min(values.size(), memory.size() - at));
 }
 
 LoneLaunch::LoneLaunch(Device& device, const Kernel& kernel, const KernelIo& io, const Contents& contents)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -21,6 +22,9 @@ struct Contents {
   kernels::StepState state{};
   std::int64_t least = 0, most = 0;
 };
+
+/// Fills `memory` with random numbers of type f32, bf16 or f16, over and over the same million.
+void fill_with_random(DType dtype, std::span<std::byte> memory);
 
 /// A kernel bound to operands of its own, which hold what `contents` says.
 class LoneLaunch {
