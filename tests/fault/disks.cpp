@@ -81,7 +81,7 @@ Words on_disks(const fs::path& folder, const std::string& placement, const Words
                "--log-every=1",
                "--checkpoint-every=2",
                "--progress=plain",
-               "--timeout=5",
+               "--timeout=10",
                "--run-dir=run"} +
          more;
 }
@@ -195,7 +195,7 @@ void check(const std::string& placement, const std::vector<std::string>& harm_of
                                   : fmt::format("goes on after step {}", newest));
   }
   Program run(words);
-  const int ended_with = run.wait_for_end(Seconds(8 * slowness));  // --timeout and 3 s
+  const int ended_with = run.wait_for_end(Seconds(13 * slowness));  // --timeout and 3 s
   INFO(run.output());
   CHECK(ended_with == code);
   for (const std::string& text : said) CHECK_THAT(run.output(), contains(text));
