@@ -10,12 +10,13 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep::data {
 
 UniqueFd lock_in_turn(const std::filesystem::path& path, Seconds limit,
                       const std::function<std::uintmax_t()>& bytes_done, Activity::Work& waiting) {
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  UniqueFd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
   if (!fd) throw DeviceError(fmt::format("{}: cannot create: {}", path.string(), errno_message(errno)));
   Deadline deadline = Deadline::in(limit);
   std::uintmax_t seen = 0;

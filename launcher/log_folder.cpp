@@ -16,6 +16,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -71,8 +72,10 @@ bool is_at(const UniqueFd& fd, const fs::path& path) {
 }
 
 FolderLock lock_folder(const fs::path& folder) {
-  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {.fd = UniqueFd(), .error = errno};
+  UniqueFd fd(
+      uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }));
+  if (!fd || uninterrupted([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0)
+    return {.fd = UniqueFd(), .error = errno};
   if (!is_at(fd, folder)) return {.fd = UniqueFd(), .error = ENOENT};
   return {.fd = std::move(fd)};
 }

@@ -11,12 +11,13 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep::launcher {
 namespace {
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
-  UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  UniqueFd file(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); }));
   if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), errno_message(errno)));
   return file;
 }
@@ -28,7 +29,7 @@ UniqueFd create_log(const std::filesystem::path& path) {
 /// A full disk loses log lines, never the run.
 void append(const UniqueFd& log, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(log.get(), bytes.data(), bytes.size());
+    const ssize_t written = uninterrupted([&] { return ::write(log.get(), bytes.data(), bytes.size()); });
     if (written <= 0) return;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }

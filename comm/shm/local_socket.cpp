@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep::comm {
 namespace {
@@ -34,6 +36,11 @@ UniqueFd make_socket() {
   UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_fd) throw DeviceError(fmt::format("cannot open a Unix socket: {}", errno_message(errno)));
   return socket_fd;
+}
+
+/// What a peer's end gives, which others report.
+bool is_end(int error) {
+  return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
 }
 
 /// Keeps the first descriptor of a control message and closes any other.
@@ -104,8 +111,10 @@ bool send_local(int socket, const LocalMessage& message, int passed_fd) noexcept
     part->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(part), &passed_fd, sizeof(int));
   }
-  if (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(copy)))
-    return true;
+  const ssize_t sent = uninterrupted([&] { return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (sent == static_cast<ssize_t>(sizeof(copy))) return true;
+  if (!is_end(errno))
+    log::warn("a message to another rank of this node was not sent: {}", errno_message(errno));
   // Else the other end would wait until its deadline for what never comes.
   shutdown(socket, SHUT_RDWR);
   return false;
@@ -119,11 +128,18 @@ Arrival receive_local(int socket, LocalMessage& message, UniqueFd* passed_fd) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  const auto receive = [&] { return recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); };
+  const auto receive = [&] {
+    return uninterrupted([&] { return recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
+  };
   ssize_t received = receive();
   // A peer that closes with our message unread shows as a reset, before the message that it sent last.
   if (received < 0 && errno == ECONNRESET) received = receive();
-  if (received < 0) return errno == EAGAIN || errno == EINTR ? Arrival::nothing_yet : Arrival::closed;
+  if (received < 0 && errno == EAGAIN) return Arrival::nothing_yet;
+  if (received < 0) {
+    if (!is_end(errno))
+      log::warn("a message of another rank of this node was not received: {}", errno_message(errno));
+    return Arrival::closed;
+  }
   take_descriptors(header, passed_fd);
   if (received == 0) return Arrival::closed;
   const bool whole = received == static_cast<ssize_t>(sizeof(message)) && (header.msg_flags & MSG_TRUNC) == 0;

@@ -20,6 +20,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep {
 namespace {
@@ -91,7 +92,7 @@ const char* kind_of(mode_t mode) {
 
 /// Of a regular file: a pipe does not block, and nothing else is taken for one.
 UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat& status) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
+  UniqueFd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); }));
   if (!fd || ::fstat(fd.get(), &status) != 0) {
     throw DataError(fmt::format("{}: cannot open: {}", path.string(),
                                 errno == ELOOP ? "it is a symbolic link" : errno_message(errno)));
@@ -154,8 +155,7 @@ FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
 
 void FileReader::read(std::span<std::byte> into) {
   while (!into.empty()) {
-    const ssize_t got = ::read(fd_.get(), into.data(), into.size());
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = uninterrupted([&] { return ::read(fd_.get(), into.data(), into.size()); });
     if (got < 0) throw DataError(fmt::format("{}: cannot read: {}", path_.string(), errno_message(errno)));
     if (got == 0)
       throw DataError(fmt::format("{}: was cut while it was read: it had {} bytes", path_.string(), bytes_));
@@ -177,9 +177,9 @@ void read_in_pieces(const std::filesystem::path& path,
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode)
-    : path_(std::move(path)),
-      temporary_(temporary_beside(path_)),
-      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) {
+    : path_(std::move(path)), temporary_(temporary_beside(path_)), fd_(uninterrupted([&] {
+        return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+      })) {
   if (!fd_) fail("create", errno);
 }
 
@@ -189,15 +189,14 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = uninterrupted([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
     if (written <= 0) fail("write", written < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
 void AtomicFile::commit() {
-  if (::fsync(fd_.get()) != 0) fail("flush", errno);
+  if (uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) fail("flush", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   fd_.reset();
   flush_folder(path_.parent_path());
@@ -222,9 +221,10 @@ void sweep_temporaries(const std::filesystem::path& folder) {
 
 void flush_folder(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder.empty() ? "." : folder;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  const auto flush = [&] { return ::fsync(fd.get()); };
   // EINVAL: a file system that cannot flush folders. EACCES: a folder that may be written, but not read.
-  if (fd ? ::fsync(fd.get()) != 0 && errno != EINVAL : errno != EACCES) {
+  if (fd ? uninterrupted(flush) != 0 && errno != EINVAL : errno != EACCES) {
     throw DeviceError(
         fmt::format("{}: cannot flush: {}; {}", path.string(), errno_message(errno), hint_for(errno)));
   }

@@ -15,6 +15,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/host.h"
 #include "kernels/base/log.h"
+#include "kernels/base/uninterrupted.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {
@@ -44,9 +45,9 @@ bool is_ours(gid_t group) {
 void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const std::string& run_id) {
   const std::string holder = fmt::format("{} process {} run {}\n", host_name(), ::getpid(), run_id);
   const auto size = static_cast<ssize_t>(holder.size());
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), holder.data(), holder.size(), 0) != size) {
-    fail(file, errno);
-  }
+  const auto empty = [&] { return ::ftruncate(fd.get(), 0); };
+  const auto write = [&] { return ::pwrite(fd.get(), holder.data(), holder.size(), 0); };
+  if (uninterrupted(empty) != 0 || uninterrupted(write) != size) fail(file, errno);
 }
 
 }  // namespace
@@ -95,12 +96,13 @@ std::string reason_to_distrust_checkpoint(const fs::path& checkpoint) {
 
 RunLock::RunLock(const std::filesystem::path& run, const std::string& run_id) {
   const std::filesystem::path file = run / "lock";
-  fd_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
+  fd_ = UniqueFd(uninterrupted(
+      [&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644); }));
   if (!fd_) fail(file, errno);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (::fcntl(fd_.get(), F_OFD_SETLK, &whole) == 0) {
+  if (uninterrupted([&] { return ::fcntl(fd_.get(), F_OFD_SETLK, &whole); }) == 0) {
     write_holder(fd_, file, run_id);
     return;
   }

@@ -15,6 +15,7 @@
 #include "kernels/base/host.h"
 #include "kernels/base/json.h"
 #include "kernels/base/random.h"
+#include "kernels/base/uninterrupted.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/run_access.h"
@@ -29,7 +30,9 @@ namespace fs = std::filesystem;
 class Marker {
  public:
   explicit Marker(fs::path path)
-      : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+      : path_(std::move(path)), fd_(uninterrupted([this] {
+          return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        })) {
     if (!fd_) {
       throw DeviceError(fmt::format("{}: cannot be written: {}; name another --run-dir",
                                     path_.parent_path().string(), errno_message(errno)));

@@ -19,6 +19,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
 #include "kernels/base/random.h"
+#include "kernels/base/uninterrupted.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep::runtime {
@@ -57,7 +58,7 @@ std::string answer_of(const Body& body, const comm::World& world) {
   const std::string text = answer_of(body, world);
   std::span<const char> rest = text;
   while (world.rank == 0 && !rest.empty()) {
-    const ssize_t written = ::write(answers, rest.data(), rest.size());
+    const ssize_t written = uninterrupted([&] { return ::write(answers, rest.data(), rest.size()); });
     if (written <= 0) break;
     rest = rest.subspan(static_cast<std::size_t>(written));
   }
@@ -68,8 +69,7 @@ std::string read_to_end(int from) {
   std::string text;
   char part[4096];
   while (true) {
-    const ssize_t got = ::read(from, part, sizeof part);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = uninterrupted([&] { return ::read(from, part, sizeof part); });
     if (got <= 0) return text;
     text.append(part, static_cast<std::size_t>(got));
   }

@@ -12,6 +12,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
+#include "kernels/base/uninterrupted.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -93,9 +94,9 @@ std::string to_json(const Summary& s) {
 }
 
 RunFiles::RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at)
-    : path_(std::move(path)),
-      log_(::open(prepared_log(path_ / "log.jsonl", resumed_at).c_str(),
-                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644)) {
+    : path_(std::move(path)), log_(uninterrupted([log = prepared_log(path_ / "log.jsonl", resumed_at)] {
+        return ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+      })) {
   if (log_.get() < 0) {
     throw DeviceError(
         fmt::format("{}: cannot be written: {}", (path_ / "log.jsonl").string(), errno_message(errno)));
@@ -148,7 +149,7 @@ void RunFiles::remove_summary() const {
 /// One write per line, so that a reader of a running log never sees half a line.
 void RunFiles::append(const std::string& line) const {
   const std::string whole = line + "\n";
-  const ssize_t written = ::write(log_.get(), whole.data(), whole.size());
+  const ssize_t written = uninterrupted([&] { return ::write(log_.get(), whole.data(), whole.size()); });
   if (written != static_cast<ssize_t>(whole.size())) {
     throw DeviceError(fmt::format("{}: cannot be written: {}; make room and start again",
                                   (path_ / "log.jsonl").string(),

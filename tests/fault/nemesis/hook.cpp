@@ -2,6 +2,10 @@
 // processes, or lets the call fail.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -229,6 +233,45 @@ ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
 
 int connect(int fd, const struct sockaddr* address, socklen_t bytes) {
   return fails(error_at("connect")) ? -1 : NEXT(connect)(fd, address, bytes);
+}
+
+int accept4(int fd, struct sockaddr* address, socklen_t* bytes, int flags) {
+  return fails(error_at("accept")) ? -1 : NEXT(accept4)(fd, address, bytes, flags);
+}
+
+int socket(int domain, int type, int protocol) noexcept {
+  return fails(error_at("socket")) ? -1 : NEXT(socket)(domain, type, protocol);
+}
+
+int poll(struct pollfd* entries, nfds_t count, int milliseconds) {
+  return fails(error_at("poll")) ? -1 : NEXT(poll)(entries, count, milliseconds);
+}
+
+int flock(int fd, int operation) noexcept {
+  return fails(error_at("flock", "", fd)) ? -1 : NEXT(flock)(fd, operation);
+}
+
+int ftruncate(int fd, off_t bytes) noexcept {
+  return fails(error_at("ftruncate", "", fd)) ? -1 : NEXT(ftruncate)(fd, bytes);
+}
+
+int pipe2(int* ends, int flags) noexcept {
+  return fails(error_at("pipe")) ? -1 : NEXT(pipe2)(ends, flags);
+}
+
+pid_t fork() noexcept {
+  return fails(error_at("fork")) ? -1 : NEXT(fork)();
+}
+
+/// Gives its error in place of setting errno.
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
+                   void* argument) noexcept {
+  const int error = error_at("thread");
+  return error != 0 ? error : NEXT(pthread_create)(thread, attributes, function, argument);
+}
+
+void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  return fails(error_at("mmap", "", fd)) ? MAP_FAILED : NEXT(mmap)(at, bytes, protection, flags, fd, offset);
 }
 
 int memfd_create(const char* name, unsigned flags) noexcept {

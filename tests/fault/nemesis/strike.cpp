@@ -100,8 +100,10 @@ void note(const std::string& struck, const std::string& line) {
 
 int strike(std::string_view act, std::string_view struck, long passes) {
   note(std::string(struck), "after " + std::to_string(passes) + " passes\n");
-  static constexpr std::array errors{std::pair{"EIO", EIO}, std::pair{"ENOSPC", ENOSPC},
-                                     std::pair{"ECONNRESET", ECONNRESET}, std::pair{"flip", flipped}};
+  static constexpr std::array errors{
+      std::pair{"EIO", EIO},       std::pair{"ENOSPC", ENOSPC}, std::pair{"ECONNRESET", ECONNRESET},
+      std::pair{"EINTR", EINTR},   std::pair{"EAGAIN", EAGAIN}, std::pair{"ECONNABORTED", ECONNABORTED},
+      std::pair{"ENOMEM", ENOMEM}, std::pair{"EMFILE", EMFILE}, std::pair{"flip", flipped}};
   for (const auto& [name, error] : errors) {
     if (act != name) continue;
     note(std::string(struck), std::string(name) + "\n");
