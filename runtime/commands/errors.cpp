@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <system_error>
 
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
@@ -46,6 +47,11 @@ int run_reporting_errors(const std::function<int()>& command) {
     return report_error(error.what(), error.code());
   } catch (const std::bad_alloc&) {
     return report_error("out of memory: take a smaller --batch-size", ExitCode::device);
+  } catch (const std::system_error& error) {
+    const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
+    return report_error(std::string(is_thread ? "no new thread: " : "") + error.what() +
+                            (is_thread ? "; raise ulimit -u, or the container's limit of processes" : ""),
+                        ExitCode::device);
   } catch (const std::exception& error) {
     return report_error(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
   }

@@ -15,7 +15,7 @@ if(NOT LOCKSTEP_SANITIZE)
     SOURCES disks.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
   lockstep_test(fault_calls LABEL fault TIMEOUT 120
-    SOURCES failed_calls.cpp
+    SOURCES failed_calls.cpp limits.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
   foreach(test disks calls)
     target_compile_definitions(test_fault_${test} PRIVATE NEMESIS_HOOK="$<TARGET_FILE:nemesis_hook>"

@@ -1,0 +1,111 @@
+// Runs that get too little of the machine: descriptors, processes, memory, time of its processors. They end
+// well, however slowly, or with a line that says what there was too little of, and go on to the same bits
+// elsewhere.
+#include <unistd.h>
+
+#include "tests/fault/short_runs.h"
+#include "tests/support/skip.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Limit {
+  Shape shape;
+  const char* what;  ///< "descriptors", or a file of a control group
+  std::vector<const char*> values;
+  std::vector<int> codes;  ///< of a run for which it is too little; none: it must end well
+  const char* said = "";
+};
+
+const char* const no_descriptor = "Too many open files";
+const char* const no_process = "Resource temporarily unavailable";
+const char* const no_memory = "the kernel does that when memory runs out";
+
+const std::vector<Limit> limits{
+    {by_memory, "descriptors", {"64"}, {}},
+    {by_tcp, "descriptors", {"64"}, {}},
+    {by_memory, "descriptors", {"6", "8", "12", "18", "20", "22"}, {4}, no_descriptor},
+    {by_tcp, "descriptors", {"22", "24", "26", "28"}, {4, 5}, no_descriptor},
+    {by_memory, "pids.max", {"2", "4", "6", "8", "10", "12", "14", "16"}, {4}, no_process},
+    {by_tcp, "pids.max", {"8", "11", "13", "15", "17", "19", "21"}, {4}, no_process},
+    {by_memory, "memory.max", {"6M", "8M", "10M"}, {137}, no_memory},
+    {by_tcp, "cpu.max", {"5000"}, {}},  // of 100 ms in each 100 ms: a twentieth
+};
+
+/// The folder of a new control group with this file, or none; version 1 has other names and a folder for each
+/// controller.
+class ControlGroup {
+ public:
+  explicit ControlGroup(const std::string& file) {
+    const fs::path root = "/sys/fs/cgroup";
+    const bool version_2 = fs::exists(root / "cgroup.subtree_control");
+    const std::string controller = file.substr(0, file.find('.'));
+    folder_ = (version_2 ? root : root / controller) / fmt::format("lockstep-test-{}", ::getpid());
+    std::error_code error;
+    if (!fs::create_directory(folder_, error)) return;
+    file_ = folder_ / (version_2 ? file : name_of_version_1(file));
+  }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+  ~ControlGroup() {
+    // What died last may not be gone from it yet.
+    for (const Deadline deadline = Deadline::in(patience); !file_.empty() && !deadline.passed();) {
+      if (::rmdir(folder_.c_str()) == 0) return;
+    }
+  }
+
+  bool exists() const { return !file_.empty() && fs::exists(file_); }
+  /// Joins it, then becomes the program.
+  Words enter(const std::string& value) const {
+    return {"/bin/sh", "-c",  "echo $1 >$0 && echo $$ >$2 && shift 2 && exec \"$@\"",
+            file_,     value, folder_ / "cgroup.procs"};
+  }
+
+ private:
+  static std::string name_of_version_1(const std::string& file) {
+    if (file == "memory.max") return "memory.limit_in_bytes";
+    return file == "cpu.max" ? "cpu.cfs_quota_us" : file;
+  }
+
+  fs::path folder_;
+  fs::path file_;
+};
+
+void check(const Limit& limit, const Words& limited) {
+  const TemporaryFolder folder;
+  const Words words = training(limit.shape, folder / "run");
+  Program run(limited + words);
+  const int code = run.wait_for_end(Seconds((timeout_s + 3) * slowness));
+  INFO(run.output());
+  if (code != 0) {
+    CHECK(std::ranges::find(limit.codes, code) != limit.codes.end());
+    CHECK_THAT(run.output(), contains(limit.said) && !contains("internal error"));
+    hash_of(words, folder / "run");
+  }
+  CHECK(hash_in(folder / "run") == undisturbed(limit.shape));
+}
+
+TEST_CASE(
+    "too few descriptors, processes, bytes, milliseconds: a run ends well, or says of what there was too "
+    "little") {
+  for (const Limit& limit : limits) {
+    for (const std::string value : limit.values) {
+      CAPTURE(limit.shape.name, limit.what, value);
+      if (limit.what == std::string("descriptors")) {
+        check(limit, {"/bin/sh", "-c", "ulimit -n $0 && exec \"$@\"", value});
+        continue;
+      }
+      const ControlGroup group(limit.what);
+      if (!group.exists()) {
+        skip("this machine lets no control group be made");
+        break;
+      }
+      check(limit, group.enter(value));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::tests
