@@ -77,7 +77,7 @@ TEST_CASE("windows of every kind, for one target or many, in micro-batches, are 
   give_gpus(1);
   const Files files;
   const TemporaryFolder folder;
-  const Words lstm{"--model=lstm", "--model-args=embedding=8,hidden=8,layers=1", "--seq-len=12",
+  const Words lstm{"--model=lstm", "--model-args=embedding=8,hidden=8,layers=1,output=all", "--seq-len=12",
                    "--batch-size=4"};
   const Words rnn{"--model=rnn", "--model-args=embedding=8,hidden=8,output=last", "--seq-len=12",
                   "--batch-size=4"};
