@@ -36,10 +36,12 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     const std::int64_t sample = order.indices[static_cast<std::size_t>(first) + row];
     slot.sample.store(sample, std::memory_order_relaxed);
+    const std::span<std::byte> input = slot.input.subspan(row * input_step, input_bytes);
     const std::span<std::byte> target = slot.target.subspan(row * target_step, target_bytes);
-    dataset_->get(sample, order.epoch, slot.input.subspan(row * input_step, input_bytes), target);
+    dataset_->get(sample, order.epoch, input, target);
     if (states_bytes > 0) dataset_->get_states(sample, slot.states.subspan(row * states_bytes, states_bytes));
-    if (static_cast<std::int64_t>(row) < info.counted()) info.targets += valid_targets_in(spec, target);
+    if (static_cast<std::int64_t>(row) < info.counted())
+      info.targets += valid_targets_in(spec, input, target);
   }
   if (batch % batches_per_step_ == 0) info.step_targets = info.targets + targets_behind(order, batch);
   slot.batch.info = info;

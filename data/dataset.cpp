@@ -6,7 +6,13 @@
 
 namespace lockstep::data {
 
-std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> target) {
+std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> input,
+                              std::span<const std::byte> target) {
+  if (spec.windows) {
+    kernels::TokenWindow window;
+    std::memcpy(&window, input.data(), sizeof window);
+    return spec.windows->per_token ? window.targets : 1;
+  }
   if (spec.num_classes == 0 || spec.target_dtype != DType::i64) return 1;
   std::int64_t valid = 0;
   for (std::size_t at = 0; at < target.size(); at += sizeof(std::int64_t)) {
@@ -35,7 +41,7 @@ std::int64_t Dataset::valid_targets(std::int64_t index, std::int64_t epoch) cons
   std::vector<std::byte> input(described.input_bytes());
   std::vector<std::byte> target(described.target_bytes());
   get(index, epoch, input, target);
-  return valid_targets_in(described, target);
+  return valid_targets_in(described, input, target);
 }
 
 }  // namespace lockstep::data

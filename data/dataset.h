@@ -11,6 +11,7 @@
 #include "kernels/base/export.h"
 #include "kernels/base/shape.h"
 #include "kernels/pictures.h"
+#include "kernels/token_windows.h"
 
 namespace lockstep {
 class Activity;
@@ -44,11 +45,19 @@ struct SampleSpec {
   bool packed = false;
   /// Of pictures: what makes an input of their bytes, see Dataset::as_bytes.
   std::optional<kernels::PicturesToFloats> pictures{};
+  /// Of windows of tokens that a device keeps: what makes inputs and targets of them. A sample is then a
+  /// kernels::TokenWindow, without a target of its own, and `num_classes` and `vocab_size` are of what is
+  /// made.
+  std::optional<kernels::GatherWindows> windows{};
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
   std::size_t states_bytes() const {
     return states_shape.rank() == 0 ? 0 : bytes_of(DType::f32, states_shape);
+  }
+  /// Of an item that the device keeps: a picture, a token.
+  std::size_t kept_bytes() const {
+    return static_cast<std::size_t>(windows ? windows->width : pictures->stored_bytes());
   }
 };
 
@@ -74,17 +83,20 @@ class LOCKSTEP_API Dataset {
   /// The same samples, whose inputs are not yet what `spec().pictures` makes of them: u8 rows of that op. A
   /// GPU is given a quarter of the bytes, and the host has less to do. Null: there is no such form.
   virtual std::shared_ptr<const Dataset> as_bytes() const { return nullptr; }
-  /// The same samples for a device that keeps all their pictures: the rows say which part of which. The first
-  /// of the set is number `first` there. Null: pictures have sizes of their own, or are resized.
-  virtual std::shared_ptr<const Dataset> as_cuts(std::int64_t /*first*/) const { return nullptr; }
-  /// Of what `as_cuts` gives: sample `index` as the device keeps it.
-  virtual void get_stored(std::int64_t /*index*/, std::span<std::uint8_t> /*pixels*/) const {}
+  /// The same samples for a device that keeps what they are made of, pictures or tokens: inputs say which
+  /// part of it. The first item of the set is number `first` there. Null: what is kept would not do.
+  virtual std::shared_ptr<const Dataset> as_kept(std::int64_t /*first*/) const { return nullptr; }
+  /// Of what `as_kept` gives: how many items the device keeps.
+  virtual std::int64_t kept() const { return 0; }
+  /// As many of them as `items` has room for, from the set's item `first` on.
+  virtual void read_kept(std::int64_t /*first*/, std::span<std::byte> /*items*/) const {}
   /// What a user should know of how its samples are made, in a line; empty: nothing.
   virtual std::string note() const { return {}; }
 };
 
-/// The same of a sample's targets that have been read.
-std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> target);
+/// The same of a sample that has been read.
+std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> input,
+                              std::span<const std::byte> target);
 /// Tokens of a row that has been read, up to its padding: where it is a source and a target, of the target.
 std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input);
 

@@ -14,10 +14,15 @@ namespace {
 
 constexpr std::int64_t granularity = 8;  // kernels like widths of whole vectors
 
+/// Tokens of a row that is not cut.
+std::int64_t whole_length(const SampleSpec& spec) {
+  return spec.windows ? spec.windows->length : spec.input_shape[0];
+}
+
 /// How many samples have at most so many tokens, by length.
 std::vector<std::int64_t> cumulative(const Dataset& dataset, Activity* activity) {
   Activity::Work work(activity, std::string("reading the lengths of the data set's samples"));
-  const std::int64_t whole = dataset.spec().input_shape[0];
+  const std::int64_t whole = whole_length(dataset.spec());
   std::vector<std::int64_t> counts(static_cast<std::size_t>(whole) + 1);
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const std::int64_t length = dataset.length(i);
@@ -48,12 +53,12 @@ std::vector<std::int64_t> batch_lengths(const Dataset& dataset, std::int64_t row
     const std::int64_t length = std::min(longest, (exact + granularity - 1) / granularity * granularity);
     if (lengths.empty() || lengths.back() < length) lengths.push_back(length);
   }
-  const bool cuts = lengths.front() < dataset.spec().input_shape[0];
+  const bool cuts = lengths.front() < whole_length(dataset.spec());
   return cuts ? lengths : std::vector<std::int64_t>();
 }
 
 SampleSpec cut_to(SampleSpec spec, std::int64_t length) {
-  if (length == 0) return spec;
+  if (length == 0 || spec.windows) return spec;  // windows are cut where they are made
   spec.input_shape = {length};
   if (spec.num_classes > 0 && spec.target_shape.rank() == 1)
     spec.target_shape = {length - spec.source_length};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <set>
 
@@ -65,17 +66,24 @@ class PictureDataset final : public Dataset {
 
   DatasetPtr as_bytes() const override { return with(*spec_.pictures, 0); }
 
-  DatasetPtr as_cuts(std::int64_t first) const override {
+  DatasetPtr as_kept(std::int64_t first) const override {
     const auto stored = pictures_->picture_size();
-    if (!stored || !transform_.only_cuts() || skips_corrupt_) return nullptr;
+    const bool fits = first + size() <= std::numeric_limits<std::int32_t>::max();
+    if (!stored || !fits || !transform_.only_cuts() || skips_corrupt_) return nullptr;
     kernels::PicturesToFloats op = *spec_.pictures;
     op.source = {stored->height, stored->width};
     return with(op, first);
   }
 
-  void get_stored(std::int64_t index, std::span<std::uint8_t> pixels) const override {
+  std::int64_t kept() const override { return spec_.pictures->has_store() ? size() : 0; }
+
+  void read_kept(std::int64_t first, std::span<std::byte> items) const override {
     const PictureSize stored = *pictures_->picture_size();
-    Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
+    const std::size_t bytes = spec_.kept_bytes();
+    for (std::int64_t index = first; !items.empty(); ++index, items = items.subspan(bytes)) {
+      const std::span pixels(reinterpret_cast<std::uint8_t*>(items.data()), bytes);
+      Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
+    }
   }
 
  private:

@@ -186,7 +186,8 @@ class Tensors final : public Dataset {
   const SampleSpec& spec() const override { return spec_; }
   std::int64_t valid_targets(std::int64_t index, std::int64_t) const override {
     const std::size_t bytes = spec_.target_bytes();
-    return valid_targets_in(spec_, targets_->bytes.subspan(static_cast<std::size_t>(index) * bytes, bytes));
+    return valid_targets_in(spec_, {},
+                            targets_->bytes.subspan(static_cast<std::size_t>(index) * bytes, bytes));
   }
 
   std::int64_t length(std::int64_t index) const override {

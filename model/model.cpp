@@ -50,17 +50,29 @@ void require_output(const Model& model, const InputSpec& input, std::int64_t bat
                                output.str(), input.num_classes, each));
 }
 
-/// What the network reads, of what a batch brings.
+/// What the network reads, of what a batch brings and a device keeps.
 Tensor add_input(Graph& graph, const InputSpec& input, std::int64_t batch_size) {
   const auto add = [&](const ValueType& type) { return graph.add_value("input", type, Role::input); };
+  const auto add_stored = [&](const char* name, std::int64_t item_bytes) {
+    return graph.add_value(name, {DType::u8, {input.stored, item_bytes}}, Role::stored);
+  };
+  if (input.windows) {
+    std::vector<ValueId> operands{add({DType::i64, {batch_size, 2}})};
+    operands.push_back(add_stored("stored tokens", input.windows->width));
+    return {graph, graph.add_node(make_op(*input.windows), std::move(operands), "windows").front()};
+  }
   if (!input.pictures) return {graph, add({input.dtype, with_batch(batch_size, input.shape)})};
   const kernels::PicturesToFloats& op = *input.pictures;
   std::vector<ValueId> operands{add({DType::u8, {batch_size, op.row_bytes()}})};
-  if (op.has_store()) {
-    const ValueType store{DType::u8, {input.stored_pictures, op.stored_bytes()}};
-    operands.push_back(graph.add_value("stored pictures", store, Role::stored));
-  }
+  if (op.has_store()) operands.push_back(add_stored("stored pictures", op.stored_bytes()));
   return {graph, graph.add_node(make_op(op), std::move(operands), "pictures").front()};
+}
+
+ValueId add_target(Graph& graph, const Model& model, const InputSpec& input, std::int64_t batch_size) {
+  if (input.windows) return graph.nodes().front().outputs[kernels::GatherWindows::targets];
+  const ValueType type{has_classes(model) ? DType::i64 : DType::f32,
+                       with_batch(batch_size, input.target_shape)};
+  return graph.add_value("target", type, Role::target);
 }
 
 /// Before a kernel is prepared for it, or memory allocated.
@@ -80,6 +92,7 @@ void require_addressable(const Model& model, const Graph& graph) {
 InputSpec cut_to(InputSpec input, std::int64_t length) {
   if (length == 0) return input;
   input.shape = {length};
+  if (input.windows) input.windows->length = length;
   if (input.num_classes > 0 && input.target_shape.rank() == 1)
     input.target_shape = {length - input.source_length};
   return input;
@@ -162,10 +175,8 @@ std::vector<std::string> token_parameters(const Graph& forward) {
 Graph build_graph(const Model& model, const InputSpec& input, std::int64_t batch_size, bool training,
                   bool returns_states) {
   Graph graph = build_forward(model, input, batch_size, training, returns_states);
-  const ValueType target_type{has_classes(model) ? DType::i64 : DType::f32,
-                              with_batch(batch_size, input.target_shape)};
   const LossOperands operands{.predictions = graph.output,
-                              .targets = graph.add_value("target", target_type, Role::target),
+                              .targets = add_target(graph, model, input, batch_size),
                               .step_state = graph.step_state()};
   if (has_classes(model)) {
     add_cross_entropy(graph, operands, training ? model.label_smoothing : 0, training);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/pictures.h"
+#include "kernels/token_windows.h"
 #include "model/layers.h"
 
 namespace lockstep::model {
@@ -33,7 +34,9 @@ struct InputSpec {
   /// What makes these inputs of the bytes as which a GPU is given them: the graph's first node. None: they
   /// come as they are.
   std::optional<kernels::PicturesToFloats> pictures{};
-  std::int64_t stored_pictures = 0;  ///< that the device keeps, where that op has a store
+  /// The same of windows of tokens that the device keeps: that node makes the targets, too.
+  std::optional<kernels::GatherWindows> windows{};
+  std::int64_t stored = 0;  ///< pictures or tokens that the device keeps
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "data/text/windows.h"
+#include "kernels/token_windows.h"
 
 namespace lockstep::data {
 namespace {
@@ -22,21 +23,6 @@ std::int64_t to_token(Word word) {
   return static_cast<std::int64_t>(word);
 }
 
-/// `use` with a value of the unsigned type of `width` bytes.
-template <class Use>
-auto with_word(std::size_t width, Use&& use) {
-  switch (width) {
-    case 1:
-      return use(std::uint8_t{});
-    case 2:
-      return use(std::uint16_t{});
-    case 4:
-      return use(std::uint32_t{});
-    default:
-      return use(std::uint64_t{});
-  }
-}
-
 }  // namespace
 
 TokenSpan TokenSpan::part(std::int64_t begin, std::int64_t end) const {
@@ -46,7 +32,7 @@ TokenSpan TokenSpan::part(std::int64_t begin, std::int64_t end) const {
 }
 
 void TokenSpan::copy_to(std::span<std::int64_t> out) const {
-  with_word(width_, [&]<class Word>(Word) {
+  kernels::with_token_word(width_, [&]<class Word>(Word) {
     for (std::int64_t i = 0; i < std::ssize(out); ++i)
       out[static_cast<std::size_t>(i)] = to_token(word_at<Word>(bytes_.data(), i));
   });
@@ -54,14 +40,14 @@ void TokenSpan::copy_to(std::span<std::int64_t> out) const {
 
 std::int64_t TokenSpan::largest() const {
   if (size() == 0) return -1;
-  return with_word(width_, [&]<class Word>(Word largest) {
+  return kernels::with_token_word(width_, [&]<class Word>(Word largest) {
     for (std::int64_t i = 0; i < size(); ++i) largest = std::max(largest, word_at<Word>(bytes_.data(), i));
     return to_token(largest);
   });
 }
 
 std::int64_t TokenSpan::find_at_least(std::int64_t least) const {
-  return with_word(width_, [&]<class Word>(Word) {
+  return kernels::with_token_word(width_, [&]<class Word>(Word) {
     std::int64_t at = 0;
     while (at < size() && to_token(word_at<Word>(bytes_.data(), at)) < least) ++at;
     return at;
@@ -70,7 +56,7 @@ std::int64_t TokenSpan::find_at_least(std::int64_t least) const {
 
 std::vector<std::int64_t> TokenSpan::positions_of(std::int64_t token) const {
   std::vector<std::int64_t> positions;
-  with_word(width_, [&]<class Word>(Word) {
+  kernels::with_token_word(width_, [&]<class Word>(Word) {
     for (std::int64_t i = 0; i < size(); ++i) {
       if (to_token(word_at<Word>(bytes_.data(), i)) == token) positions.push_back(i);
     }

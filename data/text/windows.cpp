@@ -1,58 +1,33 @@
 #include "data/text/windows.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "data/text/kept_windows.h"
 #include "data/text/packed_windows.h"
+#include "data/text/window_places.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
-#include "kernels/base/philox.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr std::uint64_t philox_stream = std::uint64_t{0x7478} << 48;  ///< of text, beside the epoch
-
-/// Where windows may lie.
-struct Stretch {
-  std::size_t piece = 0;
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t first = 0;  ///< of all windows, or of all places where one may begin, the number of its first
-};
-
 class Windows final : public Dataset {
  public:
   Windows(std::vector<TokenPiece> pieces, WindowRule::Kind kind, const SampleSpec& spec, std::uint64_t seed)
-      : pieces_(std::move(pieces)),
+      : places_(std::make_shared<WindowPlaces>(std::move(pieces), kind, spec.input_shape[0], seed)),
         spec_(spec),
-        length_(spec.input_shape[0]),
-        kind_(kind),
-        is_random_(kind == WindowRule::Kind::random),
-        seed_(seed) {
-    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-      tokens_ += pieces_[piece].tokens.size();
-      if (kind != WindowRule::Kind::documents) {
-        add({piece, 0, pieces_[piece].tokens.size(), 0});
-        continue;
-      }
-      for (const auto& [begin, end] : pieces_[piece].documents) add({piece, begin, end, 0});
-      pieces_[piece].documents = {};
-    }
-  }
+        length_(spec.input_shape[0]) {}
 
-  std::int64_t size() const override {
-    return is_random_ && places_ > 0 ? std::max<std::int64_t>(tokens_ / length_, 1) : places_;
-  }
+  std::int64_t size() const override { return places_->size(); }
   const SampleSpec& spec() const override { return spec_; }
 
   void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
            std::span<std::byte> target) const override {
-    const TokenSpan window = find(index, epoch);
+    const auto [piece, begin, end] = places_->find(index, epoch);
+    const TokenSpan window = places_->pieces()[piece].tokens.part(begin, end);
     const std::int64_t count = window.size() - 1;  // of targets
     const std::span inputs(reinterpret_cast<std::int64_t*>(input.data()), static_cast<std::size_t>(length_));
     const std::span targets(reinterpret_cast<std::int64_t*>(target.data()), target.size() / 8);
@@ -65,48 +40,19 @@ class Windows final : public Dataset {
   }
 
   std::int64_t valid_targets(std::int64_t index, std::int64_t epoch) const override {
-    return spec_.target_shape.rank() == 0 ? 1 : find(index, epoch).size() - 1;
+    return spec_.target_shape.rank() == 0 ? 1 : places_->find(index, epoch).targets();
   }
 
   std::int64_t length(std::int64_t index) const override {
-    return kind_ == WindowRule::Kind::documents ? find(index, 0).size() - 1 : 0;
+    return places_->kind() == WindowRule::Kind::documents ? places_->find(index, 0).targets() : 0;
   }
+
+  DatasetPtr as_kept(std::int64_t first) const override { return make_kept_windows(places_, spec_, first); }
 
  private:
-  void add(Stretch stretch) {
-    const std::int64_t targets = stretch.end - stretch.begin - 1;
-    const std::int64_t places = is_random_ ? targets - length_ + 1 : (targets + length_ - 1) / length_;
-    if (places <= 0) return;
-    stretch.first = places_;
-    stretches_.push_back(stretch);
-    places_ += places;
-  }
-
-  std::int64_t random_place(std::int64_t index, std::int64_t epoch) const {
-    const Philox philox(seed_, philox_stream | static_cast<std::uint64_t>(epoch));
-    const PhiloxCounter words = philox.block(static_cast<std::uint64_t>(index));
-    const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
-    return static_cast<std::int64_t>(
-        static_cast<unsigned __int128>(random) * static_cast<std::uint64_t>(places_) >> 64);
-  }
-
-  /// The inputs of a window and the token that follows them.
-  TokenSpan find(std::int64_t index, std::int64_t epoch) const {
-    const std::int64_t place = is_random_ ? random_place(index, epoch) : index;
-    const Stretch& stretch = *std::prev(std::ranges::upper_bound(stretches_, place, {}, &Stretch::first));
-    const std::int64_t begin = stretch.begin + (place - stretch.first) * (is_random_ ? 1 : length_);
-    return pieces_[stretch.piece].tokens.part(begin, std::min(begin + length_ + 1, stretch.end));
-  }
-
-  std::vector<TokenPiece> pieces_;
-  SampleSpec spec_;
-  std::int64_t length_;
-  WindowRule::Kind kind_;
-  bool is_random_;
-  std::uint64_t seed_;
-  std::vector<Stretch> stretches_;
-  std::int64_t tokens_ = 0;
-  std::int64_t places_ = 0;
+  const std::shared_ptr<const WindowPlaces> places_;
+  const SampleSpec spec_;
+  const std::int64_t length_;
 };
 
 }  // namespace

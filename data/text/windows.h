@@ -21,6 +21,7 @@ class TokenSpan {
 
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size() / width_); }
   std::size_t width() const { return width_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
   TokenSpan part(std::int64_t begin, std::int64_t end) const;
   /// Into `out` its first out.size() tokens.
   void copy_to(std::span<std::int64_t> out) const;

@@ -1,7 +1,6 @@
 #include "runtime/run/device_data.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -15,41 +14,47 @@
 namespace lockstep::runtime {
 namespace {
 
-/// Pictures take no more than this part of a GPU's free memory unasked.
+/// Samples take no more than this part of a GPU's free memory unasked.
 constexpr std::size_t automatic_part = 8;
 
 bool is_cpu(const kernels::Device& device) {
   return device.kind() == kernels::DeviceKind::cpu;
 }
 
-/// With each set in another form, unless one has none or would need another op than the first.
+/// With each set in another form, unless one has none or would need another op than the first. What a device
+/// keeps of the second lies behind the first's.
 template <class Convert>
 std::optional<TrainingTask> converted(TrainingTask task, const Convert& convert) {
-  task.train_set = convert(*task.train_set, 0);
-  if (task.train_set == nullptr) return std::nullopt;
-  task.input.pictures = task.train_set->spec().pictures;
-  if (task.test_set == nullptr) return task;
-  task.test_set = convert(*task.test_set, task.train_set->size());
-  if (task.test_set == nullptr || task.test_set->spec().pictures != task.input.pictures) return std::nullopt;
+  for (data::DatasetPtr* set : {&task.train_set, &task.test_set}) {
+    if (*set == nullptr) continue;
+    *set = convert(**set, task.input.stored);
+    if (*set == nullptr) return std::nullopt;
+    const data::SampleSpec& spec = (*set)->spec();
+    if (set == &task.train_set) {
+      task.input.pictures = spec.pictures;
+      task.input.windows = spec.windows;
+    }
+    if (spec.pictures != task.input.pictures || spec.windows != task.input.windows) return std::nullopt;
+    task.input.stored += (*set)->kept();
+  }
   return task;
 }
 
-std::int64_t pictures_of(const TrainingTask& task) {
-  return task.train_set->size() + (task.test_set == nullptr ? 0 : task.test_set->size());
-}
-
-/// No value where pictures must be decoded or resized one by one.
+/// No value where samples cannot be made of what a device could keep.
 std::optional<TrainingTask> kept_on_device(const TrainingTask& task) {
-  if (!task.pictures || pictures_of(task) > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
-  auto kept =
-      converted(task, [](const data::Dataset& set, std::int64_t first) { return set.as_cuts(first); });
-  if (kept) kept->input.stored_pictures = pictures_of(task);
-  return kept;
+  return converted(task, [](const data::Dataset& set, std::int64_t first) { return set.as_kept(first); });
 }
 
 std::size_t store_bytes(const TrainingTask& task) {
-  return bytes_of_all("stored pictures", static_cast<std::size_t>(task.input.stored_pictures),
-                      static_cast<std::size_t>(task.input.pictures->stored_bytes()));
+  return static_cast<std::size_t>(task.input.stored) * task.train_set->spec().kept_bytes();
+}
+
+/// Why the samples are not kept, for users.
+std::string obstacle_to_keeping(const TrainingTask& task) {
+  if (task.pictures) return "these pictures are decoded or resized one by one";
+  if (task.input.packed) return "these windows are packed with documents anew in each epoch";
+  if (task.input.source_length > 0) return "these samples are pairs of sequences";
+  return "not these samples";
 }
 
 }  // namespace
@@ -72,43 +77,41 @@ TrainingTask fed_to(const Session& session, const std::string& data_device, Trai
   if (is_cpu(device) || data_device == "host") return fed_by_bytes(device, std::move(task));
   auto kept = kept_on_device(task);
   if (asked && !kept) {
-    throw UsageError(
-        "--data-device gpu: a GPU keeps pictures of one size that transforms only cut, flip and normalise "
-        "(mnist, fashion-mnist, cifar10), not these samples; leave it out");
+    throw UsageError(fmt::format(
+        "--data-device gpu: {}; a GPU keeps pictures of one size that transforms only cut, flip and "
+        "normalise (mnist, fashion-mnist, cifar10), and text and tokens that --windows does not pack; leave "
+        "it out",
+        obstacle_to_keeping(task)));
   }
   const bool keeps = kept && (asked || store_bytes(*kept) <= least_free(session)->bytes / automatic_part);
   return keeps ? std::move(*kept) : fed_by_bytes(device, std::move(task));
 }
 
-bool keeps_pictures(const TrainingTask& task) {
-  return task.input.stored_pictures > 0;
+bool keeps_data(const TrainingTask& task) {
+  return task.input.stored > 0;
 }
 
 void fill_store(const Session& session, const TrainingTask& task, std::span<std::byte> store) {
   if (store.empty()) return;
   constexpr std::size_t chunk = std::size_t{8} << 20;
-  const auto bytes = static_cast<std::size_t>(task.input.pictures->stored_bytes());
-  const std::size_t together = std::clamp<std::size_t>(chunk / bytes, 1, store.size() / bytes);
-  const auto host = session.device->allocate_host(together * bytes);
+  const std::size_t item_bytes = task.train_set->spec().kept_bytes();
+  const std::size_t together = std::clamp<std::size_t>(chunk / item_bytes, 1, store.size() / item_bytes);
+  const auto host = session.device->allocate_host(together * item_bytes);
   const auto stream = session.device->make_stream();
-  auto* const pixels = static_cast<std::uint8_t*>(host->data());
   Activity::Work work(session.activity.get(), std::string("copying the data set to the GPU"));
-  std::size_t filled = 0;
   std::size_t copied = 0;  // bytes
-  const auto copy = [&] {
-    session.device->copy_to_device(store.data() + copied, pixels, filled * bytes, *stream);
-    stream->synchronize();
-    copied += filled * bytes;
-    filled = 0;
-    work.advance(copied, store.size());
-  };
   for (const data::DatasetPtr& set : {task.train_set, task.test_set}) {
-    for (std::int64_t index = 0; set != nullptr && index < set->size(); ++index) {
-      set->get_stored(index, {pixels + filled * bytes, bytes});
-      if (++filled == together) copy();
+    const std::int64_t kept = set == nullptr ? 0 : set->kept();
+    for (std::int64_t first = 0; first < kept; first += static_cast<std::int64_t>(together)) {
+      const std::size_t count = std::min(together, static_cast<std::size_t>(kept - first));
+      const std::span items(static_cast<std::byte*>(host->data()), count * item_bytes);
+      set->read_kept(first, items);
+      session.device->copy_to_device(store.data() + copied, items.data(), items.size(), *stream);
+      stream->synchronize();
+      copied += items.size();
+      work.advance(copied, store.size());
     }
   }
-  if (filled > 0) copy();
 }
 
 std::size_t pinned_bytes(const kernels::Device& device, const Options& options, const Plan& plan) {

@@ -15,14 +15,14 @@ namespace lockstep::runtime {
 /// the same bits. On a CPU it stays as it is.
 TrainingTask fed_by_bytes(const kernels::Device& device, TrainingTask task);
 
-/// The same, or where `--data-device` wants it and the samples allow it a task whose pictures the device
-/// keeps, so that only what is to be shown of them travels. Collective. UsageError for `gpu` where that
-/// cannot be.
+/// The same, or where `--data-device` wants it and the samples allow it a task whose pictures or tokens the
+/// device keeps, so that only what is to be shown of them travels. Collective. UsageError for `gpu` where
+/// that cannot be.
 TrainingTask fed_to(const Session& session, const std::string& data_device, TrainingTask task);
 
-bool keeps_pictures(const TrainingTask& task);
+bool keeps_data(const TrainingTask& task);
 
-/// Writes the pictures that the device keeps, of all sets, into `store`.
+/// Writes what the device keeps, of all sets, into `store`.
 void fill_store(const Session& session, const TrainingTask& task, std::span<std::byte> store);
 
 /// Of the batches that are loaded ahead of training steps, where they are pinned; 0 otherwise.

@@ -38,7 +38,7 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
-  options.data_device = keeps_pictures(task) ? "gpu" : "host";
+  options.data_device = keeps_data(task) ? "gpu" : "host";
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   if (options.batch_size == automatic_batch && options.global_batch == 0)

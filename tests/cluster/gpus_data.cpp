@@ -74,7 +74,7 @@ TEST_CASE("--data-device gpu is refused where no GPU could keep the samples") {
   refused(pictures + Words{"--device=cpu"}, "--data-device gpu: this run computes on the CPU");
   refused(small_images + Words{"--model=mlp", "--device=cuda"}, "not these samples");
   refused(pictures + Words{"--device=cuda", "--transform=resize=14", "--eval-transform=resize=14"},
-          "not these samples");
+          "these pictures are decoded or resized one by one");
 }
 
 }  // namespace

@@ -56,12 +56,9 @@ Values floats_of(const std::vector<std::byte>& batch, const Shape& shape) {
 
 /// What a device keeps of the set, behind `first` pictures of others.
 std::vector<std::byte> store_of(const data::Dataset& set, std::int64_t first) {
-  const auto bytes = static_cast<std::size_t>(set.spec().pictures->stored_bytes());
-  std::vector<std::byte> store(static_cast<std::size_t>(first + set.size()) * bytes);
-  for (std::int64_t n = 0; n < set.size(); ++n) {
-    const auto at = std::span(store).subspan(static_cast<std::size_t>(first + n) * bytes, bytes);
-    set.get_stored(n, {reinterpret_cast<std::uint8_t*>(at.data()), at.size()});
-  }
+  const std::size_t bytes = set.spec().kept_bytes();
+  std::vector<std::byte> store(static_cast<std::size_t>(first + set.kept()) * bytes);
+  set.read_kept(0, std::span(store).subspan(static_cast<std::size_t>(first) * bytes));
   return store;
 }
 
@@ -126,7 +123,7 @@ TEST_CASE("pictures_to_floats: of pictures that a device keeps the same, by what
   CAPTURE(channels, list);
   const auto set = data::with_transform(std::make_shared<Pictures>(channels), {.seed = 3, .transform = list},
                                         data::Split::train);
-  const auto cuts = set->as_cuts(5);
+  const auto cuts = set->as_kept(5);
   REQUIRE(cuts != nullptr);
   const PicturesToFloats op = *cuts->spec().pictures;
   CHECK(op.row_bytes() == sizeof(kernels::PictureCut));
@@ -139,9 +136,9 @@ TEST_CASE("pictures_to_floats: of pictures that a device keeps the same, by what
 TEST_CASE("pictures_to_floats: what is resized, or may be passed over, is not kept on a device") {
   const auto pictures = std::make_shared<Pictures>(3);
   for (const std::string list : {"resize=9x23", "random-resized-crop=11,flip"}) {
-    CHECK(data::with_transform(pictures, {.transform = list}, data::Split::train)->as_cuts(0) == nullptr);
+    CHECK(data::with_transform(pictures, {.transform = list}, data::Split::train)->as_kept(0) == nullptr);
   }
-  CHECK(data::with_transform(pictures, {.skip_corrupt = true}, data::Split::train)->as_cuts(0) == nullptr);
+  CHECK(data::with_transform(pictures, {.skip_corrupt = true}, data::Split::train)->as_kept(0) == nullptr);
 }
 
 }  // namespace lockstep::ops
