@@ -155,6 +155,7 @@ TEST_CASE("auto keeps tokens on a GPU where they take an eighth of what is free,
   const auto summary =
       train(1, on_gpu + gpt2 + files.tokens() + Words{"--max-steps=1", "--eval-every=0"}, folder / "run");
   CHECK(summary["data_device"] == (fits ? "gpu" : "host"));
+  CHECK((summary["plan_bytes"].get<std::int64_t>() > std::int64_t{8} << 20) == fits);
 }
 
 TEST_CASE("--data-device gpu says why a GPU cannot keep sequences") {
