@@ -22,7 +22,7 @@ Words ranks_of(const std::string& way, const std::string& collective, const std:
   const Words rank{RANK_PROGRAM, collective, moment};
   if (way == "mpi") return Words{"/usr/bin/env", "COLLECTIVE_BACKEND=mpi"} + mpirun_words(3, rank);
   const std::string nodes = way == "tcp" ? "export LOCKSTEP_NODE=$RANK; " : "";
-  return Words{LAUNCH_PROGRAM, "--nproc_per_node=3",        "--shutdown-timeout=3", "/bin/sh",
+  return Words{LAUNCH_PROGRAM, "--nproc_per_node=3",        "--shutdown-timeout=5", "/bin/sh",
                "-c",           nodes + "exec \"$0\" \"$@\""} +
          rank;
 }

@@ -12,3 +12,22 @@ target_compile_definitions(test_fault_peers PRIVATE MPIRUN="$<$<BOOL:${LOCKSTEP_
 add_dependencies(test_fault_peers launch trainer collective_rank)
 add_test(NAME slow_peers COMMAND test_fault_peers [matrix])
 lockstep_label_test(slow_peers slow TIMEOUT 900 NEEDS test_fault_peers)
+lockstep_test(fault_scale LABEL fault TIMEOUT 120
+  SOURCES scale.cpp
+  LINKS lockstep::runtime lockstep_comm_ranks lockstep_program nlohmann_json::nlohmann_json)
+target_compile_definitions(test_fault_scale PRIVATE
+  LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+add_dependencies(test_fault_scale launch trainer)
+add_test(NAME slow_scale COMMAND test_fault_scale [matrix])
+lockstep_label_test(slow_scale slow TIMEOUT 600 NEEDS test_fault_scale)
+if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloaded
+  add_library(lockstep_clock_jumps MODULE clock_jumps.cpp)
+  target_link_libraries(lockstep_clock_jumps PRIVATE lockstep_policy ${CMAKE_DL_LIBS})
+  set_target_properties(lockstep_clock_jumps PROPERTIES CXX_VISIBILITY_PRESET default)
+  lockstep_test(fault_clocks LABEL fault TIMEOUT 120
+    SOURCES clocks.cpp
+    LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
+  target_compile_definitions(test_fault_clocks PRIVATE CLOCK_JUMPS="$<TARGET_FILE:lockstep_clock_jumps>"
+    LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
+  add_dependencies(test_fault_clocks launch trainer lockstep_clock_jumps)
+endif()
