@@ -45,8 +45,8 @@ void BatchFiller::fill(const EpochOrder& order, std::int64_t batch, BatchRing::S
   }
   if (batch % batches_per_step_ == 0) info.step_targets = info.targets + targets_behind(order, batch);
   slot.batch.info = info;
-  // Evaluation runs whole batches: what stands in the other rows must be tokens too.
-  const std::int64_t given = spec.vocab_size > 0 ? batch_size_ : rows;
+  // Evaluation runs whole batches: what stands in the other rows must be tokens too, or name what there is.
+  const std::int64_t given = spec.vocab_size > 0 || spec.names_kept() ? batch_size_ : rows;
   slot.batch.input = slot.input.first(static_cast<std::size_t>(given) * input_step);
   slot.batch.target = slot.target.first(static_cast<std::size_t>(given) * target_step);
   slot.batch.states = slot.states.first(static_cast<std::size_t>(given) * states_bytes);

@@ -8,10 +8,10 @@ namespace lockstep::data {
 
 std::int64_t valid_targets_in(const SampleSpec& spec, std::span<const std::byte> input,
                               std::span<const std::byte> target) {
-  if (spec.windows) {
-    kernels::TokenWindow window;
-    std::memcpy(&window, input.data(), sizeof window);
-    return spec.windows->per_token ? window.targets : 1;
+  if (spec.windows || spec.rows) {
+    kernels::KeptSample sample;
+    std::memcpy(&sample, input.data(), sizeof sample);
+    return spec.windows && !spec.windows->per_token ? 1 : sample.targets;
   }
   if (spec.num_classes == 0 || spec.target_dtype != DType::i64) return 1;
   std::int64_t valid = 0;

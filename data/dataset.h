@@ -10,6 +10,7 @@
 #include "kernels/base/dtype.h"
 #include "kernels/base/export.h"
 #include "kernels/base/shape.h"
+#include "kernels/gather_rows.h"
 #include "kernels/pictures.h"
 #include "kernels/token_windows.h"
 
@@ -46,18 +47,23 @@ struct SampleSpec {
   /// Of pictures: what makes an input of their bytes, see Dataset::as_bytes.
   std::optional<kernels::PicturesToFloats> pictures{};
   /// Of windows of tokens that a device keeps: what makes inputs and targets of them. A sample is then a
-  /// kernels::TokenWindow, without a target of its own, and `num_classes` and `vocab_size` are of what is
+  /// kernels::KeptSample, without a target of its own, and `num_classes` and `vocab_size` are of what is
   /// made.
   std::optional<kernels::GatherWindows> windows{};
+  /// The same of whole samples.
+  std::optional<kernels::GatherRows> rows{};
 
   std::size_t input_bytes() const { return bytes_of(input_dtype, input_shape); }
   std::size_t target_bytes() const { return bytes_of(target_dtype, target_shape); }
   std::size_t states_bytes() const {
     return states_shape.rank() == 0 ? 0 : bytes_of(DType::f32, states_shape);
   }
-  /// Of an item that the device keeps: a picture, a token.
+  /// Samples only say which part of what a device keeps they are.
+  bool names_kept() const { return windows || rows || (pictures && pictures->has_store()); }
+  /// Of an item that the device keeps: a picture, a token, a sample.
   std::size_t kept_bytes() const {
-    return static_cast<std::size_t>(windows ? windows->width : pictures->stored_bytes());
+    if (windows) return static_cast<std::size_t>(windows->width);
+    return static_cast<std::size_t>(rows ? rows->stored_bytes() : pictures->stored_bytes());
   }
 };
 
@@ -83,8 +89,9 @@ class LOCKSTEP_API Dataset {
   /// The same samples, whose inputs are not yet what `spec().pictures` makes of them: u8 rows of that op. A
   /// GPU is given a quarter of the bytes, and the host has less to do. Null: there is no such form.
   virtual std::shared_ptr<const Dataset> as_bytes() const { return nullptr; }
-  /// The same samples for a device that keeps what they are made of, pictures or tokens: inputs say which
-  /// part of it. The first item of the set is number `first` there. Null: what is kept would not do.
+  /// The same samples for a device that keeps what they are made of, pictures, tokens or the samples
+  /// themselves: inputs say which part of it. The first item of the set is number `first` there. Null: what
+  /// is kept would not do.
   virtual std::shared_ptr<const Dataset> as_kept(std::int64_t /*first*/) const { return nullptr; }
   /// Of what `as_kept` gives: how many items the device keeps.
   virtual std::int64_t kept() const { return 0; }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "data/built_in.h"
 #include "data/initial_states.h"
+#include "data/kept_samples.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
 
@@ -154,7 +156,7 @@ class InputTensors {
   TokenRows last_;
 };
 
-class Tensors final : public Dataset {
+class Tensors final : public Dataset, public std::enable_shared_from_this<Tensors> {
  public:
   explicit Tensors(const DatasetOptions& options)
       : file_(options.data_dir),
@@ -208,6 +210,9 @@ class Tensors final : public Dataset {
   }
   void get_states(std::int64_t index, std::span<std::byte> states) const override {
     states_.copy(index, states);
+  }
+  DatasetPtr as_kept(std::int64_t first) const override {
+    return inputs_.rows().padded ? nullptr : make_kept_samples(shared_from_this(), first);
   }
 
  private:

@@ -3,21 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kept_sample.h"
 #include "kernels/op.h"
 
 namespace lockstep::kernels {
 
-/// Where a window lies in tokens that a device keeps.
-struct TokenWindow {
-  std::int64_t begin = 0;    ///< of its first token
-  std::int64_t targets = 0;  ///< how many of its tokens another one follows; fewer than all at a text's end
-};
-static_assert(sizeof(TokenWindow) == 2 * sizeof(std::int64_t));
-
 /// Windows of tokens as a step's inputs and targets, i64, as data/text/windows.h makes them itself: inputs
 /// (N, length), behind a shorter window padding; targets (N, length), what follows each token, or (N), what
-/// follows the last. A row of `windows` (N, 2) i64 is a TokenWindow, `stored` (tokens, width) u8 has unsigned
-/// numbers of `width` bytes.
+/// follows the last. A row of `windows` (N, 2) i64 is a KeptSample: its first
+/// token, and how many of its tokens another one follows, fewer than all at a text's end. `stored` (tokens,
+/// width) u8 has unsigned numbers of `width` bytes.
 struct GatherWindows {
   static constexpr std::string_view name = "gather_windows";
   static constexpr LayoutRule layouts = LayoutRule::row_major;

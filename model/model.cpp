@@ -56,11 +56,13 @@ Tensor add_input(Graph& graph, const InputSpec& input, std::int64_t batch_size) 
   const auto add_stored = [&](const char* name, std::int64_t item_bytes) {
     return graph.add_value(name, {DType::u8, {input.stored, item_bytes}}, Role::stored);
   };
-  if (input.windows) {
+  const auto gathered = [&](OpPtr op, const char* stored, std::int64_t item_bytes) -> Tensor {
     std::vector<ValueId> operands{add({DType::i64, {batch_size, 2}})};
-    operands.push_back(add_stored("stored tokens", input.windows->width));
-    return {graph, graph.add_node(make_op(*input.windows), std::move(operands), "windows").front()};
-  }
+    operands.push_back(add_stored(stored, item_bytes));
+    return {graph, graph.add_node(std::move(op), std::move(operands), "samples").front()};
+  };
+  if (input.windows) return gathered(make_op(*input.windows), "stored tokens", input.windows->width);
+  if (input.rows) return gathered(make_op(*input.rows), "stored samples", input.rows->stored_bytes());
   if (!input.pictures) return {graph, add({input.dtype, with_batch(batch_size, input.shape)})};
   const kernels::PicturesToFloats& op = *input.pictures;
   std::vector<ValueId> operands{add({DType::u8, {batch_size, op.row_bytes()}})};
@@ -69,7 +71,8 @@ Tensor add_input(Graph& graph, const InputSpec& input, std::int64_t batch_size) 
 }
 
 ValueId add_target(Graph& graph, const Model& model, const InputSpec& input, std::int64_t batch_size) {
-  if (input.windows) return graph.nodes().front().outputs[kernels::GatherWindows::targets];
+  static_assert(kernels::GatherWindows::targets == std::size_t{kernels::GatherRows::targets});
+  if (input.windows || input.rows) return graph.nodes().front().outputs[kernels::GatherRows::targets];
   const ValueType type{has_classes(model) ? DType::i64 : DType::f32,
                        with_batch(batch_size, input.target_shape)};
   return graph.add_value("target", type, Role::target);

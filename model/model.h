@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gather_rows.h"
 #include "kernels/pictures.h"
 #include "kernels/token_windows.h"
 #include "model/layers.h"
@@ -36,7 +37,8 @@ struct InputSpec {
   std::optional<kernels::PicturesToFloats> pictures{};
   /// The same of windows of tokens that the device keeps: that node makes the targets, too.
   std::optional<kernels::GatherWindows> windows{};
-  std::int64_t stored = 0;  ///< pictures or tokens that the device keeps
+  std::optional<kernels::GatherRows> rows{};  ///< and of whole samples
+  std::int64_t stored = 0;                    ///< pictures, tokens or samples that the device keeps
 };
 
 /// The same for sequences that are cut to `length` (of a row, its source included); 0: they are whole.

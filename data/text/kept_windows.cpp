@@ -23,8 +23,8 @@ class KeptWindows final : public Dataset {
   void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
            std::span<std::byte> /*target*/) const override {
     const WindowPlaces::Place place = places_->find(index, epoch);
-    const kernels::TokenWindow window{.begin = first_ + begins_[place.piece] + place.begin,
-                                      .targets = place.targets()};
+    const kernels::KeptSample window{.first = first_ + begins_[place.piece] + place.begin,
+                                     .targets = place.targets()};
     std::memcpy(input.data(), &window, sizeof window);
   }
 

@@ -12,9 +12,9 @@ namespace lockstep::kernels {
 namespace {
 
 template <class Word>
-void write_window(const GatherWindows& op, const TokenWindow& window, const Word* stored,
-                  std::int64_t* inputs, std::int64_t* targets) {
-  const Word* const tokens = stored + window.begin;
+void write_window(const GatherWindows& op, const KeptSample& window, const Word* stored, std::int64_t* inputs,
+                  std::int64_t* targets) {
+  const Word* const tokens = stored + window.first;
   std::copy_n(tokens, window.targets, inputs);
   std::fill(inputs + window.targets, inputs + op.length, padding_token);
   if (!op.per_token) {
@@ -31,7 +31,7 @@ KernelPtr prepare(Cpu, const GatherWindows& op, const KernelIo& io) {
   using Op = GatherWindows;
   return with_token_word(static_cast<std::size_t>(op.width), [&]<class Word>(Word) {
     return simd_kernel(io, [op, rows = io.inputs[Op::windows].shape[0]](const Addresses& a) {
-      const auto* const windows = a.in<TokenWindow>(Op::windows);
+      const auto* const windows = a.in<KeptSample>(Op::windows);
       const std::int64_t step = op.per_token ? op.length : 1;  // of targets
       parallel_ranges(rows, rows * op.length, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t n = begin; n < end; ++n)

@@ -78,8 +78,8 @@ std::vector<OptionEntry> model_and_data() {
       integer({"data", "prefetch-factor", "N", "batches that each of them loads ahead", nothing},
               &O::prefetch_factor, prefetch_factors),
       text({"data", "data-device", "auto|host|gpu",
-            "where pictures of one size are kept: auto is the GPU, if they fit an eighth of what is free "
-            "there",
+            "where pictures of one size, text, tokens and tensors are kept: auto is the GPU, if they fit an "
+            "eighth of what is free there",
             nothing},
            &O::data_device, {"auto", "host", "gpu"}),
       text({"data", "pin-memory", "auto|off", "load batches for a GPU into pinned memory", nothing},

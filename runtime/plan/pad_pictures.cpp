@@ -2,6 +2,7 @@
 
 #include "kernels/cast.h"
 #include "kernels/conv2d.h"
+#include "kernels/gather_rows.h"
 #include "kernels/pictures.h"
 #include "runtime/plan/passes.h"
 
@@ -21,8 +22,8 @@ constexpr std::int64_t whole_channels = 8;
 bool is_picture(const Graph& graph, ValueId id) {
   for (auto writer = graph.producer(id); writer; writer = graph.producer(id)) {
     const Node& node = graph.nodes()[*writer];
-    if (node.op->as<kernels::Cast>() == nullptr && node.op->as<kernels::PicturesToFloats>() == nullptr)
-      return false;
+    const bool is_fed = node.op->as<kernels::PicturesToFloats>() || node.op->as<kernels::GatherRows>();
+    if (node.op->as<kernels::Cast>() == nullptr && !is_fed) return false;
     id = node.inputs[0];
   }
   return graph.value(id).role == Role::input;

@@ -33,8 +33,11 @@ std::optional<TrainingTask> converted(TrainingTask task, const Convert& convert)
     if (set == &task.train_set) {
       task.input.pictures = spec.pictures;
       task.input.windows = spec.windows;
+      task.input.rows = spec.rows;
     }
-    if (spec.pictures != task.input.pictures || spec.windows != task.input.windows) return std::nullopt;
+    const bool alike = spec.pictures == task.input.pictures && spec.windows == task.input.windows &&
+                       spec.rows == task.input.rows;
+    if (!alike) return std::nullopt;
     task.input.stored += (*set)->kept();
   }
   return task;
@@ -53,7 +56,8 @@ std::size_t store_bytes(const TrainingTask& task) {
 std::string obstacle_to_keeping(const TrainingTask& task) {
   if (task.pictures) return "these pictures are decoded or resized one by one";
   if (task.input.packed) return "these windows are packed with documents anew in each epoch";
-  if (task.input.source_length > 0) return "these samples are pairs of sequences";
+  if (task.train_set->size() > 0 && task.train_set->length(0) > 0)
+    return "these samples have lengths of their own";
   return "not these samples";
 }
 
@@ -79,8 +83,9 @@ TrainingTask fed_to(const Session& session, const std::string& data_device, Trai
   if (asked && !kept) {
     throw UsageError(fmt::format(
         "--data-device gpu: {}; a GPU keeps pictures of one size that transforms only cut, flip and "
-        "normalise (mnist, fashion-mnist, cifar10), and text and tokens that --windows does not pack; leave "
-        "it out",
+        "normalise (mnist, fashion-mnist, cifar10), text and tokens that --windows does not pack, and "
+        "tensors; "
+        "leave it out",
         obstacle_to_keeping(task)));
   }
   const bool keeps = kept && (asked || store_bytes(*kept) <= least_free(session)->bytes / automatic_part);

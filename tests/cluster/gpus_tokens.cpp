@@ -1,5 +1,6 @@
-// How text and tokens get to a GPU.
+// How text, tokens and tensors get to a GPU.
 #include "kernels/base/philox.h"
+#include "kernels/base/safetensors.h"
 #include "tests/cluster/gpus.h"
 
 namespace lockstep::tests {
@@ -112,6 +113,38 @@ TEST_CASE("a run goes on with its tokens on the other side, and on other ranks")
   CHECK(part("--data-device=gpu", 8)["weights_sha256"] == whole["weights_sha256"]);
 }
 
+/// Pictures of three channels with their classes, or with a number for each.
+void write_tensors(const std::filesystem::path& path, bool classes) {
+  constexpr std::int64_t samples = 30;
+  std::vector<float> inputs(samples * 3 * 14 * 14);
+  Philox(5, 0).normals(0, inputs);
+  std::vector<std::int64_t> labels(samples);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i * 7 % 5);
+  std::vector<float> numbers(inputs.begin(), inputs.begin() + samples);
+  const std::vector<SafetensorsFile::Tensor> tensors{
+      {"inputs", DType::f32, {samples, 3, 14, 14}, std::as_bytes(std::span(inputs))},
+      {"targets", classes ? DType::i64 : DType::f32, classes ? Shape{samples} : Shape{samples, 1},
+       classes ? std::as_bytes(std::span(labels)) : std::as_bytes(std::span(numbers))}};
+  write_safetensors(path, tensors);
+}
+
+TEST_CASE("tensors that a GPU keeps train to the same bits") {
+  give_gpus(2);
+  const bool classes = GENERATE(true, false);
+  const int ranks = GENERATE(1, 2);
+  CAPTURE(classes, ranks);
+  const TemporaryFolder folder;
+  write_tensors(folder / "samples.safetensors", classes);
+  const Words model = classes ? Words{"--model=simplecnn", "--model-args=num_classes=5", "--amp=bf16"}
+                              : Words{"--model=linear", "--model-args=in=588,out=1"};
+  // The last batch of an epoch is smaller.
+  check_same_bits(ranks,
+                  on_gpu + model + sgd +
+                      Words{"--dataset=tensors", "--data-dir=" + (folder / "samples.safetensors").string(),
+                            "--batch-size=4", "--epochs=2"},
+                  folder);
+}
+
 TEST_CASE("auto keeps tokens on a GPU where they take an eighth of what is free, at most") {
   const bool fits = GENERATE(true, false);
   give_gpus(1);
@@ -122,6 +155,7 @@ TEST_CASE("auto keeps tokens on a GPU where they take an eighth of what is free,
   const auto summary =
       train(1, on_gpu + gpt2 + files.tokens() + Words{"--max-steps=1", "--eval-every=0"}, folder / "run");
   CHECK(summary["data_device"] == (fits ? "gpu" : "host"));
+  CHECK((summary["plan_bytes"].get<std::int64_t>() > std::int64_t{8} << 20) == fits);
 }
 
 TEST_CASE("--data-device gpu says why a GPU cannot keep sequences") {
@@ -139,6 +173,11 @@ TEST_CASE("--data-device gpu says why a GPU cannot keep sequences") {
     CHECK_FALSE(std::filesystem::exists(folder / "run"));
   };
   refused(gpt2 + files.tokens() + Words{"--windows=packed=0"}, "these windows are packed");
+  refused(Words{"--model=transformer", "--model-args=d_model=16,nhead=2,layers=1,block_size=12",
+                "--dataset=parallel-text", "--data-dir=" + (files / "source.txt").string(),
+                "--target-file=" + (files / "source.txt").string()},
+          "these samples have lengths of their own");
+  refused(gpt2 + Words{"--dataset=synthetic", "--seq-len=8"}, "not these samples");
   refused(gpt2 + files.tokens() + Words{"--device=cpu"}, "this run computes on the CPU");
 }
 

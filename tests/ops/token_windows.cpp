@@ -20,9 +20,9 @@ constexpr std::int64_t length = 5;
 TokenPiece piece(std::size_t width, std::int64_t tokens, std::int64_t first) {
   const auto bytes = std::make_shared<std::vector<std::byte>>();
   for (std::int64_t i = first; i < first + tokens; ++i) {
-    const std::uint64_t token = i % 3 == 0
-                                    ? (std::uint64_t{1} << std::min<std::size_t>(8 * width - 1, 62)) + static_cast<std::uint64_t>(i)
-                                    : static_cast<std::uint64_t>(i);
+    const std::uint64_t token = i % 3 == 0 ? (std::uint64_t{1} << std::min<std::size_t>(8 * width - 1, 62)) +
+                                                 static_cast<std::uint64_t>(i)
+                                           : static_cast<std::uint64_t>(i);
     const auto* const begin = reinterpret_cast<const std::byte*>(&token);
     bytes->insert(bytes->end(), begin, begin + width);
   }
@@ -103,7 +103,7 @@ TEST_CASE("gather_windows: of tokens that a device keeps what the data set itsel
   REQUIRE(kept->size() == set->size());
   CHECK(kept->kept() == 44);
   const data::SampleSpec& spec = kept->spec();
-  CHECK(spec.input_bytes() == sizeof(kernels::TokenWindow));
+  CHECK(spec.input_bytes() == sizeof(kernels::KeptSample));
   CHECK(spec.target_bytes() == 0);
   CHECK(spec.kept_bytes() == width);
   const Rows wanted = rows_of(*set);
