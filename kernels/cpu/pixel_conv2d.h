@@ -5,8 +5,8 @@
 
 namespace lockstep::kernels {
 
-/// Convolutions of pictures of one pixel by filters of one, as they follow a global average pool: linear maps.
-/// The library's convolutions take up to five times as long for them, weight gradients most.
+/// Convolutions of pictures of one pixel by filters of one, as they follow a global average pool: linear
+/// maps. The library's convolutions take up to five times as long for them, weight gradients most.
 bool is_of_pixels(const Conv2d& op, const KernelIo& io);
 bool is_of_pixels(const Conv2dBackwardData& op, const KernelIo& io);
 bool is_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io);
