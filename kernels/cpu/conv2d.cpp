@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/onednn_op.h"
+#include "kernels/cpu/pixel_conv2d.h"
 #include "kernels/cpu/pointwise_conv2d.h"
 #include "kernels/cpu/winograd_conv2d.h"
 #include "kernels/matmul.h"
@@ -84,27 +85,33 @@ bool goes_to_winograd(const Op& op, const KernelIo& io) {
 }  // namespace
 
 void choose_layouts(Cpu cpu, const Conv2d& op, KernelIo& io) {
+  if (is_of_pixels(op, io)) return choose_pixel_layouts(cpu, op, io);
   if (!generates(cpu.onednn, onednn_op(op, io), io) && choose_depthwise_layouts(op, io)) return;
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 void choose_layouts(Cpu cpu, const Conv2dBackwardData& op, KernelIo& io) {
+  if (is_of_pixels(op, io)) return choose_pixel_layouts(cpu, op, io);
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 void choose_layouts(Cpu cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
+  if (is_of_pixels(op, io)) return choose_pixel_layouts(cpu, op, io);
   if (choose_depthwise_layouts(op, io)) return;
   choose_onednn_layouts(cpu.onednn, onednn_op(op, io), io);
 }
 
 KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+  if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io) && !generates(cpu.onednn, onednn_op(op, io), io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
+  if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io)) return depthwise_kernel(op, io);
   if (is_product_of_pixels(op, io)) return pixel_product_kernel(cpu, op, io);
@@ -112,13 +119,15 @@ KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) 
 }
 
 std::vector<Algorithm> algorithms(Cpu cpu, const Conv2d& op, const KernelIo& io) {
+  if (is_of_pixels(op, io)) return {Algorithm::automatic};
   return available_algorithms(cpu, op, io);
 }
 std::vector<Algorithm> algorithms(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
+  if (is_of_pixels(op, io)) return {Algorithm::automatic};
   return available_algorithms(cpu, op, io);
 }
 std::vector<Algorithm> algorithms(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
-  if (is_depthwise(op, io)) return {Algorithm::automatic};
+  if (is_of_pixels(op, io) || is_depthwise(op, io)) return {Algorithm::automatic};
   return available_algorithms(cpu, op, io);
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +13,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/layout.h"
+#include "tests/simgpu/math/dnn_builds.h"
 #include "tests/simgpu/math/library_call.h"
 #include "tests/simgpu/math/tf32.h"
 
@@ -71,37 +71,6 @@ struct NamedPlan {
 };
 constexpr std::array named_plans{NamedPlan{"sim0_automatic", Algorithm::automatic},
                                  NamedPlan{"sim1_direct", Algorithm::direct}};
-
-/// SIMGPU_DNN_UNBUILDABLE=plan: it is offered and supported, and cannot be built, as a library's may.
-bool is_buildable(std::string_view plan) {
-  const char* const asked = std::getenv("SIMGPU_DNN_UNBUILDABLE");
-  return asked == nullptr || plan != asked;
-}
-
-/// A real library takes up to seconds for it. SIMGPU_DNN_BUILDS=n: mistake "too many builds" when the process
-/// makes more.
-void count_build() {
-  simgpu::count_call("convolution_build");
-  const char* const limit = std::getenv("SIMGPU_DNN_BUILDS");
-  if (limit == nullptr || simgpu::call_count("convolution_build") <= std::strtoull(limit, nullptr, 10))
-    return;
-  simgpu::report_mistake(
-      "too many builds",
-      fmt::format("more than {} plans of convolutions are built; keep what is built", limit));
-}
-
-/// SIMGPU_DNN_COMPILED=1: plans are compiled when they are built, and have texts that save it.
-bool is_compiled() {
-  const char* const asked = std::getenv("SIMGPU_DNN_COMPILED");
-  return asked != nullptr && std::string_view(asked) == "1";
-}
-
-void build(const std::string& plan, const PlanStore* kept) {
-  const std::string text = "compiled " + plan;
-  if (kept != nullptr && kept->find(plan) == text) return;
-  count_build();
-  if (kept != nullptr) kept->keep(plan, text);
-}
 
 Plan plan_for_any_layout(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
   const std::int64_t groups = spec.geometry.groups;
@@ -279,14 +248,14 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, 
   if (lacks_plans(spec)) return nullptr;
   require_one_form(spec);
   const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
-    return is_buildable(plan.name) && (spec.plan.empty() || plan.name == spec.plan);
+    return simgpu::is_buildable(plan.name) && (spec.plan.empty() || plan.name == spec.plan);
   });
   if (named == named_plans.end()) {
     if (spec.bias || spec.relu) return nullptr;
     throw DeviceError(fmt::format("oneDNN for cuDNN has no plan {}", spec.plan));
   }
   const simgpu::OneThread guard;
-  build(std::string(named->name), is_compiled() ? kept : nullptr);
+  simgpu::build_plan(std::string(named->name), kept);
   try {
     return std::make_shared<SimulatedConvolution>(plan_of(spec, named->algorithm), named->name);
   } catch (const dnnl::error& error) {

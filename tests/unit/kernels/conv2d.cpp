@@ -131,6 +131,35 @@ TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layou
   }
 }
 
+TEST_CASE("conv2d of pictures of one pixel in the layouts that their neighbours have") {
+  if (device().kind() != DeviceKind::cpu) return;
+  const ConvolutionCase c{{6, 32, 1, 1}, {48, 32, 1, 1}, {}};
+  const Problem p = make_problem(c);
+  for (const std::int64_t block : {0, 8, 16}) {
+    const auto pictures = [block](const Shape& shape) {
+      return block == 0 ? channels_last(shape) : blocked(shape, 1, block);
+    };
+    INFO("blocks of " << block);
+    KernelIo forward = make_io({p.x, p.w, p.b}, {p.y.shape}, Layouts::chosen);
+    forward.inputs[0].layout = pictures(c.x);
+    choose_layouts(device(), Conv2d{}, forward);
+    CHECK(forward.inputs[0].layout == pictures(c.x));
+    CHECK(forward.outputs[0].layout == pictures(p.y.shape));
+    const auto y = run_prepared(kernel_for(device(), Conv2d{}, forward), forward, {p.x, p.w, p.b});
+    require_close(y[0], p.y, tolerance(32, Algorithm::automatic));
+
+    KernelIo weights = make_io({p.x, p.dy}, {c.w, {c.w[0]}}, Layouts::chosen);
+    weights.inputs[0].layout = pictures(c.x);
+    weights.inputs[1].layout = pictures(p.y.shape);
+    weights.outputs[0].layout = forward.inputs[1].layout;
+    choose_layouts(device(), Conv2dBackwardWeights{}, weights);
+    const auto dw =
+        run_prepared(kernel_for(device(), Conv2dBackwardWeights{}, weights), weights, {p.x, p.dy});
+    require_gradient(dw[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(6, Algorithm::automatic));
+    require_gradient(dw[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(6, Algorithm::direct));
+  }
+}
+
 // oneDNN generates no code for pictures that are smaller than the filter: our own kernel on CPUs.
 TEST_CASE("depthwise conv2d forward in row-major, channels-last and blocked layouts") {
   const std::vector<ConvolutionCase> depthwise = {
