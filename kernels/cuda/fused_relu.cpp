@@ -38,6 +38,7 @@ DeviceBuffer filled_with_nan(std::size_t bytes, cudaStream_t stream) {
 bool product_keeps_nan(GemmSpec spec) {
   constexpr std::int64_t extent = 64;
   spec.m = spec.n = spec.k = extent;
+  spec.stride_a = spec.stride_b = spec.stride_c = 0;
   const auto gemm = prepare_gemm(spec);
   const StreamHandle stream = make_stream_handle();
   const auto bytes = [](std::int64_t elements, DType dtype) {
