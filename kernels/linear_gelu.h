@@ -9,7 +9,7 @@ namespace lockstep::kernels {
 /// y may come from `pre` before it is rounded, or after.
 struct LinearGelu {
   static constexpr std::string_view name = "linear_gelu";
-  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { x, w, b };
   enum Out : std::size_t { y, pre };
 
@@ -35,7 +35,7 @@ struct LinearGelu {
 /// slope of gelu_tanh at pre. dy (..., O), w (O, I), pre and dpre (..., I).
 struct LinearBackwardGelu {
   static constexpr std::string_view name = "linear_backward_gelu";
-  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { dy, w, pre };
   enum Out : std::size_t { dpre };
 

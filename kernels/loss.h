@@ -53,7 +53,7 @@ struct LossRows {
 /// target distribution is (1 - s) one-hot + s / K.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view name = "softmax_cross_entropy";
-  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { predictions, targets, state };
   enum Out : std::size_t { control, gradient };
   /// `gradient` may be null. `losses` has one element per row, from row 0 on.
@@ -85,7 +85,7 @@ struct SoftmaxCrossEntropy {
 /// Predictions and targets (N, ...) f32: the mean over all features of a sample, then over samples as above.
 struct MeanSquaredError {
   static constexpr std::string_view name = "mean_squared_error";
-  static constexpr LayoutRule layouts = LayoutRule::row_major;
+  static constexpr LayoutRule layouts = LayoutRule::by_kernel;
   enum In : std::size_t { predictions, targets, state };
   enum Out : std::size_t { control, gradient };
   using Simd = void(const MeanSquaredError&, const LossRows&, const float* y, const float* targets,

@@ -4,6 +4,13 @@
 
 namespace lockstep::kernels {
 
+void choose_layouts(Cpu, const LinearGelu&, KernelIo& io) {
+  all_row_major(io);
+}
+void choose_layouts(Cpu, const LinearBackwardGelu&, KernelIo& io) {
+  all_row_major(io);
+}
+
 // oneDNN's products end in no function whose input they keep.
 KernelPtr prepare(Cpu cpu, const LinearGelu& op, const KernelIo& io) {
   return linear_gelu_apart(cpu, op, io);

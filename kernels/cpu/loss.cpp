@@ -29,6 +29,13 @@ KernelPtr loss_kernel(const Op& op, const LossShape& shape, const KernelIo& io) 
 
 }  // namespace
 
+void choose_layouts(Cpu, const SoftmaxCrossEntropy&, KernelIo& io) {
+  all_row_major(io);
+}
+void choose_layouts(Cpu, const MeanSquaredError&, KernelIo& io) {
+  all_row_major(io);
+}
+
 KernelPtr prepare(Cpu, const SoftmaxCrossEntropy& op, const KernelIo& io) {
   return loss_kernel<SoftmaxCrossEntropy, std::int64_t>(
       op, LossShape::of_classes(io.inputs[SoftmaxCrossEntropy::predictions].shape), io);

@@ -31,9 +31,11 @@ __global__ void look_up(EmbeddingSize size, const std::int64_t* tokens, const fl
   }
 }
 
-/// Where the runs are added: `sum` may be null.
-__global__ void begin_sum(std::int64_t n, const float* sum, float* y) {
-  for (std::int64_t i = first_item(); i < n; i += item_stride()) y[i] = sum == nullptr ? 0 : sum[i];
+/// Where the runs are added, with the rows of zeros behind: `sum`, of which there are `known` numbers, may be
+/// null.
+__global__ void begin_sum(std::int64_t n, std::int64_t known, const float* sum, float* y) {
+  for (std::int64_t i = first_item(); i < n; i += item_stride())
+    y[i] = sum == nullptr || i >= known ? 0 : sum[i];
 }
 
 /// blockIdx.x names the place of a run's first key, blockIdx.y the columns. A thread adds a column of the
@@ -83,15 +85,16 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   const TokenSort sort(size.tokens);
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;
+    const std::int64_t all = io.outputs[Op::dweight].layout_or_row_major().span();
     const std::int64_t columns = (size.dim + lanes - 1) / lanes;
     const auto threads = static_cast<unsigned>(std::min<std::int64_t>(block, (columns + 31) / 32 * 32));
     const auto parts = static_cast<unsigned>((columns + threads - 1) / threads);
     return cuda_kernel(
         io,
-        [=, s = spread(numbers)](const Addresses& a, cudaStream_t stream) {
+        [=, s = spread(all)](const Addresses& a, cudaStream_t stream) {
           const float* const sum = a.in(Op::sum);
           float* const dweight = a.out(Op::dweight);
-          if (sum != dweight) launch(begin_sum, s.blocks, s.threads, 0, stream, numbers, sum, dweight);
+          if (sum != dweight) launch(begin_sum, s.blocks, s.threads, 0, stream, all, numbers, sum, dweight);
           if (size.tokens == 0) return;
           sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)}, size.vocab,
                          a.workspace<TokenKey>());

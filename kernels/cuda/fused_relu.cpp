@@ -40,6 +40,7 @@ bool product_keeps_nan(GemmSpec spec) {
   constexpr std::int64_t extent = 64;
   spec.m = spec.n = spec.k = extent;
   spec.algorithm.clear();  // that of another shape need not be there
+  spec.stride_a = spec.stride_b = spec.stride_c = 0;
   const auto gemm = prepare_gemm(spec);
   const StreamHandle stream = make_stream_handle();
   const auto bytes = [](std::int64_t elements, DType dtype) {

@@ -80,7 +80,8 @@ class CublasGemm : public Gemm {
   explicit CublasGemm(const GemmSpec& spec)
       : spec_(spec),
         handle_(shared_by_device<Handle>()),
-        first_(columns(spec.dtype, spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k)),
+        first_(columns(spec.dtype, spec.transpose_b ? spec.k : spec.n, spec.transpose_b ? spec.n : spec.k,
+                       spec.stride_b)),
         second_(columns(spec.dtype, spec.transpose_a ? spec.m : spec.k, spec.transpose_a ? spec.k : spec.m,
                         spec.stride_a)),
         result_(columns(spec.result, spec.n, spec.m, spec.stride_c)) {
@@ -160,7 +161,7 @@ class CublasGemm : public Gemm {
   }
 
   static cublasLtMatrixLayoutOpaque_t columns(DType dtype, std::int64_t rows, std::int64_t columns,
-                                              std::int64_t stride = 0) {
+                                              std::int64_t stride) {
     cublasLtMatrixLayoutOpaque_t layout;
     check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(columns), stride > 0 ? stride : rows),

@@ -40,6 +40,7 @@ struct GemmSpec {
   DType result = DType::f32;  ///< of c, the vector and `pre`: f32, or as dtype
   Precision precision = Precision::ieee;
   std::int64_t stride_a = 0;  ///< elements from row to row of a, as it is stored; 0: no gaps
+  std::int64_t stride_b = 0;
   std::int64_t stride_c = 0;
   std::string algorithm;  ///< one of `gemm_algorithms`; empty: the first that the library offers
 

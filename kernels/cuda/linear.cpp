@@ -1,15 +1,13 @@
 #include "kernels/linear.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/fused_relu.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/linear_operands.h"
 #include "kernels/layout.h"
 #include "kernels/linear_rows.h"
 #include "kernels/matmul.h"
@@ -19,64 +17,32 @@ namespace {
 
 using Epilogue = GemmSpec::Epilogue;
 
-/// The layout of a tensor with rows laid out as those of `like`.
-Layout rows_as(Layout like, std::int64_t rows) {
-  like.padded[0] = rows;
-  return like;
-}
-
-/// Rows of images are as good as flat rows to a matrix product if those of x and w match. Weights that
-/// have a layout keep it. Of any other x the last dimension is a row.
-void match_rows(TensorDesc& x, TensorDesc& w) {
-  if (w.shape.rank() != 4) {
-    w.layout = Layout::row_major(w.shape);
-    x.layout = Layout::row_major(x.shape);
-    return;
-  }
-  if (!w.layout) w.layout = rows_as(x.layout.value_or(channels_last(x.shape)), w.shape[0]);
-  const Layout wanted = rows_as(*w.layout, x.shape[0]);
-  if (!x.layout || !has_layout(wanted, x)) x.layout = wanted;
-}
-
-void require_row_major(std::string_view op, const TensorDesc& desc) {
-  if (desc.layout_or_row_major() == Layout::row_major(desc.shape)) return;
-  throw UsageError(fmt::format("{}: {} has layout {}, must be row-major", op, desc.shape.str(),
-                               desc.layout_or_row_major().str()));
-}
-
-/// UsageError unless all rows are flat.
-MatmulSize size_of_flat_rows(std::string_view op, const MatmulOperands& t) {
-  require_row_major(op, t.y);
-  const Layout rows = t.w.layout_or_row_major();
-  const bool flat = rows.blocks.empty() && rows.padded == t.w.shape && rows.span() == t.w.shape.elements();
-  const bool alike = t.w.shape.rank() == 4 ? has_layout(rows_as(rows, t.x.shape[0]), t.x)
-                                           : has_layout(Layout::row_major(t.x.shape), t.x) &&
-                                                 has_layout(Layout::row_major(t.w.shape), t.w);
-  if (!flat || !alike) {
-    throw UsageError(fmt::format("{}: x has layout {}, w {}: they must match, without gaps", op,
-                                 t.x.layout_or_row_major().str(), rows.str()));
-  }
-  return matmul_size(t.x.shape, t.w.shape);
-}
-
 Epilogue epilogue_of(bool relu, bool bias) {
   if (bias) return relu ? Epilogue::bias_relu : Epilogue::bias;
   return relu ? Epilogue::relu : Epilogue::none;
 }
 
+/// y or dy as a matrix of what the product computes of it.
+TensorDesc as_matrix(const TensorDesc& y, const LinearProduct& size) {
+  return {y.dtype, {size.rows, size.outputs}, Layout::row_major({size.rows, size.stride_y})};
+}
+
 /// Without the library's ReLU where it loses a NaN, which a GPU that is only described is not asked.
 GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = size_of_flat_rows(Linear::name, t);
+  const LinearProduct size = linear_product(op, io);
   const bool relu = op.activation == Activation::relu;
-  GemmSpec product{.m = rows,
-                   .n = outputs,
-                   .k = inputs,
+  GemmSpec product{.m = size.rows,
+                   .n = size.outputs,
+                   .k = size.inputs,
                    .transpose_b = true,
                    .epilogue = epilogue_of(relu, t.b != nullptr),
                    .dtype = t.x.dtype,
                    .result = t.y.dtype,
                    .precision = gpu_precision(op.precision),
+                   .stride_a = size.stride_x,
+                   .stride_b = size.stride_w,
+                   .stride_c = size.stride_y,
                    .algorithm = op.algorithm.plan};
   if (relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product))
     product.epilogue = epilogue_of(false, t.b != nullptr);
@@ -85,55 +51,53 @@ GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
 
 GemmSpec product_of(const LinearBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = size_of_flat_rows(op.name, t);
-  return {.m = rows,
-          .n = inputs,
-          .k = outputs,
+  const LinearProduct size = linear_product(op, io);
+  return {.m = size.rows,
+          .n = size.inputs,
+          .k = size.outputs,
           .dtype = t.y.dtype,
           .result = t.x.dtype,
           .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_y,
+          .stride_b = size.stride_w,
+          .stride_c = size.stride_x,
           .algorithm = op.algorithm.plan};
 }
 
 /// Without the gradient of a bias.
 GemmSpec product_of(const LinearBackwardWeights& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = size_of_flat_rows(op.name, t);
-  return {.m = outputs,
-          .n = inputs,
-          .k = rows,
+  const LinearProduct size = linear_product(op, io);
+  return {.m = size.outputs,
+          .n = size.inputs,
+          .k = size.rows,
           .transpose_a = true,
           .dtype = t.x.dtype,
           .result = t.w.dtype,
           .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_y,
+          .stride_b = size.stride_x,
+          .stride_c = size.stride_w,
           .algorithm = op.algorithm.plan};
-}
-
-/// dy (..., O) as the matrix (rows, O).
-TensorDesc as_matrix(const TensorDesc& dy, const MatmulSize& size) {
-  return {dy.dtype, {size.rows, size.outputs}, {}};
 }
 
 }  // namespace
 
 void choose_layouts(Cuda, const Linear&, KernelIo& io) {
-  match_rows(io.inputs[Linear::x], io.inputs[Linear::w]);
-  if (io.inputs.size() > Linear::b)
-    io.inputs[Linear::b].layout = Layout::row_major(io.inputs[Linear::b].shape);
-  io.outputs[Linear::y].layout = Layout::row_major(io.outputs[Linear::y].shape);
+  using Op = Linear;
+  TensorDesc* const b = io.inputs.size() > Op::b ? &io.inputs[Op::b] : nullptr;
+  choose_linear_layouts(io.inputs[Op::x], io.inputs[Op::w], b, io.outputs[Op::y]);
 }
 
 void choose_layouts(Cuda, const LinearBackwardData&, KernelIo& io) {
   using Op = LinearBackwardData;
-  match_rows(io.outputs[Op::dx], io.inputs[Op::w]);
-  io.inputs[Op::dy].layout = Layout::row_major(io.inputs[Op::dy].shape);
+  choose_backward_data_layouts(io.inputs[Op::dy], io.inputs[Op::w], io.outputs[Op::dx]);
 }
 
 void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
   using Op = LinearBackwardWeights;
-  match_rows(io.inputs[Op::x], io.outputs[Op::dw]);
-  io.inputs[Op::dy].layout = Layout::row_major(io.inputs[Op::dy].shape);
-  if (io.outputs.size() > Op::db) io.outputs[Op::db].layout = Layout::row_major(io.outputs[Op::db].shape);
+  TensorDesc* const db = io.outputs.size() > Op::db ? &io.outputs[Op::db] : nullptr;
+  choose_backward_weights_layouts(io.inputs[Op::x], io.inputs[Op::dy], io.outputs[Op::dw], db);
 }
 
 KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
@@ -142,7 +106,7 @@ KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
   const bool own_relu =
       op.activation == Activation::relu && product.epilogue == epilogue_of(false, t.b != nullptr);
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasRelu after(as_matrix(t.y, size_of_flat_rows(Linear::name, t)), own_relu);
+  const BiasRelu after(as_matrix(t.y, linear_product(op, io)), own_relu);
   const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
                                 const_cast<void*>(a.in<void>(Linear::b))};
@@ -182,8 +146,7 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io
     product.epilogue = Epilogue::none;
   }
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasGradient bias_gradient(as_matrix(t.y, size_of_flat_rows(Op::name, t)),
-                                   bias ? t.b->dtype : t.w.dtype);
+  const BiasGradient bias_gradient(as_matrix(t.y, linear_product(op, io)), bias ? t.b->dtype : t.w.dtype);
   const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw)}, a.workspace<void>(), stream);
     if (void* const db = a.out<void>(Op::db); db != nullptr) {

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/linear_operands.h"
 #include "kernels/linear_gelu_apart.h"
 
 namespace lockstep::kernels {
@@ -9,38 +10,68 @@ namespace {
 
 using Epilogue = GemmSpec::Epilogue;
 
+/// LinearGelu's product alone: y stands for `pre`, too, which lies alike.
+KernelIo linear_of(const KernelIo& io) {
+  return {io.inputs, {io.outputs[LinearGelu::y]}};
+}
+KernelIo backward_data_of(const KernelIo& io) {
+  using Op = LinearBackwardGelu;
+  return {{io.inputs[Op::dy], io.inputs[Op::w]}, {io.outputs[Op::dpre]}};
+}
+
 GemmSpec product_of(const LinearGelu& op, const KernelIo& io) {
   using Op = LinearGelu;
-  const auto [rows, inputs, outputs] = matmul_size(io.inputs[Op::x].shape, io.inputs[Op::w].shape);
-  return {.m = rows,
-          .n = outputs,
-          .k = inputs,
+  const LinearProduct size = linear_product(Linear{.precision = op.precision}, linear_of(io));
+  return {.m = size.rows,
+          .n = size.outputs,
+          .k = size.inputs,
           .transpose_b = true,
           .epilogue = io.inputs.size() > Op::b ? Epilogue::bias_gelu : Epilogue::gelu,
           .keeps_pre = io.outputs.size() > Op::pre,
           .dtype = io.inputs[Op::x].dtype,
           .result = io.outputs[Op::y].dtype,
           .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_x,
+          .stride_b = size.stride_w,
+          .stride_c = size.stride_y,
           .algorithm = op.algorithm.plan};
 }
 
 GemmSpec product_of(const LinearBackwardGelu& op, const KernelIo& io) {
   using Op = LinearBackwardGelu;
-  const auto [rows, inputs, outputs] = matmul_size(io.outputs[Op::dpre].shape, io.inputs[Op::w].shape);
-  return {.m = rows,
-          .n = inputs,
-          .k = outputs,
+  const LinearProduct size =
+      linear_product(LinearBackwardData{.precision = op.precision}, backward_data_of(io));
+  return {.m = size.rows,
+          .n = size.inputs,
+          .k = size.outputs,
           .epilogue = Epilogue::gelu_gradient,
           .dtype = io.inputs[Op::dy].dtype,
           .result = io.outputs[Op::dpre].dtype,
           .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_y,
+          .stride_b = size.stride_w,
+          .stride_c = size.stride_x,
           .algorithm = op.algorithm.plan};
 }
 
 }  // namespace
 
+void choose_layouts(Cuda, const LinearGelu&, KernelIo& io) {
+  using Op = LinearGelu;
+  TensorDesc* const b = io.inputs.size() > Op::b ? &io.inputs[Op::b] : nullptr;
+  choose_linear_layouts(io.inputs[Op::x], io.inputs[Op::w], b, io.outputs[Op::y]);
+  if (io.outputs.size() > Op::pre) io.outputs[Op::pre].layout = io.outputs[Op::y].layout;
+}
+
+void choose_layouts(Cuda, const LinearBackwardGelu&, KernelIo& io) {
+  using Op = LinearBackwardGelu;
+  choose_backward_data_layouts(io.inputs[Op::dy], io.inputs[Op::w], io.outputs[Op::dpre]);
+  io.inputs[Op::pre].layout = io.outputs[Op::dpre].layout;
+}
+
 KernelPtr prepare(Cuda cuda, const LinearGelu& op, const KernelIo& io) {
   using Op = LinearGelu;
+  if (io.outputs.size() > Op::pre) require_same_layout(io.outputs[Op::y], io.outputs[Op::pre]);
   const auto gemm = prepare_gemm(product_of(op, io), cuda.described);
   if (gemm == nullptr) return linear_gelu_apart(cuda, op, io);
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
@@ -56,6 +87,7 @@ KernelPtr prepare(Cuda cuda, const LinearGelu& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const LinearBackwardGelu& op, const KernelIo& io) {
   using Op = LinearBackwardGelu;
+  require_same_layout(io.inputs[Op::pre], io.outputs[Op::dpre]);
   const auto gemm = prepare_gemm(product_of(op, io), cuda.described);
   if (gemm == nullptr) return linear_backward_gelu_apart(cuda, op, io);
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {

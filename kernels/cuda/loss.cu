@@ -2,8 +2,12 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <span>
+
+#include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/loss_rows.h"
+#include "kernels/padded_rows.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -36,9 +40,14 @@ struct SquaredError {
   }
 };
 
+/// Elements from row to row: behind the columns there may be room, where the gradient is zero.
+struct Strides {
+  std::int64_t predictions, gradient;
+};
+
 /// A row to each `threads` threads.
 template <int threads, class Loss>
-__global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of_sample,
+__global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of_sample, Strides strides,
                            const float* predictions, const typename Loss::Target* targets,
                            const StepState* state, float* gradient, RowLoss* losses) {
   const std::int64_t row = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / threads;
@@ -46,15 +55,39 @@ __global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of
   const std::int64_t first = threadIdx.x % threads;
   const std::int64_t columns = loss_of.columns;
   const auto* const target = loss_of.of_row(targets, row);
-  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * columns;
+  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * strides.gradient;
   RowLoss loss{0, 0, 0, 0};
   if (row < state->valid_samples * rows_of_sample && loss_of.counts(target)) {
-    loss = loss_of.template run<threads>(predictions + row * columns, target, row_gradient,
+    loss = loss_of.template run<threads>(predictions + row * strides.predictions, target, row_gradient,
                                          state->loss_scale * state->scaler_scale);
   } else if (row_gradient != nullptr) {
     for (std::int64_t k = first; k < columns; k += threads) row_gradient[k] = 0;
   }
+  for (std::int64_t k = columns + first; row_gradient != nullptr && k < strides.gradient; k += threads)
+    row_gradient[k] = 0;
   if (first == 0) losses[row] = loss;
+}
+
+/// Predictions of which one dimension is a row may have room behind each, and their gradient has it then.
+void choose_row_layouts(TensorDesc& predictions, std::span<TensorDesc> gradient, bool in_rows) {
+  const auto keep = [&](TensorDesc& desc) {
+    const auto rows = padded_rows(desc);
+    const bool fits = in_rows && rows && rows->all_rows == rows->rows;
+    if (!desc.layout || !fits) desc.layout = Layout::row_major(desc.shape);
+  };
+  keep(predictions);
+  for (TensorDesc& desc : gradient) {
+    if (!desc.layout) desc.layout = predictions.layout;
+    keep(desc);
+  }
+}
+
+std::int64_t stride_of(const TensorDesc& desc, std::int64_t columns) {
+  if (desc.is_row_major()) return columns;
+  const auto rows = padded_rows(desc);
+  if (rows && rows->columns == columns && rows->all_rows == rows->rows) return rows->stride;
+  throw UsageError("loss: predictions " + desc.shape.str() + " have layout " + desc.layout->str() +
+                   ", must be row-major");
 }
 
 /// The rows' losses are kept in the workspace.
@@ -62,6 +95,9 @@ template <class Op, class Loss>
 KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelIo& io) {
   const std::int64_t rows = shape.rows;
   const std::int64_t rows_of_sample = shape.rows_of_sample;
+  const Strides strides{
+      stride_of(io.inputs[Op::predictions], shape.columns),
+      io.outputs.size() > Op::gradient ? stride_of(io.outputs[Op::gradient], shape.columns) : shape.columns};
   return cuda_kernel(
       io,
       [=](const Addresses& a, cudaStream_t stream) {
@@ -74,11 +110,11 @@ KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelI
         if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
           const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
           launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
-                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, rows_of_sample,
+                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, rows_of_sample, strides,
                  predictions, targets, state, gradient, losses);
         } else if (rows > 0) {
           launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
-                 rows_of_sample, predictions, targets, state, gradient, losses);
+                 rows_of_sample, strides, predictions, targets, state, gradient, losses);
         }
         launch_account(rows, losses, state, control, stream);
       },
@@ -86,6 +122,19 @@ KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelI
 }
 
 }  // namespace
+
+void choose_layouts(Cuda, const SoftmaxCrossEntropy&, KernelIo& io) {
+  using Op = SoftmaxCrossEntropy;
+  choose_row_layouts(io.inputs[Op::predictions], std::span(io.outputs).subspan(Op::gradient), true);
+  io.inputs[Op::targets].layout = Layout::row_major(io.inputs[Op::targets].shape);
+}
+
+void choose_layouts(Cuda, const MeanSquaredError&, KernelIo& io) {
+  using Op = MeanSquaredError;
+  TensorDesc& predictions = io.inputs[Op::predictions];
+  choose_row_layouts(predictions, std::span(io.outputs).subspan(Op::gradient), predictions.shape.rank() == 2);
+  io.inputs[Op::targets].layout = Layout::row_major(io.inputs[Op::targets].shape);
+}
 
 KernelPtr prepare(Cuda, const SoftmaxCrossEntropy& op, const KernelIo& io) {
   const auto shape = LossShape::of_classes(io.inputs[SoftmaxCrossEntropy::predictions].shape);

@@ -128,6 +128,13 @@ void pad_pictures(model::Graph& graph);
 /// gradients and optimizer state lie in memory once.
 using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
+/// Of a GPU, behind `pad_pictures`: widths of linear maps that tensor cores would read in parts (of half
+/// types and TF32, not of IEEE f32) get room up to a multiple of 8, where no copy of activations is needed
+/// for it: rows and columns of weights, their gradients and optimizer state, and rows of activations. What
+/// lies there is zero and stays so; files and losses have the widths that there are. `pinned` as below;
+/// `keeps_output`: the network's output is read from memory, as it is.
+void pad_widths(model::Graph& graph, const ParameterLayouts& pinned, bool keeps_output);
+
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none
 /// yet, and a reorder node precedes a kernel that needs another layout than a value has. Inputs and targets
 /// are row-major; a parameter takes the layout that its first reader in forward chooses, or the first reader

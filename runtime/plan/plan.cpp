@@ -157,7 +157,10 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
   const bool on_gpu = device.kind() == kernels::DeviceKind::cuda;
-  if (on_gpu) pad_pictures(plan.graph);
+  if (on_gpu) {
+    pad_pictures(plan.graph);
+    pad_widths(plan.graph, constraints.parameter_layouts, request.keeps_outputs);
+  }
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   if (on_gpu) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);

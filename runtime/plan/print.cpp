@@ -1,6 +1,7 @@
 #include "runtime/plan/print.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@ std::string describe(const model::Graph& graph, model::ValueId id) {
   const model::Value& value = graph.value(id);
   const Shape& shape = value.type.shape;
   std::string text = is_half(value.type.dtype) ? value.type.str() : shape.str();
-  if (value.layout && !value.layout->is_row_major(shape)) text += ":" + value.layout->str();
+  if (!value.layout || value.layout->is_row_major(shape)) return text;
+  const bool has_room = value.layout->is_row_major(value.layout->padded);
+  text += has_room ? " in " + value.layout->padded.str() : ":" + value.layout->str();
   return text;
 }
 
@@ -98,19 +101,33 @@ std::string rows_lines(const Plan& plan) {
   return text;
 }
 
-constexpr std::int64_t factors_a_word = 4;
+constexpr std::int64_t bytes_a_word = 16;
 
 class Misses {
  public:
-  void look_at(const std::string& layer, std::int64_t extent, std::string_view what) {
-    const std::int64_t rest = extent % factors_a_word;
-    if (rest == 0) return;
+  /// `room`: the extent in memory.
+  void look_at(DType factors, const std::string& layer, std::int64_t extent, std::int64_t room,
+               std::string_view what) {
+    const std::int64_t word = bytes_a_word / static_cast<std::int64_t>(size_of(factors));
+    if (room % word == 0) return;
     found.push_back(
-        fmt::format("{}: {} {} ({} is faster)", layer, extent, what, extent - rest + factors_a_word));
+        fmt::format("{}: {} {} ({} is faster)", layer, extent, what, extent - extent % word + word));
   }
 
   std::vector<std::string> found;
 };
+
+const Shape& room_of(const model::Value& value) {
+  return value.layout ? value.layout->padded : value.type.shape;
+}
+
+/// None for an op of another kind.
+std::optional<kernels::MatmulPrecision> precision_of(const model::Node& node) {
+  if (const auto* conv = node.op->as<kernels::Conv2d>()) return conv->precision;
+  if (const auto* linear = node.op->as<kernels::Linear>()) return linear->precision;
+  if (const auto* gelu = node.op->as<kernels::LinearGelu>()) return gelu->precision;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -175,7 +192,7 @@ std::string label_of(const Plan& plan, const Step& step) {
 
 std::string warning_of(const Plan& plan) {
   if (plan.warnings.empty()) return {};
-  return fmt::format("tensor cores are slower where a dimension is no multiple of 4: {}",
+  return fmt::format("tensor cores are slower where a dimension is no whole number of 16 bytes: {}",
                      fmt::join(plan.warnings, ", "));
 }
 
@@ -235,24 +252,23 @@ std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const st
 std::vector<std::string> tensor_core_misses(const model::Graph& graph) {
   Misses misses;
   for (const model::Node& node : graph.nodes()) {
-    const auto* conv = node.op->as<kernels::Conv2d>();
-    const auto* linear = node.op->as<kernels::Linear>();
-    const auto* gelu = node.op->as<kernels::LinearGelu>();
-    if (conv == nullptr && linear == nullptr && gelu == nullptr) continue;
-    const auto precision = linear != nullptr ? linear->precision
-                           : gelu != nullptr ? gelu->precision
-                                             : conv->precision;
-    if (precision == kernels::MatmulPrecision::highest) continue;  // not for tensor cores
+    const auto precision = precision_of(node);
+    const DType factors = precision ? graph.value(node.inputs[0]).type.dtype : DType::f32;
+    if (!precision || (*precision == kernels::MatmulPrecision::highest && !is_half(factors))) continue;
     const std::string layer = node.layer.empty() ? node.op->name() : node.layer;
-    const Shape& w = graph.value(node.inputs[1]).type.shape;
+    const model::Value& weights = graph.value(node.inputs[1]);
+    const Shape& w = weights.type.shape;
+    const Shape& room = room_of(weights);
+    const auto* const conv = node.op->as<kernels::Conv2d>();
     if (conv == nullptr) {
-      misses.look_at(layer, w.elements(1), "input features");
-      misses.look_at(layer, w[0], "output features");
+      misses.look_at(factors, layer, w.elements(1), room.elements(1), "input features");
+      const Shape& y = room_of(graph.value(node.outputs[0]));
+      misses.look_at(factors, layer, w[0], y[y.rank() - 1], "output features");
       continue;
     }
     const bool grouped = conv->geometry.groups > 1;
-    misses.look_at(layer, w[1], grouped ? "input channels of a group" : "input channels");
-    misses.look_at(layer, w[0] / conv->geometry.groups,
+    misses.look_at(factors, layer, w[1], room[1], grouped ? "input channels of a group" : "input channels");
+    misses.look_at(factors, layer, w[0] / conv->geometry.groups, room[0] / conv->geometry.groups,
                    grouped ? "output channels of a group" : "output channels");
   }
   return misses.found;

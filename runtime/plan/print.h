@@ -25,8 +25,9 @@ std::string warning_of(const Plan& plan);
 std::string fallback_warning_of(const Plan& plan);
 
 /// Dimensions of linear layers and convolutions along which tensor cores cannot read whole words of 16 bytes
-/// (four TF32 factors), each with the nearest one above where they can: "conv1: 3 input channels (4 is
-/// faster)". Of those alone whose factors may be rounded for them. Source: NVIDIA, Deep Learning Performance,
+/// (eight factors of a half type, four of TF32), each with the nearest one above where they can: "conv1: 3
+/// input channels (4 is faster)". Not those that have room up to there in memory, nor those of IEEE f32.
+/// Source: NVIDIA, Deep Learning Performance,
 /// Matrix Multiplication Background, "Tensor Core Requirements".
 std::vector<std::string> tensor_core_misses(const model::Graph& graph);
 

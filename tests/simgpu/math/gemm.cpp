@@ -82,6 +82,12 @@ std::int64_t columns_of_a(const GemmSpec& s) {
 std::int64_t stride_of_a(const GemmSpec& s) {
   return s.stride_a > 0 ? s.stride_a : columns_of_a(s);
 }
+std::int64_t columns_of_b(const GemmSpec& s) {
+  return s.transpose_b ? s.k : s.n;
+}
+std::int64_t stride_of_b(const GemmSpec& s) {
+  return s.stride_b > 0 ? s.stride_b : columns_of_b(s);
+}
 std::int64_t stride_of_c(const GemmSpec& s) {
   return s.stride_c > 0 ? s.stride_c : s.n;
 }
@@ -169,7 +175,8 @@ std::vector<float> factor(const GemmSpec& s, const std::vector<float>& values) {
 void compute(const GemmSpec& s, const GemmOperands& o) {
   const std::int64_t rows_of_a = s.transpose_a ? s.k : s.m;
   const std::vector<float> a = factor(s, read_rows(s.dtype, o.a, rows_of_a, columns_of_a(s), stride_of_a(s)));
-  const std::vector<float> b = factor(s, read(s.dtype, o.b, s.k * s.n));
+  const std::int64_t rows_of_b = s.transpose_b ? s.n : s.k;
+  const std::vector<float> b = factor(s, read_rows(s.dtype, o.b, rows_of_b, columns_of_b(s), stride_of_b(s)));
   std::vector<float> c = s.accumulate ? read_rows(s.result, o.c, s.m, s.n, stride_of_c(s))
                                       : std::vector<float>(static_cast<std::size_t>(s.m * s.n));
   multiply(s, a.data(), b.data(), c.data());
@@ -204,7 +211,8 @@ class SimulatedGemm : public Gemm {
     simgpu::LibraryCall call("gemm", workspace);
     call.reads(operands.a, bytes(spec_.dtype, spec_.transpose_a ? spec_.k : spec_.m, columns_of_a(spec_),
                                  stride_of_a(spec_)));
-    call.reads(operands.b, bytes(spec_.dtype, spec_.k, spec_.n));
+    call.reads(operands.b, bytes(spec_.dtype, spec_.transpose_b ? spec_.n : spec_.k, columns_of_b(spec_),
+                                 stride_of_b(spec_)));
     call.writes(operands.c, bytes(spec_.result, spec_.m, spec_.n, stride_of_c(spec_)));
     if (spec_.epilogue == Epilogue::bias_gradient) {
       call.writes(operands.vector, bytes(spec_.result, spec_.m, 1));

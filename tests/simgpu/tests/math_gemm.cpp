@@ -124,8 +124,10 @@ TEST_CASE("products of rows with gaps, in which nothing is written") {
     values = with_gaps;
   };
   wide.spec.stride_a = 16;
+  wide.spec.stride_b = 13;
   wide.spec.stride_c = 8;
   spread(wide.a, transpose_a ? 5 : 12, 16);
+  spread(wide.b, 12, 13);
   spread(wide.c, 7, 8);
   const Launch launch(wide);
   launch.run();

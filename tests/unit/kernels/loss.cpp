@@ -16,17 +16,23 @@ struct Outcome {
   std::vector<float> gradient;
 };
 
+/// `rows`: the layout of predictions and gradient, if it is not row-major.
 template <class Spec, class Target>
 Outcome run_loss(const Spec& spec, const Values& predictions, const std::vector<Target>& targets, DType type,
-                 const Shape& target_shape, const StepState& state, bool gradient = true) {
+                 const Shape& target_shape, const StepState& state, bool gradient = true,
+                 const std::optional<Layout>& rows = {}) {
+  const Layout layout = rows.value_or(Layout::row_major(predictions.shape));
   KernelIo io;
-  io.inputs = {
-      {DType::f32, predictions.shape, {}}, {type, target_shape, {}}, {DType::u8, {sizeof(StepState)}, {}}};
+  io.inputs = {{DType::f32, predictions.shape, layout},
+               {type, target_shape, {}},
+               {DType::u8, {sizeof(StepState)}, {}}};
   io.outputs.push_back({DType::u8, {sizeof(ControlBlock)}, {}});
   if (gradient) io.outputs.push_back({DType::f32, predictions.shape, {}});
+  choose_layouts(device(), spec, io);
+  CHECK(io.inputs[0].layout == layout);
   const auto kernel = kernel_for(device(), spec, io);
-  const auto x = pack(predictions, Layout::row_major(predictions.shape));
-  const auto dx = device().allocate(x->bytes());
+  const auto x = pack(predictions, layout);
+  const auto dx = upload(std::vector<float>(static_cast<std::size_t>(layout.span()), NAN));
   const auto workspace = device().allocate(kernel->workspace_bytes());
   const auto read = upload(std::vector{state});
   const auto goals = upload(targets);
@@ -205,6 +211,35 @@ TEST_CASE("evaluation computes the same loss without a gradient") {
   const Outcome eval = run_loss(SoftmaxCrossEntropy{.has_gradient = false}, logits, targets, DType::i64, {7},
                                 state_of(7), false);
   CHECK(std::memcmp(&train.control, &eval.control, sizeof(ControlBlock)) == 0);
+}
+
+TEST_CASE("on a GPU predictions may have room behind each row, where the gradient becomes zero") {
+  if (device().kind() == DeviceKind::cpu) return;
+  const std::int64_t columns = GENERATE(10, 1030);  // a warp to a row, a block
+  const std::int64_t stride = columns + 6;
+  const Values x = random_values({2, 3, columns}, 17);
+  const std::vector<std::int64_t> targets{0, -100, 5, 1, 2, 3};  // the last three are padding
+  const auto same = [&](const Outcome& plain, const Outcome& with_room) {
+    CHECK(std::memcmp(&plain.control, &with_room.control, sizeof(ControlBlock)) == 0);
+    REQUIRE(with_room.gradient.size() == static_cast<std::size_t>(6 * stride));
+    for (std::int64_t i = 0; i < 6 * stride; ++i) {
+      const bool inside = i % stride < columns;
+      const auto at = static_cast<std::size_t>(i / stride * columns + i % stride);
+      REQUIRE(with_room.gradient[static_cast<std::size_t>(i)] == (inside ? plain.gradient[at] : 0));
+    }
+  };
+  const SoftmaxCrossEntropy entropy{0.1F};
+  const auto of_classes = [&](const std::optional<Layout>& rows) {
+    return run_loss(entropy, x, targets, DType::i64, {2, 3}, state_of(1), true, rows);
+  };
+  same(of_classes({}), of_classes(Layout::row_major({2, 3, stride})));
+  const Values y{{6, columns}, x.data};
+  const Values goals = random_values(y.shape, 18);
+  const std::vector<float> numbers(goals.data.begin(), goals.data.end());
+  const auto of_values = [&](const std::optional<Layout>& rows) {
+    return run_loss(MeanSquaredError{}, y, numbers, DType::f32, y.shape, state_of(5), true, rows);
+  };
+  same(of_values({}), of_values(Layout::row_major({6, stride})));
 }
 
 TEST_CASE(

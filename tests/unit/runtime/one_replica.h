@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "comm/make_communicator.h"
@@ -14,16 +14,25 @@
 
 namespace lockstep::runtime::testing {
 
-/// A replica alone, trained on a fixed set of samples of `images` by plans of these keys.
+/// A replica alone, trained on a fixed set of samples of `images` by plans of these keys, on a CPU unless
+/// told.
 class OneReplica {
  public:
   OneReplica(const model::Model& net, const std::vector<PlanKey>& keys, PlanConstraints constraints = {})
       : OneReplica(net, keys, constraints, {.kind = model::OptimizerKind::sgd, .learning_rate = 0.1}) {}
   OneReplica(const model::Model& net, const std::vector<PlanKey>& keys, PlanConstraints constraints,
-             const model::OptimizerOptions& optimizer)
-      : optimizer_(optimizer), samples_(static_cast<std::size_t>(most_samples * sample_elements)) {
+             const model::OptimizerOptions& optimizer, double average_decay = 0,
+             std::unique_ptr<kernels::Device> device = kernels::make_cpu_device(1))
+      : optimizer_(optimizer),
+        samples_(static_cast<std::size_t>(most_samples * sample_elements)),
+        device_(std::move(device)) {
     for (const PlanKey& key : keys) {
-      plans_.push_back(make_plan(net, images, {.key = key, .optimizer = optimizer}, *device_, constraints));
+      plans_.push_back(make_plan(net, images,
+                                 {.key = key,
+                                  .schedule = {.exchange = false},
+                                  .average_decay = average_decay,
+                                  .optimizer = optimizer},
+                                 *device_, constraints));
       constraints.parameter_layouts = parameter_layouts(plans_[0].graph);
       constraints.arena = plans_[0].arena;
     }
@@ -34,6 +43,13 @@ class OneReplica {
   }
 
   const Plan& plan(std::size_t at = 0) const { return plans_[at]; }
+  const ReplicaMemory& memory() const { return *memory_; }
+  std::vector<std::byte> on_host(const void* memory, std::size_t bytes) {
+    std::vector<std::byte> copy(bytes);
+    device_->copy_to_host(copy.data(), memory, bytes, executor_->stream());
+    executor_->stream().synchronize();
+    return copy;
+  }
   ParameterIO replica() { return {*device_, plans_[0], *memory_}; }
 
   /// Runs the plan of `key` on the samples from `first` on, of a step of `step_samples`.
@@ -53,16 +69,20 @@ class OneReplica {
   static constexpr std::int64_t sample_elements = 3 * 8 * 8;
 
   void fill_slot(std::int64_t first, std::int64_t count) {
-    std::memcpy(memory_->input(slot), samples_.data() + first * sample_elements,
-                static_cast<std::size_t>(count * sample_elements) * sizeof(float));
-    auto* const targets = static_cast<std::int64_t*>(memory_->target(slot));
-    for (std::int64_t i = 0; i < count; ++i) targets[i] = (first + i) * 7 % 10;
+    std::vector<std::int64_t> targets;
+    for (std::int64_t i = 0; i < count; ++i) targets.push_back((first + i) * 7 % 10);
+    kernels::Stream& stream = executor_->stream();
+    device_->copy_to_device(memory_->input(slot), samples_.data() + first * sample_elements,
+                            static_cast<std::size_t>(count * sample_elements) * sizeof(float), stream);
+    device_->copy_to_device(memory_->target(slot), targets.data(), targets.size() * sizeof(targets[0]),
+                            stream);
+    stream.synchronize();
   }
 
   const model::OptimizerOptions optimizer_;
   std::vector<float> samples_;
-  std::unique_ptr<kernels::Device> device_ = kernels::make_cpu_device(1);
-  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {});
+  std::unique_ptr<kernels::Device> device_;
+  std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator({}, {}, *device_);
   std::vector<Plan> plans_;
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;

@@ -55,6 +55,8 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   differentiate(plan.graph);
   fuse(plan.graph);
   set_precision(plan.graph, constraints.matmul_precision, like.conv_precision);
+  if (device.kind() == kernels::DeviceKind::cuda)
+    pad_widths(plan.graph, parameter_layouts(like.graph), false);
   assign_layouts(plan.graph, device, parameter_layouts(like.graph));
   if (!begins_step(key.role)) accumulate_gradients(plan.graph);
   if (constraints.recompute) recompute(plan.graph);
