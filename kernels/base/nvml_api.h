@@ -4,6 +4,7 @@
 /// reference has it: https://docs.nvidia.com/deploy/nvml-api. Of ours, since builds have no nvml.h; the
 /// library is loaded at run time.
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the names are NVML's.
 
 using nvmlReturn_t = int;  ///< an enum there; 0: NVML_SUCCESS
 using nvmlDevice_t = struct nvmlDevice_st*;
@@ -36,4 +37,6 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned 
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int clock, unsigned int* megahertz);
 /// Called nvmlDeviceGetCurrentClocksThrottleReasons before driver 535, and under both names since.
 nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long* reasons);
+
+// NOLINTEND(readability-identifier-naming)
 }

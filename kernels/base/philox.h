@@ -9,7 +9,7 @@ namespace lockstep {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-constexpr int kPhiloxRounds = 10;
+constexpr int philox_rounds = 10;
 
 constexpr PhiloxCounter philox_round(PhiloxCounter counter, PhiloxKey key) {
   const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter[0];
@@ -27,7 +27,7 @@ constexpr PhiloxKey philox_next(PhiloxKey key) {
 /// Philox4x32-10: a keyed bijection of 128-bit counters whose images pass as random (Salmon, Moraes, Dror,
 /// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < kPhiloxRounds; ++round) {
+  for (int round = 0; round < philox_rounds; ++round) {
     counter = philox_round(counter, key);
     key = philox_next(key);
   }

@@ -18,9 +18,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
 
-constexpr std::size_t kPrefix = 8;                   // length of the header, little endian
-constexpr std::uint64_t kHeaderLimit = 100'000'000;  // as in the reference implementation
-constexpr std::size_t kAlignment = 64;               // of the first tensor's bytes
+constexpr std::size_t prefix_bytes = 8;                   // length of the header, little endian
+constexpr std::uint64_t most_header_bytes = 100'000'000;  // as in the reference implementation
+constexpr std::size_t alignment = 64;                     // of the first tensor's bytes
 
 /// "f32" to "F32".
 std::string file_name_of(DType dtype) {
@@ -48,9 +48,9 @@ class Parser {
     std::map<std::string, std::string> result;
     if (!header_.contains("__metadata__")) return result;
     const Json& entry = header_["__metadata__"];
-    if (!entry.is_object()) fail(kPrefix, "__metadata__ is not an object");
+    if (!entry.is_object()) fail(prefix_bytes, "__metadata__ is not an object");
     for (const auto& [key, value] : entry.members()) {
-      if (!value.is_string()) fail(kPrefix, fmt::format("__metadata__ '{}' is not a string", key));
+      if (!value.is_string()) fail(prefix_bytes, fmt::format("__metadata__ '{}' is not a string", key));
       result[key] = value.get<std::string>();
     }
     return result;
@@ -73,32 +73,33 @@ class Parser {
   }
 
   void read_header() {
-    if (file_.size() < kPrefix) {
+    if (file_.size() < prefix_bytes) {
       fail(0, fmt::format("{} bytes are too few for a safetensors file", file_.size()));
     }
     std::uint64_t length = 0;
-    std::memcpy(&length, file_.data(), kPrefix);
-    if (length > kHeaderLimit) fail(0, fmt::format("header of {} bytes: no safetensors file", length));
-    if (length > file_.size() - kPrefix) {
+    std::memcpy(&length, file_.data(), prefix_bytes);
+    if (length > most_header_bytes) fail(0, fmt::format("header of {} bytes: no safetensors file", length));
+    if (length > file_.size() - prefix_bytes) {
       fail(0, fmt::format("header of {} bytes, but the file has only {}: truncated", length, file_.size()));
     }
-    data_ = file_.subspan(kPrefix + length);
-    parse_json({reinterpret_cast<const char*>(file_.data()) + kPrefix, static_cast<std::size_t>(length)});
+    data_ = file_.subspan(prefix_bytes + length);
+    parse_json(
+        {reinterpret_cast<const char*>(file_.data()) + prefix_bytes, static_cast<std::size_t>(length)});
   }
 
   void parse_json(std::string_view text) {
     try {
       header_ = Json::parse(text);
     } catch (const JsonError& error) {
-      if (error.byte()) fail(kPrefix + *error.byte(), "the header is not valid JSON");
-      fail(kPrefix, error.what());
+      if (error.byte()) fail(prefix_bytes + *error.byte(), "the header is not valid JSON");
+      fail(prefix_bytes, error.what());
     }
-    if (!header_.is_object()) fail(kPrefix, "the header is not a JSON object");
+    if (!header_.is_object()) fail(prefix_bytes, "the header is not a JSON object");
   }
 
   SafetensorsFile::Tensor tensor(const std::string& name, const Json& entry) const {
     const auto bad = [&](const std::string& reason) {
-      fail(kPrefix, fmt::format("tensor '{}': {}", name, reason));
+      fail(prefix_bytes, fmt::format("tensor '{}': {}", name, reason));
     };
     if (!entry.is_object() || entry.members().size() != 3 || !entry.contains("dtype") ||
         !entry.contains("shape") || !entry.contains("data_offsets")) {
@@ -127,10 +128,10 @@ class Parser {
     try {
       numbers = list.get<std::vector<std::uint64_t>>();
     } catch (const JsonError&) {
-      fail(kPrefix, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
+      fail(prefix_bytes, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
     }
     const bool valid = std::ranges::all_of(numbers, [](std::uint64_t number) { return number >> 63 == 0; });
-    if (!valid) fail(kPrefix, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
+    if (!valid) fail(prefix_bytes, fmt::format("tensor '{}': {} is not a list of sizes", name, what));
     return numbers;
   }
 
@@ -139,7 +140,7 @@ class Parser {
     std::uint64_t size = size_of(dtype);
     for (const std::uint64_t extent : extents) {
       if (__builtin_mul_overflow(size, extent, &size)) {
-        fail(kPrefix, fmt::format("tensor '{}': its shape overflows", name));
+        fail(prefix_bytes, fmt::format("tensor '{}': its shape overflows", name));
       }
     }
     return size;
@@ -179,8 +180,8 @@ std::string header_for(std::span<const SafetensorsFile::Tensor> tensors,
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();
-  const std::size_t end = kPrefix + text.size();
-  text.append((kAlignment - end % kAlignment) % kAlignment, ' ');
+  const std::size_t end = prefix_bytes + text.size();
+  text.append((alignment - end % alignment) % alignment, ' ');
   return text;
 }
 

@@ -15,7 +15,7 @@ template <std::int64_t blocks>
     for (std::size_t word = 0; word < 4; ++word) lane[word][i] = counter[word];
   }
   PhiloxKey key = random.key();
-  for (int round = 0; round < kPhiloxRounds; ++round) {
+  for (int round = 0; round < philox_rounds; ++round) {
 #pragma omp simd
     for (std::int64_t i = 0; i < blocks; ++i) {
       const PhiloxCounter next = philox_round({lane[0][i], lane[1][i], lane[2][i], lane[3][i]}, key);
