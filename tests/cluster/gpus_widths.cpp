@@ -24,6 +24,13 @@ const Words odd_vocabulary{"--model=lstm",
                            "--batch-size=8",
                            "--eval-every=0",
                            "--optimizer=adamw"};
+/// Whose classifier is the table of its embedding.
+const Words tied_vocabulary{
+    "--model=gpt2",        "--model-args=n_layer=1,n_head=2,n_embd=16,block_size=12,vocab_size=65,dropout=0",
+    "--dataset=synthetic", "--samples=96",
+    "--threads=1",         "--seed=7",
+    "--log-every=1",       "--batch-size=8",
+    "--eval-every=0",      "--optimizer=adamw"};
 const Words six_steps{"--max-steps=6"};
 
 Words on(const std::string& device) {
@@ -63,10 +70,13 @@ TEST_CASE("odd widths have room on GPUs in half types and TF32, without a copy, 
   const std::string vocabulary = plan_of(odd_vocabulary + on("cuda") + Words{"--amp=bf16"});
   CHECK(vocabulary.find("65x24 in 72x24") != std::string::npos);
   CHECK(vocabulary.find("reorder") == std::string::npos);
+  const std::string tied = plan_of(tied_vocabulary + on("cuda") + Words{"--amp=bf16"});
+  CHECK(tied.find("65x16 in 72x16") != std::string::npos);
+  CHECK(tied.find("reorder") == std::string::npos);
 }
 
 TEST_CASE("odd widths on GPUs train as on CPUs, and files have the widths that there are") {
-  const Words& model = GENERATE_REF(odd_perceptron, odd_vocabulary);
+  const Words& model = GENERATE_REF(odd_perceptron, odd_vocabulary, tied_vocabulary);
   const Words more = GENERATE(Words{"--ema=0.9", "--clip-grad-norm=1"}, Words{"--accumulate-steps=2"});
   CAPTURE(model.front(), more);
   give_gpus(2);

@@ -1,8 +1,11 @@
 // On a GPU: rows with room behind their columns, and weights with room behind their rows.
 #include "kernels/padded_rows.h"
 
+#include <cmath>
+
 #include "kernels/base/error.h"
 #include "kernels/cast.h"
+#include "kernels/embedding.h"
 #include "kernels/linear_gelu.h"
 #include "tests/unit/kernels/reference.h"
 
@@ -169,4 +172,35 @@ TEST_CASE("a cast gives rows room, takes it from them, and keeps it where its re
     }
     require_close(run_in(Cast{}, {matrix}, {matrix.shape}, {wide, {}}, {wide, wide})[0], matrix, 0);
   }
+}
+
+TEST_CASE("rows behind a table are zero in the gradient of an embedding, too, whatever is added to it") {
+  if (!is_gpu()) return;
+  const bool has_sum = GENERATE(false, true);
+  const Shape table{5, 3};
+  const Layout wide = Layout::row_major_up_to(8, table);
+  const Values of_rows{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  const Values sum{table, std::vector<double>(15, 10)};
+  KernelIo io{{{DType::f32, of_rows.shape, {}}, {DType::i64, {2}, {}}}, {{DType::f32, table, wide}}};
+  if (has_sum) io.inputs.push_back({DType::f32, table, Layout::row_major(table)});
+  choose_layouts(device(), EmbeddingBackward{}, io);
+  CHECK(io.outputs[0].layout == wide);
+  const KernelPtr kernel = kernel_for(device(), EmbeddingBackward{}, io);
+  const auto rows = pack(of_rows, Layout::row_major(of_rows.shape));
+  const auto tokens = upload(std::vector<std::int64_t>{4, 1});
+  const auto before = pack(sum, Layout::row_major(table));
+  const auto after = upload(std::vector<float>(24, NAN));
+  const auto workspace = device().allocate(kernel->workspace_bytes());
+  std::vector<void*> addresses{rows->data(), tokens->data()};
+  if (has_sum) addresses.push_back(before->data());
+  addresses.push_back(after->data());
+  const auto stream = device().make_stream();
+  kernel->bind(addresses, workspace->data())->launch(*stream);
+  stream->synchronize();
+  Values wanted{table, std::vector<double>(15, has_sum ? 10 : 0)};
+  for (std::size_t k = 0; k < 3; ++k) {
+    wanted.data[3 * 4 + k] += of_rows.data[k];
+    wanted.data[3 * 1 + k] += of_rows.data[3 + k];
+  }
+  require_close(unpack(*after, table, wide), wanted, 0);
 }
