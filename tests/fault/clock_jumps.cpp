@@ -1,26 +1,19 @@
 // In LD_PRELOAD of a run: in the process that CLOCK_PROCESS names ("rank 1", "launch") the clock of the wall
 // jumps by CLOCK_SECONDS when it has been read CLOCK_READS times.
-#include <dlfcn.h>
 #include <sys/time.h>
 #include <time.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "tests/fault/preloaded.h"
+
 namespace {
 
-std::string_view setting(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? std::string_view() : text;
-}
-
-long number(const char* name) {
-  const std::string_view text = setting(name);
-  return text.empty() ? 0 : std::atol(text.data());
-}
+using lockstep::tests::number;
+using lockstep::tests::setting;
 
 bool is_struck_process() {
   const std::string_view program = program_invocation_short_name;
@@ -37,31 +30,26 @@ long jump() {
   return struck && ++reads > reads_before ? seconds : 0;
 }
 
-template <class Function>
-Function* next(const char* name, Function*) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 
 extern "C" {
 
 int clock_gettime(clockid_t clock, struct timespec* now) noexcept {
-  static const auto original = next("clock_gettime", static_cast<decltype(clock_gettime)*>(nullptr));
+  static const auto original = NEXT(clock_gettime);
   const int result = original(clock, now);
   if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += jump();
   return result;
 }
 
 int gettimeofday(struct timeval* now, void* zone) noexcept {
-  static const auto original = next("gettimeofday", static_cast<decltype(gettimeofday)*>(nullptr));
+  static const auto original = NEXT(gettimeofday);
   const int result = original(now, zone);
   if (result == 0) now->tv_sec += jump();
   return result;
 }
 
 time_t time(time_t* now) noexcept {
-  static const auto original = next("time", static_cast<decltype(time)*>(nullptr));
+  static const auto original = NEXT(time);
   const time_t seconds = original(nullptr) + jump();
   if (now != nullptr) *now = seconds;
   return seconds;

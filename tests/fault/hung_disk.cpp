@@ -18,12 +18,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tests/fault/preloaded.h"
+
 namespace {
 
-std::string_view setting(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? std::string_view() : text;
-}
+using lockstep::tests::setting;
 
 template <class Function>
 Function original(const char* name) {

@@ -1,8 +1,5 @@
-if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloaded
-  add_library(nemesis_hook MODULE nemesis/hook.cpp nemesis/strike.cpp)
-  target_include_directories(nemesis_hook PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(nemesis_hook PRIVATE lockstep_policy ${CMAKE_DL_LIBS})
-  set_target_properties(nemesis_hook PROPERTIES CXX_VISIBILITY_PRESET default)
+if(NOT LOCKSTEP_SANITIZE)
+  lockstep_preloaded(nemesis_hook nemesis/hook.cpp nemesis/strike.cpp)
   add_library(nemesis_plugin MODULE nemesis/plugin.cpp)
   target_link_libraries(nemesis_plugin PRIVATE lockstep::plugin lockstep_policy ${CMAKE_DL_LIBS})
   add_executable(nemesis nemesis/main.cpp nemesis/job.cpp nemesis/judge.cpp nemesis/processes.cpp nemesis/round.cpp)

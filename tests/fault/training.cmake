@@ -4,10 +4,8 @@ lockstep_test(fault_training LABEL fault TIMEOUT 120
 target_compile_definitions(test_fault_training PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
 add_dependencies(test_fault_training launch trainer)
-if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloaded
-  add_library(lockstep_hung_disk MODULE hung_disk.cpp)
-  target_link_libraries(lockstep_hung_disk PRIVATE lockstep_policy ${CMAKE_DL_LIBS})
-  set_target_properties(lockstep_hung_disk PROPERTIES CXX_VISIBILITY_PRESET default)
+if(NOT LOCKSTEP_SANITIZE)
+  lockstep_preloaded(lockstep_hung_disk hung_disk.cpp)
   lockstep_test(fault_waits LABEL fault TIMEOUT 120
     SOURCES waits.cpp
     LINKS lockstep::base lockstep_program nlohmann_json::nlohmann_json)

@@ -20,10 +20,8 @@ target_compile_definitions(test_fault_scale PRIVATE
 add_dependencies(test_fault_scale launch trainer)
 add_test(NAME slow_scale COMMAND test_fault_scale [matrix])
 lockstep_label_test(slow_scale slow TIMEOUT 600 NEEDS test_fault_scale)
-if(NOT LOCKSTEP_SANITIZE)  # which want to be the first library that is preloaded
-  add_library(lockstep_clock_jumps MODULE clock_jumps.cpp)
-  target_link_libraries(lockstep_clock_jumps PRIVATE lockstep_policy ${CMAKE_DL_LIBS})
-  set_target_properties(lockstep_clock_jumps PROPERTIES CXX_VISIBILITY_PRESET default)
+if(NOT LOCKSTEP_SANITIZE)
+  lockstep_preloaded(lockstep_clock_jumps clock_jumps.cpp)
   lockstep_test(fault_clocks LABEL fault TIMEOUT 120
     SOURCES clocks.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)

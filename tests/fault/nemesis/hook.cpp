@@ -1,6 +1,5 @@
 // In LD_PRELOAD of a run: counts the calls of one process, and in front of the one that nemesis chose kills
 // processes, or lets the call fail.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,25 +14,18 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "tests/fault/nemesis/hook.h"
 #include "tests/fault/nemesis/strike.h"
+#include "tests/fault/preloaded.h"
 
 namespace lockstep::nemesis {
 namespace {
 
-std::string_view setting(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? std::string_view() : text;
-}
-
-long number(const char* name) {
-  const std::string_view text = setting(name);
-  return text.empty() ? 0 : std::atol(text.data());
-}
+using tests::number;
+using tests::setting;
 
 /// Whether this is the process whose calls count; what launch forks is another.
 bool is_counted_process() {
@@ -104,14 +96,6 @@ std::string with_flipped_bit(const void* from, std::size_t bytes) {
   if (bytes > 0) other[bytes / 2] ^= 1;
   return other;
 }
-
-template <class Function>
-Function* next(const char* name, Function*) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
-/// The function of this name behind this library.
-#define NEXT(name) next(#name, static_cast<decltype(name)*>(nullptr))
 
 mode_t mode_in(int flags, va_list arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
