@@ -55,7 +55,7 @@ End end_without_names(const Words& words) {
                           replace_file("/etc/resolv.conf", folder / "resolv.conf") &&
                           replace_file("/etc/nsswitch.conf", folder / "nsswitch.conf") &&
                           open_silent_name_server();
-    if (!is_ready) return kNotAllowed;
+    if (!is_ready) return not_allowed;
     const int output = ::open((folder / "output").c_str(), O_CREAT | O_WRONLY, 0600);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
@@ -73,7 +73,7 @@ constexpr const char* says_which = "cannot resolve training.example: the name se
 
 TEST_CASE("launch does not wait for silent name servers", "[fault]") {
   const End end = end_without_names({LAUNCH_PROGRAM, "--master-addr=training.example", "true"});
-  if (end.code == kNotAllowed) return skip("a network namespace of one's own needs root");
+  if (end.code == not_allowed) return skip("a network namespace of one's own needs root");
   CAPTURE(end.output, end.took.count());
   CHECK(end.code == 2);
   CHECK_THAT(end.output, contains(says_which));
@@ -88,7 +88,7 @@ TEST_CASE("a rank waits for silent name servers no longer than --timeout", "[fau
        "WORLD_SIZE=2", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=training.example",
        "MASTER_PORT=" + std::to_string(unused_port()), TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic",
        "--timeout=1", "--run-dir=" + (folder / "run").string()});
-  if (end.code == kNotAllowed) return skip("a network namespace of one's own needs root");
+  if (end.code == not_allowed) return skip("a network namespace of one's own needs root");
   CAPTURE(rank, end.output, end.took.count());
   CHECK(end.code == 5);
   CHECK_THAT(end.output, contains(says_which));

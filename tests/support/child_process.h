@@ -57,12 +57,12 @@ inline bool make_tiny(const std::filesystem::path& folder) {
 }
 
 /// What a child answers when its machine does not allow what its test needs.
-constexpr int kNotAllowed = 77;
+constexpr int not_allowed = 77;
 
-/// What `action` gives in a process for which `folder` is an empty disk of 64 KiB; kNotAllowed if there can
+/// What `action` gives in a process for which `folder` is an empty disk of 64 KiB; not_allowed if there can
 /// be none.
 inline int on_tiny_disk(const std::filesystem::path& folder, const std::function<int()>& action) {
-  ChildProcess child([&] { return have_own_mounts() && make_tiny(folder) ? action() : kNotAllowed; });
+  ChildProcess child([&] { return have_own_mounts() && make_tiny(folder) ? action() : not_allowed; });
   return child.wait();
 }
 

@@ -21,7 +21,7 @@ inline void check_on_full_disk(const std::filesystem::path& folder, const std::v
     const int left_with = run.wait_for_end();
     return is_right(run.output()) ? left_with : wrong_words;
   });
-  if (code == kNotAllowed) {
+  if (code == not_allowed) {
     skip("a mount namespace of one's own needs root");
     return;
   }

@@ -107,7 +107,7 @@ TEST_CASE("an atomic file without a folder says so") {
 TEST_CASE("a full disk leaves the old file and no litter") {
   const TemporaryFolder folder;
   ChildProcess child([&] {
-    if (!have_own_mounts() || !make_tiny(folder.path())) return kNotAllowed;
+    if (!have_own_mounts() || !make_tiny(folder.path())) return not_allowed;
     write_file_atomically(folder / "file", "old");
     const std::string large(200 * 1024, 'x');
     const std::string message =
@@ -119,7 +119,7 @@ TEST_CASE("a full disk leaves the old file and no litter") {
     return contents(folder / "file") == "old" && files_in(folder.path()) == 1 ? 0 : 2;
   });
   const int result = child.wait();
-  if (result == kNotAllowed) {
+  if (result == not_allowed) {
     tests::skip("a mount namespace of one's own needs root");
   } else {
     CHECK(result == 0);

@@ -56,7 +56,7 @@ void check_fall_back(const std::function<bool(const std::filesystem::path&)>& hi
   write_gzip(folder / "b.gz", bytes);
   std::filesystem::create_directory(folder / "cache");
   ChildProcess child([&] {
-    if (!have_own_mounts() || !hinder(folder / "cache")) return kNotAllowed;
+    if (!have_own_mounts() || !hinder(folder / "cache")) return not_allowed;
     std::ostringstream log;
     spdlog::set_default_logger(
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
@@ -68,7 +68,7 @@ void check_fall_back(const std::function<bool(const std::filesystem::path&)>& hi
     return 0;
   });
   const int result = child.wait();
-  if (result == kNotAllowed) {
+  if (result == not_allowed) {
     tests::skip("a mount namespace of one's own needs root");
   } else {
     CHECK(result == 0);
