@@ -1,13 +1,17 @@
 add_executable(collective_rank collective_rank.cpp)
 target_link_libraries(collective_rank PRIVATE lockstep_policy lockstep::comm)
-if(LOCKSTEP_MPI)
+set(mpirun_program "")
+if(LOCKSTEP_MPI AND NOT LOCKSTEP_SANITIZE)
   find_program(MPIRUN mpirun)
+  if(MPIRUN)
+    set(mpirun_program ${MPIRUN})
+  endif()
 endif()
 foreach(test stopped_peers pauses)
   lockstep_test(fault_${test} LABEL fault TIMEOUT 300
     SOURCES ${test}.cpp
     LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
-  target_compile_definitions(test_fault_${test} PRIVATE MPIRUN="$<$<BOOL:${LOCKSTEP_MPI}>:${MPIRUN}>"
+  target_compile_definitions(test_fault_${test} PRIVATE MPIRUN="${mpirun_program}"
     RANK_PROGRAM="$<TARGET_FILE:collective_rank>"
     LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
   add_dependencies(test_fault_${test} launch trainer collective_rank)
