@@ -11,16 +11,15 @@ target_compile_definitions(test_fault_run_folder PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
 add_dependencies(test_fault_run_folder launch trainer)
 if(NOT LOCKSTEP_SANITIZE)
-  lockstep_test(fault_disks LABEL fault TIMEOUT 120
-    SOURCES disks.cpp
-    LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
-  lockstep_test(fault_calls LABEL fault TIMEOUT 120
-    SOURCES failed_calls.cpp limits.cpp
-    LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
-  foreach(test disks calls)
+  foreach(test disks failed_calls limits)
+    lockstep_test(fault_${test} LABEL fault TIMEOUT 300
+      SOURCES ${test}.cpp
+      LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
     target_compile_definitions(test_fault_${test} PRIVATE NEMESIS_HOOK="$<TARGET_FILE:nemesis_hook>"
       LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
     add_dependencies(test_fault_${test} launch trainer nemesis_hook)
+  endforeach()
+  foreach(test disks failed_calls)
     add_test(NAME slow_${test} COMMAND test_fault_${test} [matrix])
     lockstep_label_test(slow_${test} slow TIMEOUT 900 NEEDS test_fault_${test})
   endforeach()
