@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "comm/device_info.h"
 #include "comm/mpi/library.h"
 #include "comm/nccl/library.h"
+#include "comm/net/addresses.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/shm/shm_communicator.h"
 #include "comm/solo_communicator.h"
@@ -39,6 +41,13 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   Rendezvous rendezvous = open_rendezvous(world, options, deadline, by_mpi);
   rendezvous.keep_alive = mpi;
   return std::make_unique<TcpCommunicator>(world, options, std::move(rendezvous), deadline);
+}
+
+/// NCCL takes the network that the user named, unless its own variable names another; it reads that once.
+void tell_nccl_the_network(const std::string& interface) {
+  constexpr int keeps_what_there_is = 0;
+  if (!interface.empty())
+    ::setenv("NCCL_SOCKET_IFNAME", ("=" + device_of_interface(interface)).c_str(), keeps_what_there_is);
 }
 
 [[noreturn]] void refuse_nccl_on_cpu() {
@@ -77,7 +86,10 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   // One rank has nothing to sum, so it uses NCCL only when the user chose it.
   if (wants_nccl || (options.backend == "auto" && world.size > 1)) {
     const std::string why_not = why_not_nccl(devices, wants_nccl);
-    if (why_not.empty()) return make_nccl_communicator(std::move(group), device, options.timeout);
+    if (why_not.empty()) {
+      tell_nccl_the_network(options.interface);
+      return make_nccl_communicator(std::move(group), device, options.timeout);
+    }
     if (wants_nccl) {
       throw UsageError(fmt::format("--backend nccl: {}; use --backend host", why_not));
     }

@@ -63,16 +63,24 @@ std::vector<int> consecutive(int first, int count) {
   return ports;
 }
 
-}  // namespace
-
-std::string address_of_interface(const std::string& name) {
+DeviceAddress find_interface(const std::string& name) {
   std::vector<std::string> names;
-  for (const DeviceAddress& candidate : device_addresses()) {
-    if (candidate.device == name || candidate.address == name) return candidate.address;
+  for (DeviceAddress& candidate : device_addresses()) {
+    if (candidate.device == name || candidate.address == name) return std::move(candidate);
     names.push_back(fmt::format("{} ({})", candidate.device, candidate.address));
   }
   throw UsageError(fmt::format("--interface {}: no device or address of this machine, which has {}", name,
                                fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::string address_of_interface(const std::string& name) {
+  return find_interface(name).address;
+}
+
+std::string device_of_interface(const std::string& name) {
+  return find_interface(name).device;
 }
 
 std::string address_facing(const std::string& remote, Deadline deadline) {

@@ -12,6 +12,9 @@ namespace lockstep::comm {
 /// an address of this machine. UsageError names the devices that there are.
 std::string address_of_interface(const std::string& name);
 
+/// The network device of that name, or which has that address. UsageError as above.
+std::string device_of_interface(const std::string& name);
+
 /// Our own address on the way to `remote` (a name or an address), as the kernel's routes have it; nothing is
 /// sent. Empty when there is no way, or the name does not resolve by the deadline.
 std::string address_facing(const std::string& remote, Deadline deadline = Deadline::in(Seconds(5)));

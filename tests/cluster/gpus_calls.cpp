@@ -48,6 +48,18 @@ Calls calls_of_ten_steps(int ranks, const Words& options) {
 
 }  // namespace
 
+TEST_CASE("NCCL takes the network that --interface names, unless its own variable names one") {
+  const Words options =
+      small_images + sgd + Words{"--model=mlp", "--batch-size=8", "--device=cuda", "--max-steps=1"};
+  const std::string interface = GENERATE("lo", "127.0.0.1");
+  CHECK(calls_of_run(2, options + Words{"--interface=" + interface})["NCCL_SOCKET_IFNAME=lo"] == 2);
+  CHECK(calls_of_run(2, options)["NCCL_SOCKET_IFNAME=lo"] == 0);
+  const Variable own("NCCL_SOCKET_IFNAME", "=other");
+  Calls told = calls_of_run(2, options + Words{"--interface=" + interface});
+  CHECK(told["NCCL_SOCKET_IFNAME=lo"] == 0);
+  CHECK(told["NCCL_SOCKET_IFNAME=other"] == 2);
+}
+
 TEST_CASE("a replayed step is one launch of a graph and one event") {
   const int ranks = GENERATE(1, 2);
   const std::string model = GENERATE("mlp", "simplecnn");

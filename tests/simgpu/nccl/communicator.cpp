@@ -35,6 +35,8 @@ std::string describe(const Setup& setup) {
 
 Communicator::Communicator(const std::string& unique_id, int rank, int ranks, int device, bool blocking)
     : unique_id_(unique_id), rank_(rank), ranks_(ranks), device_(device), blocking_(blocking), polls_(rank) {
+  if (const char* const network = std::getenv("NCCL_SOCKET_IFNAME"))  // for tests of who sets it
+    count_call(fmt::format("NCCL_SOCKET_IFNAME{}", network));
   segment_.emplace(unique_id, rank, ranks);
   RankSlot& line = segment_->line(rank);
   line.host = host_of_this_process();

@@ -180,6 +180,8 @@ TEST_CASE("a name that does not resolve is tried until the deadline", "[tcp]") {
 TEST_CASE("an interface is a device or an address of this machine", "[tcp]") {
   CHECK(address_of_interface("lo") == "127.0.0.1");
   CHECK(address_of_interface("127.0.0.1") == "127.0.0.1");
+  CHECK(device_of_interface("lo") == "lo");
+  CHECK(device_of_interface("127.0.0.1") == "lo");
   CHECK_THAT(tests::message_of<UsageError>([] { address_of_interface("no-such-device"); }),
              tests::contains("lo (127.0.0.1)"));
   CHECK(address_facing("127.0.0.1") == "127.0.0.1");
