@@ -28,7 +28,7 @@ struct Lanes {
       __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
   typedef std::uint32_t Words __attribute__((vector_size(width * sizeof(float))));
   typedef std::uint32_t UnalignedWords
-      __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
+      __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(Bf16)), may_alias));
   typedef std::uint16_t Halves __attribute__((vector_size(width * sizeof(Bf16))));
   typedef std::uint16_t UnalignedHalves
       __attribute__((vector_size(width * sizeof(Bf16)), aligned(sizeof(Bf16)), may_alias));
