@@ -6,7 +6,8 @@
 namespace lockstep::kernels {
 
 /// Convolutions of pictures of one pixel by filters of one, as they follow a global average pool: linear
-/// maps. The library's convolutions take up to five times as long for them, weight gradients most.
+/// maps. As convolutions of the library's, all weight gradients of MobileNetV3 at 32x32 took three times as
+/// long.
 bool is_of_pixels(const Conv2d& op, const KernelIo& io);
 bool is_of_pixels(const Conv2dBackwardData& op, const KernelIo& io);
 bool is_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io);

@@ -68,6 +68,14 @@ std::string reason_to_distrust(const fs::path& path) {
   return {};
 }
 
+std::string reason_to_distrust_cached(const fs::path& file) {
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(file.parent_path(), error);
+  if (error) return fmt::format("{}: {}", file.string(), error.message());
+  const std::string reason = reason_to_distrust(folder);
+  return reason.empty() ? reason_to_distrust(file) : reason;
+}
+
 std::string reason_to_distrust_run(const fs::path& run) {
   // The person named RUN: it may be a link.
   if (std::string reason = reason_to_distrust(fs::weakly_canonical(run)); !reason.empty()) return reason;

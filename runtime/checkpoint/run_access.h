@@ -14,6 +14,9 @@ namespace lockstep::runtime {
 /// and the groups of this process may write it. Empty if it can be, or is not there.
 std::string reason_to_distrust(const std::filesystem::path& path);
 
+/// The same for a file of the person's cache and its folder, which may be a link.
+std::string reason_to_distrust_cached(const std::filesystem::path& file);
+
 /// The same for RUN/ and the files in it that a run reads or writes.
 std::string reason_to_distrust_run(const std::filesystem::path& run);
 

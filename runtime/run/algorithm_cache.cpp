@@ -26,15 +26,6 @@ constexpr std::size_t most_machines = 64;  // builds and settings that nobody us
 /// By machine, the one measured last first.
 using Sections = std::vector<std::pair<std::string, KnownAlgorithms>>;
 
-/// The person's own folder may be a link.
-std::string reason_to_refuse(const fs::path& file) {
-  std::error_code error;
-  const fs::path folder = fs::weakly_canonical(file.parent_path(), error);
-  if (error) return fmt::format("{}: {}", file.string(), error.message());
-  const std::string reason = reason_to_distrust(folder);
-  return reason.empty() ? reason_to_distrust(file) : reason;
-}
-
 /// JsonError when the file is none of ours.
 Sections read_sections(const fs::path& file) {
   std::error_code ignored;
@@ -61,7 +52,7 @@ std::string to_json(const Sections& sections) {
 
 KnownAlgorithms AlgorithmCache::load() const {
   if (file_.empty()) return {};
-  if (const std::string reason = reason_to_refuse(file_); !reason.empty()) {
+  if (const std::string reason = reason_to_distrust_cached(file_); !reason.empty()) {
     log::warn("measurements of --benchmark are neither read nor kept: {}", reason);
     return {};
   }
@@ -76,7 +67,7 @@ KnownAlgorithms AlgorithmCache::load() const {
 }
 
 void AlgorithmCache::store(const KnownAlgorithms& known, Activity* activity) const {
-  if (file_.empty() || !reason_to_refuse(file_).empty()) return;
+  if (file_.empty() || !reason_to_distrust_cached(file_).empty()) return;
   try {
     make_folders(file_.parent_path());
     const UniqueFd held = lock(activity);

@@ -18,19 +18,12 @@ std::string sha256_of(std::string_view text) {
   return Sha256().update(text).hex();
 }
 
-/// The person's own folder may be a link.
-bool is_trusted(const fs::path& file) {
-  std::error_code error;
-  const fs::path folder = fs::weakly_canonical(file.parent_path(), error);
-  return !error && reason_to_distrust(folder).empty() && reason_to_distrust(file).empty();
-}
-
 }  // namespace
 
 std::optional<std::string> KeptPlans::find(const std::string& key) const {
   const fs::path file = file_of(key);
   const Activity::Work reading(activity_, "reading " + file.string());
-  if (!is_trusted(file)) return std::nullopt;
+  if (!reason_to_distrust_cached(file).empty()) return std::nullopt;
   const std::string text = read_text(file);
   const std::size_t first = text.find('\n');
   if (first == std::string::npos || text.substr(0, first) != sha256_of(text.substr(first + 1)))
@@ -43,6 +36,7 @@ std::optional<std::string> KeptPlans::find(const std::string& key) const {
 void KeptPlans::keep(const std::string& key, const std::string& plan) const {
   const fs::path file = file_of(key);
   const Activity::Work writing(activity_, "writing " + file.string());
+  if (!reason_to_distrust_cached(file).empty()) return;
   const std::string body = key + '\n' + plan;
   try {
     make_folders(folder_);

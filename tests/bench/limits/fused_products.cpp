@@ -1,7 +1,5 @@
 #include "tests/bench/limits/fused_products.h"
 
-#include <cstring>
-
 #include "kernels/cpu/classifier_products.h"
 #include "kernels/cpu/recurrent_blocks.h"
 #include "kernels/cpu/recurrent_onednn.h"
@@ -13,16 +11,16 @@ namespace {
 
 using namespace kernels;
 
-/// Memory of the device that has been touched: untouched pages are all one page of zeros.
-std::unique_ptr<Memory> touched(Device& device, std::size_t bytes) {
+/// Memory of the device with random numbers: a processor may run faster on zeros.
+std::unique_ptr<Memory> filled(Device& device, std::size_t bytes) {
   auto memory = device.allocate(bytes);
-  std::memset(memory->data(), 0, bytes);
+  shares::fill_with_random({static_cast<std::byte*>(memory->data()), bytes});
   return memory;
 }
 
 /// Our own, panel by panel: kernels/cpu/recurrent.cpp.
 double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
-  const auto memory = touched(device, RecurrentWorkspace(blocks, 0, nullptr).bytes());
+  const auto memory = filled(device, RecurrentWorkspace(blocks, 0, nullptr).bytes());
   const RecurrentWorkspace at(blocks, 0, static_cast<float*>(memory->data()));
   auto* const multiply = simd::best<PanelProduct>();
   return shares::shortest([&] {
@@ -80,12 +78,12 @@ double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize&
   const DType factors = classifier_factors(dtype);
   const ClassifierSize cut(size, op, factors);
   const ClassifierProducts products(onednn::Context{}, cut, factors, op.precision, true);
-  const auto workspace = touched(device, std::max<std::size_t>(products.workspace_bytes(), 64));
+  const auto workspace = filled(device, std::max<std::size_t>(products.workspace_bytes(), 64));
   std::vector<Matmul::Bound> bound;
   for (const Matmul& product : products.all) bound.emplace_back(product, workspace->data());
 
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, DType type) {
-    return touched(device, static_cast<std::size_t>(rows * columns) * size_of(type));
+    return filled(device, static_cast<std::size_t>(rows * columns) * size_of(type));
   };
   const auto x = matrix(cut.rows, cut.inputs, factors);
   const auto weight = matrix(cut.classes, cut.inputs, factors);

@@ -26,10 +26,6 @@ inline dnnl::memory::desc in_any_layout(DType type, dnnl::memory::dims dims) {
 }
 
 #if DNNL_VERSION_MAJOR >= 3
-inline dnnl::memory::data_type type_of(const dnnl::memory& tensor) {
-  return tensor.get_desc().get_data_type();
-}
-
 template <class Primitive>
 using Description = typename Primitive::primitive_desc;
 
@@ -44,10 +40,6 @@ Description<Primitive> describe_gradient(const dnnl::engine& engine, const Hint&
   return {engine, fields..., hint};
 }
 #else
-inline dnnl::memory::data_type type_of(const dnnl::memory& tensor) {
-  return tensor.get_desc().data_type();
-}
-
 /// With the operation's descriptor, to which version 2 keeps a pointer for the implementations that follow.
 template <class Primitive>
 struct Description : Primitive::primitive_desc {
@@ -89,19 +81,14 @@ std::vector<int> with_bias(const Layer& of, std::vector<int> arguments, int bias
   return arguments;
 }
 
-/// As ours are: a processor may run faster on zeros.
-inline void fill_with_random(const dnnl::memory& tensor) {
-  const bool half = type_of(tensor) == dnnl::memory::data_type::bf16;
-  shares::fill_with_random(half ? DType::bf16 : DType::f32,
-                           {static_cast<std::byte*>(tensor.get_data_handle()), tensor.get_desc().get_size()});
-}
-
 inline double seconds_of(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& description,
                          const std::vector<int>& arguments, const dnnl::engine& engine) {
   std::unordered_map<int, dnnl::memory> tensors;
   for (const int argument : arguments) {
     dnnl::memory tensor(description.query_md(dnnl::query::exec_arg_md, argument), engine);
-    fill_with_random(tensor);
+    // As ours are: a processor may run faster on zeros.
+    shares::fill_with_random(
+        {static_cast<std::byte*>(tensor.get_data_handle()), tensor.get_desc().get_size()});
     tensors.emplace(argument, std::move(tensor));
   }
   dnnl::stream stream(engine);

@@ -23,8 +23,8 @@ struct Contents {
   std::int64_t least = 0, most = 0;
 };
 
-/// Fills `memory` with random numbers of type f32, bf16 or f16, over and over the same million.
-void fill_with_random(DType dtype, std::span<std::byte> memory);
+/// Fills `memory` with random numbers that are of ordinary size as bf16 and as f32.
+void fill_with_random(std::span<std::byte> memory);
 
 /// A kernel bound to operands of its own, which hold what `contents` says.
 class LoneLaunch {
