@@ -1,8 +1,6 @@
 #include "kernels/cpu/pixel_conv2d.h"
 
-#include <algorithm>
-#include <array>
-
+#include "kernels/cpu/pointwise_conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/matmul.h"
 
@@ -31,21 +29,11 @@ bool is_one_pixel(const Shape& shape) {
   return shape.rank() == 4 && shape[2] == 1 && shape[3] == 1;
 }
 
-bool blocks_channels_alone(const Layout& layout) {
-  return std::ranges::all_of(layout.blocks, [](const Layout::Block& block) { return block.dim < 2; });
-}
-
 template <class Op>
 bool are_pixels(const Op& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  constexpr std::array<std::int64_t, 2> none{0, 0};
-  return op.algorithm == Algorithm::automatic && op.geometry.groups == 1 && op.geometry.padding == none &&
-         is_one_pixel(t.x.shape) && is_one_pixel(t.w.shape) &&
-         (!t.w.layout || blocks_channels_alone(*t.w.layout));
-}
-
-Shape matrix_of(const Shape& shape) {
-  return {shape[0], shape[1]};
+  return op.algorithm == Algorithm::automatic && is_pointwise(op.geometry, t.w.shape) &&
+         is_one_pixel(t.x.shape) && (!t.w.layout || blocks_channels_alone(*t.w.layout));
 }
 
 /// Blocks of channels lie one after the other, too, where there is one pixel.
@@ -63,17 +51,13 @@ bool lies_as_matrix(const TensorDesc& picture) {
 /// A picture as a row, filters as a matrix with blocks of channels.
 TensorDesc as_matrix(const TensorDesc& desc, bool is_filter) {
   if (desc.shape.rank() != 4) return desc;
-  TensorDesc matrix{desc.dtype, matrix_of(desc.shape), {}};
-  if (!is_filter) {
-    matrix.layout = Layout::row_major(matrix.shape);
-  } else if (desc.layout) {
-    const Layout& layout = *desc.layout;
-    matrix.layout = Layout{matrix_of(layout.padded), matrix_of(layout.strides), layout.blocks};
-  }
+  if (is_filter && desc.layout) return filters_as_matrix(desc);
+  TensorDesc matrix{desc.dtype, {desc.shape[0], desc.shape[1]}, {}};
+  if (!is_filter) matrix.layout = Layout::row_major(matrix.shape);
   return matrix;
 }
 
-/// The inverse of as_matrix for filters.
+/// The inverse of filters_as_matrix.
 Layout filter_layout(const Layout& matrix) {
   std::int64_t block = 1;
   for (const Layout::Block& inner : matrix.blocks) block *= inner.size;

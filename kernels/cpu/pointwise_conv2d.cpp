@@ -16,11 +16,6 @@ using Op = Conv2dBackwardWeights;
 using onednn::Operands;
 using Role = OnednnOp::Role;
 
-bool is_pointwise(const Conv2dGeometry& geometry, const Shape& filters) {
-  constexpr std::array<std::int64_t, 2> zeros{0, 0};
-  return filters[2] == 1 && filters[3] == 1 && geometry.groups == 1 && geometry.padding == zeros;
-}
-
 bool is_strided(const Conv2dGeometry& geometry) {
   return geometry.stride != std::array<std::int64_t, 2>{1, 1};
 }
@@ -39,18 +34,6 @@ TensorDesc pixels_of(const TensorDesc& pictures, std::int64_t channels) {
 TensorDesc transposed(const TensorDesc& matrix) {
   const Shape shape{matrix.shape[1], matrix.shape[0]};
   return {matrix.dtype, shape, Layout{.padded = shape, .strides = {1, shape[0]}, .blocks = {}}};
-}
-
-bool blocks_channels_alone(const Layout& filters) {
-  return std::ranges::all_of(filters.blocks, [](const Layout::Block& block) { return block.dim < 2; });
-}
-
-/// (O, I, 1, 1) as (O, I), where it is.
-TensorDesc as_matrix(const TensorDesc& filters) {
-  const Layout layout = filters.layout_or_row_major();
-  const auto leading = [](const Shape& shape) { return Shape{shape[0], shape[1]}; };
-  return {filters.dtype, leading(filters.shape),
-          Layout{leading(layout.padded), leading(layout.strides), layout.blocks}};
 }
 
 /// The pixels of x that the filter meets, one after the other.
@@ -117,6 +100,22 @@ class GatheredProduct final : public Kernel {
 
 }  // namespace
 
+bool is_pointwise(const Conv2dGeometry& geometry, const Shape& filters) {
+  constexpr std::array<std::int64_t, 2> zeros{0, 0};
+  return filters[2] == 1 && filters[3] == 1 && geometry.groups == 1 && geometry.padding == zeros;
+}
+
+bool blocks_channels_alone(const Layout& filters) {
+  return std::ranges::all_of(filters.blocks, [](const Layout::Block& block) { return block.dim < 2; });
+}
+
+TensorDesc filters_as_matrix(const TensorDesc& filters) {
+  const Layout layout = filters.layout_or_row_major();
+  const auto leading = [](const Shape& shape) { return Shape{shape[0], shape[1]}; };
+  return {filters.dtype, leading(filters.shape),
+          Layout{leading(layout.padded), leading(layout.strides), layout.blocks}};
+}
+
 bool is_product_of_pixels(const Op& op, const KernelIo& io) {
   const TensorDesc& dw = io.outputs[Op::dw];
   const bool has_bias = io.outputs.size() > Op::db;
@@ -136,7 +135,7 @@ KernelPtr pixel_product_kernel(Cpu cpu, const Op& op, const KernelIo& io) {
   const TensorDesc& x = io.inputs[Op::x];
   const TensorDesc& dy = io.inputs[Op::dy];
   const KernelIo matrices{{pixels_of(dy, x.shape[1]), transposed(pixels_of(dy, dy.shape[1]))},
-                          {as_matrix(io.outputs[Op::dw])}};
+                          {filters_as_matrix(io.outputs[Op::dw])}};
   KernelPtr kernel = kernel_of(cpu.onednn, product, matrices);
   if (!is_strided(op.geometry)) return kernel;
   return std::make_unique<GatheredProduct>(Gather{op.geometry, x.shape, dy.shape}, std::move(kernel));

@@ -5,6 +5,12 @@
 
 namespace lockstep::kernels {
 
+/// Whether each pixel meets a filter of one pixel, of all channels.
+bool is_pointwise(const Conv2dGeometry& geometry, const Shape& filters);
+bool blocks_channels_alone(const Layout& filters);
+/// (O, I, 1, 1) as (O, I), where it is.
+TensorDesc filters_as_matrix(const TensorDesc& filters);
+
 /// Whether the weight gradient of a 1x1 convolution is computed as a product of matrices, of dy and x with a
 /// row for each pixel: in bf16, where channels lie side by side and the processor has AMX. There oneDNN 2.6's
 /// kernel of the convolution takes two to four times as long. With a stride the pixels that the filter meets

@@ -23,62 +23,19 @@ Epilogue epilogue_of(bool relu, bool bias) {
 }
 
 /// y or dy as a matrix of what the product computes of it.
-TensorDesc as_matrix(const TensorDesc& y, const LinearProduct& size) {
-  return {y.dtype, {size.rows, size.outputs}, Layout::row_major({size.rows, size.stride_y})};
+TensorDesc as_matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return {dtype, {rows, columns}, Layout::row_major({rows, stride})};
 }
 
 /// Without the library's ReLU where it loses a NaN, which a GPU that is only described is not asked.
 GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
-  const LinearProduct size = linear_product(op, io);
+  const bool biased = io.inputs.size() > Linear::b;
   const bool relu = op.activation == Activation::relu;
-  GemmSpec product{.m = size.rows,
-                   .n = size.outputs,
-                   .k = size.inputs,
-                   .transpose_b = true,
-                   .epilogue = epilogue_of(relu, t.b != nullptr),
-                   .dtype = t.x.dtype,
-                   .result = t.y.dtype,
-                   .precision = gpu_precision(op.precision),
-                   .stride_a = size.stride_x,
-                   .stride_b = size.stride_w,
-                   .stride_c = size.stride_y,
-                   .algorithm = op.algorithm.plan};
+  GemmSpec product = linear_gemm(op, io);
+  product.epilogue = epilogue_of(relu, biased);
   if (relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product))
-    product.epilogue = epilogue_of(false, t.b != nullptr);
+    product.epilogue = epilogue_of(false, biased);
   return product;
-}
-
-GemmSpec product_of(const LinearBackwardData& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
-  const LinearProduct size = linear_product(op, io);
-  return {.m = size.rows,
-          .n = size.inputs,
-          .k = size.outputs,
-          .dtype = t.y.dtype,
-          .result = t.x.dtype,
-          .precision = gpu_precision(op.precision),
-          .stride_a = size.stride_y,
-          .stride_b = size.stride_w,
-          .stride_c = size.stride_x,
-          .algorithm = op.algorithm.plan};
-}
-
-/// Without the gradient of a bias.
-GemmSpec product_of(const LinearBackwardWeights& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
-  const LinearProduct size = linear_product(op, io);
-  return {.m = size.outputs,
-          .n = size.inputs,
-          .k = size.rows,
-          .transpose_a = true,
-          .dtype = t.x.dtype,
-          .result = t.w.dtype,
-          .precision = gpu_precision(op.precision),
-          .stride_a = size.stride_y,
-          .stride_b = size.stride_x,
-          .stride_c = size.stride_w,
-          .algorithm = op.algorithm.plan};
 }
 
 }  // namespace
@@ -101,12 +58,11 @@ void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
   const GemmSpec product = product_of(cuda, op, io);
-  const bool own_relu =
-      op.activation == Activation::relu && product.epilogue == epilogue_of(false, t.b != nullptr);
+  const bool own_relu = op.activation == Activation::relu &&
+                        product.epilogue == epilogue_of(false, io.inputs.size() > Linear::b);
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasRelu after(as_matrix(t.y, linear_product(op, io)), own_relu);
+  const BiasRelu after(as_matrix(product.result, product.m, product.n, product.stride_c), own_relu);
   const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {
     const GemmOperands operands{a.in<void>(Linear::x), a.in<void>(Linear::w), a.out<void>(Linear::y),
                                 const_cast<void*>(a.in<void>(Linear::b))};
@@ -122,7 +78,7 @@ KernelPtr prepare(Cuda cuda, const LinearRows& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
-  const auto gemm = prepare_gemm(product_of(op, io), cuda.described);
+  const auto gemm = prepare_gemm(linear_gemm(op, io), cuda.described);
   const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::w), a.out<void>(Op::dx)}, a.workspace<void>(), stream);
   };
@@ -131,9 +87,8 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
 
 KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
-  const MatmulOperands t = matmul_operands(op, io);
-  GemmSpec product = product_of(op, io);
-  const bool bias = t.b != nullptr;
+  GemmSpec product = linear_gemm(op, io);
+  const bool bias = io.outputs.size() > Op::db;
   if (bias) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto gemm = prepare_gemm(product, cuda.described)) {
@@ -146,7 +101,8 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io
     product.epilogue = Epilogue::none;
   }
   const auto gemm = prepare_gemm(product, cuda.described);
-  const BiasGradient bias_gradient(as_matrix(t.y, linear_product(op, io)), bias ? t.b->dtype : t.w.dtype);
+  const BiasGradient bias_gradient(as_matrix(product.dtype, product.k, product.m, product.stride_a),
+                                   io.outputs.back().dtype);
   const auto run = [gemm, bias_gradient](const Addresses& a, cudaStream_t stream) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::x), a.out<void>(Op::dw)}, a.workspace<void>(), stream);
     if (void* const db = a.out<void>(Op::db); db != nullptr) {
@@ -162,11 +118,11 @@ std::vector<Algorithm> algorithms(Cuda cuda, const Linear& op, const KernelIo& i
 }
 
 std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
-  return named_algorithms(gemm_algorithms(product_of(op, io), cuda.described));
+  return named_algorithms(gemm_algorithms(linear_gemm(op, io), cuda.described));
 }
 
 std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
-  GemmSpec product = product_of(op, io);
+  GemmSpec product = linear_gemm(op, io);
   if (io.outputs.size() > LinearBackwardWeights::db) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto names = gemm_algorithms(product, cuda.described); !names.empty())

@@ -21,37 +21,17 @@ KernelIo backward_data_of(const KernelIo& io) {
 
 GemmSpec product_of(const LinearGelu& op, const KernelIo& io) {
   using Op = LinearGelu;
-  const LinearProduct size = linear_product(Linear{.precision = op.precision}, linear_of(io));
-  return {.m = size.rows,
-          .n = size.outputs,
-          .k = size.inputs,
-          .transpose_b = true,
-          .epilogue = io.inputs.size() > Op::b ? Epilogue::bias_gelu : Epilogue::gelu,
-          .keeps_pre = io.outputs.size() > Op::pre,
-          .dtype = io.inputs[Op::x].dtype,
-          .result = io.outputs[Op::y].dtype,
-          .precision = gpu_precision(op.precision),
-          .stride_a = size.stride_x,
-          .stride_b = size.stride_w,
-          .stride_c = size.stride_y,
-          .algorithm = op.algorithm.plan};
+  GemmSpec product = linear_gemm(Linear{.precision = op.precision, .algorithm = op.algorithm}, linear_of(io));
+  product.epilogue = io.inputs.size() > Op::b ? Epilogue::bias_gelu : Epilogue::gelu;
+  product.keeps_pre = io.outputs.size() > Op::pre;
+  return product;
 }
 
 GemmSpec product_of(const LinearBackwardGelu& op, const KernelIo& io) {
-  using Op = LinearBackwardGelu;
-  const LinearProduct size =
-      linear_product(LinearBackwardData{.precision = op.precision}, backward_data_of(io));
-  return {.m = size.rows,
-          .n = size.inputs,
-          .k = size.outputs,
-          .epilogue = Epilogue::gelu_gradient,
-          .dtype = io.inputs[Op::dy].dtype,
-          .result = io.outputs[Op::dpre].dtype,
-          .precision = gpu_precision(op.precision),
-          .stride_a = size.stride_y,
-          .stride_b = size.stride_w,
-          .stride_c = size.stride_x,
-          .algorithm = op.algorithm.plan};
+  GemmSpec product = linear_gemm(LinearBackwardData{.precision = op.precision, .algorithm = op.algorithm},
+                                 backward_data_of(io));
+  product.epilogue = Epilogue::gelu_gradient;
+  return product;
 }
 
 }  // namespace

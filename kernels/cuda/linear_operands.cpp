@@ -63,6 +63,13 @@ void choose_vector(TensorDesc* b, std::int64_t all) {
   if (!fits) b->layout = Layout::row_major_up_to(all, b->shape);
 }
 
+/// What a product computes of x (rows, inputs), w (outputs, inputs) and y (rows, outputs), room included, and
+/// the elements from row to row of each.
+struct LinearProduct {
+  std::int64_t rows, inputs, outputs;
+  std::int64_t stride_x, stride_w, stride_y;
+};
+
 struct Extents {
   std::int64_t inputs, outputs;  ///< with the room of the weights
   std::int64_t stride_x;
@@ -100,30 +107,64 @@ LinearProduct product_of(std::string_view op, const MatmulOperands& t) {
           .stride_y = stride_y};
 }
 
-LinearProduct require_whole(std::string_view op, const LinearProduct& product, bool whole) {
+void require_whole(std::string_view op, bool whole) {
   if (!whole) throw UsageError(fmt::format("{}: a result has room that its operands have not", op));
-  return product;
 }
 
 }  // namespace
 
-LinearProduct linear_product(const Linear& op, const KernelIo& io) {
-  const LinearProduct product = product_of(Linear::name, matmul_operands(op, io));
-  return require_whole(Linear::name, product, product.outputs == product.stride_y);
-}
-
-LinearProduct linear_product(const LinearBackwardData& op, const KernelIo& io) {
-  const LinearProduct product = product_of(LinearBackwardData::name, matmul_operands(op, io));
-  return require_whole(LinearBackwardData::name, product, product.inputs == product.stride_x);
-}
-
-LinearProduct linear_product(const LinearBackwardWeights& op, const KernelIo& io) {
+GemmSpec linear_gemm(const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const LinearProduct product = product_of(LinearBackwardWeights::name, t);
-  return require_whole(LinearBackwardWeights::name, product,
-                       product.inputs == product.stride_w &&
-                           product.outputs == t.w.layout_or_row_major().padded[0] &&
-                           (t.b == nullptr || t.b->layout_or_row_major().padded[0] == product.outputs));
+  const LinearProduct size = product_of(Linear::name, t);
+  require_whole(Linear::name, size.outputs == size.stride_y);
+  return {.m = size.rows,
+          .n = size.outputs,
+          .k = size.inputs,
+          .transpose_b = true,
+          .dtype = t.x.dtype,
+          .result = t.y.dtype,
+          .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_x,
+          .stride_b = size.stride_w,
+          .stride_c = size.stride_y,
+          .algorithm = op.algorithm.plan};
+}
+
+GemmSpec linear_gemm(const LinearBackwardData& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const LinearProduct size = product_of(LinearBackwardData::name, t);
+  require_whole(LinearBackwardData::name, size.inputs == size.stride_x);
+  return {.m = size.rows,
+          .n = size.inputs,
+          .k = size.outputs,
+          .dtype = t.y.dtype,
+          .result = t.x.dtype,
+          .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_y,
+          .stride_b = size.stride_w,
+          .stride_c = size.stride_x,
+          .algorithm = op.algorithm.plan};
+}
+
+GemmSpec linear_gemm(const LinearBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const LinearProduct size = product_of(LinearBackwardWeights::name, t);
+  const auto has_rows = [&](const TensorDesc& of) {
+    return of.layout_or_row_major().padded[0] == size.outputs;
+  };
+  require_whole(LinearBackwardWeights::name,
+                size.inputs == size.stride_w && has_rows(t.w) && (t.b == nullptr || has_rows(*t.b)));
+  return {.m = size.outputs,
+          .n = size.inputs,
+          .k = size.rows,
+          .transpose_a = true,
+          .dtype = t.x.dtype,
+          .result = t.w.dtype,
+          .precision = gpu_precision(op.precision),
+          .stride_a = size.stride_y,
+          .stride_b = size.stride_x,
+          .stride_c = size.stride_w,
+          .algorithm = op.algorithm.plan};
 }
 
 void choose_linear_layouts(TensorDesc& x, TensorDesc& w, TensorDesc* b, TensorDesc& y) {

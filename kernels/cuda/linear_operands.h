@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string_view>
-
+#include "kernels/cuda/gemm.h"
 #include "kernels/kernel.h"
 #include "kernels/linear.h"
 
@@ -10,17 +9,11 @@
 /// both operands that meet there have it: what they have there is zero, and so is the result.
 namespace lockstep::kernels {
 
-/// What a product computes of x (rows, inputs), w (outputs, inputs) and y (rows, outputs), room included, and
-/// the elements from row to row of each.
-struct LinearProduct {
-  std::int64_t rows, inputs, outputs;
-  std::int64_t stride_x, stride_w, stride_y;
-};
-
-/// UsageError for layouts other than those below, and where room of a result would stay as it is.
-LinearProduct linear_product(const Linear&, const KernelIo&);
-LinearProduct linear_product(const LinearBackwardData&, const KernelIo&);
-LinearProduct linear_product(const LinearBackwardWeights&, const KernelIo&);
+/// The product of the op by its algorithm, without an epilogue. UsageError for layouts other than those
+/// below, and where room of a result would stay as it is.
+GemmSpec linear_gemm(const Linear&, const KernelIo&);
+GemmSpec linear_gemm(const LinearBackwardData&, const KernelIo&);
+GemmSpec linear_gemm(const LinearBackwardWeights&, const KernelIo&);
 
 /// Operands keep what room they have, results where the product writes all of it. b may be null.
 void choose_linear_layouts(TensorDesc& x, TensorDesc& w, TensorDesc* b, TensorDesc& y);

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "tests/fault/resume_runs.h"
+#include "tests/fault/short_runs.h"
 
 namespace lockstep::tests {
 namespace {
@@ -12,8 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* processes[]{"rank 0", "rank 1", "launch", "reaper"};
-constexpr const char* on_two_nodes = "export LOCKSTEP_NODE=$RANK; ";
-constexpr const char* ways[]{"", on_two_nodes};
+constexpr const char* ways[]{by_memory.variables, by_tcp.variables};
 
 /// The longest is --timeout less 1 s.
 constexpr double shortest = 0.3;
@@ -28,20 +27,8 @@ Words steps_of(const std::string& way, const fs::path& run_dir, const std::strin
                "/bin/sh",
                "-c",
                way + "echo pid$RANK=$$.; exec \"$0\" \"$@\"",
-               TRAINER_PROGRAM,
-               "--model=mlp",
-               "--model-args=hidden=16",
-               "--dataset=synthetic",
-               "--samples=64",
-               "--batch-size=4",
-               "--momentum=0.9",
-               "--eval-every=0",
-               "--threads=1",
-               "--log-every=1",
-               "--progress=none",
-               "--timeout=3",
-               "--max-steps=" + steps,
-               "--run-dir=" + run_dir.string()};
+               TRAINER_PROGRAM} +
+         tiny_training + Words{"--timeout=3", "--max-steps=" + steps, "--run-dir=" + run_dir.string()};
 }
 
 /// launch's, which is no child of it.
