@@ -89,15 +89,17 @@ void print_kinds(const GpuPrediction& prediction) {
   const std::vector<Kind> kinds = kinds_of(prediction);
   double all = 0;
   for (const Kind& kind : kinds) all += kind.seconds;
-  fmt::print("\n{:<28} {:>5} {:>9} {:>7} {:>10} {:>9}  limited by\n", "kind", "count", "ms", "share", "GFLOP",
-             "GB");
+  std::size_t width = 4;
+  for (const Kind& kind : kinds) width = std::max(width, kind.name.size());
+  fmt::print("\n{:<{}} {:>5} {:>9} {:>7} {:>10} {:>9}  limited by\n", "kind", width, "count", "ms", "share",
+             "GFLOP", "GB");
   for (const Kind& kind : kinds) {
     std::string limits;
     for (const auto& [name, seconds] : kind.limits) {
       limits += fmt::format("{}{}", limits.empty() ? "" : "; ", name);
       if (kind.limits.size() > 1) limits += fmt::format(" {:.0f}%", 100 * seconds / kind.seconds);
     }
-    fmt::print("{:<28} {:>5} {:>9.3f} {:>6.1f}% {:>10.1f} {:>9.3f}  {}\n", kind.name, kind.count,
+    fmt::print("{:<{}} {:>5} {:>9.3f} {:>6.1f}% {:>10.1f} {:>9.3f}  {}\n", kind.name, width, kind.count,
                1e3 * kind.seconds, 100 * kind.seconds / all, 1e-9 * kind.flops, 1e-9 * kind.bytes, limits);
   }
 }

@@ -53,18 +53,35 @@ std::string_view stream_label(const Step& step) {
   return step.queued ? "exchange q" : "exchange";
 }
 
-std::string node_line(const model::Graph& graph, const model::Node& node) {
-  const std::string op = node.op->name() + (node.op->attributes().empty() ? "" : " " + node.op->attributes());
-  return fmt::format("{:<12} {:<52} {:8.2f}  {} -> {}\n", node.layer, op, flops_of(graph, node) / 1e6,
-                     list(graph, node.inputs), list(graph, node.outputs));
+std::string text_of(const model::Op& op) {
+  return op.name() + (op.attributes().empty() ? "" : " " + op.attributes());
 }
 
-std::string step_line(const Plan& plan, std::size_t at) {
+/// As wide as the longest entry of a plan.
+struct Columns {
+  explicit Columns(const Plan& plan) {
+    for (const model::Node& node : plan.graph.nodes()) {
+      layer = std::max(layer, node.layer.size());
+      op = std::max(op, text_of(*node.op).size());
+    }
+  }
+
+  std::size_t layer = 5;
+  std::size_t op = 2;
+};
+
+std::string node_line(const model::Graph& graph, const model::Node& node, const Columns& width) {
+  return fmt::format("{:<{}}  {:<{}}  {:>9.2f}  {} -> {}\n", node.layer, width.layer, text_of(*node.op),
+                     width.op, flops_of(graph, node) / 1e6, list(graph, node.inputs),
+                     list(graph, node.outputs));
+}
+
+std::string step_line(const Plan& plan, std::size_t at, const Columns& width) {
   const Step& step = plan.steps[at];
   const bool is_node = step.kind == Step::Kind::launch;
   return fmt::format(
       "{:4}  {:<10} {}", at, stream_label(step),
-      is_node ? node_line(plan.graph, plan.graph.nodes()[step.index]) : label_of(plan, step) + "\n");
+      is_node ? node_line(plan.graph, plan.graph.nodes()[step.index], width) : label_of(plan, step) + "\n");
 }
 
 /// Where the next step waits for a bucket that this one leaves to it.
@@ -219,10 +236,11 @@ std::string to_text(const Plan& plan, const MemoryNeed& need, std::span<const st
         "the gradients\n";
   }
   text += '\n';
-  text += fmt::format("{:>4}  {:<10} {:<12} {:<52} {:>8}  {}\n", "step", "stream", "layer", "op", "MFLOP",
-                      "inputs -> outputs");
+  const Columns width(plan);
+  text += fmt::format("{:>4}  {:<10} {:<{}}  {:<{}}  {:>9}  {}\n", "step", "stream", "layer", width.layer,
+                      "op", width.op, "MFLOP", "inputs -> outputs");
   for (std::size_t at = 0; at < plan.steps.size(); ++at) {
-    std::string line = step_line(plan, at);
+    std::string line = step_line(plan, at, width);
     if (!notes.empty() && !notes[at].empty()) line.insert(line.size() - 1, "  | " + notes[at]);
     text += line;
   }
