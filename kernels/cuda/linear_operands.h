@@ -5,8 +5,8 @@
 #include "kernels/linear.h"
 
 /// How the operands of linear maps lie: row-major, and rows of pictures as their convolutions have them. Room
-/// behind rows and columns is the plan's (runtime/plan/pad_widths.cpp). A product computes it, too, where
-/// both operands that meet there have it: what they have there is zero, and so is the result.
+/// behind rows and columns is the plan's (runtime/plan/passes/pad_widths.cpp). A product computes it, too,
+/// where both operands that meet there have it: what they have there is zero, and so is the result.
 namespace lockstep::kernels {
 
 /// The product of the op by its algorithm, without an epilogue. UsageError for layouts other than those

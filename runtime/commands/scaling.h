@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/options/options.h"
-#include "runtime/plan/scaling.h"
+#include "runtime/predict/scaling.h"
 
 namespace lockstep::runtime {
 

@@ -9,7 +9,7 @@
 #include "model/graph.h"
 #include "model/optimizer.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 

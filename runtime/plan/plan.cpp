@@ -7,7 +7,7 @@
 #include "kernels/step_state.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 #include "runtime/plan/print.h"
 
 namespace lockstep::runtime {

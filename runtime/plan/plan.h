@@ -15,7 +15,7 @@
 #include "runtime/plan/algorithms.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 #include "runtime/plan/schedule.h"
 
 namespace lockstep::runtime {

@@ -13,7 +13,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/run_directory.h"
-#include "runtime/plan/gpu_factors.h"
+#include "runtime/predict/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
 #include "runtime/run/run_plans.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/gpu_profile.h"
-#include "runtime/plan/roofline.h"
+#include "runtime/predict/gpu_profile.h"
+#include "runtime/predict/roofline.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {

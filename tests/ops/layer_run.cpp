@@ -7,7 +7,7 @@
 #include "kernels/base/half.h"
 #include "kernels/step_state.h"
 #include "model/define_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::ops {
 namespace {

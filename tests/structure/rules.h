@@ -50,6 +50,7 @@ inline constexpr std::array parts{
     Part{"model", "kernels"},
 
     Part{"runtime/plan", "kernels comm model"},
+    Part{"runtime/predict", "kernels comm model runtime/plan"},
     Part{"runtime/step", "kernels comm data model runtime/plan"},
     Part{"runtime/options", "kernels comm data model runtime/plan"},
     Part{"runtime/plugin", "kernels data model"},
@@ -57,8 +58,8 @@ inline constexpr std::array parts{
     Part{"runtime/output", "kernels comm runtime/step"},
     Part{"runtime/checkpoint", "kernels comm runtime/plan runtime/step runtime/options"},
     Part{"runtime/run",
-         "kernels comm data model runtime/plan runtime/step runtime/options runtime/plugin runtime/machine "
-         "runtime/output runtime/checkpoint"},
+         "kernels comm data model runtime/plan runtime/predict runtime/step runtime/options runtime/plugin "
+         "runtime/machine runtime/output runtime/checkpoint"},
     Part{"runtime", "kernels comm data model"},
 
     Part{"launcher", "kernels/base comm/world comm/net comm/store"},

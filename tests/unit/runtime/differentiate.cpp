@@ -1,4 +1,4 @@
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 #include <algorithm>
 

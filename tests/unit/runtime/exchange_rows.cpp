@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "runtime/plan/print.h"
-#include "runtime/plan/scaling.h"
 #include "runtime/plan/signature.h"
+#include "runtime/predict/scaling.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

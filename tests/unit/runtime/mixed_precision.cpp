@@ -8,7 +8,7 @@
 #include "kernels/loss.h"
 #include "kernels/pool2d.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 #include "runtime/plan/print.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"

@@ -4,7 +4,7 @@
 #include "kernels/linear.h"
 #include "model/model.h"
 #include "runtime/plan/algorithms.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"

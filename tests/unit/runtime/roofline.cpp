@@ -1,4 +1,4 @@
-#include "runtime/plan/roofline.h"
+#include "runtime/predict/roofline.h"
 
 #include <algorithm>
 

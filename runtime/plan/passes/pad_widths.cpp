@@ -10,7 +10,7 @@
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
 #include "kernels/reorder.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include "kernels/linear_gelu.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/row_list.h"
 #include "model/spec_op.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

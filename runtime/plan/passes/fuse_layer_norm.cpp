@@ -5,7 +5,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

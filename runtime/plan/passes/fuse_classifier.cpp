@@ -3,7 +3,7 @@
 #include "kernels/classifier.h"
 #include "model/model.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

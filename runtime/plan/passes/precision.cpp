@@ -18,7 +18,7 @@
 #include "kernels/split.h"
 #include "model/layers.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/base/error.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/base/dtype.h"
 #include "runtime/plan/plan.h"
-#include "runtime/plan/timeline.h"
+#include "runtime/predict/timeline.h"
 
 namespace lockstep::runtime {
 

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/gpu_profile.h"
-#include "runtime/plan/kernel_work.h"
 #include "runtime/plan/plan.h"
-#include "runtime/plan/scaling.h"
-#include "runtime/plan/timeline.h"
+#include "runtime/predict/gpu_profile.h"
+#include "runtime/predict/kernel_work.h"
+#include "runtime/predict/scaling.h"
+#include "runtime/predict/timeline.h"
 
 namespace lockstep::runtime {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 

@@ -4,7 +4,7 @@
 #include "kernels/linear_rows.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/conv2d.h"
 #include "kernels/gather_rows.h"
 #include "kernels/pictures.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "kernels/pool_indices.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/pictures.h"
 #include "kernels/reorder.h"
 #include "model/spec_op.h"
-#include "runtime/plan/passes.h"
+#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 namespace {

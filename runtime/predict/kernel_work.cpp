@@ -1,4 +1,4 @@
-#include "runtime/plan/kernel_work.h"
+#include "runtime/predict/kernel_work.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/plan/timeline.h"
+#include "runtime/predict/timeline.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "runtime/plan/scaling.h"
+#include "runtime/predict/scaling.h"
 
 #include <algorithm>
 #include <map>
