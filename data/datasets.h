@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/picture.h"
+#include "data/pictures/picture.h"
 #include "kernels/base/export.h"
 
 namespace lockstep {

@@ -21,9 +21,9 @@ struct PictureCut {
 };
 static_assert(sizeof(PictureCut) == 32);
 
-/// Pixels of 8 bits, channels innermost, to (value / 255 - mean) / deviation, to the bit what data/pixels.h
-/// makes of them: y (N, C, H, W). A row of `rows` (N, bytes) is a sample's PictureCut, and behind it the
-/// sample's pixels as they are cut, unless `stored` (pictures, bytes) has those.
+/// Pixels of 8 bits, channels innermost, to (value / 255 - mean) / deviation, to the bit what
+/// data/pictures/pixels.h makes of them: y (N, C, H, W). A row of `rows` (N, bytes) is a sample's PictureCut,
+/// and behind it the sample's pixels as they are cut, unless `stored` (pictures, bytes) has those.
 struct PicturesToFloats {
   static constexpr std::string_view name = "pictures_to_floats";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "data/files/unpack_cache.h"
 #include "data/text/windows.h"
-#include "data/unpack_cache.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/file.h"
 

@@ -8,14 +8,14 @@
 
 #include "kernels/base/error.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/generate/beam_search.h"
+#include "runtime/generate/generator.h"
+#include "runtime/generate/prompts.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/output/console.h"
 #include "runtime/plan/signature.h"
-#include "runtime/run/beam_search.h"
-#include "runtime/run/generator.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
-#include "runtime/run/prompts.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/parameter_io.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/picture_files.h"
+#include "data/pictures/picture_files.h"
 #include "runtime/machine/session.h"
 #include "runtime/options/options.h"
 #include "runtime/output/predictions.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "data/transforms.h"
+#include "data/pictures/transforms.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {

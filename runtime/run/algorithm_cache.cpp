@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "data/node_lock.h"
-#include "data/unpack_cache.h"
+#include "data/files/node_lock.h"
+#include "data/files/unpack_cache.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "data/unpack_cache.h"
+#include "data/files/unpack_cache.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "data/picture_files.h"
-#include "data/shards.h"
+#include "data/pictures/picture_files.h"
+#include "data/pictures/shards.h"
 #include "data/text/vocabulary.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/zip.h"
+#include "data/files/zip.h"
 #include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {

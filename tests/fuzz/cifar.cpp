@@ -1,7 +1,7 @@
 // CIFAR-10's files. By the first byte: Python's batches, or binary ones.
 #include <cstdlib>
 
-#include "data/cifar.h"
+#include "data/pictures/cifar.h"
 #include "kernels/base/error.h"
 #include "tests/fuzz/input_file.h"
 

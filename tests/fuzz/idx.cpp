@@ -2,7 +2,7 @@
 // labels are.
 #include <cstdlib>
 
-#include "data/idx.h"
+#include "data/pictures/idx.h"
 #include "kernels/base/error.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/unit/data/idx_bytes.h"

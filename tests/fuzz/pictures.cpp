@@ -2,8 +2,8 @@
 // its size afterwards.
 #include <cstdlib>
 
-#include "data/decode.h"
-#include "data/resample.h"
+#include "data/pictures/decode.h"
+#include "data/pictures/resample.h"
 #include "kernels/base/error.h"
 #include "tests/fuzz/input_file.h"
 

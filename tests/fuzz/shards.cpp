@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "data/shards.h"
+#include "data/pictures/shards.h"
 #include "kernels/base/error.h"
 #include "tests/fuzz/input_file.h"
 

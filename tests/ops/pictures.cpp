@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "data/picture_dataset.h"
+#include "data/pictures/picture_dataset.h"
 #include "kernels/base/half.h"
 #include "tests/ops/conformance.h"
 #include "tests/unit/data/formula_picture.h"

@@ -46,12 +46,14 @@ inline constexpr std::array parts{
     Part{"comm/staged", "kernels comm/decorated_communicator.h"},
     Part{"comm", "kernels"},
 
+    Part{"data/files", "kernels/base data/curl"},
     Part{"data", "kernels"},
     Part{"model", "kernels"},
 
     Part{"runtime/plan", "kernels comm model"},
     Part{"runtime/predict", "kernels comm model runtime/plan"},
     Part{"runtime/step", "kernels comm data model runtime/plan"},
+    Part{"runtime/generate", "kernels data model runtime/plan runtime/step runtime/options"},
     Part{"runtime/options", "kernels comm data model runtime/plan"},
     Part{"runtime/plugin", "kernels data model"},
     Part{"runtime/machine", "kernels comm runtime/options"},
@@ -81,9 +83,9 @@ inline constexpr std::array vendors{
     Vendor{"nccl", "comm/nccl tests/simgpu"},
     Vendor{"mpi.h", "comm/mpi tests/bench"},
     Vendor{"curl/curl.h", "data/curl"},
-    Vendor{"jpeglib.h", "data tests/unit/data tests/bench/loader"},
-    Vendor{"jerror.h", "data"},
-    Vendor{"spng.h", "data tests/unit/data"},
+    Vendor{"jpeglib.h", "data/pictures tests/unit/data tests/bench/loader"},
+    Vendor{"jerror.h", "data/pictures"},
+    Vendor{"spng.h", "data/pictures tests/unit/data"},
     Vendor{"utf8proc.h", "data/text"},
     Vendor{"openssl/ssl.h", "comm/net tests/unit/comm"},
 };

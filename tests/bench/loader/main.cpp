@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "data/datasets.h"
-#include "data/decode.h"
 #include "data/folders.h"
 #include "data/loader.h"
+#include "data/pictures/decode.h"
+#include "data/pictures/transforms.h"
 #include "data/sampler.h"
-#include "data/transforms.h"
 #include "kernels/base/file.h"
 
 // How fast JPEGs become training batches, beside their decoding alone, in pictures per second of one core:

@@ -1,9 +1,9 @@
-#include "data/cifar.h"
+#include "data/pictures/cifar.h"
 
 #include <cstdlib>
 
-#include "data/picture_dataset.h"
-#include "data/tar.h"
+#include "data/files/tar.h"
+#include "data/pictures/picture_dataset.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"

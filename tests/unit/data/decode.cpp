@@ -1,4 +1,4 @@
-#include "data/decode.h"
+#include "data/pictures/decode.h"
 
 #include <cmath>
 #include <cstring>

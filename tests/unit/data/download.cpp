@@ -1,4 +1,4 @@
-#include "data/download.h"
+#include "data/files/download.h"
 
 #include <algorithm>
 #include <map>

@@ -9,7 +9,7 @@
 #include <jpeglib.h>
 #include <spng.h>
 
-#include "data/picture.h"
+#include "data/pictures/picture.h"
 
 namespace lockstep::data::testing {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/picture.h"
+#include "data/pictures/picture.h"
 
 namespace lockstep::data::testing {
 

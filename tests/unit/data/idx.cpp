@@ -1,6 +1,6 @@
-#include "data/idx.h"
+#include "data/pictures/idx.h"
 
-#include "data/picture_dataset.h"
+#include "data/pictures/picture_dataset.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

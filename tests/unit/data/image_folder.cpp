@@ -1,7 +1,7 @@
-#include "data/image_folder.h"
+#include "data/pictures/image_folder.h"
 
-#include "data/picture_dataset.h"
-#include "data/shards.h"
+#include "data/pictures/picture_dataset.h"
+#include "data/pictures/shards.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

@@ -1,7 +1,7 @@
 // Picture files that `trainer predict` is given.
-#include "data/picture_files.h"
+#include "data/pictures/picture_files.h"
 
-#include "data/picture_dataset.h"
+#include "data/pictures/picture_dataset.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"

@@ -1,12 +1,12 @@
-#include "data/transforms.h"
+#include "data/pictures/transforms.h"
 
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
-#include "data/picture_dataset.h"
-#include "data/resample.h"
+#include "data/pictures/picture_dataset.h"
+#include "data/pictures/resample.h"
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "data/unpack_cache.h"
+#include "data/files/unpack_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "data/idx.h"
+#include "data/pictures/idx.h"
 #include "kernels/base/log.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"

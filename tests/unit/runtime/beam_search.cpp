@@ -1,4 +1,4 @@
-#include "runtime/run/beam_search.h"
+#include "runtime/generate/beam_search.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/run/decoder.h"
+#include "runtime/generate/decoder.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/run/generator.h"
+#include "runtime/generate/generator.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "runtime/run/sampling.h"
+#include "runtime/generate/sampling.h"
 
 #include <array>
 #include <cmath>

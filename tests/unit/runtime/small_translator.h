@@ -6,7 +6,7 @@
 
 #include "comm/make_communicator.h"
 #include "model/zoo/zoo.h"
-#include "runtime/run/decoder.h"
+#include "runtime/generate/decoder.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/device_under_test.h"
 

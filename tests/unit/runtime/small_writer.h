@@ -8,7 +8,7 @@
 #include "comm/make_communicator.h"
 #include "model/layers.h"
 #include "model/model.h"
-#include "runtime/run/decoder.h"
+#include "runtime/generate/decoder.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/device_under_test.h"
 

@@ -1,0 +1,84 @@
+#include "data/pictures/image_folder.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "data/folders.h"
+#include "data/pictures/decode.h"
+#include "kernels/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& reason) {
+  throw DataError(fmt::format("{}: {}", path.string(), reason));
+}
+
+std::vector<std::string> classes_of(const fs::path& folder) {
+  std::vector<std::string> classes = folders_in(folder);
+  if (classes.empty()) fail(folder, "no folders here: pictures lie in a folder for each class");
+  return classes;
+}
+
+class ImageFolder final : public PictureSet {
+ public:
+  ImageFolder(const fs::path& folder, const std::vector<std::string>& classes)
+      : num_classes_(std::ssize(classes)) {
+    for (const std::string& name : folders_in(folder)) {
+      const auto known = std::ranges::lower_bound(classes, name);
+      if (known == classes.end() || *known != name) fail(folder / name, "training has no class of this name");
+      add_class(folder / name, known - classes.begin());
+    }
+  }
+
+  std::int64_t size() const override { return std::ssize(samples_); }
+  int channels() const override { return 3; }
+  std::int64_t num_classes() const override { return num_classes_; }
+  std::int64_t label(std::int64_t index) const override { return sample(index).label; }
+
+  std::unique_ptr<PictureReader> open(std::int64_t index) const override {
+    return open_picture_file(fs::path(folders_[sample(index).folder]) / sample(index).name);
+  }
+
+ private:
+  struct Sample {
+    std::size_t folder;
+    std::int64_t label;
+    std::string name;
+  };
+
+  void add_class(const fs::path& folder, std::int64_t label) {
+    const std::size_t before = samples_.size();
+    for (std::string& one : folders_below(folder)) {
+      for (std::string& name : files_in(one)) {
+        if (is_picture_name(name)) samples_.push_back({folders_.size(), label, std::move(name)});
+      }
+      folders_.push_back(std::move(one));
+    }
+    if (samples_.size() == before) fail(folder, "no pictures (.jpg, .jpeg, .png) for this class");
+  }
+
+  const Sample& sample(std::int64_t index) const { return samples_[static_cast<std::size_t>(index)]; }
+
+  std::int64_t num_classes_;
+  std::vector<std::string> folders_;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace
+
+PictureSetPtr open_image_folder(const fs::path& root, Split split) {
+  return std::make_shared<ImageFolder>(split_folder(root, split),
+                                       classes_of(split_folder(root, Split::train)));
+}
+
+std::vector<std::string> image_folder_classes(const fs::path& root) {
+  return classes_of(split_folder(root, Split::train));
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/datasets.h"
+#include "data/pictures/picture.h"
+
+namespace lockstep::data {
+
+/// JPEG and PNG pictures in a folder for each class, as torchvision's ImageFolder reads them: classes are the
+/// folders' names in byte order, samples are all pictures below them, class by class, in byte order of their
+/// folders and names; links are followed. A `root` with the folder `train` is split: Split::test is then
+/// `val`, `validation` or `test`, with classes of `train`; else every split is the whole. DataError names the
+/// folder and what is wrong: no classes, a class without pictures, a class that training does not have.
+PictureSetPtr open_image_folder(const std::filesystem::path& root, Split split);
+
+/// Its classes, without looking for pictures.
+std::vector<std::string> image_folder_classes(const std::filesystem::path& root);
+
+}  // namespace lockstep::data

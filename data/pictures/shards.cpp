@@ -1,0 +1,252 @@
+#include "data/pictures/shards.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "data/files/tar.h"
+#include "data/folders.h"
+#include "data/pictures/decode.h"
+#include "kernels/base/error.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/json.h"
+#include "kernels/base/log.h"
+#include "kernels/base/number.h"
+
+namespace lockstep::data {
+
+/// Of a picture in its archive.
+struct ShardSample {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::int64_t label = 0;
+};
+static_assert(std::is_trivially_copyable_v<ShardSample>);
+
+/// Of an archive. Its file: a digest of the rest, the number of samples, the samples, the folders as JSON.
+struct ShardIndex {
+  std::vector<ShardSample> samples;
+  /// Of each class the folder that all its samples' names have; empty where they have several, or none.
+  std::map<std::int64_t, std::string> folders;
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void add_folder(std::int64_t label, const std::string& folder, std::map<std::int64_t, std::string>& folders) {
+  const auto [at, is_new] = folders.emplace(label, folder);
+  if (!is_new && at->second != folder) at->second.clear();
+}
+
+[[noreturn]] void fail(const fs::path& path, std::uint64_t offset, const std::string& reason) {
+  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
+}
+
+/// "a/b.c.jpg" is the key "a/b" and the rest "c.jpg".
+std::pair<std::string_view, std::string_view> split_name(std::string_view name) {
+  const std::size_t file = name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1;
+  const std::size_t dot = std::min(name.find('.', file), name.size());
+  return {name.substr(0, dot), name.substr(std::min(dot + 1, name.size()))};
+}
+
+std::int64_t parse_class(const fs::path& path, const TarMember& member, std::span<const std::byte> archive) {
+  std::string_view text(reinterpret_cast<const char*>(archive.data()) + member.offset, member.size);
+  constexpr std::string_view blank = " \n\r\t";  // around a number, as Python's int() takes it
+  text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  text.remove_suffix(text.size() - std::min(text.find_last_not_of(blank) + 1, text.size()));
+  const auto label = parse_number<std::int64_t>(text);
+  if (!label || *label < 0) fail(path, member.offset, fmt::format("'{}' holds no class number", member.name));
+  return *label;
+}
+
+ShardIndex scan(const fs::path& path, std::span<const std::byte> archive) {
+  const std::vector<TarMember> members = read_tar(path, archive);
+  ShardIndex index;
+  for (std::size_t first = 0, end = 0; first < members.size(); first = end) {
+    const std::string_view key = split_name(members[first].name).first;
+    const TarMember* picture = nullptr;
+    const TarMember* label = nullptr;
+    for (end = first; end < members.size() && split_name(members[end].name).first == key; ++end) {
+      const std::string_view kind = split_name(members[end].name).second;
+      if (kind == "cls" || kind.ends_with(".cls")) label = &members[end];
+      if (is_picture_name(members[end].name)) picture = &members[end];
+    }
+    if (picture == nullptr) fail(path, members[first].offset, fmt::format("sample '{}' has no picture", key));
+    if (label == nullptr) fail(path, picture->offset, fmt::format("sample '{}' has no .cls", key));
+    index.samples.push_back({picture->offset, picture->size, parse_class(path, *label, archive)});
+    add_folder(index.samples.back().label, fs::path(picture->name).parent_path().filename().string(),
+               index.folders);
+  }
+  return index;
+}
+
+std::string bytes_of(const ShardIndex& index) {
+  std::vector<std::int64_t> classes;
+  std::vector<std::string> names;
+  for (const auto& [label, folder] : index.folders) {
+    classes.push_back(label);
+    names.push_back(folder);
+  }
+  const std::uint64_t count = index.samples.size();
+  std::string bytes(reinterpret_cast<const char*>(&count), sizeof count);
+  bytes.append(reinterpret_cast<const char*>(index.samples.data()), count * sizeof(ShardSample));
+  return bytes + Json{{"classes", classes}, {"folders", names}}.dump();
+}
+
+/// None when it is an index of another version.
+std::optional<ShardIndex> index_from(std::string_view bytes) {
+  std::uint64_t count = 0;
+  if (bytes.size() < sizeof count) return std::nullopt;
+  std::memcpy(&count, bytes.data(), sizeof count);
+  bytes.remove_prefix(sizeof count);
+  if (count > bytes.size() / sizeof(ShardSample)) return std::nullopt;
+  ShardIndex index{.samples = std::vector<ShardSample>(count), .folders = {}};
+  std::memcpy(index.samples.data(), bytes.data(), count * sizeof(ShardSample));
+  const Json json = Json::parse_or_null(bytes.substr(count * sizeof(ShardSample)));
+  const auto classes = json["classes"].get_or(std::vector<std::int64_t>());
+  const auto names = json["folders"].get_or(std::vector<std::string>());
+  if (json.is_null() || classes.size() != names.size()) return std::nullopt;
+  for (std::size_t i = 0; i < classes.size(); ++i) index.folders[classes[i]] = names[i];
+  return index;
+}
+
+/// None unless it is whole.
+std::optional<ShardIndex> read_index(const fs::path& path) {
+  if (!fs::exists(path)) return std::nullopt;
+  const MappedFile file(path);
+  constexpr std::size_t digest_bytes = sizeof(Sha256::Digest);
+  if (file.bytes().size() < digest_bytes) return std::nullopt;
+  const std::span<const std::byte> index = file.bytes().subspan(digest_bytes);
+  const Sha256::Digest digest = Sha256().update(index).digest();
+  if (!std::ranges::equal(digest, file.bytes().first(digest_bytes))) return std::nullopt;
+  return index_from({reinterpret_cast<const char*>(index.data()), index.size()});
+}
+
+/// Several processes may do so at once: each writes the same.
+void keep_index(const fs::path& path, const ShardIndex& index) {
+  try {
+    make_folders(path.parent_path());
+    AtomicFile file(path);
+    const std::string bytes = bytes_of(index);
+    file.write(Sha256().update(bytes).digest());
+    file.write(bytes);
+    file.commit();
+  } catch (const DeviceError& error) {
+    log::warn("cannot keep the index of a tar archive, which is scanned at every start: {}", error.what());
+  }
+}
+
+ShardIndex kept_or_scanned(const fs::path& archive, std::span<const std::byte> bytes, const fs::path& path) {
+  const bool is_kept = path.has_parent_path();
+  if (is_kept) {
+    if (auto kept = read_index(path)) return std::move(*kept);
+  }
+  ShardIndex index = scan(archive, bytes);
+  if (is_kept) keep_index(path, index);
+  return index;
+}
+
+/// `folder`: empty if none keeps it. `known`: null if no other caller wants it.
+std::shared_ptr<const ShardIndex> index_of(const fs::path& archive, std::span<const std::byte> bytes,
+                                           const fs::path& folder, ShardIndexes* known) {
+  const fs::path path = kept_path(folder, archive, ".index");
+  std::shared_ptr<const ShardIndex> unshared;
+  auto& index = known != nullptr ? known->of(path.string()) : unshared;
+  if (index == nullptr) index = std::make_shared<const ShardIndex>(kept_or_scanned(archive, bytes, path));
+  return index;
+}
+
+class Shards final : public PictureSet {
+ public:
+  Shards(const std::vector<fs::path>& archives, std::int64_t num_classes, const fs::path& index_folder,
+         ShardIndexes* known)
+      : num_classes_(num_classes) {
+    for (const fs::path& path : archives) {
+      Shard& shard = shards_.emplace_back(Shard{path, MappedFile(path), {}, size_});
+      shard.index = index_of(path, shard.file.bytes(), index_folder, known);
+      for (const ShardSample& sample : shard.index->samples) {
+        if (sample.label >= num_classes)
+          fail(path, sample.offset,
+               fmt::format("its class is {}, no class below num_classes {}", sample.label, num_classes));
+      }
+      size_ += std::ssize(shard.index->samples);
+    }
+  }
+
+  std::int64_t size() const override { return size_; }
+  int channels() const override { return 3; }
+  std::int64_t num_classes() const override { return num_classes_; }
+  std::int64_t label(std::int64_t index) const override { return find(index).second.label; }
+
+  std::unique_ptr<PictureReader> open(std::int64_t index) const override {
+    const auto& [shard, sample] = find(index);
+    return open_encoded(fmt::format("{}: at {}", shard.path.string(), sample.offset),
+                        EncodedBytes(shard.file.bytes().subspan(sample.offset, sample.size)));
+  }
+
+ private:
+  struct Shard {
+    fs::path path;
+    MappedFile file;
+    std::shared_ptr<const ShardIndex> index;
+    std::int64_t first;  ///< sample
+  };
+
+  std::pair<const Shard&, const ShardSample&> find(std::int64_t index) const {
+    const auto next = std::ranges::upper_bound(shards_, index, {}, &Shard::first);
+    const Shard& shard = *std::prev(next);
+    return {shard, shard.index->samples[static_cast<std::size_t>(index - shard.first)]};
+  }
+
+  std::int64_t num_classes_;
+  std::int64_t size_ = 0;
+  std::vector<Shard> shards_;
+};
+
+std::vector<fs::path> archives_in(const fs::path& place, Split split) {
+  if (!fs::is_directory(place)) return {place};
+  const fs::path folder = split_folder(place, split);
+  std::vector<fs::path> archives;
+  for (const std::string& name : files_in(folder)) {
+    if (name.ends_with(".tar")) archives.push_back(folder / name);
+  }
+  if (archives.empty()) throw DataError(fmt::format("{}: no .tar files here", folder.string()));
+  return archives;
+}
+
+}  // namespace
+
+PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_classes,
+                          const fs::path& index_folder, ShardIndexes* known) {
+  auto shards = std::make_shared<Shards>(archives_in(place, split), num_classes, index_folder, known);
+  if (shards->size() == 0) throw DataError(fmt::format("{}: no samples in its archives", place.string()));
+  return shards;
+}
+
+std::vector<std::string> shard_class_names(const fs::path& place, std::int64_t num_classes,
+                                           const fs::path& index_folder, ShardIndexes* known) {
+  std::map<std::int64_t, std::string> folders;
+  for (const fs::path& path : archives_in(place, Split::train)) {
+    const auto index = index_of(path, MappedFile(path).bytes(), index_folder, known);
+    for (const auto& [label, folder] : index->folders) add_folder(label, folder, folders);
+  }
+  std::set<std::string> distinct;
+  std::vector<std::string> names(static_cast<std::size_t>(num_classes));
+  for (const auto& [label, folder] : folders) {
+    if (label >= num_classes || folder.empty() || !distinct.insert(folder).second) return {};
+    names[static_cast<std::size_t>(label)] = folder;
+  }
+  return names;
+}
+
+}  // namespace lockstep::data
