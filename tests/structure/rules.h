@@ -46,6 +46,7 @@ inline constexpr std::array parts{
     Part{"comm/staged", "kernels comm/decorated_communicator.h"},
     Part{"comm", "kernels"},
 
+    Part{"data/curl", "kernels/base"},
     Part{"data/files", "kernels/base data/curl"},
     Part{"data", "kernels"},
     Part{"model", "kernels"},
