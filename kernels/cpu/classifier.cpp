@@ -6,6 +6,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/classifier_products.h"
+#include "kernels/cpu/classifier_tiles.h"
 #include "kernels/cpu/loss_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -56,8 +57,9 @@ struct Rooms {
   float* wide_dx;       ///< of a chunk
   std::byte* gradient;  ///< of a block
   std::byte* products;
+  std::byte* tiles;
 
-  Rooms(Pieces& pieces, const ClassifierSize& size, DType dtype, std::size_t products_bytes)
+  Rooms(Pieces& pieces, const ClassifierSize& size, DType dtype, const ClassifierProducts& of)
       : losses(pieces.take<RowLoss>(size.rows)),
         rows(pieces.take<ClassifierRow>(size.chunk)),
         logits(pieces.take<float>(size.chunk * size.classes)),
@@ -67,7 +69,10 @@ struct Rooms {
         wide_dx(dtype == DType::f32 ? nullptr : pieces.take<float>(size.chunk * size.inputs)),
         gradient(pieces.take<std::byte>(size.chunk * size.block *
                                         static_cast<std::int64_t>(size_of(gradient_type(dtype))))),
-        products(pieces.take<std::byte>(static_cast<std::int64_t>(products_bytes))) {}
+        products(pieces.take<std::byte>(static_cast<std::int64_t>(of.workspace_bytes()))),
+        tiles(of.uses_tiles()
+                  ? pieces.take<std::byte>(static_cast<std::int64_t>(ClassifierTiles(size).workspace_bytes()))
+                  : nullptr) {}
 };
 
 class Bound : public BoundKernel {
@@ -79,6 +84,7 @@ class Bound : public BoundKernel {
         dtype_(dtype),
         rows_of_sample_(rows_of_sample),
         steps_(products.steps),
+        tiles_(size),
         a_(std::move(addresses)),
         room_(rooms) {
     for (const Matmul& product : products.all) products_.emplace_back(product, rooms.products);
@@ -109,6 +115,9 @@ class Bound : public BoundKernel {
     begin_rows(begin, rows, state);
     const void* const x =
         factors(a_.in<std::byte>(Op::x), begin * size_.inputs, rows * size_.inputs, room_.wide_x);
+    if (room_.tiles != nullptr) {
+      tiles_.pack(static_cast<const BFloat16*>(x), rows, op_.has_gradient, room_.tiles);
+    }
     for (std::int64_t b = 0; b < blocks; ++b) add_logits(step(chunk, b), rows, x);
     for (std::int64_t b = 0; b < blocks; ++b) take_gradient(step(chunk, b), begin, rows, x);
     if (op_.has_gradient && room_.wide_dx != nullptr) round_dx(begin, rows);
@@ -137,12 +146,10 @@ class Bound : public BoundKernel {
                    room_.wide_weight);
   }
 
-  /// `body(part of the block)` on the team.
+  /// `body(begin, end)` on the team.
   template <class Body>
-  void for_rows(const Step& step, std::int64_t rows, const Body& body) const {
-    parallel_ranges(rows, rows * step.columns, 1, [&](std::int64_t begin, std::int64_t end) {
-      body(ClassifierBlock{begin, end, step.first, step.columns, size_.classes});
-    });
+  static void for_rows(const Step& step, std::int64_t rows, const Body& body) {
+    parallel_ranges(rows, rows * step.columns, 1, body);
   }
 
   void begin_rows(std::int64_t begin, std::int64_t rows, const StepState& state) {
@@ -163,22 +170,41 @@ class Bound : public BoundKernel {
 
   void add_logits(const Step& step, std::int64_t rows, const void* x) {
     float* const logits = room_.logits + rows * step.first;
+    const auto add_sums = [&](std::int64_t begin, std::int64_t end) {
+      sums_kernel_(ClassifierSums{}, {begin, end, step.first, step.columns, size_.classes}, bias_, logits,
+                   room_.rows);
+    };
+    if (step.by_tiles) {
+      return tiles_.logits(bf16_weights(step), rows, step.columns, logits, room_.tiles, add_sums);
+    }
     products_[step.logits].run(x, weights(step), logits);
-    for_rows(step, rows, [&](const ClassifierBlock& block) {
-      sums_kernel_(ClassifierSums{}, block, bias_, logits, room_.rows);
-    });
+    for_rows(step, rows, add_sums);
+  }
+
+  const BFloat16* bf16_weights(const Step& step) const {
+    return a_.in<BFloat16>(Op::weight) + step.first * size_.inputs;
   }
 
   void take_gradient(const Step& step, std::int64_t begin, std::int64_t rows, const void* x) {
     const float* const logits = room_.logits + rows * step.first;
     void* const gradient = op_.has_gradient ? room_.gradient : nullptr;
-    for_rows(step, rows, [&](const ClassifierBlock& block) {
-      gradient_kernel_(gradient_, block, logits, gradient, room_.rows);
-    });
-    if (!op_.has_gradient) return;
+    const auto write_gradient = [&](std::int64_t first, std::int64_t end) {
+      gradient_kernel_(gradient_, {first, end, step.first, step.columns, size_.classes}, logits, gradient,
+                       room_.rows);
+    };
+    if (!op_.has_gradient) return for_rows(step, rows, write_gradient);
     float* const dx = room_.wide_dx == nullptr ? a_.out(Op::dx) + begin * size_.inputs : room_.wide_dx;
-    products_[step.dx].run(gradient, weights(step), dx);
-    products_[step.dweight].run(gradient, x, a_.out(Op::dweight) + step.first * size_.inputs);
+    float* const dweight = a_.out(Op::dweight) + step.first * size_.inputs;
+    if (step.by_tiles) {
+      const auto* const halves = reinterpret_cast<const BFloat16*>(room_.gradient);
+      tiles_.dx(halves, bf16_weights(step), rows, step.columns, dx, step.first > 0, room_.tiles,
+                write_gradient);
+      tiles_.dweight(halves, rows, step.columns, dweight, begin > 0, room_.tiles);
+    } else {
+      for_rows(step, rows, write_gradient);
+      products_[step.dx].run(gradient, weights(step), dx);
+      products_[step.dweight].run(gradient, x, dweight);
+    }
     if (float* const dbias = a_.out(Op::dbias)) add_bias_gradient(step, rows, gradient, dbias + step.first);
   }
 
@@ -231,6 +257,7 @@ class Bound : public BoundKernel {
   std::int64_t rows_of_sample_;
   std::vector<Step> steps_;
   std::vector<Matmul::Bound> products_;
+  ClassifierTiles tiles_;
   Addresses a_;
   Rooms room_;
   ClassifierGradient gradient_{};
@@ -251,7 +278,7 @@ class ClassifierKernel : public Kernel {
 
   std::size_t workspace_bytes() const override {
     Pieces pieces(nullptr);
-    Rooms(pieces, size_, dtype_, products_.workspace_bytes());
+    Rooms(pieces, size_, dtype_, products_);
     return pieces.used();
   }
 
@@ -259,7 +286,7 @@ class ClassifierKernel : public Kernel {
     Pieces pieces(workspace);
     return std::make_unique<Bound>(op_, size_, dtype_, rows_of_sample_, products_,
                                    Addresses(args, inputs_, workspace),
-                                   Rooms(pieces, size_, dtype_, products_.workspace_bytes()));
+                                   Rooms(pieces, size_, dtype_, products_));
   }
 
  private:

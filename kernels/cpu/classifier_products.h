@@ -7,6 +7,8 @@
 
 #include "kernels/classifier.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
 
@@ -15,6 +17,9 @@ namespace lockstep::kernels {
 /// of columns: a block's gradient stays in the second cache from the pass that makes it to the products that
 /// read it.
 struct ClassifierSize {
+  /// Of a block's rows: less than 4 KiB of logits, since rows at such a distance share the sets of a cache.
+  static constexpr std::int64_t most_halves = 992;
+
   std::int64_t rows, inputs, classes;
   std::int64_t chunk, block;
 
@@ -23,7 +28,7 @@ struct ClassifierSize {
     constexpr std::int64_t chunk_bytes = 128 << 20;
     const std::int64_t most = std::max<std::int64_t>(32, chunk_bytes / (classes * 4));
     chunk = equal_parts(rows, op.chunk > 0 ? op.chunk : most);
-    block = equal_parts(classes, 2048 / static_cast<std::int64_t>(size_of(gradient)));
+    block = equal_parts(classes, gradient == DType::f32 ? 512 : most_halves);
   }
 
   std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }
@@ -32,9 +37,10 @@ struct ClassifierSize {
 
 /// The products of each block of each chunk; those of equal shapes are one.
 struct ClassifierProducts {
-  /// Products by their places in `all`.
+  /// Products by their places in `all`, unless they are computed by tiles.
   struct Step {
     std::int64_t first, columns;
+    bool by_tiles;
     std::size_t logits, dx, dweight;
   };
 
@@ -43,6 +49,7 @@ struct ClassifierProducts {
 
   ClassifierProducts(const onednn::Context& context, const ClassifierSize& size, DType dtype,
                      MatmulPrecision precision, bool has_gradient) {
+    const bool has_tiles = dtype == DType::bf16 && tiles_are_fast(size.inputs);
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, int, bool>, std::size_t> known;
     const auto place_of = [&](int kind, const MatmulSpec& spec) {
       const auto [at, is_new] =
@@ -54,7 +61,13 @@ struct ClassifierProducts {
       const std::int64_t rows = std::min(size.chunk, size.rows - begin);
       for (std::int64_t first = 0; first < size.classes; first += size.block) {
         const std::int64_t columns = std::min(size.block, size.classes - first);
-        Step step{.first = first, .columns = columns, .logits = 0, .dx = 0, .dweight = 0};
+        const bool by_tiles = has_tiles && fills_tiles(rows, columns);
+        Step step{
+            .first = first, .columns = columns, .by_tiles = by_tiles, .logits = 0, .dx = 0, .dweight = 0};
+        if (by_tiles) {
+          steps.push_back(step);
+          continue;
+        }
         step.logits = place_of(0, {.m = rows,
                                    .n = columns,
                                    .k = size.inputs,
@@ -81,11 +94,24 @@ struct ClassifierProducts {
     }
   }
 
+  bool uses_tiles() const { return std::ranges::any_of(steps, &Step::by_tiles); }
+
   /// They run one after another.
   std::size_t workspace_bytes() const {
     std::size_t most = 0;
     for (const Matmul& product : all) most = std::max(most, product.workspace_bytes());
     return most;
+  }
+
+ private:
+  static bool tiles_are_fast(std::int64_t inputs) {
+    return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && inputs % Tile::pair == 0;
+  }
+
+  /// Of fewer rows packing the weights takes longer than the products.
+  static bool fills_tiles(std::int64_t rows, std::int64_t columns) {
+    constexpr std::int64_t fewest_rows = 64;
+    return rows >= fewest_rows && rows % Tile::pair == 0 && columns % Tile::pair == 0;
   }
 };
 

@@ -233,6 +233,18 @@ TEST_CASE("classifier_loss: several chunks of rows add up") {
   }
 }
 
+TEST_CASE("classifier_loss: whole tiles of rows, inputs and classes, and blocks that are none") {
+  for (const std::int64_t chunk : {0, 64}) {
+    check({.x = {3, 64, 32},
+           .classes = 1100,
+           .bias = true,
+           .smoothing = 0.1F,
+           .dtype = DType::bf16,
+           .chunk = chunk});
+  }
+  check({.x = {1088, 64}, .classes = 160, .valid = 1000, .dtype = DType::bf16});
+}
+
 TEST_CASE("classifier_loss: rows in half types that are too long for a GPU's shared memory") {
   check({.x = {3, 4}, .classes = 120001, .dtype = DType::bf16});
 }
