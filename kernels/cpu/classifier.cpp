@@ -5,9 +5,7 @@
 #include <limits>
 
 #include "kernels/base/error.h"
-#include "kernels/cpu/classifier_products.h"
-#include "kernels/cpu/classifier_tiles.h"
-#include "kernels/cpu/loss_rows.h"
+#include "kernels/cpu/classifier_workspace.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/widened.h"
@@ -17,68 +15,12 @@ namespace lockstep::kernels {
 namespace {
 
 using Op = ClassifierLoss;
-
-/// A processor without fast products of bf16 takes the factors as f32.
-bool widens(DType dtype) {
-  return dtype == DType::bf16 && !onednn::multiplies_bf16_faster();
-}
-
-/// The type of the logits' gradient, a factor of two products.
-DType gradient_type(DType dtype) {
-  return widens(dtype) ? DType::f32 : dtype;
-}
-
-/// Hands out the workspace, piece after piece.
-class Pieces {
- public:
-  explicit Pieces(void* workspace) : begin_(static_cast<std::byte*>(workspace)) {}
-
-  template <class T>
-  T* take(std::int64_t count) {
-    std::byte* const at = begin_ + used_;
-    used_ += whole_lines(static_cast<std::size_t>(count) * sizeof(T));
-    return reinterpret_cast<T*>(at);
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* begin_;
-  std::size_t used_ = 0;
-};
-
-/// What a launch works in. Null: not needed.
-struct Rooms {
-  RowLoss* losses;
-  ClassifierRow* rows;
-  float* logits;       ///< of a chunk, block behind block
-  float* wide_x;       ///< of a chunk
-  float* wide_weight;  ///< of a block
-  float* wide_bias;
-  float* wide_dx;       ///< of a chunk
-  std::byte* gradient;  ///< of a block
-  std::byte* products;
-  std::byte* tiles;
-
-  Rooms(Pieces& pieces, const ClassifierSize& size, DType dtype, const ClassifierProducts& of)
-      : losses(pieces.take<RowLoss>(size.rows)),
-        rows(pieces.take<ClassifierRow>(size.chunk)),
-        logits(pieces.take<float>(size.chunk * size.classes)),
-        wide_x(widens(dtype) ? pieces.take<float>(size.chunk * size.inputs) : nullptr),
-        wide_weight(widens(dtype) ? pieces.take<float>(size.block * size.inputs) : nullptr),
-        wide_bias(dtype == DType::f32 ? nullptr : pieces.take<float>(size.classes)),
-        wide_dx(dtype == DType::f32 ? nullptr : pieces.take<float>(size.chunk * size.inputs)),
-        gradient(pieces.take<std::byte>(size.chunk * size.block *
-                                        static_cast<std::int64_t>(size_of(gradient_type(dtype))))),
-        products(pieces.take<std::byte>(static_cast<std::int64_t>(of.workspace_bytes()))),
-        tiles(of.uses_tiles()
-                  ? pieces.take<std::byte>(static_cast<std::int64_t>(ClassifierTiles(size).workspace_bytes()))
-                  : nullptr) {}
-};
+using namespace classifier;
 
 class Bound : public BoundKernel {
  public:
   Bound(const Op& op, const ClassifierSize& size, DType dtype, std::int64_t rows_of_sample,
-        const ClassifierProducts& products, Addresses addresses, Rooms rooms)
+        const ClassifierProducts& products, Addresses addresses, Workspace room)
       : op_(op),
         size_(size),
         dtype_(dtype),
@@ -86,8 +28,8 @@ class Bound : public BoundKernel {
         steps_(products.steps),
         tiles_(size),
         a_(std::move(addresses)),
-        room_(rooms) {
-    for (const Matmul& product : products.all) products_.emplace_back(product, rooms.products);
+        room_(room) {
+    for (const Matmul& product : products.all) products_.emplace_back(product, room.products);
   }
 
   void launch(Stream&) override {
@@ -259,7 +201,7 @@ class Bound : public BoundKernel {
   std::vector<Matmul::Bound> products_;
   ClassifierTiles tiles_;
   Addresses a_;
-  Rooms room_;
+  Workspace room_;
   ClassifierGradient gradient_{};
   const float* bias_ = nullptr;
   ClassifierSums::Simd* sums_kernel_ = simd::best<ClassifierSums>();
@@ -278,7 +220,7 @@ class ClassifierKernel : public Kernel {
 
   std::size_t workspace_bytes() const override {
     Pieces pieces(nullptr);
-    Rooms(pieces, size_, dtype_, products_);
+    Workspace(pieces, size_, dtype_, products_);
     return pieces.used();
   }
 
@@ -286,7 +228,7 @@ class ClassifierKernel : public Kernel {
     Pieces pieces(workspace);
     return std::make_unique<Bound>(op_, size_, dtype_, rows_of_sample_, products_,
                                    Addresses(args, inputs_, workspace),
-                                   Rooms(pieces, size_, dtype_, products_));
+                                   Workspace(pieces, size_, dtype_, products_));
   }
 
  private:
