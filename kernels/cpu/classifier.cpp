@@ -117,14 +117,11 @@ class Bound : public BoundKernel {
                    room_.rows);
     };
     if (step.by_tiles) {
-      return tiles_.logits(bf16_weights(step), rows, step.columns, logits, room_.tiles, add_sums);
+      return tiles_.logits(static_cast<const BFloat16*>(weights(step)), rows, step.columns, logits,
+                           room_.tiles, add_sums);
     }
     products_[step.logits].run(x, weights(step), logits);
     for_rows(step, rows, add_sums);
-  }
-
-  const BFloat16* bf16_weights(const Step& step) const {
-    return a_.in<BFloat16>(Op::weight) + step.first * size_.inputs;
   }
 
   void take_gradient(const Step& step, std::int64_t begin, std::int64_t rows, const void* x) {
@@ -139,8 +136,8 @@ class Bound : public BoundKernel {
     float* const dweight = a_.out(Op::dweight) + step.first * size_.inputs;
     if (step.by_tiles) {
       const auto* const halves = reinterpret_cast<const BFloat16*>(room_.gradient);
-      tiles_.dx(halves, bf16_weights(step), rows, step.columns, dx, step.first > 0, room_.tiles,
-                write_gradient);
+      tiles_.dx(halves, static_cast<const BFloat16*>(weights(step)), rows, step.columns, dx, step.first > 0,
+                room_.tiles, write_gradient);
       tiles_.dweight(halves, rows, step.columns, dweight, begin > 0, room_.tiles);
     } else {
       for_rows(step, rows, write_gradient);

@@ -108,7 +108,8 @@ struct ClassifierProducts {
     return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && inputs % Tile::pair == 0;
   }
 
-  /// Of fewer rows packing the weights takes longer than the products.
+  /// Of fewer rows packing the weights takes longer than the products: lstm's 32 took 5.0 to 6.2 ms, 4.3 by
+  /// the library.
   static bool fills_tiles(std::int64_t rows, std::int64_t columns) {
     constexpr std::int64_t fewest_rows = 64;
     return rows >= fewest_rows && rows % Tile::pair == 0 && columns % Tile::pair == 0;
