@@ -32,6 +32,8 @@ struct TileProduct {
   /// Numbers from row to row of a square, to the square on the right and to the one below.
   std::int64_t c_row, c_right, c_below;
   bool accumulates = false;
+  /// Bytes from a to the tile of each term, as many as `depth`; null: they lie one behind another.
+  const std::int64_t* a_steps = nullptr;
 };
 
 /// A row-major matrix (rows, terms) to rows of tiles, zeros behind its ends: two rows of tiles at a time.

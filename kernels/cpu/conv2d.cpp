@@ -1,5 +1,6 @@
 #include "kernels/conv2d.h"
 
+#include "kernels/cpu/conv2d_tiles.h"
 #include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/pixel_conv2d.h"
@@ -108,6 +109,7 @@ KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
   if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
+  if (op.algorithm != Algorithm::winograd && takes_tiles(op, io)) return tile_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
@@ -115,6 +117,7 @@ KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) 
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io)) return depthwise_kernel(op, io);
   if (is_product_of_pixels(op, io)) return pixel_product_kernel(cpu, op, io);
+  if (op.algorithm != Algorithm::winograd && has_tiles(op, io)) return tile_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 

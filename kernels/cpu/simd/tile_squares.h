@@ -38,8 +38,10 @@ class Configuration {
   asm volatile("" ::: "memory");
 }
 
-/// Two rows by two columns of tiles.
-[[gnu::always_inline]] inline void square(const TileProduct& p, const char* a, const char* b, float* c) {
+/// Two rows by two columns of tiles. `step(k)`: bytes from a to its k-th tile.
+template <class Step>
+[[gnu::always_inline]] inline void square(const TileProduct& p, const char* a, const char* b, float* c,
+                                          const Step& step) {
   constexpr std::int64_t tile_row = 2 * Tile::terms;
   const std::int64_t c_row = p.c_row * static_cast<std::int64_t>(sizeof(float));
   float* const below = c + Tile::rows * p.c_row;
@@ -55,15 +57,15 @@ class Configuration {
     _tile_zero(3);
   }
   for (std::int64_t k = 0; k < p.depth; ++k) {
-    _tile_loadd(4, a, tile_row);
+    const char* const tile = a + step(k);
+    _tile_loadd(4, tile, tile_row);
     _tile_loadd(6, b, tile_row);
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, b + p.b_next, tile_row);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a + p.a_next, tile_row);
+    _tile_loadd(5, tile + p.a_next, tile_row);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
-    a += Tile::bytes;
     b += Tile::bytes;
   }
   _tile_stored(0, c, c_row);
@@ -79,7 +81,9 @@ struct Configuration {
 };
 [[gnu::always_inline]] inline void finish_stores() {}
 
-[[gnu::always_inline]] inline void square(const TileProduct& p, const char* a, const char* b, float* c) {
+template <class Step>
+[[gnu::always_inline]] inline void square(const TileProduct& p, const char* a, const char* b, float* c,
+                                          const Step& step) {
   const auto number = [](const char* from, std::int64_t i) {
     return load(reinterpret_cast<const Bf16*>(from) + i);
   };
@@ -92,7 +96,7 @@ struct Configuration {
       for (std::int64_t k = 0; k < p.depth; ++k) {
         for (std::int64_t term = 0; term < Tile::terms; ++term) {
           const std::int64_t at = term / 2 * Tile::terms + column % Tile::rows * 2 + term % 2;
-          sum += number(a_tile + k * Tile::bytes, term) * number(b_tile + k * Tile::bytes, at);
+          sum += number(a_tile + step(k), term) * number(b_tile + k * Tile::bytes, at);
         }
       }
     }
@@ -101,14 +105,26 @@ struct Configuration {
 
 #endif
 
-/// What TileProduct says, under a configuration.
-[[gnu::always_inline]] inline void multiply(const TileProduct& p, const void* a, const void* b, float* c) {
-  finish_stores();
+/// Square by square.
+template <class Step>
+[[gnu::always_inline]] inline void multiply(const TileProduct& p, const void* a, const void* b, float* c,
+                                            const Step& step) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
     for (std::int64_t column = 0; column < p.columns; ++column) {
       square(p, static_cast<const char*>(a) + 2 * row * p.a_next,
-             static_cast<const char*>(b) + 2 * column * p.b_next, c + row * p.c_below + column * p.c_right);
+             static_cast<const char*>(b) + 2 * column * p.b_next, c + row * p.c_below + column * p.c_right,
+             step);
     }
+  }
+}
+
+/// What TileProduct says, under a configuration.
+[[gnu::always_inline]] inline void multiply(const TileProduct& p, const void* a, const void* b, float* c) {
+  finish_stores();
+  if (p.a_steps == nullptr) {
+    multiply(p, a, b, c, [](std::int64_t k) { return k * Tile::bytes; });
+  } else {
+    multiply(p, a, b, c, [&p](std::int64_t k) { return p.a_steps[k]; });
   }
 }
 

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/alignment.h"
+#include "kernels/cpu/conv2d_grid.h"
+#include "kernels/cpu/conv2d_inputs.h"
+#include "kernels/cpu/conv2d_tiles.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd_kernel.h"
+#include "kernels/tile_product.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using namespace conv2d_tiles;
+
+/// Places of the grid whose products are summed at a time, about: two columns of packed x and of packed dy
+/// stay in the second cache. Half as many read and write sums twice as often, twice as many are slower by up
+/// to 1.3 (ResNet-18).
+constexpr std::int64_t places_at_once = 1024;
+
+constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
+  return (whole + part - 1) / part;
+}
+
+/// dw^T = x^T dy, weight by weight, over all places of the grid. Words of packed dy hold two neighbours, so
+/// it is packed for even distances and for odd ones.
+template <class Inputs>
+class WeightGradient {
+ public:
+  WeightGradient(const ConvGrid& grid, Inputs inputs, std::int64_t outputs)
+      : grid_(grid), inputs_(std::move(inputs)), outputs_(outputs) {}
+
+  std::size_t workspace_bytes() const {
+    return static_cast<std::size_t>(rows_bytes() + x_bytes() + 2 * dy_bytes() + sums_bytes());
+  }
+
+  struct Arguments {
+    const BFloat16* x;
+    const BFloat16* dy;
+    float* dw;
+    std::byte* workspace;
+  };
+
+  void run(const Arguments& a) const {
+    for (Chunk chunk{first_row(), 0}; chunk.first < grid_.all_rows(); chunk.first += chunk.rows) {
+      chunk.rows = std::min(chunk_rows(), grid_.all_rows() - chunk.first);
+      pack_dy(a, chunk);
+      std::int64_t kept = 0;
+      for (const Plane& plane : inputs_.planes()) {
+        pack_x(a, chunk, plane);
+        const auto taps = static_cast<std::int64_t>(plane.taps.size());
+        const std::int64_t count = input_pairs() * taps;
+        parallel_ranges(count, count * chunk.rows * grid_.pitch() * outputs_, 1,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t i = begin; i < end; ++i) {
+                            add_up(a, chunk, plane.taps[static_cast<std::size_t>(i % taps)], i / taps,
+                                   kept + i);
+                          }
+                        });
+        kept += count;
+      }
+    }
+  }
+
+ private:
+  /// Rows of the grid.
+  struct Chunk {
+    std::int64_t first, rows;
+  };
+
+  std::int64_t input_pairs() const { return inputs_.columns() / Tile::pair; }
+  std::int64_t output_pairs() const { return outputs_ / Tile::pair; }
+  std::int64_t first_row() const { return -inputs_.overlap(); }
+  std::int64_t all_rows() const { return grid_.all_rows() - first_row(); }
+  std::int64_t chunk_rows() const {
+    return std::clamp<std::int64_t>(places_at_once / grid_.pitch(), 1, all_rows());
+  }
+  bool has_chunks() const { return chunk_rows() < all_rows(); }
+  // In tiles, of whole chunks.
+  std::int64_t x_depth() const { return parts_of(chunk_rows() * grid_.pitch(), Tile::terms); }
+  std::int64_t dy_depth() const {
+    return parts_of(x_depth() * Tile::terms + grid_.most() - grid_.least() + inputs_.overlap(), Tile::terms);
+  }
+
+  /// Rows of the grid that these lie in.
+  std::int64_t dy_rows() const {
+    return parts_of(first_place() + 1 + dy_depth() * Tile::terms, grid_.pitch());
+  }
+  /// Of packed dy in its first row: there the greatest distance leads from the chunk's first.
+  std::int64_t first_place() const { return grid_.rows_before() * grid_.pitch() - grid_.most(); }
+
+  // The workspace: rows of the grid, tiles of x, of dy twice, and sums.
+  std::int64_t rows_bytes() const {
+    const std::int64_t x = (chunk_rows() + inputs_.overlap()) * inputs_.channels();
+    const std::int64_t dy = dy_rows() * outputs_;
+    return static_cast<std::int64_t>(
+        whole_lines(static_cast<std::size_t>(grid_.pitch() * std::max(x, dy)) * sizeof(BFloat16)));
+  }
+  std::int64_t x_bytes() const { return input_pairs() * 2 * x_depth() * Tile::bytes; }
+  std::int64_t dy_bytes() const { return output_pairs() * 2 * dy_depth() * Tile::bytes; }
+  /// Of two rows of tiles.
+  std::int64_t sums() const { return output_pairs() * square; }
+  /// With several chunks all sums are kept from one to the next.
+  std::int64_t sums_bytes() const {
+    std::int64_t count = threads_;
+    if (has_chunks()) {
+      count = 0;
+      for (const Plane& plane : inputs_.planes()) {
+        count += input_pairs() * static_cast<std::int64_t>(plane.taps.size());
+      }
+    }
+    return count * sums() * static_cast<std::int64_t>(sizeof(float));
+  }
+  std::byte* x_tiles(const Arguments& a) const { return a.workspace + rows_bytes(); }
+  std::byte* dy_tiles(const Arguments& a, std::int64_t odd) const {
+    return x_tiles(a) + x_bytes() + odd * dy_bytes();
+  }
+  float* sums(const Arguments& a, std::int64_t kept) const {
+    return reinterpret_cast<float*>(dy_tiles(a, 2)) + (has_chunks() ? kept : omp_get_thread_num()) * sums();
+  }
+
+  void pack_x(const Arguments& a, const Chunk& chunk, const Plane& plane) const {
+    auto* const rows = reinterpret_cast<BFloat16*>(a.workspace);
+    const std::int64_t channels = inputs_.channels();
+    const std::int64_t copied = chunk.rows + inputs_.overlap();
+    parallel_ranges(copied, copied * grid_.pitch() * channels, 1, [&](std::int64_t begin, std::int64_t end) {
+      inputs_.copy(grid_, plane, a.x, chunk.first + begin, chunk.first + end,
+                   rows + begin * grid_.pitch() * channels);
+    });
+    const std::int64_t places = chunk.rows * grid_.pitch();
+    for_terms(parts_of(places, Tile::terms), inputs_.columns(), [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t first = begin * Tile::terms;
+      const TileTranspose part{std::min(end * Tile::terms, places) - first, inputs_.columns(), channels,
+                               x_depth() * Tile::bytes};
+      simd::best<TileTranspose>()(part, rows + first * channels, x_tiles(a) + begin * Tile::bytes);
+    });
+  }
+
+  void pack_dy(const Arguments& a, const Chunk& chunk) const {
+    auto* const rows = reinterpret_cast<BFloat16*>(a.workspace);
+    const std::int64_t first = chunk.first - grid_.rows_before();
+    const std::int64_t row = grid_.pitch() * outputs_;
+    parallel_ranges(dy_rows(), dy_rows() * row, 1, [&](std::int64_t begin, std::int64_t end) {
+      grid_.copy({a.dy, grid_.rows.out, grid_.columns.out, outputs_}, first + begin, first + end,
+                 rows + begin * row);
+    });
+    for (std::int64_t odd = 0; odd < 2; ++odd) {
+      for_terms(dy_depth(), outputs_, [&](std::int64_t begin, std::int64_t end) {
+        const TilePairs part{(end - begin) * Tile::terms, outputs_, outputs_, dy_depth() * Tile::bytes};
+        simd::best<TilePairs>()(part, rows + (first_place() + odd + begin * Tile::terms) * outputs_,
+                                dy_tiles(a, odd) + begin * Tile::bytes, nullptr);
+      });
+    }
+  }
+
+  /// `pack(first tile, past the last)`, on the team.
+  template <class Pack>
+  static void for_terms(std::int64_t depth, std::int64_t channels, const Pack& pack) {
+    parallel_ranges(depth, depth * Tile::terms * channels, 1, pack);
+  }
+
+  void add_up(const Arguments& a, const Chunk& chunk, const Tap& tap, std::int64_t pair,
+              std::int64_t kept) const {
+    constexpr std::int64_t word_row = Tile::pair * sizeof(BFloat16);
+    const std::int64_t from = grid_.most() - tap.distance;
+    float* const to = sums(a, kept);
+    const TileProduct product{.rows = 1,
+                              .columns = output_pairs(),
+                              .depth = parts_of(chunk.rows * grid_.pitch(), Tile::terms),
+                              .a_next = x_depth() * Tile::bytes,
+                              .b_next = dy_depth() * Tile::bytes,
+                              .c_row = Tile::pair,
+                              .c_right = square,
+                              .c_below = 0,
+                              .accumulates = chunk.first > first_row()};
+    simd::best<TileProduct>()(product, x_tiles(a) + pair * 2 * product.a_next,
+                              dy_tiles(a, from % 2) + from / 2 * word_row, to);
+    if (chunk.first + chunk.rows == grid_.all_rows()) {
+      inputs_.write(grid_, tap, pair, output_pairs(), to, a.dw);
+    }
+  }
+
+  ConvGrid grid_;
+  Inputs inputs_;
+  std::int64_t outputs_;
+  std::int64_t threads_ = omp_get_max_threads();
+};
+
+bool are_channels_last(const TensorDesc& pictures) {
+  return has_layout(channels_last(pictures.shape), pictures);
+}
+
+template <class Inputs>
+KernelPtr kernel_of(const WeightGradient<Inputs>& gradient, const KernelIo& io) {
+  using Op = Conv2dBackwardWeights;
+  const auto run = [gradient](const Addresses& a) {
+    gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.workspace<std::byte>()});
+  };
+  return simd_kernel(io, run, gradient.workspace_bytes());
+}
+
+}  // namespace
+
+bool has_tiles(const Conv2dBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  if (simd::instruction_sets().back() != "avx512_amx" || !onednn::has_tiles() || t.b != nullptr ||
+      op.geometry.groups != 1 || t.x.dtype != DType::bf16 || t.w.dtype != DType::f32 ||
+      t.y.shape[1] % Tile::pair != 0 || !are_channels_last(t.x) || !are_channels_last(t.y)) {
+    return false;
+  }
+  const ConvGrid grid(op.geometry, t);
+  return WideInputs::of(grid, t) || NarrowInputs::of(grid, t);
+}
+
+KernelPtr tile_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const ConvGrid grid(op.geometry, t);
+  if (auto wide = WideInputs::of(grid, t)) {
+    return kernel_of(WeightGradient<WideInputs>(grid, *std::move(wide), t.y.shape[1]), io);
+  }
+  return kernel_of(WeightGradient<NarrowInputs>(grid, *NarrowInputs::of(grid, t), t.y.shape[1]), io);
+}
+
+}  // namespace lockstep::kernels
