@@ -85,7 +85,7 @@ class Strips {
 
  private:
   static constexpr std::int64_t strip_elements = 1 << 15;  // in the second cache, for all tiles of its lanes
-  static constexpr std::int64_t least_pixels = 16;
+  static constexpr std::int64_t least_pixels = 64;
   static constexpr std::int64_t joined_elements =
       1 << 11;  // of small images: worth a call, and few terms of a sum in f32
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd/math.h"
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
@@ -37,6 +37,13 @@ struct Lanes {
 
   static Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
   static Floats load(const Bf16* from) {
+#if defined(__AVX512F__)
+    // GCC 12 widens in two halves.
+    if constexpr (width == 16) {
+      const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      return (Floats)_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, halves), 16);
+    }
+#endif
     const Halves halves = *reinterpret_cast<const UnalignedHalves*>(from);
     return reinterpret_cast<Floats>(converted<Words>(halves) << 16);
   }
@@ -50,7 +57,14 @@ struct Lanes {
       return;
     }
 #endif
-    *reinterpret_cast<UnalignedHalves*>(to) = converted<Halves>(Words(rounded(value) >> 16));
+    const Words upper = rounded(value) >> 16;
+#if defined(__AVX512F__)
+    if constexpr (width == 16) {
+      *reinterpret_cast<UnalignedHalves*>(to) = (Halves)_mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)upper);
+      return;
+    }
+#endif
+    *reinterpret_cast<UnalignedHalves*>(to) = converted<Halves>(upper);
   }
 
   /// Words of two bf16, the first in the lower half.

@@ -26,14 +26,16 @@ namespace lockstep::kernels::simd {
   namespace avx512 {          \
   Op::Simd run;               \
   }
+#define LOCKSTEP_SIMD_BF16_RUN(Op) \
+  LOCKSTEP_SIMD_RUN(Op)            \
+  namespace avx512_bf16 {          \
+  Op::Simd run;                    \
+  }
 #define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
+#define LOCKSTEP_SIMD_BF16_OP(Op, header) LOCKSTEP_SIMD_BF16_RUN(Op)
 #include "kernels/ops.def"
 #define LOCKSTEP_SIMD_OP(Op, header) LOCKSTEP_SIMD_RUN(Op)
-#define LOCKSTEP_SIMD_BF16_OP(Op, header) \
-  LOCKSTEP_SIMD_RUN(Op)                   \
-  namespace avx512_bf16 {                 \
-  Op::Simd run;                           \
-  }
+#define LOCKSTEP_SIMD_BF16_OP(Op, header) LOCKSTEP_SIMD_BF16_RUN(Op)
 #define LOCKSTEP_SIMD_TILE_OP(Op, header) \
   LOCKSTEP_SIMD_RUN(Op)                   \
   namespace avx512_amx {                  \
@@ -41,6 +43,7 @@ namespace lockstep::kernels::simd {
   }
 #include "kernels/cpu/simd/parts.def"
 #undef LOCKSTEP_SIMD_RUN
+#undef LOCKSTEP_SIMD_BF16_RUN
 
 namespace {
 
@@ -50,6 +53,11 @@ constexpr std::string_view names[] = {"baseline", "avx2", "avx512", "avx512_bf16
 /// For AVX512_BF16; as for AVX-512 if that is all that it is compiled for.
 template <class Op>
 constexpr typename Op::Simd* for_bf16 = avx512::run;
+#define LOCKSTEP_SIMD_OP(Op, header)
+#define LOCKSTEP_SIMD_BF16_OP(Op, header) \
+  template <>                             \
+  constexpr Op::Simd* for_bf16<Op> = avx512_bf16::run;
+#include "kernels/ops.def"
 #define LOCKSTEP_SIMD_OP(Op, header)
 #define LOCKSTEP_SIMD_BF16_OP(Op, header) \
   template <>                             \
