@@ -83,10 +83,10 @@ struct ClassifierRow {
   static constexpr std::int64_t none = -1;
 };
 
-/// Rows of a block of logits, `columns` of the classes from `first` on, one row behind another.
+/// Rows of a block of logits, `columns` of the classes from `first` on; `row` numbers from one to the next.
 struct ClassifierBlock {
   std::int64_t begin, end;
-  std::int64_t first, columns, classes;
+  std::int64_t first, columns, row, classes;
 };
 
 /// Adds the bias (which may be null) to the block, and the block to what is known of its rows.
@@ -106,6 +106,29 @@ struct ClassifierGradient {
   float label_smoothing;
   float scale;
   DType dtype;  ///< of the gradient
+};
+
+/// Both for a gradient in bf16 and rows whose target's logit is known, as `hit`, before their blocks pass by.
+/// In place of the block's logits stay their exponentials: half as much memory, and computed once. They are
+/// rounded to bf16, and so is the gradient that is made of them: as exact as logits of bf16 are where the
+/// greatest is 1, and more exact where it is more.
+
+/// As ClassifierSums, and counts the classes before the target. Keeps e^(x - the row's greatest in the
+/// block), and that logit in `peaks`. The block's logits are overwritten.
+struct ClassifierExponentials {
+  static constexpr std::string_view name = "classifier_exponentials";
+  using Simd = void(const ClassifierExponentials&, const ClassifierBlock&, const float* bias, float* logits,
+                    void* kept, float* peaks, ClassifierRow* rows);
+};
+
+/// The gradient of the block from what was kept of it, and zeros behind its columns.
+struct ClassifierKeptGradient {
+  static constexpr std::string_view name = "classifier_kept_gradient";
+  using Simd = void(const ClassifierKeptGradient&, const ClassifierBlock&, const void* kept,
+                    const float* peaks, void* gradient, const ClassifierRow* rows);
+
+  float label_smoothing;
+  float scale;
 };
 
 }  // namespace lockstep::kernels

@@ -26,7 +26,7 @@ class Bound : public BoundKernel {
         dtype_(dtype),
         rows_of_sample_(rows_of_sample),
         steps_(products.steps),
-        tiles_(size),
+        tiles_(size, products.keeps_exponentials()),
         a_(std::move(addresses)),
         room_(room) {
     for (const Matmul& product : products.all) products_.emplace_back(product, room.products);
@@ -60,7 +60,10 @@ class Bound : public BoundKernel {
     if (room_.tiles != nullptr) {
       tiles_.pack(static_cast<const BFloat16*>(x), rows, op_.has_gradient, room_.tiles);
     }
-    for (std::int64_t b = 0; b < blocks; ++b) add_logits(step(chunk, b), rows, x);
+    if (room_.kept != nullptr) find_hits(rows);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      room_.kept != nullptr ? keep_exponentials(step(chunk, b), rows) : add_logits(step(chunk, b), rows, x);
+    }
     for (std::int64_t b = 0; b < blocks; ++b) take_gradient(step(chunk, b), begin, rows, x);
     if (op_.has_gradient && room_.wide_dx != nullptr) round_dx(begin, rows);
     end_rows(begin, rows, state);
@@ -113,8 +116,8 @@ class Bound : public BoundKernel {
   void add_logits(const Step& step, std::int64_t rows, const void* x) {
     float* const logits = room_.logits + rows * step.first;
     const auto add_sums = [&](std::int64_t begin, std::int64_t end) {
-      sums_kernel_(ClassifierSums{}, {begin, end, step.first, step.columns, size_.classes}, bias_, logits,
-                   room_.rows);
+      sums_kernel_(ClassifierSums{}, {begin, end, step.first, step.columns, step.row, size_.classes}, bias_,
+                   logits, room_.rows);
     };
     if (step.by_tiles) {
       return tiles_.logits(static_cast<const BFloat16*>(weights(step)), rows, step.columns, logits,
@@ -124,12 +127,44 @@ class Bound : public BoundKernel {
     for_rows(step, rows, add_sums);
   }
 
+  void find_hits(std::int64_t rows) {
+    tiles_.hits(a_.in<BFloat16>(Op::weight), room_.rows, rows, room_.tiles);
+    if (bias_ == nullptr) return;
+    for (std::int64_t i = 0; i < rows; ++i)
+      room_.rows[i].hit += bias_[std::max<std::int64_t>(room_.rows[i].target, 0)];
+  }
+
+  /// Of a block: where those of `row` are.
+  BFloat16* kept(const Step& step, std::int64_t rows, std::int64_t row) const {
+    return room_.kept + rows * step.first + row * step.row;
+  }
+  float* peaks(const Step& step, std::int64_t row) const {
+    return room_.peaks + step.first / size_.block * size_.chunk + row;
+  }
+
+  void keep_exponentials(const Step& step, std::int64_t rows) {
+    tiles_.pass_logits(static_cast<const BFloat16*>(weights(step)), rows, step.columns, room_.tiles,
+                       [&](std::int64_t begin, std::int64_t end, float* logits) {
+                         exponentials_kernel_(
+                             {}, {0, end - begin, step.first, step.columns, step.row, size_.classes}, bias_,
+                             logits, kept(step, rows, begin), peaks(step, begin), room_.rows + begin);
+                       });
+  }
+
+  void write_kept_gradient(const Step& step, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+    const ClassifierKeptGradient op{gradient_.label_smoothing, gradient_.scale};
+    kept_gradient_kernel_(op, {0, end - begin, step.first, step.columns, step.row, size_.classes},
+                          kept(step, rows, begin), peaks(step, begin),
+                          reinterpret_cast<BFloat16*>(room_.gradient) + begin * step.row, room_.rows + begin);
+  }
+
   void take_gradient(const Step& step, std::int64_t begin, std::int64_t rows, const void* x) {
     const float* const logits = room_.logits + rows * step.first;
     void* const gradient = op_.has_gradient ? room_.gradient : nullptr;
     const auto write_gradient = [&](std::int64_t first, std::int64_t end) {
-      gradient_kernel_(gradient_, {first, end, step.first, step.columns, size_.classes}, logits, gradient,
-                       room_.rows);
+      if (room_.kept != nullptr) return write_kept_gradient(step, rows, first, end);
+      gradient_kernel_(gradient_, {first, end, step.first, step.columns, step.row, size_.classes}, logits,
+                       gradient, room_.rows);
     };
     if (!op_.has_gradient) return for_rows(step, rows, write_gradient);
     float* const dx = room_.wide_dx == nullptr ? a_.out(Op::dx) + begin * size_.inputs : room_.wide_dx;
@@ -152,9 +187,9 @@ class Bound : public BoundKernel {
     parallel_ranges(step.columns, rows * step.columns, cache_line_floats,
                     [&](std::int64_t begin, std::int64_t end) {
                       for (std::int64_t i = 0; i < rows; ++i) {
-                        for_each_widened(gradient_.dtype, gradient, i * step.columns + begin, end - begin,
+                        for_each_widened(gradient_.dtype, gradient, i * step.row + begin, end - begin,
                                          [&](const float* values, std::int64_t at, std::int64_t n) {
-                                           float* const to = dbias + (at - i * step.columns);
+                                           float* const to = dbias + (at - i * step.row);
                                            for (std::int64_t k = 0; k < n; ++k) to[k] += values[k];
                                          });
                       }
@@ -203,6 +238,8 @@ class Bound : public BoundKernel {
   const float* bias_ = nullptr;
   ClassifierSums::Simd* sums_kernel_ = simd::best<ClassifierSums>();
   ClassifierGradient::Simd* gradient_kernel_ = simd::best<ClassifierGradient>();
+  ClassifierExponentials::Simd* exponentials_kernel_ = simd::best<ClassifierExponentials>();
+  ClassifierKeptGradient::Simd* kept_gradient_kernel_ = simd::best<ClassifierKeptGradient>();
 };
 
 class ClassifierKernel : public Kernel {

@@ -33,6 +33,10 @@ struct ClassifierSize {
 
   std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }
   std::int64_t blocks() const { return (classes + block - 1) / block; }
+  /// In whole tiles, as their products are.
+  static constexpr std::int64_t whole_tiles(std::int64_t columns) {
+    return (columns + Tile::pair - 1) / Tile::pair * Tile::pair;
+  }
 };
 
 /// The products of each block of each chunk; those of equal shapes are one.
@@ -40,15 +44,18 @@ struct ClassifierProducts {
   /// Products by their places in `all`, unless they are computed by tiles.
   struct Step {
     std::int64_t first, columns;
+    std::int64_t row;  ///< numbers from a row of logits, or of their gradient, to the next
     bool by_tiles;
     std::size_t logits, dx, dweight;
   };
 
   std::vector<Matmul> all;
   std::vector<Step> steps;  ///< chunk by chunk
+  bool has_gradient;
 
   ClassifierProducts(const onednn::Context& context, const ClassifierSize& size, DType dtype,
-                     MatmulPrecision precision, bool has_gradient) {
+                     MatmulPrecision precision, bool with_gradient)
+      : has_gradient(with_gradient) {
     const bool has_tiles = dtype == DType::bf16 && tiles_are_fast(size.inputs);
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, int, bool>, std::size_t> known;
     const auto place_of = [&](int kind, const MatmulSpec& spec) {
@@ -61,9 +68,14 @@ struct ClassifierProducts {
       const std::int64_t rows = std::min(size.chunk, size.rows - begin);
       for (std::int64_t first = 0; first < size.classes; first += size.block) {
         const std::int64_t columns = std::min(size.block, size.classes - first);
-        const bool by_tiles = has_tiles && fills_tiles(rows, columns);
-        Step step{
-            .first = first, .columns = columns, .by_tiles = by_tiles, .logits = 0, .dx = 0, .dweight = 0};
+        const bool by_tiles = has_tiles && fills_tiles(rows);
+        Step step{.first = first,
+                  .columns = columns,
+                  .row = by_tiles ? ClassifierSize::whole_tiles(columns) : columns,
+                  .by_tiles = by_tiles,
+                  .logits = 0,
+                  .dx = 0,
+                  .dweight = 0};
         if (by_tiles) {
           steps.push_back(step);
           continue;
@@ -95,6 +107,8 @@ struct ClassifierProducts {
   }
 
   bool uses_tiles() const { return std::ranges::any_of(steps, &Step::by_tiles); }
+  /// Whether exponentials of all logits are kept in bf16, and not the logits (kernels/classifier.h).
+  bool keeps_exponentials() const { return has_gradient && std::ranges::all_of(steps, &Step::by_tiles); }
 
   /// They run one after another.
   std::size_t workspace_bytes() const {
@@ -110,9 +124,9 @@ struct ClassifierProducts {
 
   /// Of fewer rows packing the weights takes longer than the products: lstm's 32 took 5.0 to 6.2 ms, 4.3 by
   /// the library.
-  static bool fills_tiles(std::int64_t rows, std::int64_t columns) {
+  static bool fills_tiles(std::int64_t rows) {
     constexpr std::int64_t fewest_rows = 64;
-    return rows >= fewest_rows && rows % Tile::pair == 0 && columns % Tile::pair == 0;
+    return rows >= fewest_rows && rows % Tile::pair == 0;
   }
 };
 

@@ -43,6 +43,8 @@ struct Workspace {
   RowLoss* losses;
   ClassifierRow* rows;
   float* logits;       ///< of a chunk, block behind block
+  BFloat16* kept;      ///< in their place exponentials
+  float* peaks;        ///< of these, of each block each row's
   float* wide_x;       ///< of a chunk
   float* wide_weight;  ///< of a block
   float* wide_bias;
@@ -54,17 +56,23 @@ struct Workspace {
   Workspace(Pieces& pieces, const ClassifierSize& size, DType dtype, const ClassifierProducts& of)
       : losses(pieces.take<RowLoss>(size.rows)),
         rows(pieces.take<ClassifierRow>(size.chunk)),
-        logits(pieces.take<float>(size.chunk * size.classes)),
+        logits(of.keeps_exponentials()
+                   ? nullptr
+                   : pieces.take<float>(size.chunk * ClassifierSize::whole_tiles(size.classes))),
+        kept(of.keeps_exponentials()
+                 ? pieces.take<BFloat16>(size.chunk * ClassifierSize::whole_tiles(size.classes))
+                 : nullptr),
+        peaks(of.keeps_exponentials() ? pieces.take<float>(size.chunk * size.blocks()) : nullptr),
         wide_x(widens(dtype) ? pieces.take<float>(size.chunk * size.inputs) : nullptr),
         wide_weight(widens(dtype) ? pieces.take<float>(size.block * size.inputs) : nullptr),
         wide_bias(dtype == DType::f32 ? nullptr : pieces.take<float>(size.classes)),
         wide_dx(dtype == DType::f32 ? nullptr : pieces.take<float>(size.chunk * size.inputs)),
-        gradient(pieces.take<std::byte>(size.chunk * size.block *
+        gradient(pieces.take<std::byte>(size.chunk * ClassifierSize::whole_tiles(size.block) *
                                         static_cast<std::int64_t>(size_of(gradient_type(dtype))))),
         products(pieces.take<std::byte>(static_cast<std::int64_t>(of.workspace_bytes()))),
-        tiles(of.uses_tiles()
-                  ? pieces.take<std::byte>(static_cast<std::int64_t>(ClassifierTiles(size).workspace_bytes()))
-                  : nullptr) {}
+        tiles(of.uses_tiles() ? pieces.take<std::byte>(static_cast<std::int64_t>(
+                                    ClassifierTiles(size, of.keeps_exponentials()).workspace_bytes()))
+                              : nullptr) {}
 };
 
 }  // namespace lockstep::kernels::classifier

@@ -1,30 +1,10 @@
 #include "kernels/classifier.h"
 
+#include "kernels/cpu/simd/classifier_counts.h"
 #include "kernels/cpu/simd/math.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
-
-/// How many of [begin, end) stand before a class with the logit `hit`; of equal ones the first does.
-std::int32_t count_before(const float* x, std::int64_t begin, std::int64_t end, float hit, bool behind) {
-  std::int32_t before = 0;  // as wide as the numbers: a lane each
-  if (behind) {
-#pragma omp simd reduction(+ : before)
-    for (std::int64_t k = begin; k < end; ++k) before += x[k] > hit ? 1 : 0;
-  } else {
-#pragma omp simd reduction(+ : before)
-    for (std::int64_t k = begin; k < end; ++k) before += x[k] >= hit ? 1 : 0;
-  }
-  return before;
-}
-
-void count_before(const ClassifierBlock& block, const float* x, ClassifierRow& row) {
-  const std::int64_t target = row.target - block.first;
-  const std::int64_t split = target < 0 ? 0 : target > block.columns ? block.columns : target;
-  row.before += count_before(x, 0, split, row.hit, false);
-  const std::int64_t behind = target >= 0 && target < block.columns ? split + 1 : split;
-  row.before += count_before(x, behind, block.columns, row.hit, true);
-}
 
 void add_block(const ClassifierBlock& block, const float* x, ClassifierRow& row) {
   float peak = row.peak;
@@ -76,8 +56,8 @@ template <class Element>
 void write_gradients(const ClassifierGradient& op, const ClassifierBlock& block, const float* logits,
                      Element* gradient, ClassifierRow* rows) {
   for (std::int64_t i = block.begin; i < block.end; ++i) {
-    const float* const x = logits + i * block.columns;
-    Element* const to = gradient + i * block.columns;
+    const float* const x = logits + i * block.row;
+    Element* const to = gradient + i * block.row;
     if (rows[i].target == ClassifierRow::none) {
       for (std::int64_t k = 0; k < block.columns; ++k) store(to + k, 0.0F);
       continue;
@@ -93,7 +73,7 @@ void run(const ClassifierSums&, const ClassifierBlock& block, const float* bias,
          ClassifierRow* rows) {
   for (std::int64_t i = block.begin; i < block.end; ++i) {
     if (rows[i].target == ClassifierRow::none) continue;
-    float* const x = logits + i * block.columns;
+    float* const x = logits + i * block.row;
     if (bias != nullptr) {
 #pragma omp simd
       for (std::int64_t k = 0; k < block.columns; ++k) x[k] += bias[block.first + k];
@@ -106,7 +86,7 @@ void run(const ClassifierGradient& op, const ClassifierBlock& block, const float
          ClassifierRow* rows) {
   if (gradient == nullptr) {
     for (std::int64_t i = block.begin; i < block.end; ++i) {
-      if (rows[i].target != ClassifierRow::none) count_before(block, logits + i * block.columns, rows[i]);
+      if (rows[i].target != ClassifierRow::none) count_before(block, logits + i * block.row, rows[i]);
     }
   } else if (op.dtype == DType::f32) {
     write_gradients(op, block, logits, static_cast<float*>(gradient), rows);

@@ -1,6 +1,7 @@
 #include "tests/bench/limits/fused_products.h"
 
 #include "kernels/cpu/classifier_products.h"
+#include "kernels/cpu/classifier_tiles.h"
 #include "kernels/cpu/recurrent_blocks.h"
 #include "kernels/cpu/recurrent_onednn.h"
 #include "kernels/cpu/simd/simd.h"
@@ -79,6 +80,9 @@ double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize&
   const ClassifierSize cut(size, op, factors);
   const ClassifierProducts products(onednn::Context{}, cut, factors, op.precision, true);
   const auto workspace = filled(device, std::max<std::size_t>(products.workspace_bytes(), 64));
+  const ClassifierTiles tiles(cut, false);
+  const auto packed = filled(device, products.uses_tiles() ? tiles.workspace_bytes() : 64);
+  auto* const in_tiles = static_cast<std::byte*>(packed->data());
   std::vector<Matmul::Bound> bound;
   for (const Matmul& product : products.all) bound.emplace_back(product, workspace->data());
 
@@ -87,8 +91,8 @@ double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize&
   };
   const auto x = matrix(cut.rows, cut.inputs, factors);
   const auto weight = matrix(cut.classes, cut.inputs, factors);
-  const auto gradient = matrix(cut.chunk, cut.block, factors);
-  const auto logits = matrix(cut.chunk, cut.classes, DType::f32);
+  const auto gradient = matrix(cut.chunk, ClassifierSize::whole_tiles(cut.block), factors);
+  const auto logits = matrix(cut.chunk, ClassifierSize::whole_tiles(cut.classes), DType::f32);
   const auto dx = matrix(cut.rows, cut.inputs, DType::f32);
   const auto dweight = matrix(cut.classes, cut.inputs, DType::f32);
   const auto row_of = [&](const Memory& of, std::int64_t row, DType type) {
@@ -101,18 +105,34 @@ double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize&
       const std::int64_t rows = std::min(cut.chunk, cut.rows - begin);
       const void* const some_x = row_of(*x, begin, factors);
       const void* const some_weights = row_of(*weight, step.first, factors);
+      auto* const some_logits = static_cast<float*>(logits->data()) + rows * step.first;
+      auto* const some_dx = reinterpret_cast<float*>(row_of(*dx, begin, DType::f32));
+      auto* const some_dweight = reinterpret_cast<float*>(row_of(*dweight, step.first, DType::f32));
+      const auto* const halves = static_cast<const BFloat16*>(gradient->data());
+      const auto* const half_weights = static_cast<const BFloat16*>(some_weights);
+      const auto nothing = [](std::int64_t, std::int64_t) {};
       switch (result) {
         case Product::Result::y:
-          bound[step.logits].run(some_x, some_weights,
-                                 static_cast<float*>(logits->data()) + rows * step.first);
+          if (!step.by_tiles) {
+            bound[step.logits].run(some_x, some_weights, some_logits);
+            break;
+          }
+          if (step.first == 0) tiles.pack(static_cast<const BFloat16*>(some_x), rows, true, in_tiles);
+          tiles.logits(half_weights, rows, step.columns, some_logits, in_tiles, nothing);
           break;
         case Product::Result::x:
-          bound[step.dx].run(gradient->data(), some_weights,
-                             reinterpret_cast<float*>(row_of(*dx, begin, DType::f32)));
+          if (!step.by_tiles) {
+            bound[step.dx].run(gradient->data(), some_weights, some_dx);
+            break;
+          }
+          tiles.dx(halves, half_weights, rows, step.columns, some_dx, step.first > 0, in_tiles, nothing);
           break;
         case Product::Result::w:
-          bound[step.dweight].run(gradient->data(), some_x,
-                                  reinterpret_cast<float*>(row_of(*dweight, step.first, DType::f32)));
+          if (!step.by_tiles) {
+            bound[step.dweight].run(gradient->data(), some_x, some_dweight);
+            break;
+          }
+          tiles.dweight(halves, rows, step.columns, some_dweight, begin > 0, in_tiles);
       }
     }
   });

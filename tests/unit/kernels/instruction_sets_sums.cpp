@@ -1,4 +1,8 @@
 // Norms, losses and small products: what is summed over a row follows the vector's width.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/half.h"
 #include "kernels/batch_norm.h"
 #include "kernels/classifier.h"
 #include "kernels/layer_norm.h"
@@ -54,39 +58,75 @@ std::vector<float> normalised(const Loops& run) {
   return all;
 }
 
-/// Rows of 37 classes in blocks of 20: what their sums become, and the gradient.
-std::vector<float> classified(const Loops& run) {
-  constexpr std::int64_t rows = 5;
-  constexpr std::int64_t classes = 37;
-  std::vector<ClassifierRow> known(rows);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    known[static_cast<std::size_t>(i)] = {.target = i == 3 ? ClassifierRow::none : i * 9,
-                                          .before = 0,
-                                          .peak = -1e30F,
-                                          .total = 0,
-                                          .sum = 0,
-                                          .hit = 0,
-                                          .broken = 0};
+/// Rows of 37 classes in blocks of 20; one has no target.
+struct Classified {
+  static constexpr std::int64_t rows = 5;
+  static constexpr std::int64_t classes = 37;
+  std::vector<ClassifierRow> known{rows};
+  std::vector<float> bias = numbers(classes, 15);
+  std::vector<float> logits[2];
+
+  Classified() {
+    for (std::int64_t b : {0, 1}) {
+      logits[b] = numbers(static_cast<std::size_t>(rows * block(b).columns), static_cast<int>(16 + b));
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t target = i == 3 ? ClassifierRow::none : i * 9;
+      const std::int64_t at = target < 20 ? i * 20 + target : i * 17 + target - 20;
+      const float hit = target < 0 ? 0 : logits[target < 20 ? 0 : 1][at] + bias[target];
+      known[i] = {
+          .target = target, .before = 0, .peak = -1e30F, .total = 0, .sum = 0, .hit = hit, .broken = 0};
+    }
   }
-  const std::vector<float> bias = numbers(classes, 15);
-  std::vector<float> blocks[2];
+  static ClassifierBlock block(std::int64_t b) {
+    const std::int64_t columns = b == 0 ? 20 : 17;
+    return {0, rows, 20 * b, columns, columns, classes};
+  }
+
+  void append_known(std::vector<float>& all) const {
+    for (const ClassifierRow& row : known) {
+      append(all, std::vector{row.peak, row.total, row.sum, row.hit, static_cast<float>(row.before)});
+    }
+  }
+};
+
+/// What the rows' sums become, and the gradient.
+std::vector<float> classified(const Loops& run) {
+  Classified c;
   std::vector<float> all;
   for (const std::int64_t b : {0, 1}) {
-    const ClassifierBlock block{0, rows, 20 * b, b == 0 ? 20 : 17, classes};
-    blocks[b] = numbers(static_cast<std::size_t>(rows * block.columns), static_cast<int>(16 + b));
-    run(ClassifierSums{}, block, bias.data(), blocks[b].data(), known.data());
+    run(ClassifierSums{}, Classified::block(b), c.bias.data(), c.logits[b].data(), c.known.data());
   }
   for (const std::int64_t b : {0, 1}) {
-    const ClassifierBlock block{0, rows, 20 * b, b == 0 ? 20 : 17, classes};
-    const float* const logits = blocks[b].data();
+    const float* const logits = c.logits[b].data();
     const ClassifierGradient gradient{.label_smoothing = 0.1F, .scale = 0.5F, .dtype = DType::f32};
-    std::vector<float> out(blocks[b].size());
-    run(gradient, block, logits, static_cast<void*>(out.data()), known.data());
+    std::vector<float> out(c.logits[b].size());
+    run(gradient, Classified::block(b), logits, static_cast<void*>(out.data()), c.known.data());
     append(all, out);
   }
-  for (const ClassifierRow& row : known) {
-    append(all, std::vector{row.peak, row.total, row.sum, row.hit, static_cast<float>(row.before)});
+  c.append_known(all);
+  return all;
+}
+
+/// The same from exponentials in bf16.
+std::vector<float> classified_by_exponentials(const Loops& run) {
+  Classified c;
+  std::vector<float> all;
+  std::vector<BFloat16> kept[2];
+  float peaks[2][Classified::rows];
+  for (const std::int64_t b : {0, 1}) {
+    kept[b].resize(c.logits[b].size());
+    run(ClassifierExponentials{}, Classified::block(b), c.bias.data(), c.logits[b].data(),
+        static_cast<void*>(kept[b].data()), &peaks[b][0], c.known.data());
   }
+  for (const std::int64_t b : {0, 1}) {
+    std::vector<BFloat16> out(kept[b].size());
+    run(ClassifierKeptGradient{.label_smoothing = 0.1F, .scale = 0.5F}, Classified::block(b),
+        static_cast<const void*>(kept[b].data()), &peaks[b][0], static_cast<void*>(out.data()),
+        c.known.data());
+    for (const BFloat16 half : out) all.push_back(widen(half));
+  }
+  c.append_known(all);
   return all;
 }
 
@@ -156,6 +196,25 @@ TEST_CASE("all instruction sets sum losses, norms and products as the baseline d
 
 TEST_CASE("all instruction sets take a classifier's blocks as the baseline does") {
   check_same_sums(classified);
+}
+
+// An exponential is rounded to bf16, and so is the gradient: half a unit of the last place each.
+TEST_CASE("exponentials of a classifier's blocks in bf16 give what its logits do") {
+  for (std::size_t index = 0; index < kernels::simd::instruction_sets().size(); ++index) {
+    const std::vector<float> wanted = classified(Loops{index});
+    const std::vector<float> got = classified_by_exponentials(Loops{index});
+    REQUIRE(got.size() == wanted.size());
+    constexpr std::size_t gradients = Classified::rows * Classified::classes;
+    constexpr float scale = 0.5F;  // of an exponential over their sum, which the gradient is less than
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      INFO(i);
+      const float half =
+          i < gradients
+              ? 0x1p-8F * (std::abs(wanted[i]) + std::min(scale, std::abs(wanted[i]) + scale * 0.1F / 37))
+              : 0;
+      REQUIRE(std::abs(got[i] - wanted[i]) <= half + 1e-5F * std::abs(wanted[i]) + 1e-7F);
+    }
+  }
 }
 
 }  // namespace lockstep::tests
