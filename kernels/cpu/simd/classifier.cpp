@@ -1,35 +1,23 @@
 #include "kernels/classifier.h"
 
-#include "kernels/cpu/simd/classifier_counts.h"
-#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/classifier_row.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
 void add_block(const ClassifierBlock& block, const float* x, ClassifierRow& row) {
-  float peak = row.peak;
-#pragma omp simd reduction(max : peak)
-  for (std::int64_t k = 0; k < block.columns; ++k) peak = x[k] > peak ? x[k] : peak;
-  float total = 0;
-  float sum = 0;
-  float broken = 0;
-#pragma omp simd reduction(+ : total, sum, broken)
-  for (std::int64_t k = 0; k < block.columns; ++k) {
-    const float difference = x[k] - peak;
-    total += Math::exp_negative(difference);
-    sum += difference;
-    broken += difference != difference ? 1.0F : 0.0F;
-  }
+  const float peak = greatest(x, block.columns, row.peak);
+  Exponentials all = exponentials(x, block.columns, peak, [](std::int64_t, float) {});
   if (block.first > 0) {
     const float lower = row.peak - peak;
-    total += row.total * Math::exp_negative(lower);
-    sum += row.sum + static_cast<float>(block.first) * lower;
-    broken += row.broken;
+    all.total += row.total * Math::exp_negative(lower);
+    all.sum += row.sum + static_cast<float>(block.first) * lower;
+    all.broken += row.broken;
   }
   row.peak = peak;
-  row.total = total;
-  row.sum = sum;
-  row.broken = broken;
+  row.total = all.total;
+  row.sum = all.sum;
+  row.broken = all.broken;
   const std::int64_t target = row.target - block.first;
   if (target >= 0 && target < block.columns) row.hit = x[target];
 }

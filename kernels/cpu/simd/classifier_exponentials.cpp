@@ -1,6 +1,6 @@
 #include "kernels/classifier.h"
 
-#include "kernels/cpu/simd/classifier_counts.h"
+#include "kernels/cpu/simd/classifier_row.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
@@ -18,33 +18,22 @@ template <class Part, class Each>
 
 void keep(const ClassifierBlock& block, float* x, Bf16* kept, float& peak_of_block, ClassifierRow& row) {
   count_before(block, x, row);
-  float peak = x[0];
-#pragma omp simd reduction(max : peak)
-  for (std::int64_t k = 0; k < block.columns; ++k) peak = x[k] > peak ? x[k] : peak;
-  float total = 0;
-  float sum = 0;
-  float broken = 0;
-#pragma omp simd reduction(+ : total, sum, broken)
-  for (std::int64_t k = 0; k < block.columns; ++k) {
-    const float difference = x[k] - peak;
-    x[k] = Math::exp_negative(difference);
-    total += x[k];
-    sum += difference;
-    broken += difference != difference ? 1.0F : 0.0F;
-  }
+  const float peak = greatest(x, block.columns, x[0]);
+  const Exponentials here = exponentials(x, block.columns, peak, [x](std::int64_t k, float e) { x[k] = e; });
   over(
       block.columns, [&](std::int64_t k) { L::store(kept + k, L::load(x + k)); },
       [&](std::int64_t k) { store(kept + k, x[k]); });
   peak_of_block = peak;
-  const float greatest = row.peak > peak ? row.peak : peak;
-  const float before = row.peak - greatest;
-  const float here = peak - greatest;
+  const float highest = row.peak > peak ? row.peak : peak;
+  const float lower_before = row.peak - highest;
+  const float lower_here = peak - highest;
   const bool is_first = block.first == 0;
-  row.total = (is_first ? 0 : row.total * Math::exp_negative(before)) + total * Math::exp_negative(here);
-  row.sum = (is_first ? 0 : row.sum + static_cast<float>(block.first) * before) + sum +
-            static_cast<float>(block.columns) * here;
-  row.broken += broken;
-  row.peak = greatest;
+  row.total = (is_first ? 0 : row.total * Math::exp_negative(lower_before)) +
+              here.total * Math::exp_negative(lower_here);
+  row.sum = (is_first ? 0 : row.sum + static_cast<float>(block.first) * lower_before) + here.sum +
+            static_cast<float>(block.columns) * lower_here;
+  row.broken += here.broken;
+  row.peak = highest;
 }
 
 void write_gradient(const ClassifierKeptGradient& op, const ClassifierBlock& block, const Bf16* kept,

@@ -48,7 +48,9 @@ struct Lanes {
     return reinterpret_cast<Floats>(converted<Words>(halves) << 16);
   }
 
-  static void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
+  static void store(float* to, Floats value) {
+    *reinterpret_cast<Unaligned*>(to) = value;
+  }
   /// As the store of a single number; with AVX512_BF16 what is denormal becomes 0.
   static void store(Bf16* to, Floats value) {
 #if defined(__AVX512BF16__)

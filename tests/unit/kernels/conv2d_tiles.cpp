@@ -1,25 +1,15 @@
 #include "kernels/cpu/conv2d_tiles.h"
 
-#include <omp.h>
-
-#include <algorithm>
-#include <bit>
 #include <cmath>
 
-#include "kernels/cpu/simd/simd.h"
 #include "tests/support/skip.h"
-#include "tests/unit/kernels/reference.h"
+#include "tests/unit/kernels/tile_sums.h"
 
 using namespace lockstep;
 using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
 namespace {
-
-bool has_amx() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512_amx" &&
-         device().instruction_set().find("amx") != std::string::npos;
-}
 
 struct Problem {
   Shape x, w;
@@ -30,16 +20,6 @@ struct Problem {
   }
   std::string str() const { return x.str() + " by " + w.str(); }
 };
-
-/// Numbers that bf16 has exactly, of 8 bits of mantissa and 16 magnitudes: their sums are rounded.
-Values numbers(const Shape& shape, unsigned seed) {
-  Values values = random_values(shape, seed);
-  for (std::size_t i = 0; i < values.data.size(); ++i) {
-    const auto narrow = std::bit_cast<std::uint32_t>(static_cast<float>(values.data[i])) & 0xFFFF0000U;
-    values.data[i] = std::ldexp(std::bit_cast<float>(narrow), -static_cast<int>(i * 7 % 16));
-  }
-  return values;
-}
 
 std::size_t place(const Shape& shape, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
   return static_cast<std::size_t>(((a * shape[1] + b) * shape[2] + c) * shape[3] + d);
@@ -68,31 +48,15 @@ void for_terms(const Problem& p, const Term& term) {
   }
 }
 
-struct Wanted {
-  std::vector<double> sums, magnitudes;
+/// Of `shape`, each sum of so many terms at most.
+Wanted no_sums(const Shape& shape, std::int64_t terms) {
+  const std::vector<double> zeros(static_cast<std::size_t>(shape.elements()));
+  return {{shape, zeros}, {shape, zeros}, terms};
+}
 
-  explicit Wanted(const Shape& shape)
-      : sums(static_cast<std::size_t>(shape.elements())), magnitudes(sums.size()) {}
-  void add(std::size_t at, double product) {
-    sums[at] += product;
-    magnitudes[at] += std::fabs(product);
-  }
-};
-
-/// Products of two bf16 are exact in f32; a sum of `terms` of them is rounded once a term and once a partial
-/// sum at most, each time by 2^-24 of a sum that is no larger than that of the magnitudes. `unit`: of the
-/// result's type.
-void require_sums(const Values& got, const Wanted& wanted, std::int64_t terms, double unit) {
-  REQUIRE(got.data.size() == wanted.sums.size());
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < got.data.size(); ++i) {
-    const double bound = static_cast<double>(terms + 64) * 0x1p-24 * wanted.magnitudes[i];
-    const bool close =
-        std::fabs(got.data[i] - wanted.sums[i]) <= (bound + unit * std::fabs(wanted.sums[i])) * (1 + 0x1p-8);
-    if (!close && wrong++ == 0)
-      UNSCOPED_INFO("element " << i << ": " << got.data[i] << " for " << wanted.sums[i]);
-  }
-  REQUIRE(wrong == 0);
+void add(Wanted& to, std::size_t at, double product) {
+  to.sums.data[at] += product;
+  to.magnitudes.data[at] += std::fabs(product);
 }
 
 /// As the library has filters for AMX: in squares of 32 inputs by `panel` outputs, or of few inputs.
@@ -110,11 +74,7 @@ std::vector<std::int64_t> panels_of(const Problem& p) {
 
 template <class Op>
 Values run_tiles(const Op& op, const KernelIo& io, const std::vector<Values>& inputs, int threads) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
-  const auto out = run_prepared(tile_kernel(op, io), io, inputs);
-  omp_set_num_threads(before);
-  return out[0];
+  return with_threads(threads, [&] { return run_prepared(tile_kernel(op, io), io, inputs)[0]; });
 }
 
 KernelIo weights_io(const Problem& p, std::int64_t panel) {
@@ -157,11 +117,11 @@ void check_weights(const Problem& p, std::int64_t panel) {
   const Values dy = numbers(p.y(), 3);
   const KernelIo io = weights_io(p, panel);
   REQUIRE(has_tiles(Conv2dBackwardWeights{p.geometry}, io));
-  Wanted wanted(p.w);
+  Wanted wanted = no_sums(p.w, p.y().elements() / p.y()[1]);
   for_terms(
-      p, [&](std::size_t y, std::size_t at_x, std::size_t w) { wanted.add(w, dy.data[y] * x.data[at_x]); });
+      p, [&](std::size_t y, std::size_t at_x, std::size_t w) { add(wanted, w, dy.data[y] * x.data[at_x]); });
   const Values alone = run_tiles(Conv2dBackwardWeights{p.geometry}, io, {x, dy}, 1);
-  require_sums(alone, wanted, p.y().elements() / p.y()[1], 0);
+  require_sums(alone, wanted, 0);
   for (const int threads : {2, 5}) {
     CHECK(run_tiles(Conv2dBackwardWeights{p.geometry}, io, {x, dy}, threads).data == alone.data);
   }
@@ -170,19 +130,19 @@ void check_weights(const Problem& p, std::int64_t panel) {
 }  // namespace
 
 TEST_CASE("weight gradients of convolutions by tiles") {
-  if (!has_amx()) return tests::skip("this CPU has no AMX");
+  if (!has_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : problems) {
     for (const std::int64_t panel : panels_of(p)) check_weights(p, panel);
   }
 }
 
 TEST_CASE("weight gradients of convolutions of few inputs by tiles") {
-  if (!has_amx()) return tests::skip("this CPU has no AMX");
+  if (!has_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : narrow_problems) check_weights(p, 16);
 }
 
 TEST_CASE("data gradients of convolutions by tiles") {
-  if (!has_amx()) return tests::skip("this CPU has no AMX");
+  if (!has_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : problems) {
     for (const std::int64_t panel : panels_of(p)) {
       INFO(p.str() << ", panels of " << panel);
@@ -190,12 +150,12 @@ TEST_CASE("data gradients of convolutions by tiles") {
       const Values w = numbers(p.w, 2);
       const KernelIo io = data_io(p, panel);
       REQUIRE(has_tiles(Conv2dBackwardData{p.geometry}, io));
-      Wanted wanted(p.x);
+      Wanted wanted = no_sums(p.x, p.w.elements() / p.w[1]);
       for_terms(p, [&](std::size_t y, std::size_t x, std::size_t at_w) {
-        wanted.add(x, dy.data[y] * w.data[at_w]);
+        add(wanted, x, dy.data[y] * w.data[at_w]);
       });
       const Values alone = run_tiles(Conv2dBackwardData{p.geometry}, io, {dy, w}, 1);
-      require_sums(alone, wanted, p.w.elements() / p.w[1], 0x1p-8);
+      require_sums(alone, wanted, 0x1p-8);
       for (const int threads : {2, 5}) {
         CHECK(run_tiles(Conv2dBackwardData{p.geometry}, io, {dy, w}, threads).data == alone.data);
       }
@@ -204,7 +164,7 @@ TEST_CASE("data gradients of convolutions by tiles") {
 }
 
 TEST_CASE("gradients of convolutions in bf16 are computed by tiles where these are faster") {
-  if (!has_amx()) return tests::skip("this CPU has no AMX");
+  if (!has_tiles()) return tests::skip("this CPU has no AMX");
   const Problem small{{2, 32, 7, 7}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem large{{2, 32, 28, 28}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem strided{{2, 32, 28, 28}, {32, 32, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}};

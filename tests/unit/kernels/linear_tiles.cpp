@@ -1,13 +1,9 @@
 #include "kernels/cpu/linear_tiles.h"
 
-#include <omp.h>
-
-#include <bit>
 #include <cmath>
 
-#include "kernels/cpu/simd/simd.h"
 #include "tests/support/skip.h"
-#include "tests/unit/kernels/reference.h"
+#include "tests/unit/kernels/tile_sums.h"
 
 using namespace lockstep;
 using namespace lockstep::kernels;
@@ -15,24 +11,9 @@ using namespace lockstep::kernels::test;
 
 namespace {
 
-bool has_tiles() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512_amx" &&
-         device().instruction_set().find("amx") != std::string::npos;
-}
-
 struct Problem {
   std::int64_t rows, inputs, outputs;
 };
-
-/// Numbers that bf16 has exactly, of 8 bits of mantissa and 16 magnitudes: their sums are rounded.
-Values numbers(const Shape& shape, unsigned seed) {
-  Values values = random_values(shape, seed);
-  for (std::size_t i = 0; i < values.data.size(); ++i) {
-    const auto narrow = std::bit_cast<std::uint32_t>(static_cast<float>(values.data[i])) & 0xFFFF0000U;
-    values.data[i] = std::ldexp(std::bit_cast<float>(narrow), -static_cast<int>(i * 7 % 16));
-  }
-  return values;
-}
 
 /// Of weights: row-major, and the library's, with and without two inputs side by side.
 std::vector<Layout> layouts_of(const Shape& w, bool pairs_only) {
@@ -47,12 +28,6 @@ std::vector<Layout> layouts_of(const Shape& w, bool pairs_only) {
   }
   return layouts;
 }
-
-/// `sums` of products over `terms`, and the same of the magnitudes, which bound its error.
-struct Wanted {
-  Values sums, magnitudes;
-  std::int64_t terms;
-};
 
 /// Element (i, j) is the sum over k of a(k, i) b(k, j), or with `plain` of a(i, k) b(k, j).
 Wanted product(const Values& a, const Values& b, bool plain) {
@@ -72,30 +47,6 @@ Wanted product(const Values& a, const Values& b, bool plain) {
     }
   }
   return wanted;
-}
-
-/// Products of two bf16 are exact in f32; a sum of them is rounded once a term and once a partial sum at
-/// most, each time by 2^-24 of a sum that is no larger than that of the magnitudes. `unit`: of the result's
-/// type.
-void require_sums(const Values& got, const Wanted& wanted, double unit) {
-  REQUIRE(got.data.size() == wanted.sums.data.size());
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < got.data.size(); ++i) {
-    const double sum = wanted.sums.data[i];
-    const double bound = static_cast<double>(wanted.terms + 16) * 0x1p-24 * wanted.magnitudes.data[i];
-    const bool close = std::fabs(got.data[i] - sum) <= (bound + unit * std::fabs(sum)) * (1 + 0x1p-8);
-    if (!close && wrong++ == 0) UNSCOPED_INFO("element " << i << ": " << got.data[i] << " for " << sum);
-  }
-  REQUIRE(wrong == 0);
-}
-
-template <class Run>
-auto with_threads(int threads, const Run& run) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
-  auto result = run();
-  omp_set_num_threads(before);
-  return result;
 }
 
 /// dw and db in f32.

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "kernels/classifier.h"
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/simd/math.h"
 
-/// Which place the target has among the classes of a block.
+/// What is summed and counted over a row of a block.
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 namespace {
 
@@ -26,6 +26,38 @@ void count_before(const ClassifierBlock& block, const float* x, ClassifierRow& r
   row.before += count_before(x, 0, split, row.hit, false);
   const std::int64_t behind = target >= 0 && target < block.columns ? split + 1 : split;
   row.before += count_before(x, behind, block.columns, row.hit, true);
+}
+
+inline float greatest(const float* x, std::int64_t count, float least) {
+  float peak = least;
+#pragma omp simd reduction(max : peak)
+  for (std::int64_t k = 0; k < count; ++k) peak = x[k] > peak ? x[k] : peak;
+  return peak;
+}
+
+struct Exponentials {
+  float total;   ///< of e^(x - peak)
+  float sum;     ///< of x - peak
+  float broken;  ///< how many x are no number, or the infinite peak
+};
+
+/// `keep(k, e^(x[k] - peak))` for each.
+template <class Keep>
+[[gnu::always_inline]] inline Exponentials exponentials(const float* x, std::int64_t count, float peak,
+                                                        const Keep& keep) {
+  float total = 0;
+  float sum = 0;
+  float broken = 0;
+#pragma omp simd reduction(+ : total, sum, broken)
+  for (std::int64_t k = 0; k < count; ++k) {
+    const float difference = x[k] - peak;
+    const float exponential = Math::exp_negative(difference);
+    keep(k, exponential);
+    total += exponential;
+    sum += difference;
+    broken += difference != difference ? 1.0F : 0.0F;
+  }
+  return {total, sum, broken};
 }
 
 }  // namespace
