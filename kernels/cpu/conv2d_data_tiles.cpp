@@ -14,16 +14,13 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr std::int64_t square = Tile::pair * Tile::pair;
+using namespace conv2d_tiles;
+
 /// Places of the grid whose gradients are computed at a time, about: dy of them and the weights of 32 inputs
 /// stay in the second cache.
 constexpr std::int64_t places_at_once = 1024;
 /// Squares of places that a thread takes at a time.
 constexpr std::int64_t strip = 8;
-
-constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
-  return (whole + part - 1) / part;
-}
 
 /// dx = the sum over the weights w of dy w, for each phase of x: dy lies in the grid, 32 outputs of a place
 /// in a tile's row and one place behind another, so that a tile may begin at any place.
@@ -220,8 +217,7 @@ bool has_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && op.geometry.groups == 1 &&
          t.x.dtype == DType::bf16 && t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 &&
-         has_layout(channels_last(t.x.shape), t.x) && has_layout(channels_last(t.y.shape), t.y) &&
-         SquareFilters::of(t.w);
+         are_channels_last(t.x) && are_channels_last(t.y) && SquareFilters::of(t.w);
 }
 
 KernelPtr tile_kernel(const Conv2dBackwardData& op, const KernelIo& io) {

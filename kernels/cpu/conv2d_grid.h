@@ -18,6 +18,22 @@
 /// leads from a picture's row or column into the next one's.
 namespace lockstep::kernels {
 
+namespace conv2d_tiles {
+
+/// Sums of two rows and two columns of tiles, which lie side by side.
+inline constexpr std::int64_t square = Tile::pair * Tile::pair;
+
+constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
+  return (whole + part - 1) / part;
+}
+
+/// Channels side by side.
+inline bool are_channels_last(const TensorDesc& pictures) {
+  return has_layout(channels_last(pictures.shape), pictures);
+}
+
+}  // namespace conv2d_tiles
+
 struct ConvAxis {
   std::int64_t stride, padding, dilation, weights, in, out;
 

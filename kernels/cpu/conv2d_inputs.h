@@ -12,9 +12,6 @@
 /// weights of the filter that it meets, and where in dw their sums belong.
 namespace lockstep::kernels::conv2d_tiles {
 
-/// Sums of two rows and two columns of tiles, which lie side by side.
-inline constexpr std::int64_t square = Tile::pair * Tile::pair;
-
 /// Inputs that fill pairs of tiles: a plane for each phase.
 class WideInputs {
  public:

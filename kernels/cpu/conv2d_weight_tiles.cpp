@@ -24,10 +24,6 @@ using namespace conv2d_tiles;
 /// to 1.3 (ResNet-18).
 constexpr std::int64_t places_at_once = 1024;
 
-constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
-  return (whole + part - 1) / part;
-}
-
 /// dw^T = x^T dy, weight by weight, over all places of the grid. Words of packed dy hold two neighbours, so
 /// it is packed for even distances and for odd ones.
 template <class Inputs>
@@ -191,10 +187,6 @@ class WeightGradient {
   std::int64_t outputs_;
   std::int64_t threads_ = omp_get_max_threads();
 };
-
-bool are_channels_last(const TensorDesc& pictures) {
-  return has_layout(channels_last(pictures.shape), pictures);
-}
 
 template <class Inputs>
 KernelPtr kernel_of(const WeightGradient<Inputs>& gradient, const KernelIo& io) {

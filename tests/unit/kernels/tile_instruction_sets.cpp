@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "kernels/base/half.h"
@@ -110,6 +111,7 @@ TEST_CASE("all instruction sets multiply tiles") {
   const std::int64_t columns = GENERATE(1, 3);
   const std::int64_t depth = GENERATE(1, 2);
   const bool accumulates = GENERATE(false, true);
+  const bool backwards = GENERATE(false, true);  // tiles of the left factor, from the last to the first
   const std::int64_t terms = depth * Tile::terms;
   const auto a = halves(rows * Tile::pair * terms, 1);
   const auto b = halves(terms * columns * Tile::pair, 2);
@@ -121,10 +123,17 @@ TEST_CASE("all instruction sets multiply tiles") {
     run(TileRows{rows * Tile::pair, terms, terms, depth * Tile::bytes}, a.data(), a_tiles.data());
     run(TilePairs{terms, columns * Tile::pair, columns * Tile::pair, depth * Tile::bytes}, b.data(),
         b_tiles.data(), nullptr);
+    std::vector<std::int64_t> steps;
+    for (std::int64_t k = depth; backwards && k-- > 0;) steps.push_back(k * Tile::bytes);
+    constexpr std::int64_t lines = Tile::bytes / static_cast<std::int64_t>(sizeof(Line));
+    for (std::int64_t tile = 0; backwards && depth == 2 && tile < rows * 2; ++tile) {
+      const auto first = a_tiles.begin() + tile * 2 * lines;
+      std::swap_ranges(first, first + lines, first + lines);
+    }
     std::vector<float> c = before;
     int wrong = 0;
     run(TileProduct{rows, columns, depth, depth * Tile::bytes, depth * Tile::bytes, c_row, Tile::pair,
-                    Tile::pair * c_row, accumulates},
+                    Tile::pair * c_row, accumulates, backwards ? steps.data() : nullptr},
         a_tiles.data(), b_tiles.data(), c.data());
     for (std::int64_t i = 0; i < rows * Tile::pair; ++i) {
       for (std::int64_t j = 0; j < columns * Tile::pair; ++j) {
