@@ -80,6 +80,8 @@ Json Json::parse(std::string_view text) {
     return JsonText::ours(theirs);
   } catch (const Theirs::parse_error& error) {
     throw JsonError(fmt::format("no JSON from byte {} on", error.byte), error.byte);
+  } catch (const Theirs::out_of_range&) {
+    throw JsonError("a number is beyond the range of f64");
   }
 }
 

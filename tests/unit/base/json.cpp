@@ -51,5 +51,6 @@ TEST_CASE("what is no JSON is refused: cut, twice the same key, nested too deep"
   CHECK_THROWS_WITH(Json::parse(R"({"a": 1, "b": {"a": 2}, "a": 3})"),
                     lockstep::tests::contains("two entries 'a'"));
   CHECK_THROWS_AS(Json::parse(std::string(1 << 20, '[')), JsonError);
+  CHECK_THROWS_AS(Json::parse(R"({"a": 1e999})"), JsonError);
   CHECK(Json::parse_or_null("nonsense").is_null());
 }
