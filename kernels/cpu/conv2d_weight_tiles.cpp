@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "kernels/base/alignment.h"
 #include "kernels/cpu/conv2d_grid.h"

@@ -62,10 +62,7 @@ void run(const ClassifierSums&, const ClassifierBlock& block, const float* bias,
   for (std::int64_t i = block.begin; i < block.end; ++i) {
     if (rows[i].target == ClassifierRow::none) continue;
     float* const x = logits + i * block.row;
-    if (bias != nullptr) {
-#pragma omp simd
-      for (std::int64_t k = 0; k < block.columns; ++k) x[k] += bias[block.first + k];
-    }
+    add_bias(block, bias, x);
     add_block(block, x, rows[i]);
   }
 }

@@ -59,10 +59,7 @@ void run(const ClassifierExponentials&, const ClassifierBlock& block, const floa
   for (std::int64_t i = block.begin; i < block.end; ++i) {
     if (rows[i].target == ClassifierRow::none) continue;
     float* const x = logits + i * block.row;
-    if (bias != nullptr) {
-#pragma omp simd
-      for (std::int64_t k = 0; k < block.columns; ++k) x[k] += bias[block.first + k];
-    }
+    add_bias(block, bias, x);
     keep(block, x, static_cast<Bf16*>(kept) + i * block.row, peaks[i], rows[i]);
   }
 }

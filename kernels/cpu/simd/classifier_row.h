@@ -28,6 +28,13 @@ void count_before(const ClassifierBlock& block, const float* x, ClassifierRow& r
   row.before += count_before(x, behind, block.columns, row.hit, true);
 }
 
+/// `bias` of all classes, or null.
+inline void add_bias(const ClassifierBlock& block, const float* bias, float* x) {
+  if (bias == nullptr) return;
+#pragma omp simd
+  for (std::int64_t k = 0; k < block.columns; ++k) x[k] += bias[block.first + k];
+}
+
 inline float greatest(const float* x, std::int64_t count, float least) {
   float peak = least;
 #pragma omp simd reduction(max : peak)
