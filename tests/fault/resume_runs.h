@@ -32,10 +32,13 @@ inline std::string hash_in(const std::filesystem::path& run_dir) {
   return nlohmann::json::parse(contents(run_dir / "summary.json"))["weights_sha256"];
 }
 
+/// Hundreds of steps without a kill, on simulated GPUs on a loaded machine up to 0.1 s each.
+inline constexpr Seconds whole_run = 3 * patience;
+
 /// The run must end well; the SHA-256 of its weights.
 inline std::string hash_of(const Words& words, const std::filesystem::path& run_dir) {
   Program run(words);
-  const int code = run.wait_for_end();
+  const int code = run.wait_for_end(whole_run);
   INFO(run.output());
   REQUIRE(code == 0);
   return hash_in(run_dir);
