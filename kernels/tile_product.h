@@ -14,6 +14,7 @@ struct Tile {
   static constexpr std::int64_t terms = 32;  ///< summed
   static constexpr std::int64_t elements = rows * terms;
   static constexpr std::int64_t bytes = 2 * elements;
+  static constexpr std::int64_t row_bytes = 2 * terms;
   /// Rows or columns of two tiles: what a product takes at a time.
   static constexpr std::int64_t pair = 2 * rows;
 };
@@ -32,8 +33,11 @@ struct TileProduct {
   /// Numbers from row to row of a square, to the square on the right and to the one below.
   std::int64_t c_row, c_right, c_below;
   bool accumulates = false;
-  /// Bytes from a to the tile of each term, as many as `depth`; null: they lie one behind another.
+  /// Bytes from a, and from b, to the tiles of each term, as many as `depth`; null: they lie one behind
+  /// another.
   const std::int64_t* a_steps = nullptr;
+  const std::int64_t* b_steps = nullptr;
+  std::int64_t b_row = Tile::row_bytes;  ///< bytes from row to row of a tile
 };
 
 /// A row-major matrix (rows, terms) to rows of tiles, zeros behind its ends: two rows of tiles at a time.

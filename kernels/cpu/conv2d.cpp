@@ -103,6 +103,7 @@ void choose_layouts(Cpu cpu, const Conv2dBackwardWeights& op, KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
   if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
+  if (op.algorithm != Algorithm::winograd && takes_tiles(op, io)) return tile_kernel(op, io);
   if (is_depthwise(op, io) && !generates(cpu.onednn, onednn_op(op, io), io)) return depthwise_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }

@@ -36,9 +36,9 @@ class WideInputs {
               begin, end, to);
   }
 
-  /// Squares of the `pair`-th 32 inputs, one for each 32 outputs.
-  void write(const ConvGrid&, const Tap& tap, std::int64_t pair, std::int64_t output_pairs, const float* sums,
-             float* dw) const {
+  /// Squares of the `pair`-th 32 inputs, one for each 32 outputs from `first` on.
+  void write(const ConvGrid&, const Tap& tap, std::int64_t pair, std::int64_t first,
+             std::int64_t output_pairs, const float* sums, float* dw) const {
     const TileResult result{.rows = Tile::pair,
                             .columns = Tile::pair,
                             .from_row = Tile::pair,
@@ -46,7 +46,7 @@ class WideInputs {
                             .as = TileResult::As::pairs_of_rows};
     for (std::int64_t i = 0; i < output_pairs; ++i) {
       simd::best<TileResult>()(result, sums + i * square,
-                               dw + filters_.offset(i * Tile::pair, pair * Tile::pair, tap));
+                               dw + filters_.offset(first + i * Tile::pair, pair * Tile::pair, tap));
     }
   }
 
@@ -108,8 +108,8 @@ class NarrowInputs {
     }
   }
 
-  void write(const ConvGrid& grid, const Tap& tap, std::int64_t, std::int64_t output_pairs, const float* sums,
-             float* dw) const {
+  void write(const ConvGrid& grid, const Tap& tap, std::int64_t, std::int64_t first,
+             std::int64_t output_pairs, const float* sums, float* dw) const {
     for (std::int64_t i = 0; i < Tile::pair; ++i) {
       const std::int64_t number = i % Tile::rows;
       const std::int64_t phases = number / count_;
@@ -123,7 +123,7 @@ class NarrowInputs {
       float* const weight = dw + number % count_ * strides_[1] + row * strides_[2] + column * strides_[3];
       for (std::int64_t output = 0; output < output_pairs * Tile::pair; output += Tile::rows) {
         const float* const from = sums + output / Tile::pair * square + i * Tile::pair + output % Tile::pair;
-        std::copy_n(from, Tile::rows, weight + output / Tile::rows * strides_[0]);
+        std::copy_n(from, Tile::rows, weight + (first + output) / Tile::rows * strides_[0]);
       }
     }
   }

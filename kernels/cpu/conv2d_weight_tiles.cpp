@@ -17,10 +17,14 @@ namespace {
 
 using namespace conv2d_tiles;
 
-/// Places of the grid whose products are summed at a time, about: two columns of packed x and of packed dy
-/// stay in the second cache. Half as many read and write sums twice as often, twice as many are slower by up
-/// to 1.3 (ResNet-18).
-constexpr std::int64_t places_at_once = 1024;
+/// Bytes of packed x and dy at a time, about: with the sums they stay in the second cache. More are slower by
+/// up to 1.3 (ResNet-18), fewer read and write sums more often, and pack the rows between two chunks twice.
+constexpr std::int64_t bytes_at_once = 704 << 10;
+/// Places of the grid, at least: with half as many the sums take more than the products save.
+constexpr std::int64_t least_at_once = 1024;
+/// Squares of outputs that all inputs and weights meet before the next ones: dy of them stays in the second
+/// cache.
+constexpr std::int64_t outputs_at_once = 8;
 
 /// dw^T = x^T dy, weight by weight, over all places of the grid. Words of packed dy hold two neighbours, so
 /// it is packed for even distances and for odd ones.
@@ -50,13 +54,14 @@ class WeightGradient {
         pack_x(a, chunk, plane);
         const auto taps = static_cast<std::int64_t>(plane.taps.size());
         const std::int64_t count = input_pairs() * taps;
-        parallel_ranges(count, count * chunk.rows * grid_.pitch() * outputs_, 1,
-                        [&](std::int64_t begin, std::int64_t end) {
-                          for (std::int64_t i = begin; i < end; ++i) {
-                            add_up(a, chunk, plane.taps[static_cast<std::size_t>(i % taps)], i / taps,
-                                   kept + i);
-                          }
-                        });
+        const std::int64_t work = count * chunk.rows * grid_.pitch() * outputs_;
+        parallel_ranges(count * output_parts(), work, 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t sums = i % count;
+            add_up(a, chunk, plane.taps[static_cast<std::size_t>(sums % taps)],
+                   {.pair = sums / taps, .first = i / count * outputs_at_once, .kept = kept + sums});
+          }
+        });
         kept += count;
       }
     }
@@ -68,12 +73,21 @@ class WeightGradient {
     std::int64_t first, rows;
   };
 
+  /// 32 inputs, some of the outputs, and whose sums they are.
+  struct Squares {
+    std::int64_t pair, first, kept;
+  };
+
   std::int64_t input_pairs() const { return inputs_.columns() / Tile::pair; }
   std::int64_t output_pairs() const { return outputs_ / Tile::pair; }
+  std::int64_t output_parts() const { return parts_of(output_pairs(), outputs_at_once); }
   std::int64_t first_row() const { return -inputs_.overlap(); }
   std::int64_t all_rows() const { return grid_.all_rows() - first_row(); }
   std::int64_t chunk_rows() const {
-    return std::clamp<std::int64_t>(places_at_once / grid_.pitch(), 1, all_rows());
+    const std::int64_t numbers = inputs_.columns() + 2 * outputs_;
+    const std::int64_t places =
+        std::max(least_at_once, bytes_at_once / (numbers * static_cast<std::int64_t>(sizeof(BFloat16))));
+    return std::clamp<std::int64_t>(places / grid_.pitch(), 1, all_rows());
   }
   bool has_chunks() const { return chunk_rows() < all_rows(); }
   // In tiles, of whole chunks.
@@ -159,13 +173,12 @@ class WeightGradient {
     parallel_ranges(depth, depth * Tile::terms * channels, 1, pack);
   }
 
-  void add_up(const Arguments& a, const Chunk& chunk, const Tap& tap, std::int64_t pair,
-              std::int64_t kept) const {
+  void add_up(const Arguments& a, const Chunk& chunk, const Tap& tap, const Squares& at) const {
     constexpr std::int64_t word_row = Tile::pair * sizeof(BFloat16);
     const std::int64_t from = grid_.most() - tap.distance;
-    float* const to = sums(a, kept);
+    float* const to = sums(a, at.kept) + at.first * square;
     const TileProduct product{.rows = 1,
-                              .columns = output_pairs(),
+                              .columns = std::min(outputs_at_once, output_pairs() - at.first),
                               .depth = parts_of(chunk.rows * grid_.pitch(), Tile::terms),
                               .a_next = x_depth() * Tile::bytes,
                               .b_next = dy_depth() * Tile::bytes,
@@ -173,10 +186,11 @@ class WeightGradient {
                               .c_right = square,
                               .c_below = 0,
                               .accumulates = chunk.first > first_row()};
-    simd::best<TileProduct>()(product, x_tiles(a) + pair * 2 * product.a_next,
-                              dy_tiles(a, from % 2) + from / 2 * word_row, to);
+    simd::best<TileProduct>()(product, x_tiles(a) + at.pair * 2 * product.a_next,
+                              dy_tiles(a, from % 2) + at.first * 2 * product.b_next + from / 2 * word_row,
+                              to);
     if (chunk.first + chunk.rows == grid_.all_rows()) {
-      inputs_.write(grid_, tap, pair, output_pairs(), to, a.dw);
+      inputs_.write(grid_, tap, at.pair, at.first * Tile::pair, product.columns, to, a.dw);
     }
   }
 

@@ -2,6 +2,10 @@
 
 #include "kernels/cpu/simd/pool_windows.h"
 
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
 // A row of pixels at a time, all of its lanes: what lies side by side is read while its lines are in the
 // cache. Backward gathers, so each element of dx is written once.
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
@@ -51,9 +55,8 @@ struct IndexedPool : Lanes<width> {
     return __builtin_convertvector(from, To);
   }
 
-  static Ints load_places(const std::uint8_t* from) {
-    const Bytes bytes = *reinterpret_cast<const UnalignedBytes*>(from);
-    return converted<Ints>(bytes);
+  static Bytes load_places(const std::uint8_t* from) {
+    return *reinterpret_cast<const UnalignedBytes*>(from);
   }
 
   /// The greatest so far. PyTorch's rule: greater wins, the first of equals stays, a NaN always wins.
@@ -120,10 +123,18 @@ struct IndexedPool : Lanes<width> {
   /// What one window gives: its gradient, where its maximum was.
   struct Given {
     Floats gradient;
-    Ints place;
+    Bytes place;
 
-    [[gnu::always_inline]] inline Floats to(std::int32_t at) const {
-      return place == at ? gradient : Floats{};
+    [[gnu::always_inline]] inline Floats to(std::uint8_t at) const {
+#if defined(__AVX512BW__)
+      // The compiler widens bytes before it compares them.
+      if constexpr (width == 16) {
+        const __m128i wanted = _mm_set1_epi8(static_cast<char>(at));
+        const __mmask16 there = _mm_cmpeq_epi8_mask((__m128i)place, wanted);
+        return (Floats)_mm512_maskz_mov_ps(there, (__m512)gradient);
+      }
+#endif
+      return converted<Ints>(place) == at ? gradient : Floats{};
     }
   };
 
@@ -180,7 +191,7 @@ struct IndexedPool : Lanes<width> {
         const std::int64_t in_rows = (row - r * p.stride_h + p.padding_h) * p.kernel_w;
         for (std::int64_t c = across.begin; c < across.end; ++c) {
           const std::int64_t place = in_rows + across.at - c * p.stride_w + p.padding_w;
-          sum += given(dy, indices, r * p.y_row + c * p.pixel).to(static_cast<std::int32_t>(place));
+          sum += given(dy, indices, r * p.y_row + c * p.pixel).to(static_cast<std::uint8_t>(place));
         }
       }
       L::store(dx + row * p.x_row + across.at * p.pixel, sum);

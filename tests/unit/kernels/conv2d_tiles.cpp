@@ -87,6 +87,11 @@ KernelIo data_io(const Problem& p, std::int64_t panel) {
           {{DType::bf16, p.x, channels_last(p.x)}}};
 }
 
+KernelIo forward_io(const Problem& p, std::int64_t panel) {
+  return {{{DType::bf16, p.x, channels_last(p.x)}, {DType::bf16, p.w, filter_layout(p.w, panel)}},
+          {{DType::bf16, p.y(), channels_last(p.y())}}};
+}
+
 /// Odd extents, filters wider than what they meet, strides that leave pixels out, no padding; several chunks.
 const std::vector<Problem> problems{
     {{1, 32, 1, 1}, {32, 32, 1, 1}, {}},
@@ -100,6 +105,7 @@ const std::vector<Problem> problems{
     {{2, 32, 7, 7}, {64, 32, 1, 1}, {.stride = {2, 2}}},
     {{5, 32, 23, 19}, {32, 32, 3, 3}, {.padding = {1, 1}}},
     {{2, 32, 41, 40}, {64, 32, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
+    {{2, 32, 5, 5}, {288, 32, 3, 3}, {.padding = {1, 1}}},  // more outputs than one after another
 };
 
 /// Of few inputs.
@@ -163,11 +169,38 @@ TEST_CASE("data gradients of convolutions by tiles") {
   }
 }
 
-TEST_CASE("gradients of convolutions in bf16 are computed by tiles where these are faster") {
+TEST_CASE("convolutions by tiles") {
+  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  for (const Problem& p : problems) {
+    for (const std::int64_t panel : panels_of(p)) {
+      INFO(p.str() << ", panels of " << panel);
+      const Values x = numbers(p.x, 1);
+      const Values w = numbers(p.w, 2);
+      const KernelIo io = forward_io(p, panel);
+      REQUIRE(has_tiles(Conv2d{p.geometry}, io));
+      Wanted wanted = no_sums(p.y(), p.w.elements() / p.w[0]);
+      for_terms(p, [&](std::size_t y, std::size_t at_x, std::size_t at_w) {
+        add(wanted, y, x.data[at_x] * w.data[at_w]);
+      });
+      const Values alone = run_tiles(Conv2d{p.geometry}, io, {x, w}, 1);
+      require_sums(alone, wanted, 0x1p-8);
+      for (const int threads : {2, 5}) {
+        CHECK(run_tiles(Conv2d{p.geometry}, io, {x, w}, threads).data == alone.data);
+      }
+    }
+  }
+}
+
+TEST_CASE("convolutions in bf16 are computed by tiles where these are faster") {
   if (!has_tiles()) return tests::skip("this CPU has no AMX");
   const Problem small{{2, 32, 7, 7}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem large{{2, 32, 28, 28}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem strided{{2, 32, 28, 28}, {32, 32, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}};
+  const Problem deep{{2, 32, 7, 7}, {128, 32, 3, 3}, {.padding = {1, 1}}};
+  CHECK(takes_tiles(Conv2d{deep.geometry}, forward_io(deep, 64)));
+  CHECK(!takes_tiles(Conv2d{small.geometry}, forward_io(small, 32)));
+  CHECK(!takes_tiles(Conv2d{large.geometry}, forward_io(large, 32)));
+  CHECK(!takes_tiles(Conv2d{deep.geometry, Activation::relu}, forward_io(deep, 64)));
   CHECK(takes_tiles(Conv2dBackwardData{small.geometry}, data_io(small, 32)));
   CHECK(!takes_tiles(Conv2dBackwardData{large.geometry}, data_io(large, 32)));
   CHECK(takes_tiles(Conv2dBackwardData{strided.geometry}, data_io(strided, 32)));

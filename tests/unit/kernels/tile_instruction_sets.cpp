@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/base/half.h"
@@ -152,6 +153,48 @@ TEST_CASE("all instruction sets multiply tiles") {
               before[static_cast<std::size_t>(i * c_row + c_row - 1)]);
     }
     return std::vector<float>{};
+  });
+}
+
+TEST_CASE("all instruction sets multiply by right tiles that lie anywhere") {
+  constexpr std::int64_t depth = 2;
+  constexpr std::int64_t apart = 40;  // numbers from row to row of all columns, of which a row has 32
+  const auto a = halves(Tile::pair * depth * Tile::terms, 1);
+  const auto b = halves(depth * Tile::rows * 2 * apart, 2);
+  check_same_sums([&](const Loops& run) {
+    std::vector<Line> a_tiles = room(2 * depth);
+    run(TileRows{Tile::pair, depth * Tile::terms, depth * Tile::terms, depth * Tile::bytes}, a.data(),
+        a_tiles.data());
+    const std::array<std::int64_t, depth> a_steps{0, Tile::bytes};
+    const std::array<std::int64_t, depth> b_steps{Tile::rows * 2 * apart * 2, 0};  // the second tiles first
+    std::vector<float> c(Tile::pair * Tile::pair);
+    run(TileProduct{.rows = 1,
+                    .columns = 1,
+                    .depth = depth,
+                    .a_next = depth * Tile::bytes,
+                    .b_next = Tile::row_bytes,
+                    .c_row = Tile::pair,
+                    .c_right = 0,
+                    .c_below = 0,
+                    .a_steps = a_steps.data(),
+                    .b_steps = b_steps.data(),
+                    .b_row = 2 * apart * 2},
+        a_tiles.data(), b.data(), c.data());
+    int wrong = 0;
+    for (std::int64_t i = 0; i < Tile::pair * Tile::pair; ++i) {
+      double wanted = 0;
+      for (std::int64_t k = 0; k < depth * Tile::terms; ++k) {
+        const std::int64_t tile = 1 - k / Tile::terms;
+        const std::int64_t row = tile * Tile::rows + k % Tile::terms / 2;
+        const std::int64_t at = row * 2 * apart + i % Tile::pair * 2 + k % 2;
+        wanted +=
+            double{widen(BFloat16{a[static_cast<std::size_t>(i / Tile::pair * depth * Tile::terms + k)]})} *
+            double{widen(BFloat16{b[static_cast<std::size_t>(at)]})};
+      }
+      wrong += c[static_cast<std::size_t>(i)] == Approx(wanted).epsilon(1e-5).margin(2e-4) ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+    return c;
   });
 }
 
