@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"
-#include "kernels/cpu/recurrent_onednn.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
 
@@ -109,15 +109,15 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
 template <class Op>
 KernelPtr forward(Cpu cpu, const Op& op, const KernelIo& io) {
   if (io.outputs[Op::y].dtype == DType::f32) return forward_kernel<Op, float>(op, io);
-  return takes_onednn(io.outputs[Op::y]) ? onednn_recurrent_forward(cpu.onednn, op, io)
-                                         : forward_kernel<Op, BFloat16>(op, io);
+  return rounds_to_bf16(io.outputs[Op::y]) ? bf16_recurrent_forward(cpu.onednn, op, io)
+                                           : forward_kernel<Op, BFloat16>(op, io);
 }
 
 template <class Op>
 KernelPtr backward(Cpu cpu, const Op& op, const KernelIo& io) {
   if (io.inputs[Op::y].dtype == DType::f32) return backward_kernel<Op, float>(op, io);
-  return takes_onednn(io.inputs[Op::y]) ? onednn_recurrent_backward(cpu.onednn, op, io)
-                                        : backward_kernel<Op, BFloat16>(op, io);
+  return rounds_to_bf16(io.inputs[Op::y]) ? bf16_recurrent_backward(cpu.onednn, op, io)
+                                          : backward_kernel<Op, BFloat16>(op, io);
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 
 #include "kernels/cpu/classifier_products.h"
 #include "kernels/cpu/classifier_tiles.h"
+#include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"
-#include "kernels/cpu/recurrent_onednn.h"
+#include "kernels/cpu/recurrent_products.h"
 #include "kernels/cpu/simd/simd.h"
-#include "tests/bench/limits/onednn_fastest.h"
+#include "tests/gpu/shares/timing.h"
 
 namespace lockstep::bench {
 namespace {
@@ -34,22 +35,16 @@ double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
   });
 }
 
-/// oneDNN's with packed weights between row-major matrices: kernels/cpu/recurrent_onednn.cpp.
-double seconds_of_packed(const MatmulSize& size) {
-  const onednn::Context context;
-  const auto row_major = [](std::int64_t rows, std::int64_t columns, DType dtype) {
-    const Shape shape{rows, columns};
-    return onednn::descriptor(shape, Layout::row_major(shape), dtype).value();
-  };
-  const auto description =
-      onednn::linear_forward(context.engine,
-                             {.x = row_major(size.rows, size.inputs, DType::bf16),
-                              .weights = onednn::any_layout({size.outputs, size.inputs}, DType::bf16),
-                              .bias = {},
-                              .y = row_major(size.rows, size.outputs, DType::f32)},
-                             Activation::none, MatmulPrecision::highest);
-  return seconds_of(onednn::make_primitive(description), description,
-                    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}, context.engine);
+/// Of bf16, with weights that are packed.
+double seconds_of_packed(const StepProduct::Size& size, Device& device) {
+  const auto product = step_product(onednn::Context{}, size);
+  const auto workspace = filled(device, product->workspace_bytes());
+  const auto weights =
+      filled(device, static_cast<std::size_t>(size.inputs * size.outputs) * sizeof(BFloat16));
+  const StepProduct::Bound bound = product->bind(weights->data(), static_cast<std::byte*>(workspace->data()));
+  const auto stream = device.make_stream();
+  bound.pack->launch(*stream);
+  return shares::shortest([&] { bound.multiply->launch(*stream); });
 }
 
 /// A processor without fast products of bf16 takes the factors as f32.
@@ -64,8 +59,9 @@ double seconds_of_step_product(const TensorDesc& states, std::int64_t gates, Ste
   const RecurrentSize size{states.shape[0], states.shape[1], states.shape[2]};
   const bool forward = direction == StepDirection::forward;
   const std::int64_t columns = gates * size.hidden;
-  if (states.dtype == DType::bf16 && takes_onednn(states)) {
-    return seconds_of_packed({size.rows, forward ? size.hidden : columns, forward ? columns : size.hidden});
+  if (states.dtype == DType::bf16 && rounds_to_bf16(states)) {
+    return seconds_of_packed(
+        {size.rows, forward ? size.hidden : columns, forward ? columns : size.hidden, forward}, device);
   }
   return seconds_of_panels({.size = size,
                             .dtype = states.dtype,

@@ -1,84 +1,25 @@
-#include "kernels/cpu/recurrent_onednn.h"
+#include "kernels/cpu/recurrent_bf16.h"
 
 #include <array>
 #include <cstddef>
 
-#include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
-#include "kernels/cpu/onednn_op.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/recurrent_operands.h"
+#include "kernels/cpu/recurrent_products.h"
 #include "kernels/cpu/simd/simd.h"
 
 namespace lockstep::kernels {
 namespace {
 
-using dnnl::memory;
-
 /// A product is at least so many multiply-adds: less than a library call takes.
 constexpr std::int64_t least_product = 1 << 16;
 
-/// c (rows, outputs) f32 = a (rows, inputs) b, whose transpose or itself the weights (G H, H) are. Weights
-/// are laid out anew once a launch.
-class Product {
- public:
-  Product(const onednn::Context& context, const RecurrentSize& size, std::int64_t gates, bool forward)
-      : size_(size),
-        inputs_(forward ? size.hidden : gates * size.hidden),
-        outputs_(forward ? gates * size.hidden : size.hidden) {
-    const std::int64_t rows = size.rows;
-    const memory::desc a({rows, inputs_}, memory::data_type::bf16, memory::dims{inputs_, 1});
-    const memory::desc c({rows, outputs_}, memory::data_type::f32, memory::dims{outputs_, 1});
-    const memory::desc w({outputs_, inputs_}, memory::data_type::bf16,
-                         forward ? memory::dims{inputs_, 1} : memory::dims{1, outputs_});
-    const onednn::Operands operands{a, onednn::any_layout({outputs_, inputs_}, DType::bf16), {}, c};
-    const auto description =
-        onednn::linear_forward(context.engine, operands, Activation::none, MatmulPrecision::highest);
-    const memory::desc packed = description.query_md(dnnl::query::exec_arg_md, DNNL_ARG_WEIGHTS);
-    packed_bytes_ = whole_lines(packed.get_size());
-    multiply_ =
-        onednn_kernel(context, description,
-                      {{DNNL_ARG_SRC, true, a}, {DNNL_ARG_WEIGHTS, true, packed}, {DNNL_ARG_DST, false, c}});
-    pack_ = onednn_reorder(context, w, packed);
-  }
-
-  /// From row to row of a: with gaps between them the library has only a slow way.
-  std::int64_t row() const { return inputs_; }
-  std::int64_t outputs() const { return outputs_; }
-
-  std::size_t factor_bytes() const {
-    return whole_lines(static_cast<std::size_t>(size_.rows * inputs_) * sizeof(BFloat16));
-  }
-  std::size_t result_bytes() const {
-    return whole_lines(static_cast<std::size_t>(size_.rows * outputs_) * sizeof(float));
-  }
-  std::size_t workspace_bytes() const {
-    return packed_bytes_ + factor_bytes() + result_bytes() + multiply_->workspace_bytes();
-  }
-
-  /// With its memory in a workspace.
-  struct Bound {
-    BFloat16* factors;  ///< a
-    float* result;      ///< c
-    std::unique_ptr<BoundKernel> pack, multiply;
-  };
-  Bound bind(const void* weights, std::byte* at) const {
-    Bound bound{};
-    std::byte* const packed = at;
-    at += packed_bytes_;
-    bound.factors = reinterpret_cast<BFloat16*>(at);
-    bound.result = reinterpret_cast<float*>(at + factor_bytes());
-    bound.pack = pack_->bind(std::array<void*, 2>{const_cast<void*>(weights), packed}, nullptr);
-    bound.multiply = multiply_->bind(std::array<void*, 3>{bound.factors, packed, bound.result},
-                                     at + factor_bytes() + result_bytes());
-    return bound;
-  }
-
- private:
-  RecurrentSize size_;
-  std::int64_t inputs_, outputs_;
-  std::size_t packed_bytes_ = 0;
-  KernelPtr pack_, multiply_;
-};
+/// Of a layer with states (N, T, H) of this size.
+StepProduct::Size product_size(const RecurrentSize& size, std::int64_t gates, bool forward) {
+  const std::int64_t all = gates * size.hidden;
+  return {size.rows, forward ? size.hidden : all, forward ? all : size.hidden, forward};
+}
 
 /// `compute(part, first unit)` on the team, each thread some units.
 template <class Compute>
@@ -100,7 +41,7 @@ RecurrentPart all_units(const RecurrentSize& size) {
 template <class Op>
 class Launches : public BoundKernel {
  protected:
-  Launches(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
+  Launches(const Op& op, const RecurrentSize& size, const StepProduct& product, const Addresses& a)
       : op_(op),
         size_(size),
         a_(a),
@@ -123,7 +64,7 @@ class Launches : public BoundKernel {
   Op op_;
   RecurrentSize size_;
   Addresses a_;
-  Product::Bound product_;
+  StepProduct::Bound product_;
   float* cells_;
 
  private:
@@ -136,10 +77,10 @@ class Forward : public Launches<Op> {
   static constexpr bool is_forward = true;
   static constexpr std::int64_t cell_states = 1;
 
-  Forward(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
+  Forward(const Op& op, const RecurrentSize& size, const StepProduct& product, const Addresses& a)
       : Launches<Op>(op, size, product, a),
-        all_(forward_operands<Op>(a, cells_, product.row())),
-        columns_(product.outputs()) {
+        all_(forward_operands<Op>(a, cells_, product.size().inputs)),
+        columns_(product.size().outputs) {
     all_.h.at = product_.factors;
   }
 
@@ -168,10 +109,10 @@ class Backward : public Launches<Op> {
   static constexpr bool is_forward = false;
   static constexpr std::int64_t cell_states = 2;
 
-  Backward(const Op& op, const RecurrentSize& size, const Product& product, const Addresses& a)
+  Backward(const Op& op, const RecurrentSize& size, const StepProduct& product, const Addresses& a)
       : Launches<Op>(op, size, product, a),
         before_(cells_ + cells_of<Op>(size)),
-        all_(backward_operands(op_, a, cells_, before_, product.row())) {
+        all_(backward_operands(op_, a, cells_, before_, product.size().inputs)) {
     all_.d.at = product_.factors;
   }
 
@@ -210,43 +151,43 @@ class RecurrentKernel : public Kernel {
       : op_(op),
         size_(recurrent_size(states.shape)),
         inputs_(io.inputs.size()),
-        product_(context, size_, Op::gates, Bound::is_forward) {}
+        product_(step_product(context, product_size(size_, Op::gates, Bound::is_forward))) {}
 
   std::size_t workspace_bytes() const override {
     const std::int64_t cells = Bound::cell_states * cells_of<Op>(size_);
-    return product_.workspace_bytes() + static_cast<std::size_t>(cells) * sizeof(float);
+    return product_->workspace_bytes() + static_cast<std::size_t>(cells) * sizeof(float);
   }
 
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    return std::make_unique<Bound>(op_, size_, product_, Addresses(args, inputs_, workspace));
+    return std::make_unique<Bound>(op_, size_, *product_, Addresses(args, inputs_, workspace));
   }
 
  private:
   Op op_;
   RecurrentSize size_;
   std::size_t inputs_;
-  Product product_;
+  std::unique_ptr<StepProduct> product_;
 };
 
 }  // namespace
 
-bool takes_onednn(const TensorDesc& states) {
+bool rounds_to_bf16(const TensorDesc& states) {
   const RecurrentSize size = recurrent_size(states.shape);
   return onednn::multiplies_bf16_faster() && size.rows * size.hidden * size.hidden >= least_product;
 }
 
 template <class Op>
-KernelPtr onednn_recurrent_forward(const onednn::Context& context, const Op& op, const KernelIo& io) {
+KernelPtr bf16_recurrent_forward(const onednn::Context& context, const Op& op, const KernelIo& io) {
   return std::make_unique<RecurrentKernel<Op, Forward<Op>>>(context, op, io, io.outputs[Op::y]);
 }
 template <class Op>
-KernelPtr onednn_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io) {
+KernelPtr bf16_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io) {
   return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(context, op, io, io.inputs[Op::y]);
 }
 
-template KernelPtr onednn_recurrent_forward(const onednn::Context&, const Rnn&, const KernelIo&);
-template KernelPtr onednn_recurrent_forward(const onednn::Context&, const Lstm&, const KernelIo&);
-template KernelPtr onednn_recurrent_backward(const onednn::Context&, const RnnBackward&, const KernelIo&);
-template KernelPtr onednn_recurrent_backward(const onednn::Context&, const LstmBackward&, const KernelIo&);
+template KernelPtr bf16_recurrent_forward(const onednn::Context&, const Rnn&, const KernelIo&);
+template KernelPtr bf16_recurrent_forward(const onednn::Context&, const Lstm&, const KernelIo&);
+template KernelPtr bf16_recurrent_backward(const onednn::Context&, const RnnBackward&, const KernelIo&);
+template KernelPtr bf16_recurrent_backward(const onednn::Context&, const LstmBackward&, const KernelIo&);
 
 }  // namespace lockstep::kernels
