@@ -204,6 +204,8 @@ TEST_CASE("convolutions in bf16 are computed by tiles where these are faster") {
   CHECK(takes_tiles(Conv2dBackwardData{small.geometry}, data_io(small, 32)));
   CHECK(!takes_tiles(Conv2dBackwardData{large.geometry}, data_io(large, 32)));
   CHECK(takes_tiles(Conv2dBackwardData{strided.geometry}, data_io(strided, 32)));
+  const Problem single{{2, 32, 28, 28}, {32, 32, 1, 1}, {.stride = {2, 2}}};
+  CHECK(!takes_tiles(Conv2dBackwardData{single.geometry}, data_io(single, 32)));
   KernelIo io = weights_io(large, 32);
   CHECK(has_tiles(Conv2dBackwardWeights{large.geometry}, io));
   io.outputs[0].layout = Layout::row_major(large.w);
