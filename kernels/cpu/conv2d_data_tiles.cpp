@@ -5,7 +5,6 @@
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/conv2d_places.h"
 #include "kernels/cpu/conv2d_tiles.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -71,9 +70,7 @@ class DataGradient {
     return input_pairs() * 2 * dy_.parts() * static_cast<std::int64_t>(plane.taps.size()) * Tile::bytes;
   }
   std::int64_t weight_bytes() const {
-    std::int64_t bytes = 0;
-    for (const Plane& plane : planes_) bytes += plane_bytes(plane);
-    return bytes;
+    return inputs_ * dy_.parts() * Tile::row_bytes * grid_.rows.weights * grid_.columns.weights;
   }
   std::byte* copy(const Arguments& a) const { return a.workspace + weight_bytes(); }
   std::byte* dy_tiles(const Arguments& a) const { return copy(a) + dy_.copy_bytes(); }
@@ -166,10 +163,7 @@ bool takes_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
 }
 
 bool has_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
-  const MatmulOperands t = matmul_operands(op, io);
-  return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && op.geometry.groups == 1 &&
-         t.x.dtype == DType::bf16 && t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 &&
-         are_channels_last(t.x) && are_channels_last(t.y) && SquareFilters::of(t.w);
+  return are_places(op.geometry, matmul_operands(op, io));
 }
 
 KernelPtr tile_kernel(const Conv2dBackwardData& op, const KernelIo& io) {

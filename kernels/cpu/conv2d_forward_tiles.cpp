@@ -5,7 +5,6 @@
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/conv2d_places.h"
 #include "kernels/cpu/conv2d_tiles.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
@@ -138,10 +137,7 @@ bool takes_tiles(const Conv2d& op, const KernelIo& io) {
 
 bool has_tiles(const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && op.geometry.groups == 1 &&
-         t.b == nullptr && op.activation == Activation::none && t.x.dtype == DType::bf16 &&
-         t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 && are_channels_last(t.x) &&
-         are_channels_last(t.y) && SquareFilters::of(t.w);
+  return t.b == nullptr && op.activation == Activation::none && are_places(op.geometry, t);
 }
 
 KernelPtr tile_kernel(const Conv2d& op, const KernelIo& io) {

@@ -6,6 +6,7 @@
 
 #include "kernels/base/half.h"
 #include "kernels/cpu/conv2d_grid.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/tile_product.h"
@@ -20,6 +21,13 @@ namespace lockstep::kernels::conv2d_tiles {
 inline constexpr std::int64_t places_at_once = 1024;
 /// Squares of places that a thread takes at a time.
 inline constexpr std::int64_t strip = 8;
+
+/// Whether all three tensors are such that a convolution, or its gradient of data, is a product of places.
+inline bool are_places(const Conv2dGeometry& geometry, const MatmulOperands& t) {
+  return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && geometry.groups == 1 &&
+         t.x.dtype == DType::bf16 && t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 &&
+         are_channels_last(t.x) && are_channels_last(t.y) && SquareFilters::of(t.w);
+}
 
 /// Rows of the grid of all pictures that are computed at a time.
 struct Chunk {

@@ -5,9 +5,9 @@
 
 /// Convolutions of bf16 and their gradients by our own products of tiles (kernels/tile_product.h), where the
 /// processor has AMX: pictures channels-last, filters as the library has them for AMX. ResNet-18's, batch 16:
-/// weights at 0.6 to 0.9 TFLOP/s, the library's at 0.12 to 0.86; data at 0.7 to 1.2, of strided ones and of
-/// small pictures the library's at 0.3 to 0.5; forward of small pictures at 0.8 to 1.1, the library's at 0.55
-/// to 0.75.
+/// weights at 0.6 to 0.9 TFLOP/s (the first layer 0.3), the library's at 0.12 to 0.86; data at 0.7 to 1.2, of
+/// strided ones and of small pictures the library's at 0.3 to 0.5; forward of small pictures at 0.7 to 1.1,
+/// the library's at 0.5 to 0.75.
 namespace lockstep::kernels {
 
 bool has_tiles(const Conv2d& op, const KernelIo& io);

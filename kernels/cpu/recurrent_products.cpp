@@ -7,7 +7,6 @@
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -113,19 +112,22 @@ class TilesOfSteps::Multiply : public BoundKernel {
       const TileRows part{size.rows, (end - begin) * Tile::terms, size.inputs, product_.next()};
       simd::best<TileRows>()(part, factors_ + begin * Tile::terms, rows_ + begin * Tile::bytes);
     });
-    const std::int64_t groups = (product_.squares() + together - 1) / together;
     const std::int64_t work = size.rows * size.inputs * size.outputs;
-    parallel_ranges(groups, work, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) multiply((backwards_ ? begin + end - 1 - i : i) * together);
+    parallel_ranges(product_.squares(), work, 1, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t groups = (end - begin + together - 1) / together;
+      for (std::int64_t i = 0; i < groups; ++i) {
+        const std::int64_t first = begin + (backwards_ ? groups - 1 - i : i) * together;
+        multiply(first, std::min(together, end - first));
+      }
     });
     backwards_ = !backwards_;
   }
 
  private:
-  void multiply(std::int64_t first) const {
+  void multiply(std::int64_t first, std::int64_t count) const {
     const std::int64_t outputs = product_.size().outputs;
     const TileProduct part{.rows = product_.row_squares(),
-                           .columns = std::min(together, product_.squares() - first),
+                           .columns = count,
                            .depth = product_.depth(),
                            .a_next = product_.next(),
                            .b_next = product_.next(),

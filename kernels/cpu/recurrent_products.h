@@ -8,6 +8,7 @@
 #include "kernels/base/half.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/kernel.h"
+#include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
 
@@ -25,7 +26,7 @@ class StepProduct {
   virtual ~StepProduct() = default;
 
   const Size& size() const { return size_; }
-  /// With `bind`'s memory for what it packs besides.
+  /// What `bind` takes.
   std::size_t workspace_bytes() const { return factor_bytes() + result_bytes() + packed_bytes(); }
 
   /// With its memory in a workspace.
@@ -47,14 +48,12 @@ class StepProduct {
   virtual void add_kernels(const void* weights, std::byte* packed, Bound& bound) const = 0;
 
  private:
-  /// Products may write whole tiles.
-  static constexpr std::int64_t whole_rows = 32;
-
   std::size_t factor_bytes() const {
     return whole_lines(static_cast<std::size_t>(size_.rows * size_.inputs) * sizeof(BFloat16));
   }
+  /// Products by tiles write whole pairs of them.
   std::size_t result_bytes() const {
-    const std::int64_t rows = (size_.rows + whole_rows - 1) / whole_rows * whole_rows;
+    const std::int64_t rows = (size_.rows + Tile::pair - 1) / Tile::pair * Tile::pair;
     return whole_lines(static_cast<std::size_t>(rows * size_.outputs) * sizeof(float));
   }
 

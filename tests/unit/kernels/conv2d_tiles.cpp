@@ -77,6 +77,16 @@ Values run_tiles(const Op& op, const KernelIo& io, const std::vector<Values>& in
   return with_threads(threads, [&] { return run_prepared(tile_kernel(op, io), io, inputs)[0]; });
 }
 
+/// The sums, and the same bits on any number of threads.
+template <class Op>
+void check_tiles(const Op& op, const KernelIo& io, const std::vector<Values>& inputs, const Wanted& wanted,
+                 double unit) {
+  REQUIRE(has_tiles(op, io));
+  const Values alone = run_tiles(op, io, inputs, 1);
+  require_sums(alone, wanted, unit);
+  for (const int threads : {2, 5}) CHECK(run_tiles(op, io, inputs, threads).data == alone.data);
+}
+
 KernelIo weights_io(const Problem& p, std::int64_t panel) {
   return {{{DType::bf16, p.x, channels_last(p.x)}, {DType::bf16, p.y(), channels_last(p.y())}},
           {{DType::f32, p.w, filter_layout(p.w, panel)}}};
@@ -122,15 +132,10 @@ void check_weights(const Problem& p, std::int64_t panel) {
   const Values x = numbers(p.x, 1);
   const Values dy = numbers(p.y(), 3);
   const KernelIo io = weights_io(p, panel);
-  REQUIRE(has_tiles(Conv2dBackwardWeights{p.geometry}, io));
   Wanted wanted = no_sums(p.w, p.y().elements() / p.y()[1]);
   for_terms(
       p, [&](std::size_t y, std::size_t at_x, std::size_t w) { add(wanted, w, dy.data[y] * x.data[at_x]); });
-  const Values alone = run_tiles(Conv2dBackwardWeights{p.geometry}, io, {x, dy}, 1);
-  require_sums(alone, wanted, 0);
-  for (const int threads : {2, 5}) {
-    CHECK(run_tiles(Conv2dBackwardWeights{p.geometry}, io, {x, dy}, threads).data == alone.data);
-  }
+  check_tiles(Conv2dBackwardWeights{p.geometry}, io, {x, dy}, wanted, 0);
 }
 
 }  // namespace
@@ -155,16 +160,11 @@ TEST_CASE("data gradients of convolutions by tiles") {
       const Values dy = numbers(p.y(), 1);
       const Values w = numbers(p.w, 2);
       const KernelIo io = data_io(p, panel);
-      REQUIRE(has_tiles(Conv2dBackwardData{p.geometry}, io));
       Wanted wanted = no_sums(p.x, p.w.elements() / p.w[1]);
       for_terms(p, [&](std::size_t y, std::size_t x, std::size_t at_w) {
         add(wanted, x, dy.data[y] * w.data[at_w]);
       });
-      const Values alone = run_tiles(Conv2dBackwardData{p.geometry}, io, {dy, w}, 1);
-      require_sums(alone, wanted, 0x1p-8);
-      for (const int threads : {2, 5}) {
-        CHECK(run_tiles(Conv2dBackwardData{p.geometry}, io, {dy, w}, threads).data == alone.data);
-      }
+      check_tiles(Conv2dBackwardData{p.geometry}, io, {dy, w}, wanted, 0x1p-8);
     }
   }
 }
@@ -177,16 +177,11 @@ TEST_CASE("convolutions by tiles") {
       const Values x = numbers(p.x, 1);
       const Values w = numbers(p.w, 2);
       const KernelIo io = forward_io(p, panel);
-      REQUIRE(has_tiles(Conv2d{p.geometry}, io));
       Wanted wanted = no_sums(p.y(), p.w.elements() / p.w[0]);
       for_terms(p, [&](std::size_t y, std::size_t at_x, std::size_t at_w) {
         add(wanted, y, x.data[at_x] * w.data[at_w]);
       });
-      const Values alone = run_tiles(Conv2d{p.geometry}, io, {x, w}, 1);
-      require_sums(alone, wanted, 0x1p-8);
-      for (const int threads : {2, 5}) {
-        CHECK(run_tiles(Conv2d{p.geometry}, io, {x, w}, threads).data == alone.data);
-      }
+      check_tiles(Conv2d{p.geometry}, io, {x, w}, wanted, 0x1p-8);
     }
   }
 }
