@@ -110,6 +110,11 @@ KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
   if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
+  if (scatters_pixels(op, io)) {
+    return scattered_kernel(op, io, [cpu](const Conv2dBackwardData& dense, const KernelIo& pixels) {
+      return prepare(cpu, dense, pixels);
+    });
+  }
   if (op.algorithm != Algorithm::winograd && takes_tiles(op, io)) return tile_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }

@@ -155,11 +155,9 @@ class DataGradient {
 
 bool takes_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  // The library's tiles are parts of a picture's row, and for strides it has none but of single weights.
+  // The library's tiles are parts of a picture's row, and for strides it has none.
   const bool is_strided = op.geometry.stride[0] > 1 || op.geometry.stride[1] > 1;
-  const bool is_single = t.w.shape[2] * t.w.shape[3] == 1;
-  const std::int64_t most = is_strided ? Tile::rows : Tile::rows / 2;
-  return ((is_strided && !is_single) || t.x.shape[3] <= most) && has_tiles(op, io);
+  return (is_strided || t.x.shape[3] <= Tile::rows / 2) && has_tiles(op, io);
 }
 
 bool has_tiles(const Conv2dBackwardData& op, const KernelIo& io) {

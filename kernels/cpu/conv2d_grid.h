@@ -43,7 +43,10 @@ struct ConvAxis {
         dilation(g.dilation[axis]),
         weights(t.w.shape[axis + 2]),
         in(t.x.shape[axis + 2]),
-        out(t.y.shape[axis + 2]) {}
+        out(t.y.shape[axis + 2]),
+        least_(std::min<std::int64_t>(0, distance(0))),
+        most_(std::max<std::int64_t>(0, distance(weights - 1))),
+        grid_(std::max(out + most_, extent(0) - least_)) {}
 
   std::int64_t phase(std::int64_t weight) const { return (reach(weight) % stride + stride) % stride; }
   std::int64_t distance(std::int64_t weight) const { return (reach(weight) - phase(weight)) / stride; }
@@ -53,12 +56,14 @@ struct ConvAxis {
   /// Elements of x that a phase has.
   std::int64_t extent(std::int64_t phase) const { return (in - phase + stride - 1) / stride; }
 
-  std::int64_t least() const { return std::min<std::int64_t>(0, distance(0)); }
-  std::int64_t most() const { return std::max<std::int64_t>(0, distance(weights - 1)); }
-  std::int64_t grid() const { return std::max(out + most(), extent(0) - least()); }
+  std::int64_t least() const { return least_; }
+  std::int64_t most() const { return most_; }
+  std::int64_t grid() const { return grid_; }
 
  private:
   std::int64_t reach(std::int64_t weight) const { return weight * dilation - padding; }
+
+  std::int64_t least_, most_, grid_;  ///< kept, as they are asked for row by row
 };
 
 /// Channels-last pictures, or a phase of them.
@@ -86,9 +91,16 @@ struct ConvGrid {
   ConvAxis rows, columns;
 
   ConvGrid(const Conv2dGeometry& g, const MatmulOperands& t)
-      : pictures(t.x.shape[0]), rows(g, t, 0), columns(g, t, 1) {}
+      : pictures(t.x.shape[0]), rows(g, t, 0), columns(g, t, 1), pitch_(columns.grid()) {}
 
-  std::int64_t pitch() const { return columns.grid(); }
+  /// Then distances of an even number of columns are even.
+  ConvGrid with_even_pitch() const {
+    ConvGrid even = *this;
+    even.pitch_ += pitch_ % 2;
+    return even;
+  }
+
+  std::int64_t pitch() const { return pitch_; }
   std::int64_t all_rows() const { return pictures * rows.grid(); }
   std::int64_t distance(std::int64_t row, std::int64_t column) const {
     return rows.distance(row) * pitch() + columns.distance(column);
@@ -140,6 +152,8 @@ struct ConvGrid {
     }
     std::memset(static_cast<void*>(to + pixels * from.channels), 0, bytes_of(pitch() - pixels));
   }
+
+  std::int64_t pitch_;
 };
 
 /// Filters (O, I, KH, KW) as the library has them for AMX: in squares of 32 inputs, two side by side, by a

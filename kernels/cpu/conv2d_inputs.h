@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/conv2d_grid.h"
@@ -36,17 +38,16 @@ class WideInputs {
               begin, end, to);
   }
 
-  /// Squares of the `pair`-th 32 inputs, one for each 32 outputs from `first` on.
-  void write(const ConvGrid&, const Tap& tap, std::int64_t pair, std::int64_t first,
-             std::int64_t output_pairs, const float* sums, float* dw) const {
+  /// Squares of the `pair`-th 32 inputs, one for each 32 outputs of [first, last).
+  void write(const ConvGrid&, const Tap& tap, std::int64_t pair, std::int64_t first, std::int64_t last,
+             const float* sums, float* dw) const {
     const TileResult result{.rows = Tile::pair,
                             .columns = Tile::pair,
                             .from_row = Tile::pair,
                             .to_row = filters_.panel,
                             .as = TileResult::As::pairs_of_rows};
-    for (std::int64_t i = 0; i < output_pairs; ++i) {
-      simd::best<TileResult>()(result, sums + i * square,
-                               dw + filters_.offset(first + i * Tile::pair, pair * Tile::pair, tap));
+    for (std::int64_t output = first; output < last; output += Tile::pair, sums += square) {
+      simd::best<TileResult>()(result, sums, dw + filters_.offset(output, pair * Tile::pair, tap));
     }
   }
 
@@ -58,15 +59,32 @@ class WideInputs {
   std::vector<Plane> planes_;
 };
 
+/// Groups of numbers, each to the beginning of a tile's row.
+using CopyGroups = void(const BFloat16* from, std::int64_t groups, BFloat16* to);
+
+template <std::size_t length>
+void copy_groups(const BFloat16* from, std::int64_t groups, BFloat16* to) {
+  for (; groups > 0; --groups, from += length, to += Tile::rows) {
+    std::memcpy(to, from, length * sizeof(BFloat16));
+  }
+}
+
+/// For each length: where it is not known when it is compiled a copy takes three times as long.
+template <std::size_t... lengths>
+constexpr std::array<CopyGroups*, sizeof...(lengths)> group_copies(std::index_sequence<lengths...>) {
+  return {copy_groups<lengths>...};
+}
+
 /// Inputs so few that all phases of a place fill no more than a tile, as pictures have: one plane, of which a
 /// pair of tiles holds each place and its neighbour, which meets what lies one column further.
 class NarrowInputs {
  public:
-  /// Nothing where filters do not lie in blocks of 16 outputs.
+  /// Nothing where filters do not lie in whole blocks of 16 outputs.
   static std::optional<NarrowInputs> of(const ConvGrid& grid, const MatmulOperands& t) {
     const Layout layout = t.w.layout_or_row_major();
     const std::int64_t count = t.x.shape[1];
-    const bool fits = count * grid.rows.stride * grid.columns.stride <= Tile::rows &&
+    const bool fits = t.y.shape[1] % Tile::rows == 0 &&
+                      count * grid.rows.stride * grid.columns.stride <= Tile::rows &&
                       layout.blocks == std::vector<Layout::Block>{{0, Tile::rows}} &&
                       grid.rows.dilation == 1 && grid.columns.dilation == 1;
     if (!fits) return std::nullopt;
@@ -93,23 +111,24 @@ class NarrowInputs {
     const ConvAxis& rows = grid.rows;
     const ConvAxis& columns = grid.columns;
     const std::int64_t together = columns.stride * count_;
+    static constexpr auto copies = group_copies(std::make_index_sequence<Tile::rows + 1>());
+    CopyGroups* const copy_whole = copies[static_cast<std::size_t>(together)];
     for (std::int64_t at = std::max<std::int64_t>(0, begin); at < std::min(end, grid.all_rows()); ++at) {
       BFloat16* const place = to + (at - begin) * grid.pitch() * Tile::rows;
       for (std::int64_t phase = 0; phase < rows.stride; ++phase) {
         const std::int64_t row = at % rows.grid() * rows.stride + phase;
         if (row >= rows.in) continue;
         const BFloat16* const from = x + (at / rows.grid() * rows.in + row) * columns.in * count_;
-        const std::int64_t numbers = columns.in * count_;
-        BFloat16* group = place + phase * together;
-        for (std::int64_t first = 0; first < numbers; first += together, group += Tile::rows) {
-          std::copy_n(from + first, std::min(together, numbers - first), group);
-        }
+        const std::int64_t groups = columns.in * count_ / together;
+        BFloat16* const group = place + phase * together;
+        copy_whole(from, groups, group);
+        std::copy(from + groups * together, from + columns.in * count_, group + groups * Tile::rows);
       }
     }
   }
 
-  void write(const ConvGrid& grid, const Tap& tap, std::int64_t, std::int64_t first,
-             std::int64_t output_pairs, const float* sums, float* dw) const {
+  void write(const ConvGrid& grid, const Tap& tap, std::int64_t, std::int64_t first, std::int64_t last,
+             const float* sums, float* dw) const {
     for (std::int64_t i = 0; i < Tile::pair; ++i) {
       const std::int64_t number = i % Tile::rows;
       const std::int64_t phases = number / count_;
@@ -121,9 +140,10 @@ class NarrowInputs {
         continue;
       }
       float* const weight = dw + number % count_ * strides_[1] + row * strides_[2] + column * strides_[3];
-      for (std::int64_t output = 0; output < output_pairs * Tile::pair; output += Tile::rows) {
-        const float* const from = sums + output / Tile::pair * square + i * Tile::pair + output % Tile::pair;
-        std::copy_n(from, Tile::rows, weight + (first + output) / Tile::rows * strides_[0]);
+      for (std::int64_t output = first; output < last; output += Tile::rows) {
+        const std::int64_t at = output - first;
+        const float* const from = sums + at / Tile::pair * square + i * Tile::pair + at % Tile::pair;
+        std::copy_n(from, Tile::rows, weight + output / Tile::rows * strides_[0]);
       }
     }
   }

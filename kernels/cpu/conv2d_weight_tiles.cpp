@@ -27,12 +27,16 @@ constexpr std::int64_t least_at_once = 1024;
 constexpr std::int64_t outputs_at_once = 8;
 
 /// dw^T = x^T dy, weight by weight, over all places of the grid. Words of packed dy hold two neighbours, so
-/// it is packed for even distances and for odd ones.
+/// it is packed for even distances and for odd ones, where there are both.
 template <class Inputs>
 class WeightGradient {
  public:
   WeightGradient(const ConvGrid& grid, Inputs inputs, std::int64_t outputs)
-      : grid_(grid), inputs_(std::move(inputs)), outputs_(outputs) {}
+      : grid_(grid), inputs_(std::move(inputs)), outputs_(outputs) {
+    for (const Plane& plane : inputs_.planes()) {
+      for (const Tap& tap : plane.taps) (from(tap) % 2 == 0 ? even_ : odd_) = true;
+    }
+  }
 
   std::size_t workspace_bytes() const {
     return static_cast<std::size_t>(rows_bytes() + x_bytes() + 2 * dy_bytes() + sums_bytes());
@@ -79,7 +83,7 @@ class WeightGradient {
   };
 
   std::int64_t input_pairs() const { return inputs_.columns() / Tile::pair; }
-  std::int64_t output_pairs() const { return outputs_ / Tile::pair; }
+  std::int64_t output_pairs() const { return parts_of(outputs_, Tile::pair); }
   std::int64_t output_parts() const { return parts_of(output_pairs(), outputs_at_once); }
   std::int64_t first_row() const { return -inputs_.overlap(); }
   std::int64_t all_rows() const { return grid_.all_rows() - first_row(); }
@@ -159,6 +163,7 @@ class WeightGradient {
                  rows + begin * row);
     });
     for (std::int64_t odd = 0; odd < 2; ++odd) {
+      if (!(odd == 0 ? even_ : odd_)) continue;
       for_terms(dy_depth(), outputs_, [&](std::int64_t begin, std::int64_t end) {
         const TilePairs part{(end - begin) * Tile::terms, outputs_, outputs_, dy_depth() * Tile::bytes};
         simd::best<TilePairs>()(part, rows + (first_place() + odd + begin * Tile::terms) * outputs_,
@@ -173,9 +178,11 @@ class WeightGradient {
     parallel_ranges(depth, depth * Tile::terms * channels, 1, pack);
   }
 
+  /// Places from packed dy's first to the one that the chunk's first meets.
+  std::int64_t from(const Tap& tap) const { return grid_.most() - tap.distance; }
+
   void add_up(const Arguments& a, const Chunk& chunk, const Tap& tap, const Squares& at) const {
     constexpr std::int64_t word_row = Tile::pair * sizeof(BFloat16);
-    const std::int64_t from = grid_.most() - tap.distance;
     float* const to = sums(a, at.kept) + at.first * square;
     const TileProduct product{.rows = 1,
                               .columns = std::min(outputs_at_once, output_pairs() - at.first),
@@ -186,17 +193,19 @@ class WeightGradient {
                               .c_right = square,
                               .c_below = 0,
                               .accumulates = chunk.first > first_row()};
-    simd::best<TileProduct>()(product, x_tiles(a) + at.pair * 2 * product.a_next,
-                              dy_tiles(a, from % 2) + at.first * 2 * product.b_next + from / 2 * word_row,
-                              to);
+    simd::best<TileProduct>()(
+        product, x_tiles(a) + at.pair * 2 * product.a_next,
+        dy_tiles(a, from(tap) % 2) + at.first * 2 * product.b_next + from(tap) / 2 * word_row, to);
     if (chunk.first + chunk.rows == grid_.all_rows()) {
-      inputs_.write(grid_, tap, at.pair, at.first * Tile::pair, product.columns, to, a.dw);
+      const std::int64_t last = std::min((at.first + outputs_at_once) * Tile::pair, outputs_);
+      inputs_.write(grid_, tap, at.pair, at.first * Tile::pair, last, to, a.dw);
     }
   }
 
   ConvGrid grid_;
   Inputs inputs_;
   std::int64_t outputs_;
+  bool even_ = false, odd_ = false;  ///< distances that there are
   std::int64_t threads_ = omp_get_max_threads();
 };
 
@@ -215,7 +224,7 @@ bool has_tiles(const Conv2dBackwardWeights& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (simd::instruction_sets().back() != "avx512_amx" || !onednn::has_tiles() || t.b != nullptr ||
       op.geometry.groups != 1 || t.x.dtype != DType::bf16 || t.w.dtype != DType::f32 ||
-      t.y.shape[1] % Tile::pair != 0 || !are_channels_last(t.x) || !are_channels_last(t.y)) {
+      !are_channels_last(t.x) || !are_channels_last(t.y)) {
     return false;
   }
   const ConvGrid grid(op.geometry, t);
@@ -228,7 +237,8 @@ KernelPtr tile_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) {
   if (auto wide = WideInputs::of(grid, t)) {
     return kernel_of(WeightGradient<WideInputs>(grid, *std::move(wide), t.y.shape[1]), io);
   }
-  return kernel_of(WeightGradient<NarrowInputs>(grid, *NarrowInputs::of(grid, t), t.y.shape[1]), io);
+  const ConvGrid even = grid.with_even_pitch();
+  return kernel_of(WeightGradient<NarrowInputs>(even, *NarrowInputs::of(even, t), t.y.shape[1]), io);
 }
 
 }  // namespace lockstep::kernels

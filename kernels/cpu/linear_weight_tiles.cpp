@@ -4,11 +4,10 @@
 #include <cstddef>
 
 #include "kernels/base/half.h"
-#include "kernels/cpu/linear_tile_parts.h"
+#include "kernels/cpu/linear_weight_sums.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd_kernel.h"
-#include "kernels/panel_product.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -17,8 +16,8 @@ using namespace linear_tiles;
 
 /// dw^T = x^T dy: of a block of inputs x^T is packed, and then taken with one group of outputs after another.
 struct WeightGradient {
-  MatmulSize size;
-  WeightLayout layout;
+  WeightSums to;
+  MatmulSize size = to.size;
   std::int64_t threads = omp_get_max_threads();
 
   std::int64_t depth() const { return parts_of(size.rows, Tile::terms); }
@@ -36,13 +35,7 @@ struct WeightGradient {
   }
   std::size_t workspace_bytes() const { return static_cast<std::size_t>(packed() + threads * room()); }
 
-  struct Arguments {
-    const BFloat16* x;
-    const BFloat16* dy;
-    float* dw;
-    float* db;
-    std::byte* packed;
-  };
+  using Arguments = WeightGradientArguments;
 
   /// Inputs from pair `first` on, rows of the tiles [begin, end).
   void pack(const Arguments& a, std::int64_t first, std::int64_t begin, std::int64_t end) const {
@@ -51,13 +44,13 @@ struct WeightGradient {
     const TileTranspose rows{std::min(end * Tile::terms, size.rows) - row,
                              std::min(block() * Tile::pair, size.inputs - input), size.inputs,
                              depth() * Tile::bytes};
-    simd::best<TileTranspose>()(rows, a.x + row * size.inputs + input, a.packed + begin * Tile::bytes);
+    simd::best<TileTranspose>()(rows, a.x + row * size.inputs + input, a.workspace + begin * Tile::bytes);
   }
 
   /// Of the block that begins with pair `first`, pairs [begin, begin + count), with outputs of group `at`.
   void add_up(const Arguments& a, std::int64_t first, std::int64_t begin, std::int64_t count,
               std::int64_t at) const {
-    std::byte* const dy_tiles = a.packed + packed() + omp_get_thread_num() * room();
+    std::byte* const dy_tiles = a.workspace + packed() + omp_get_thread_num() * room();
     auto* const sums = reinterpret_cast<float*>(dy_tiles + tiles());
     const std::int64_t output = at * group();
     const std::int64_t columns = std::min(group(), size.outputs - output);
@@ -79,49 +72,17 @@ struct WeightGradient {
       const TilePairs pairs{std::min(chunk() * Tile::terms, size.rows - row), columns, size.outputs,
                             product.b_next};
       simd::best<TilePairs>()(pairs, a.dy + row * size.outputs + output, dy_tiles, adds_up ? bias : nullptr);
-      simd::best<TileProduct>()(product, a.packed + (begin * 2 * depth() + k) * Tile::bytes, dy_tiles, sums);
+      simd::best<TileProduct>()(product, a.workspace + (begin * 2 * depth() + k) * Tile::bytes, dy_tiles,
+                                sums);
     }
     for (std::int64_t at_pair = 0; at_pair < count; ++at_pair) {
       for (std::int64_t column = 0; column < squares; ++column) {
-        write(a, (first + begin + at_pair) * Tile::pair, output + column * Tile::pair,
-              sums + (at_pair * squares + column) * square);
+        to.write(a.dw, (first + begin + at_pair) * Tile::pair, output + column * Tile::pair,
+                 sums + (at_pair * squares + column) * square);
       }
-      clear(a, (first + begin + at_pair) * Tile::pair, output + squares * Tile::pair);
+      if (output + columns == size.outputs) to.clear_padding(a.dw, (first + begin + at_pair) * Tile::pair);
     }
     if (adds_up) std::copy_n(bias, columns, a.db + output);
-  }
-
-  /// Where in dw the sum of a panel's input begins.
-  float* place(const Arguments& a, std::int64_t input, std::int64_t output) const {
-    const std::int64_t in_panel = output % layout.panel * (layout.pairs ? 2 : 1);
-    return a.dw + output / layout.panel * layout.from_panel() + input * layout.panel + in_panel;
-  }
-
-  /// A square.
-  void write(const Arguments& a, std::int64_t input, std::int64_t output, const float* sums) const {
-    const std::int64_t inputs = std::min(Tile::pair, layout.inputs - input);
-    const std::int64_t outputs = std::min(Tile::pair, layout.outputs - output);
-    if (layout.panel == 0) {
-      simd::best<Transpose>()({inputs, outputs, Tile::pair, size.inputs}, sums,
-                              a.dw + output * size.inputs + input);
-      return;
-    }
-    const std::int64_t columns = std::min(layout.panel, outputs);
-    const TileResult panel{.rows = inputs,
-                           .columns = columns,
-                           .from_row = Tile::pair,
-                           .to_row = layout.panel,
-                           .as = layout.pairs ? TileResult::As::pairs_of_rows : TileResult::As::rows};
-    for (std::int64_t column = 0; column < outputs; column += columns) {
-      simd::best<TileResult>()(panel, sums + column, place(a, input, output + column));
-    }
-  }
-
-  /// Padding of the last panel behind the squares.
-  void clear(const Arguments& a, std::int64_t input, std::int64_t output) const {
-    if (output < size.outputs) return;
-    static constexpr float zeros[square] = {};
-    for (; output < layout.outputs; output += Tile::pair) write(a, input, output, zeros);
   }
 
   void run(const Arguments& a) const {
@@ -148,7 +109,9 @@ struct WeightGradient {
 KernelPtr tile_kernel(const LinearBackwardWeights& op, const KernelIo& matrices) {
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, matrices);
-  const WeightGradient gradient{matmul_size(t.x.shape, t.w.shape), weight_layout(t.w).value()};
+  const WeightSums to{matmul_size(t.x.shape, t.w.shape), weight_layout(t.w).value()};
+  if (keeps_all_sums(to.size)) return all_sums_kernel(to, matrices);
+  const WeightGradient gradient{to};
   const auto run = [gradient](const Addresses& a) {
     gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.out(Op::db),
                   a.workspace<std::byte>()});

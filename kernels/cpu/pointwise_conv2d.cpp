@@ -2,32 +2,31 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <utility>
 
-#include "kernels/base/half.h"
+#include "kernels/cpu/linear_tiles.h"
 #include "kernels/cpu/onednn_op.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/strided_pixels.h"
 
 namespace lockstep::kernels {
 namespace {
 
-using Op = Conv2dBackwardWeights;
 using onednn::Operands;
 using Role = OnednnOp::Role;
-
-bool is_strided(const Conv2dGeometry& geometry) {
-  return geometry.stride != std::array<std::int64_t, 2>{1, 1};
-}
 
 bool are_channels_last(const TensorDesc& pictures) {
   return has_layout(channels_last(pictures.shape), pictures);
 }
 
-/// A row for each pixel, with a column for each of the `channels`.
-TensorDesc pixels_of(const TensorDesc& pictures, std::int64_t channels) {
+/// By filters of one pixel, of pictures whose channels lie side by side, in bf16 with tiles.
+bool are_products(const Conv2dGeometry& geometry, const MatmulOperands& t) {
+  return t.x.dtype == DType::bf16 && onednn::has_tiles() && is_pointwise(geometry, t.w.shape) &&
+         blocks_channels_alone(t.w.layout_or_row_major()) && are_channels_last(t.x) && are_channels_last(t.y);
+}
+
+/// A row for each pixel, with a column for each channel.
+TensorDesc as_matrix(const TensorDesc& pictures) {
   const Shape& shape = pictures.shape;
-  const Shape matrix{shape[0] * shape[2] * shape[3], channels};
+  const Shape matrix{shape[0] * shape[2] * shape[3], shape[1]};
   return {pictures.dtype, matrix, Layout::row_major(matrix)};
 }
 
@@ -36,67 +35,20 @@ TensorDesc transposed(const TensorDesc& matrix) {
   return {matrix.dtype, shape, Layout{.padded = shape, .strides = {1, shape[0]}, .blocks = {}}};
 }
 
-/// The pixels of x that the filter meets, one after the other.
-struct Gather {
-  Conv2dGeometry geometry;
-  Shape x, dy;  ///< channels-last
-
-  std::int64_t rows() const { return dy[0] * dy[2]; }
-  std::size_t pixel_bytes() const { return static_cast<std::size_t>(x[1]) * sizeof(BFloat16); }
-  std::size_t bytes() const { return static_cast<std::size_t>(rows() * dy[3]) * pixel_bytes(); }
-
-  void operator()(const std::byte* from, std::byte* to) const {
-    parallel_ranges(rows(), rows() * dy[3] * x[1], 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t line = row / dy[2] * x[2] + row % dy[2] * geometry.stride[0];
-        for (std::int64_t column = 0; column < dy[3]; ++column) {
-          const std::int64_t pixel = line * x[3] + column * geometry.stride[1];
-          std::memcpy(to + static_cast<std::size_t>(row * dy[3] + column) * pixel_bytes(),
-                      from + static_cast<std::size_t>(pixel) * pixel_bytes(), pixel_bytes());
-        }
-      }
-    });
-  }
-};
-
-/// A product whose input 0 is gathered in the workspace.
-class GatheredProduct final : public Kernel {
- public:
-  GatheredProduct(const Gather& gather, KernelPtr product) : gather_(gather), product_(std::move(product)) {}
-
-  std::size_t workspace_bytes() const override {
-    return whole_lines(gather_.bytes()) + product_->workspace_bytes();
-  }
-
-  std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
-    auto* const gathered = static_cast<std::byte*>(workspace);
-    std::vector<void*> operands(args.begin(), args.end());
-    operands[Op::x] = gathered;
-    return std::make_unique<Bound>(gather_, static_cast<const std::byte*>(args[Op::x]), gathered,
-                                   product_->bind(operands, gathered + whole_lines(gather_.bytes())));
-  }
-
- private:
-  class Bound final : public BoundKernel {
-   public:
-    Bound(const Gather& gather, const std::byte* x, std::byte* gathered, std::unique_ptr<BoundKernel> product)
-        : gather_(gather), x_(x), gathered_(gathered), product_(std::move(product)) {}
-
-    void launch(Stream& stream) override {
-      gather_(x_, gathered_);
-      product_->launch(stream);
-    }
-
-   private:
-    Gather gather_;
-    const std::byte* x_;
-    std::byte* gathered_;
-    std::unique_ptr<BoundKernel> product_;
-  };
-
-  Gather gather_;
-  KernelPtr product_;
-};
+/// By tiles, or by the library, which takes dy as it lies for its transpose.
+KernelPtr product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const TensorDesc& x, const TensorDesc& dy,
+                         const TensorDesc& dw) {
+  const LinearBackwardWeights tiles{.precision = op.precision};
+  if (const KernelIo io{{x, dy}, {dw}}; takes_tiles(tiles, io)) return tile_kernel(tiles, io);
+  const OnednnOp product{"conv2d_backward_weights",
+                         {{DNNL_ARG_WEIGHTS, &Operands::weights, Role::vector},
+                          {DNNL_ARG_SRC, &Operands::x, Role::vector},
+                          {DNNL_ARG_DST, &Operands::y, Role::weights}},
+                         [op](const dnnl::engine& engine, const Operands& operands) {
+                           return onednn::matmul(engine, operands, false, op.precision);
+                         }};
+  return kernel_of(cpu.onednn, product, {{x, transposed(dy)}, {dw}});
+}
 
 }  // namespace
 
@@ -116,29 +68,30 @@ TensorDesc filters_as_matrix(const TensorDesc& filters) {
           Layout{leading(layout.padded), leading(layout.strides), layout.blocks}};
 }
 
-bool is_product_of_pixels(const Op& op, const KernelIo& io) {
-  const TensorDesc& dw = io.outputs[Op::dw];
-  const bool has_bias = io.outputs.size() > Op::db;
-  return io.inputs[Op::x].dtype == DType::bf16 && onednn::has_tiles() && !has_bias &&
-         is_pointwise(op.geometry, dw.shape) && blocks_channels_alone(dw.layout_or_row_major()) &&
-         are_channels_last(io.inputs[Op::x]) && are_channels_last(io.inputs[Op::dy]);
+bool is_product_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  return t.b == nullptr && are_products(op.geometry, t);
 }
 
-KernelPtr pixel_product_kernel(Cpu cpu, const Op& op, const KernelIo& io) {
-  const OnednnOp product{"conv2d_backward_weights",
-                         {{DNNL_ARG_WEIGHTS, &Operands::weights, Role::vector},
-                          {DNNL_ARG_SRC, &Operands::x, Role::vector},
-                          {DNNL_ARG_DST, &Operands::y, Role::weights}},
-                         [op](const dnnl::engine& engine, const Operands& operands) {
-                           return onednn::matmul(engine, operands, false, op.precision);
-                         }};
-  const TensorDesc& x = io.inputs[Op::x];
-  const TensorDesc& dy = io.inputs[Op::dy];
-  const KernelIo matrices{{pixels_of(dy, x.shape[1]), transposed(pixels_of(dy, dy.shape[1]))},
-                          {filters_as_matrix(io.outputs[Op::dw])}};
-  KernelPtr kernel = kernel_of(cpu.onednn, product, matrices);
-  if (!is_strided(op.geometry)) return kernel;
-  return std::make_unique<GatheredProduct>(Gather{op.geometry, x.shape, dy.shape}, std::move(kernel));
+KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const StridedPixels met{op.geometry.stride, t.x.shape, t.y.shape};
+  return with_gathered(
+      met, Conv2dBackwardWeights::x,
+      product_kernel(cpu, op, as_matrix(met.desc()), as_matrix(t.y), filters_as_matrix(t.w)));
+}
+
+bool scatters_pixels(const Conv2dBackwardData& op, const KernelIo& io) {
+  const MatmulOperands t = matmul_operands(op, io);
+  return op.algorithm != Algorithm::winograd && are_products(op.geometry, t) &&
+         !StridedPixels{op.geometry.stride, t.x.shape, t.y.shape}.are_all();
+}
+
+KernelPtr scattered_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareBackwardData& prepare) {
+  const MatmulOperands t = matmul_operands(op, io);
+  const StridedPixels met{op.geometry.stride, t.x.shape, t.y.shape};
+  op.geometry.stride = {1, 1};
+  return with_scattered(met, io.inputs.size(), prepare(op, {io.inputs, {met.desc()}}));
 }
 
 }  // namespace lockstep::kernels

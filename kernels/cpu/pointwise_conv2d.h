@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "kernels/conv2d.h"
 #include "kernels/kernel.h"
 
@@ -18,5 +20,12 @@ TensorDesc filters_as_matrix(const TensorDesc& filters);
 bool is_product_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io);
 
 KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io);
+
+/// Likewise, whether the data gradient is that of the pixels alone which the filter meets with its stride,
+/// written to where they are, between zeros.
+bool scatters_pixels(const Conv2dBackwardData& op, const KernelIo& io);
+
+using PrepareBackwardData = std::function<KernelPtr(const Conv2dBackwardData&, const KernelIo&)>;
+KernelPtr scattered_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareBackwardData& prepare);
 
 }  // namespace lockstep::kernels

@@ -140,7 +140,7 @@ int open64(const char* path, int flags, ...) {
 
 /// What programs built with _FORTIFY_SOURCE call in place of open and read where the compiler knows too
 /// little.
-int __open_2(const char* path, int flags) {
+int __open_2(const char* path, int flags) {  // NOLINT(readability-identifier-naming): the name is glibc's
   return open_with("open", path, flags, 0);
 }
 

@@ -199,7 +199,7 @@ ssize_t recv(int fd, void* to, size_t bytes, int flags) {
 
 /// What programs built with _FORTIFY_SOURCE call in place of open, read and recv where the compiler knows too
 /// little.
-int __open_2(const char* path, int flags) {
+int __open_2(const char* path, int flags) {  // NOLINT(readability-identifier-naming): the name is glibc's
   return fails(error_at(kind_of_open(flags), path)) ? -1 : NEXT(open)(path, flags, 0);
 }
 

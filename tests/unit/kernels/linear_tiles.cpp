@@ -71,9 +71,10 @@ Values data_gradient(const Values& dy, const Values& w, const Layout& layout, in
   });
 }
 
-/// Ends of tiles and panels in all directions; several chunks of a sum and blocks of inputs.
-const std::vector<Problem> problems{{1, 1, 1},    {1, 64, 65},    {17, 33, 10},    {32, 32, 64},
-                                    {31, 48, 70}, {100, 129, 96}, {300, 160, 257}, {2100, 260, 100}};
+/// Ends of tiles and panels in all directions; several chunks of a sum, kept and not, and blocks of inputs.
+const std::vector<Problem> problems{{1, 1, 1},       {1, 64, 65},      {17, 33, 10},
+                                    {32, 32, 64},    {31, 48, 70},     {100, 129, 96},
+                                    {300, 160, 257}, {2100, 260, 100}, {130, 4230, 64}};
 
 }  // namespace
 
@@ -101,11 +102,14 @@ TEST_CASE("weight gradients by tiles, of all ends of tiles and panels, whatever 
 
 TEST_CASE("weight gradients by tiles write their padding, whatever was there") {
   if (!has_tiles()) return tests::skip("this CPU has no AMX");
-  const Values x = numbers({40, 33}, 1);
-  const Values dy = numbers({40, 65}, 3);
-  for (const Layout& layout : layouts_of({65, 33}, false)) {
-    INFO(layout.str());
-    KernelIo io = make_io({x, dy}, {{65, 33}}, Layouts::row_major);
+  const std::int64_t rows = GENERATE(40, 2100);
+  const Shape w{65, 260};
+  const Values x = numbers({rows, w[1]}, 1);
+  const Values dy = numbers({rows, w[0]}, 3);
+  const Wanted wanted = product(dy, x, false);
+  for (const Layout& layout : layouts_of(w, false)) {
+    INFO(rows << " rows, " << layout.str());
+    KernelIo io = make_io({x, dy}, {w}, Layouts::row_major);
     for (TensorDesc& input : io.inputs) input.dtype = DType::bf16;
     io.outputs[LinearBackwardWeights::dw].layout = layout;
     const KernelPtr kernel = tile_kernel(LinearBackwardWeights{}, io);
@@ -117,7 +121,7 @@ TEST_CASE("weight gradients by tiles write their padding, whatever was there") {
     const auto stream = device().make_stream();
     kernel->bind(addresses, workspace->data())->launch(*stream);
     stream->synchronize();
-    require_sums(unpack(*dw_memory, {65, 33}, layout), product(dy, x, false), 0);
+    require_sums(unpack(*dw_memory, w, layout), wanted, 0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/run/run_plans.h"
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
+#include "tests/support/catch.h"
 #include "tests/unit/runtime/one_replica.h"
 
 namespace lockstep::runtime {
