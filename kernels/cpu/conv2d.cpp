@@ -110,8 +110,8 @@ KernelPtr prepare(Cpu cpu, const Conv2d& op, const KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Conv2dBackwardData& op, const KernelIo& io) {
   if (is_of_pixels(op, io)) return pixel_kernel(cpu, op, io);
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
-  if (scatters_pixels(op, io)) {
-    return scattered_kernel(op, io, [cpu](const Conv2dBackwardData& dense, const KernelIo& pixels) {
+  if (is_product_of_pixels(op, io)) {
+    return pixel_product_kernel(op, io, [cpu](const Conv2dBackwardData& dense, const KernelIo& pixels) {
       return prepare(cpu, dense, pixels);
     });
   }

@@ -23,13 +23,14 @@ constexpr std::int64_t least_product_for_data = 1 << 28;
 /// Squares of data gradients that a thread takes at a time.
 constexpr std::int64_t strip_squares = 16;
 
-template <class Op>
-bool takes(const Op& op, const KernelIo& io, std::int64_t least) {
-  const MatmulOperands t = matmul_operands(op, io);
-  const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
+bool are_tiles(const MatmulOperands& t) {
   return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && t.w.shape.rank() == 2 &&
-         t.x.dtype == DType::bf16 && t.y.dtype == DType::bf16 && t.x.is_row_major() && t.y.is_row_major() &&
-         rows * inputs * outputs >= least;
+         t.x.dtype == DType::bf16 && t.y.dtype == DType::bf16 && t.x.is_row_major() && t.y.is_row_major();
+}
+
+std::int64_t products(const MatmulOperands& t) {
+  const auto [rows, inputs, outputs] = matmul_size(t.x.shape, t.w.shape);
+  return rows * inputs * outputs;
 }
 
 /// dx = dy w: of a block of inputs w is packed, and then taken with one strip of dy after another.
@@ -132,18 +133,24 @@ struct DataGradient {
 
 }  // namespace
 
-bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
-  const TensorDesc& w = matrices.inputs[LinearBackwardData::w];
-  const auto layout = weight_layout(w);
+bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
+  const MatmulOperands t = matmul_operands(op, matrices);
+  const auto layout = weight_layout(t.w);
   // In panels two inputs lie side by side: what of them does not is f32's.
-  if (w.dtype != DType::bf16 || !layout || (layout->panel != 0 && !layout->pairs)) return false;
-  return takes(op, matrices, layout->panel == 0 ? least_product : least_product_for_data);
+  return are_tiles(t) && t.w.dtype == DType::bf16 && layout && (layout->panel == 0 || layout->pairs);
+}
+
+bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
+  const MatmulOperands t = matmul_operands(op, matrices);
+  return has_tiles(op, matrices) &&
+         products(t) >= (weight_layout(t.w)->panel == 0 ? least_product : least_product_for_data);
 }
 
 bool takes_tiles(const LinearBackwardWeights& op, const KernelIo& matrices) {
+  const MatmulOperands t = matmul_operands(op, matrices);
   const auto is_f32 = [](const TensorDesc& desc) { return desc.dtype == DType::f32; };
-  return std::ranges::all_of(matrices.outputs, is_f32) && takes(op, matrices, least_product) &&
-         weight_layout(matrices.outputs[LinearBackwardWeights::dw]).has_value();
+  return are_tiles(t) && std::ranges::all_of(matrices.outputs, is_f32) && weight_layout(t.w).has_value() &&
+         products(t) >= least_product;
 }
 
 KernelPtr tile_kernel(const LinearBackwardData& op, const KernelIo& matrices) {

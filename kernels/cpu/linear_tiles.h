@@ -8,6 +8,8 @@
 /// the library has them, in panels of 16, 32 or 64 outputs (AB16b64a), two inputs side by side (AB16b64a2b).
 namespace lockstep::kernels {
 
+bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices);
+/// Whether they are also faster than the library.
 bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices);
 bool takes_tiles(const LinearBackwardWeights& op, const KernelIo& matrices);
 

@@ -23,6 +23,10 @@ bool are_products(const Conv2dGeometry& geometry, const MatmulOperands& t) {
          blocks_channels_alone(t.w.layout_or_row_major()) && are_channels_last(t.x) && are_channels_last(t.y);
 }
 
+bool is_strided(const Conv2dGeometry& geometry) {
+  return geometry.stride != std::array<std::int64_t, 2>{1, 1};
+}
+
 /// A row for each pixel, with a column for each channel.
 TensorDesc as_matrix(const TensorDesc& pictures) {
   const Shape& shape = pictures.shape;
@@ -34,6 +38,9 @@ TensorDesc transposed(const TensorDesc& matrix) {
   const Shape shape{matrix.shape[1], matrix.shape[0]};
   return {matrix.dtype, shape, Layout{.padded = shape, .strides = {1, shape[0]}, .blocks = {}}};
 }
+
+/// Pixels up to which data's gradient is faster as a linear map's than as the convolution's of the library.
+constexpr std::int64_t most_pixels = 2048;
 
 /// By tiles, or by the library, which takes dy as it lies for its transpose.
 KernelPtr product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const TensorDesc& x, const TensorDesc& dy,
@@ -48,6 +55,11 @@ KernelPtr product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const TensorD
                            return onednn::matmul(engine, operands, false, op.precision);
                          }};
   return kernel_of(cpu.onednn, product, {{x, transposed(dy)}, {dw}});
+}
+
+/// Of a data gradient without a stride.
+KernelIo matrices_of(const MatmulOperands& t) {
+  return {{as_matrix(t.y), filters_as_matrix(t.w)}, {as_matrix(t.x)}};
 }
 
 }  // namespace
@@ -81,14 +93,18 @@ KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const K
       product_kernel(cpu, op, as_matrix(met.desc()), as_matrix(t.y), filters_as_matrix(t.w)));
 }
 
-bool scatters_pixels(const Conv2dBackwardData& op, const KernelIo& io) {
+bool is_product_of_pixels(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  return op.algorithm != Algorithm::winograd && are_products(op.geometry, t) &&
-         !StridedPixels{op.geometry.stride, t.x.shape, t.y.shape}.are_all();
+  if (op.algorithm == Algorithm::winograd || !are_products(op.geometry, t)) return false;
+  return is_strided(op.geometry) || (t.y.shape.elements() / t.y.shape[1] <= most_pixels &&
+                                     has_tiles(LinearBackwardData{}, matrices_of(t)));
 }
 
-KernelPtr scattered_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareBackwardData& prepare) {
+KernelPtr pixel_product_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareData& prepare) {
   const MatmulOperands t = matmul_operands(op, io);
+  if (!is_strided(op.geometry)) {
+    return tile_kernel(LinearBackwardData{.precision = op.precision}, matrices_of(t));
+  }
   const StridedPixels met{op.geometry.stride, t.x.shape, t.y.shape};
   op.geometry.stride = {1, 1};
   return with_scattered(met, io.inputs.size(), prepare(op, {io.inputs, {met.desc()}}));

@@ -21,11 +21,11 @@ bool is_product_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io);
 
 KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io);
 
-/// Likewise, whether the data gradient is that of the pixels alone which the filter meets with its stride,
-/// written to where they are, between zeros.
-bool scatters_pixels(const Conv2dBackwardData& op, const KernelIo& io);
+/// Likewise of data, of few pixels. With a stride the gradient is that of the pixels alone which the filter
+/// meets, as `prepare` has it, written to where they are, between zeros.
+bool is_product_of_pixels(const Conv2dBackwardData& op, const KernelIo& io);
 
-using PrepareBackwardData = std::function<KernelPtr(const Conv2dBackwardData&, const KernelIo&)>;
-KernelPtr scattered_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareBackwardData& prepare);
+using PrepareData = std::function<KernelPtr(const Conv2dBackwardData&, const KernelIo&)>;
+KernelPtr pixel_product_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareData& prepare);
 
 }  // namespace lockstep::kernels

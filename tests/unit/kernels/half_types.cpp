@@ -127,9 +127,10 @@ TEST_CASE("convolutions of single pixels in half types") {
   using Stride = std::array<std::int64_t, 2>;
   const Conv2dGeometry geometry{.stride = GENERATE(Stride{1, 1}, Stride{2, 2}, Stride{1, 3}, Stride{4, 1})};
   const Values x = random_values({3, 64, 6, 9}, 1);
-  const Values w = random_values({96, 64, 1, 1}, 2);
+  const std::int64_t outputs = GENERATE(96, 128);  // in panels of 48, and of 64
+  const Values w = random_values({outputs, 64, 1, 1}, 2);
   const Values dy =
-      random_values({3, 96, geometry.output_extent(6, 1, 0), geometry.output_extent(9, 1, 1)}, 4);
+      random_values({3, outputs, geometry.output_extent(6, 1, 0), geometry.output_extent(9, 1, 1)}, 4);
   check(Conv2d{.geometry = geometry}, {x, w}, {dy.shape});
   check(Conv2dBackwardData{.geometry = geometry}, {dy, w}, {x.shape});
   check(Conv2dBackwardWeights{.geometry = geometry}, {x, dy}, {w.shape});

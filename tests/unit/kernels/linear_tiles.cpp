@@ -150,6 +150,11 @@ TEST_CASE("gradients of large linear maps in bf16 are computed by tiles") {
   CHECK(!takes_tiles(LinearBackwardWeights{}, io));
   KernelIo data{{{DType::bf16, x, {}}, {DType::bf16, w, {}}}, {{DType::bf16, x, {}}}};
   CHECK(takes_tiles(LinearBackwardData{}, data));
+  data.inputs[LinearBackwardData::w].layout = layouts_of(w, true).back();
+  CHECK(takes_tiles(LinearBackwardData{}, data));
+  data.inputs[LinearBackwardData::dy].shape = data.outputs[0].shape = {512, 512};
+  CHECK(has_tiles(LinearBackwardData{}, data));
+  CHECK(!takes_tiles(LinearBackwardData{}, data));
   data.inputs[LinearBackwardData::w].layout =
       Layout{{512, 512}, {512 * 48, 32 * 48}, {{1, 16}, {0, 48}, {1, 2}}};
   CHECK(!takes_tiles(LinearBackwardData{}, data));
