@@ -19,9 +19,8 @@ inline constexpr std::int64_t square = Tile::pair * Tile::pair;
 /// Tiles of the packed factor that all parts of a product read, likewise.
 inline constexpr std::int64_t block_tiles = 1024;
 /// Outputs of which a thread computes the weights' gradients at a time: as many as a row of dy is read of at
-/// once, since rows lie in pages of their own; whole panels.
+/// once, since rows lie in pages of their own.
 inline constexpr std::int64_t most_outputs = 256;
-inline constexpr std::int64_t widest_panel = 64;
 
 constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
   return (whole + part - 1) / part;
@@ -41,7 +40,7 @@ constexpr std::int64_t chunk_of(std::int64_t depth) {
 
 /// How weights (O, I) lie: row-major, or in panels of outputs.
 struct WeightLayout {
-  std::int64_t panel = 0;                ///< outputs of one; 0: row-major
+  std::int64_t panel = 0;                ///< outputs of one, a multiple of 16; 0: row-major
   bool pairs = false;                    ///< two inputs side by side
   std::int64_t inputs = 0, outputs = 0;  ///< padded
 
@@ -52,13 +51,13 @@ inline std::optional<WeightLayout> weight_layout(const TensorDesc& w) {
   if (w.is_row_major()) return WeightLayout{0, false, w.shape[1], w.shape[0]};
   const Layout& layout = *w.layout;
   const std::vector<Layout::Block>& blocks = layout.blocks;
-  if (blocks.size() < 2 || blocks[0].dim != 1 || blocks[1].dim != 0) return std::nullopt;
-  const bool pairs = blocks.size() == 3;
-  const WeightLayout panels{blocks[1].size, pairs, layout.padded[1], layout.padded[0]};
-  const std::int64_t strip = pairs ? 2 * blocks[0].size : blocks[0].size;
-  const bool known = widest_panel % panels.panel == 0 && panels.panel % Tile::rows == 0 &&
-                     strip % Tile::rows == 0 &&
-                     (blocks.size() == 2 || (pairs && blocks[2] == Layout::Block{1, 2})) &&
+  // Inputs may be taken some at a time, which changes no place in a panel.
+  const std::size_t at = !blocks.empty() && blocks[0].dim == 1 ? 1 : 0;
+  if (at == blocks.size() || blocks[at].dim != 0) return std::nullopt;
+  const bool pairs = blocks.size() == at + 2 && blocks[at + 1] == Layout::Block{1, 2};
+  const WeightLayout panels{blocks[at].size, pairs, layout.padded[1], layout.padded[0]};
+  const std::int64_t strip = (at == 1 ? blocks[0].size : 1) * (pairs ? 2 : 1);
+  const bool known = panels.panel % Tile::rows == 0 && (pairs || blocks.size() == at + 1) &&
                      layout.strides[1] == strip * panels.panel && layout.strides[0] == panels.from_panel();
   return known ? std::optional(panels) : std::nullopt;
 }

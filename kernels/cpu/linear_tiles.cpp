@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "kernels/base/half.h"
 #include "kernels/cpu/linear_tile_parts.h"
@@ -62,6 +63,11 @@ struct DataGradient {
     std::byte* packed;
   };
 
+  /// Tiles in which panels begin and end.
+  std::int64_t whole_panels() const {
+    return layout.panel == 0 ? 1 : std::lcm(layout.panel, Tile::terms) / Tile::terms;
+  }
+
   /// Inputs from pair `first` on, outputs of the tiles [begin, end).
   void pack(const Arguments& a, std::int64_t first, std::int64_t begin, std::int64_t end) const {
     const std::int64_t input = first * Tile::pair;
@@ -120,7 +126,7 @@ struct DataGradient {
     for (std::int64_t first = 0; first < pairs; first += block()) {
       const std::int64_t count = std::min(block(), pairs - first);
       const std::int64_t work = size.rows * count * Tile::pair * size.outputs / 8;
-      parallel_ranges(depth(), work, widest_panel / Tile::terms,
+      parallel_ranges(depth(), work, whole_panels(),
                       [&](std::int64_t begin, std::int64_t end) { pack(a, first, begin, end); });
       parallel_ranges(parts_of(size.rows, Tile::pair), work, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t at = begin; at < end; at += strip()) {

@@ -5,7 +5,8 @@
 
 /// Gradients of linear maps of bf16 by our own products of tiles (kernels/tile_product.h), where the
 /// processor has AMX: of weights in f32, of data in bf16. Matrices are row-major; the weights may also lie as
-/// the library has them, in panels of 16, 32 or 64 outputs (AB16b64a), two inputs side by side (AB16b64a2b).
+/// the library has them, in panels of multiples of 16 outputs (AB16b64a, Ab48a), two inputs side by side
+/// (AB16b64a2b, AB48a2b).
 namespace lockstep::kernels {
 
 bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices);

@@ -37,13 +37,13 @@ struct WeightSums {
                               dw + output * size.inputs + input);
       return;
     }
-    const std::int64_t columns = std::min(layout.panel, outputs);
-    const TileResult panel{.rows = inputs,
-                           .columns = columns,
-                           .from_row = Tile::pair,
-                           .to_row = layout.panel,
-                           .as = layout.pairs ? TileResult::As::pairs_of_rows : TileResult::As::rows};
-    for (std::int64_t column = 0; column < outputs; column += columns) {
+    TileResult panel{.rows = inputs,
+                     .columns = outputs,
+                     .from_row = Tile::pair,
+                     .to_row = layout.panel,
+                     .as = layout.pairs ? TileResult::As::pairs_of_rows : TileResult::As::rows};
+    for (std::int64_t column = 0; column < outputs; column += panel.columns) {
+      panel.columns = std::min(layout.panel - (output + column) % layout.panel, outputs - column);
       simd::best<TileResult>()(panel, sums + column, dw + offset(input, output + column));
     }
   }

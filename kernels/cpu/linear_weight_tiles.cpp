@@ -25,7 +25,7 @@ struct WeightGradient {
   std::int64_t packed() const { return block() * 2 * depth() * Tile::bytes; }
   /// Outputs of a group: each thread shall have one.
   std::int64_t group() const {
-    return std::min(most_outputs, parts_of(size.outputs, threads * widest_panel) * widest_panel);
+    return std::min(most_outputs, parts_of(size.outputs, threads * Tile::pair) * Tile::pair);
   }
   /// Of a thread: a chunk of a group of dy, and sums.
   std::int64_t chunk() const { return chunk_of(depth()); }

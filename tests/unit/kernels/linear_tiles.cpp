@@ -18,13 +18,15 @@ struct Problem {
 /// Of weights: row-major, and the library's, with and without two inputs side by side.
 std::vector<Layout> layouts_of(const Shape& w, bool pairs_only) {
   std::vector<Layout> layouts{Layout::row_major(w)};
-  for (const std::int64_t panel : {16, 32, 64}) {
+  for (const std::int64_t panel : {16, 32, 48, 64}) {
     const auto add = [&](std::int64_t strip, std::vector<Layout::Block> blocks) {
       const Shape padded{(w[0] + panel - 1) / panel * panel, (w[1] + strip - 1) / strip * strip};
       layouts.push_back({padded, {padded[1] * panel, strip * panel}, std::move(blocks)});
     };
     add(32, {{1, 16}, {0, panel}, {1, 2}});
+    add(2, {{0, panel}, {1, 2}});
     if (!pairs_only) add(16, {{1, 16}, {0, panel}});
+    if (!pairs_only) add(1, {{0, panel}});
   }
   return layouts;
 }
@@ -156,6 +158,6 @@ TEST_CASE("gradients of large linear maps in bf16 are computed by tiles") {
   CHECK(has_tiles(LinearBackwardData{}, data));
   CHECK(!takes_tiles(LinearBackwardData{}, data));
   data.inputs[LinearBackwardData::w].layout =
-      Layout{{512, 512}, {512 * 48, 32 * 48}, {{1, 16}, {0, 48}, {1, 2}}};
+      Layout{{528, 512}, {512 * 24, 32 * 24}, {{1, 16}, {0, 24}, {1, 2}}};
   CHECK(!takes_tiles(LinearBackwardData{}, data));
 }
