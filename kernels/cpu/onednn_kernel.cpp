@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
+#include "kernels/cpu/pair_reorder.h"
 #include "kernels/cpu/table_reorder.h"
 
 namespace lockstep::kernels {
@@ -27,30 +29,37 @@ struct Argument {
   Place place;
 };
 
+using OwnReorder = std::function<void(const void* from, void* to)>;
+
 struct Step {
   dnnl::primitive primitive;
   std::vector<Argument> arguments;
-  /// In place of the primitive, from the first argument to the second.
-  std::shared_ptr<const TableReorder> table = {};
+  OwnReorder own = {};  ///< in place of the primitive, from the first argument to the second
 };
 
-/// Where oneDNN has no code of its own for the two layouts, and its reference takes longer than a call.
-std::shared_ptr<const TableReorder> table_for(const dnnl::reorder::primitive_desc& description,
-                                              const memory::desc& from, const memory::desc& to) {
+/// None where oneDNN's is as fast.
+OwnReorder own_reorder(const dnnl::reorder::primitive_desc& description, const memory::desc& from,
+                       const memory::desc& to) {
+  // Below this the library's reference takes no longer than a call.
   constexpr std::int64_t few = 256;
-  if (std::string_view(description.impl_info_str()) != "simple:any") return {};
   const auto source = onednn::tensor_of(from);
   const auto target = onednn::tensor_of(to);
   if (!source || !target || source->dtype != target->dtype || source->shape != target->shape) return {};
-  if (!TableReorder::takes(source->type()) || source->shape.elements() < few) return {};
-  return std::make_shared<TableReorder>(source->shape, source->dtype, *source->layout, *target->layout);
+  if (const auto pairs = PairReorder::of(*source, *target)) {
+    return [pairs](const void* data, void* result) { pairs->run(data, result); };
+  }
+  const bool is_reference = std::string_view(description.impl_info_str()) == "simple:any";
+  if (!is_reference || !TableReorder::takes(source->type()) || source->shape.elements() < few) return {};
+  const auto table =
+      std::make_shared<TableReorder>(source->shape, source->dtype, *source->layout, *target->layout);
+  return [table](const void* data, void* result) { table->run(data, result); };
 }
 
 Step reorder_between(const dnnl::engine& engine, const Argument& from, const Argument& to) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::library);
   const dnnl::reorder::primitive_desc description(engine, from.desc, engine, to.desc, attr);
-  return {dnnl::reorder(description), {from, to}, table_for(description, from.desc, to.desc)};
+  return {dnnl::reorder(description), {from, to}, own_reorder(description, from.desc, to.desc)};
 }
 
 class BoundSteps : public BoundKernel {
@@ -63,7 +72,7 @@ class BoundSteps : public BoundKernel {
     arguments_.reserve(count);
     for (const Step& step : steps) {
       calls_.push_back(
-          {step.primitive, arguments_.data() + arguments_.size(), step.arguments.size(), step.table});
+          {step.primitive, arguments_.data() + arguments_.size(), step.arguments.size(), step.own});
       for (const auto& [argument, desc, place] : step.arguments) {
         void* data = place.in_workspace ? static_cast<std::byte*>(workspace) + place.at : args[place.at];
         memories_.emplace_back(desc, context.engine, data);
@@ -74,8 +83,8 @@ class BoundSteps : public BoundKernel {
 
   void launch(Stream&) override {
     for (const Call& call : calls_) {
-      if (call.table) {
-        call.table->run(data_of(call.first[0]), data_of(call.first[1]));
+      if (call.own) {
+        call.own(data_of(call.first[0]), data_of(call.first[1]));
         continue;
       }
       const dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), stream_.get(),
@@ -92,7 +101,7 @@ class BoundSteps : public BoundKernel {
     dnnl::primitive primitive;
     const dnnl_exec_arg_t* first;
     std::size_t count;
-    std::shared_ptr<const TableReorder> table;
+    OwnReorder own;
   };
 
   static void* data_of(const dnnl_exec_arg_t& argument) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tests/unit/kernels/harness.h"
+#include "tests/unit/kernels/tile_sums.h"
 
 using namespace lockstep;
 using namespace lockstep::kernels;
@@ -59,5 +60,25 @@ TEST_CASE("reorder between weights that two passes over AMX's tiles block each i
     std::swap(back.inputs[0], back.outputs[0]);
     require_close(run_prepared(kernel_for(device(), Reorder{}, there), there, {x})[0], x, 0);
     require_close(run_prepared(kernel_for(device(), Reorder{}, back), back, {x})[0], x, 0);
+  }
+}
+
+TEST_CASE("reorder of whole tiles of weights from pairs of inputs to pairs of outputs") {
+  const Shape shape{128, 64, 2, 3};
+  const Values x = numbers(shape, 1);
+  const std::int64_t panel = GENERATE(32, 64, 128);
+  const std::int64_t forward = 32 * panel;
+  constexpr std::int64_t backward = 16 * 32;
+  KernelIo io = make_io({x}, {shape}, Layouts::row_major);
+  io.inputs[0].dtype = io.outputs[0].dtype = DType::bf16;
+  io.inputs[0].layout =
+      Layout{shape, {12 * forward, forward, 6 * forward, 2 * forward}, {{1, 16}, {0, panel}, {1, 2}}};
+  io.outputs[0].layout =
+      Layout{shape, {24 * backward, 6 * backward, 3 * backward, backward}, {{0, 16}, {1, 16}, {0, 2}}};
+  for (const int threads : {1, 3}) {
+    with_threads(threads, [&] {
+      require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
+      return 0;
+    });
   }
 }
