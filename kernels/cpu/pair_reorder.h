@@ -9,7 +9,7 @@ namespace lockstep::kernels {
 
 /// A reorder of filters in bf16 from the library's layout for convolutions by tiles, two inputs side by side
 /// (AcdB16b32a2b), to the one for their data gradients, two outputs side by side (ABcd16a16b2a): tile after
-/// tile. The library's own takes three times as long.
+/// tile. The library takes two to four times as long.
 class PairReorder {
  public:
   static std::optional<PairReorder> of(const TensorDesc& from, const TensorDesc& to);
