@@ -23,8 +23,8 @@ bool are_products(const Conv2dGeometry& geometry, const MatmulOperands& t) {
          blocks_channels_alone(t.w.layout_or_row_major()) && are_channels_last(t.x) && are_channels_last(t.y);
 }
 
-bool is_strided(const Conv2dGeometry& geometry) {
-  return geometry.stride != std::array<std::int64_t, 2>{1, 1};
+StridedPixels met_pixels(const Conv2dGeometry& geometry, const MatmulOperands& t) {
+  return {geometry.stride, t.x.shape, t.y.shape};
 }
 
 /// A row for each pixel, with a column for each channel.
@@ -87,7 +87,7 @@ bool is_product_of_pixels(const Conv2dBackwardWeights& op, const KernelIo& io) {
 
 KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  const StridedPixels met{op.geometry.stride, t.x.shape, t.y.shape};
+  const StridedPixels met = met_pixels(op.geometry, t);
   return with_gathered(
       met, Conv2dBackwardWeights::x,
       product_kernel(cpu, op, as_matrix(met.desc()), as_matrix(t.y), filters_as_matrix(t.w)));
@@ -96,16 +96,14 @@ KernelPtr pixel_product_kernel(Cpu cpu, const Conv2dBackwardWeights& op, const K
 bool is_product_of_pixels(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (op.algorithm == Algorithm::winograd || !are_products(op.geometry, t)) return false;
-  return is_strided(op.geometry) || (t.y.shape.elements() / t.y.shape[1] <= most_pixels &&
-                                     has_tiles(LinearBackwardData{}, matrices_of(t)));
+  return !met_pixels(op.geometry, t).are_all() || (t.y.shape.elements() / t.y.shape[1] <= most_pixels &&
+                                                   has_tiles(LinearBackwardData{}, matrices_of(t)));
 }
 
 KernelPtr pixel_product_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareData& prepare) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (!is_strided(op.geometry)) {
-    return tile_kernel(LinearBackwardData{.precision = op.precision}, matrices_of(t));
-  }
-  const StridedPixels met{op.geometry.stride, t.x.shape, t.y.shape};
+  const StridedPixels met = met_pixels(op.geometry, t);
+  if (met.are_all()) return tile_kernel(LinearBackwardData{.precision = op.precision}, matrices_of(t));
   op.geometry.stride = {1, 1};
   return with_scattered(met, io.inputs.size(), prepare(op, {io.inputs, {met.desc()}}));
 }
