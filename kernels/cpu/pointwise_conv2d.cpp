@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/linear_tiles.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/strided_pixels.h"
@@ -10,12 +11,9 @@
 namespace lockstep::kernels {
 namespace {
 
+using conv2d_tiles::are_channels_last;
 using onednn::Operands;
 using Role = OnednnOp::Role;
-
-bool are_channels_last(const TensorDesc& pictures) {
-  return has_layout(channels_last(pictures.shape), pictures);
-}
 
 /// By filters of one pixel, of pictures whose channels lie side by side, in bf16 with tiles.
 bool are_products(const Conv2dGeometry& geometry, const MatmulOperands& t) {
