@@ -66,6 +66,11 @@ double largest_distance_in_ulp(const std::filesystem::path& a, const std::filesy
   return largest;
 }
 
+/// What a classifier adds to the table's gradient is a product by sums of 48 terms, which a library orders by
+/// the layout of the gradient, and that differs between the ways. An addition errs by up to half an ulp, 0.29
+/// in the mean square: by two orders of 47 additions 2.8, and by 4 of these in the worst of 12,000 sums.
+constexpr double ulps_of_two_products = 12;
+
 TEST_CASE("gradients as rows are those of the plain way, within 2 ulp of the largest term") {
   const std::string model = GENERATE("untied", "tied", "twice");
   const int ranks = GENERATE(2, 3);
@@ -79,7 +84,8 @@ TEST_CASE("gradients as rows are those of the plain way, within 2 ulp of the lar
           folder / way);
     return file;
   };
-  CHECK(largest_distance_in_ulp(gradients("rows"), gradients("dense"), 20) <= 2);
+  CHECK(largest_distance_in_ulp(gradients("rows"), gradients("dense"), 20) <=
+        (model == "tied" ? ulps_of_two_products : 2));
 }
 
 TEST_CASE("rows: the same bits from run to run, without overlap, and on any nodes") {

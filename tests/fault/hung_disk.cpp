@@ -144,6 +144,7 @@ int __open_2(const char* path, int flags) {  // NOLINT(readability-identifier-na
   return open_with("open", path, flags, 0);
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is glibc's
 ssize_t __read_chk(int fd, void* to, size_t bytes, size_t) {
   hang_if_hung("read", fd);
   return original<ssize_t (*)(int, void*, size_t)>("read")(fd, to, bytes);

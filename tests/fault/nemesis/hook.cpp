@@ -203,10 +203,12 @@ int __open_2(const char* path, int flags) {  // NOLINT(readability-identifier-na
   return fails(error_at(kind_of_open(flags), path)) ? -1 : NEXT(open)(path, flags, 0);
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is glibc's
 ssize_t __read_chk(int fd, void* to, size_t bytes, size_t) {
   return fails(error_at("read", "recv", fd)) ? -1 : NEXT(read)(fd, to, bytes);
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is glibc's
 ssize_t __recv_chk(int fd, void* to, size_t bytes, size_t, int flags) {
   return fails(error_at("read", "recv", fd)) ? -1 : NEXT(recv)(fd, to, bytes, flags);
 }
