@@ -287,10 +287,8 @@ TEST_CASE("recurrent layers of many units, whose weights are small: the same bit
   CHECK(alone.y.data == by_three.y.data);
   // Elsewhere the products over all steps are a library's, which may part its sums among the team.
   const bool sums_alike = kernels::test::device().instruction_set().starts_with("avx512");
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    INFO("operand " << i);
+  for (std::size_t i = 0; i < operands.size(); ++i)
     require_close(by_three.gradients[i], alone.gradients[i], sums_alike ? 0 : 1e-5);
-  }
   const auto function = [=](const std::vector<Values>& in) {
     return reference(is_lstm ? Cell::lstm : Cell::tanh, {in[0], &in[1]}, false);
   };
