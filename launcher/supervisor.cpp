@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,8 @@ constexpr milliseconds secondary_failure_window{100};
 constexpr milliseconds lost_peer_grace{1000};
 /// For processes that successful workers left behind, such as the `tee` of a shell's output.
 constexpr Seconds straggler_grace{1.0};
+/// A rank that is stopped for so long while nothing else of the run goes on is named.
+constexpr std::chrono::seconds stopped_grace{5};
 
 int poll_timeout(Clock::time_point limit) {
   if (limit == Clock::time_point::max()) return -1;
@@ -54,7 +57,7 @@ std::vector<ExitStatus> Supervisor::run() {
   while (any_running()) {
     if (Clock::now() >= stop_at_) stop_because_of_failure();
     if (Clock::now() >= kill_at_) kill_all();
-    step(std::min(stop_at_, kill_at_));
+    step(std::min({stop_at_, kill_at_, name_stopped_workers()}));
   }
   const bool all_good = std::ranges::all_of(statuses_, &ExitStatus::good);
   sweep(all_good ? straggler_grace : Seconds(0));
@@ -123,9 +126,42 @@ void Supervisor::reap() {
   std::ranges::stable_partition(round, [](const ExitStatus& status) { return status.signal != 0; });
   for (const ExitStatus& status : round) note_end_of_worker(status);
   judge_ended_wrappers();
+  note_stopped_workers();
+}
+
+void Supervisor::note_stopped_workers() {
+  for (const Worker& worker : workers_) {
+    siginfo_t info = {};
+    if (!worker.running() ||
+        waitid(P_PID, static_cast<id_t>(worker.pid()), &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 ||
+        info.si_pid == 0)
+      continue;
+    stopped_.erase(worker.rank());
+    if (info.si_code == CLD_STOPPED)
+      stopped_[worker.rank()] = {.signal = info.si_status, .name_at = Clock::now() + stopped_grace};
+  }
+}
+
+Clock::time_point Supervisor::name_stopped_workers() {
+  const bool others_go_on = std::ranges::any_of(
+      workers_, [&](const Worker& worker) { return worker.running() && !stopped_.contains(worker.rank()); });
+  auto next = Clock::time_point::max();
+  if (others_go_on) return next;  // they miss it, and report it
+  for (auto& [rank, stop] : stopped_) {
+    if (stop.name_at <= Clock::now()) {
+      stop.name_at = Clock::time_point::max();
+      output_.show_line(
+          fmt::format("launch: rank {} is stopped by SIG{}, and no other rank of this node goes on: kill "
+                      "-CONT {} continues it\n",
+                      output_.first_rank() + rank, sigabbrev_np(stop.signal), worker_of(rank).pid()));
+    }
+    next = std::min(next, stop.name_at);
+  }
+  return next;
 }
 
 void Supervisor::note_end_of_worker(const ExitStatus& status) {
+  stopped_.erase(status.rank);
   const pid_t group = worker_of(status.rank).pid();
   if (!has_children_in(group)) reaper_.forget(group);
   if (stopping_ && status.failed()) {

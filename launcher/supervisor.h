@@ -41,6 +41,10 @@ class Supervisor {
   void pass_on(int signal);
   void suspend();
   void reap();
+  void note_stopped_workers();
+  /// Names each worker that has been stopped for a while when nothing else goes on. Gives the time of the
+  /// next.
+  Clock::time_point name_stopped_workers();
   void note_end_of_worker(const ExitStatus& status);
   void note_end_of_orphan(const ExitStatus& status);
   void judge_ended_wrappers();
@@ -62,6 +66,11 @@ class Supervisor {
   std::map<int, ExitStatus> ended_wrappers_;
   /// By rank: the most telling status of what wrappers had started, since they were told to end.
   std::map<int, ExitStatus> orphans_;
+  struct Stop {
+    int signal;
+    Clock::time_point name_at;
+  };
+  std::map<int, Stop> stopped_;  ///< by rank
   std::optional<int> passed_on_;
   Interrupts interrupts_;
   int signals_passed_on_ = 0;

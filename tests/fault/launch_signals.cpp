@@ -1,5 +1,7 @@
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "tests/fault/launch_process.h"
 #include "tests/support/catch.h"
 
@@ -51,6 +53,20 @@ TEST_CASE("a stopped rank is continued so that it can act on a signal") {
   stop(launch.number_after("pid1"));
   kill(launch.pid(), SIGTERM);
   CHECK(launch.wait_for_end() == 75);
+}
+
+TEST_CASE("a rank that is stopped when the others have done their work is named") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "[ $RANK = 0 ] && exit; echo pid$RANK=$$.; kill -STOP $$; echo resumed"});
+  launch.wait_for("continues it\n");
+  const pid_t rank_1 = launch.number_after("pid1");
+  CHECK_THAT(launch.output(),
+             contains(fmt::format("launch: rank 1 is stopped by SIGSTOP, and no other rank of this node "
+                                  "goes on: kill -CONT {} continues it\n",
+                                  rank_1)));
+  kill(rank_1, SIGCONT);
+  CHECK(launch.wait_for_end() == 0);
+  CHECK_THAT(launch.output(), contains("resumed"));
 }
 
 TEST_CASE("ranks that do not act on SIGTERM end with it by default") {
