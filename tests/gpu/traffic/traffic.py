@@ -129,6 +129,8 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/simgpu/bin/counted/kernel_traffic")
     parser.add_argument("--rewrite", action="store_true", help="write the golden file anew; a kernel's reason stays")
     options = parser.parse_args()
+    if not options.program.exists():
+        sys.exit(f"traffic.py: no {options.program}: cmake --build --preset simgpu --target kernel_traffic")
     text = GOLDEN.read_text() if GOLDEN.exists() else ""
     golden = {match["launch"]: match for match in map(LINE.fullmatch, text.splitlines()) if match}
     found = lines_of(options.program.resolve())
