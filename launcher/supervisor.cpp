@@ -130,15 +130,15 @@ void Supervisor::reap() {
 }
 
 void Supervisor::note_stopped_workers() {
-  for (const Worker& worker : workers_) {
-    siginfo_t info = {};
-    if (!worker.running() ||
-        waitid(P_PID, static_cast<id_t>(worker.pid()), &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 ||
-        info.si_pid == 0)
-      continue;
-    stopped_.erase(worker.rank());
-    if (info.si_code == CLD_STOPPED)
-      stopped_[worker.rank()] = {.signal = info.si_status, .name_at = Clock::now() + stopped_grace};
+  siginfo_t info = {};
+  while (waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+    const auto rank = tree_.rank_of(info.si_pid);
+    if (rank && worker_of(*rank).pid() == info.si_pid) {
+      stopped_.erase(*rank);
+      if (info.si_code == CLD_STOPPED)
+        stopped_[*rank] = {.signal = info.si_status, .name_at = Clock::now() + stopped_grace};
+    }
+    info = {};
   }
 }
 

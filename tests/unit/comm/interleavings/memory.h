@@ -27,7 +27,6 @@ struct View {
 /// take effect in the order of execution.
 class Memory {
  public:
-  Memory() = default;
   /// Forgets all locations and what threads know.
   void clear();
 
