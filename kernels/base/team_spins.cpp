@@ -1,0 +1,40 @@
+#include "kernels/base/team_spins.h"
+
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace lockstep {
+namespace {
+
+constexpr const char* spins_variable = "GOMP_SPINCOUNT";
+
+bool are_spins_chosen() {
+  return std::getenv(spins_variable) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
+}
+
+bool is_without_team() {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  return threads != nullptr && threads == std::string_view("1");
+}
+
+bool is_started_by_a_loader() {
+  return getauxval(AT_BASE) == 0;  // as `ld.so trainer`: the kernel has started ld.so alone
+}
+
+}  // namespace
+
+void restart_with_few_spins(char* const* arguments) {
+  if (are_spins_chosen() || is_without_team() || is_started_by_a_loader()) return;
+  // By its own name, which the process keeps: /proc/self/exe would make it "exe".
+  std::error_code unreadable;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  if (unreadable || ::setenv(spins_variable, "1000", 0) != 0) return;
+  ::execv(program.c_str(), arguments);
+}
+
+}  // namespace lockstep
