@@ -18,7 +18,7 @@ namespace {
 namespace po = boost::program_options;
 using Arguments = std::vector<std::string>;
 
-constexpr const char* default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
+constexpr const char* default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGXCPU";
 
 po::options_description describe() {
   po::options_description all(
@@ -51,7 +51,7 @@ po::options_description describe() {
   add("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}");
   add("shutdown-timeout", text("30"), "seconds between SIGTERM and SIGKILL");
   add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
-      "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)");
+      "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGXCPU)");
   add("allow-gpu-sharing", flag(),
       "more ranks than GPUs: local rank modulo GPUs; NCCL, if asked for, by sockets");
   add("numa-binding", text(""), "not in this version: ranks get equal slices of the cores");

@@ -166,6 +166,7 @@ int main(int argc, char** argv) {
   const std::int64_t start_ns = lockstep::launcher::boot_time_ns();
   lockstep::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no rank's watch
+  std::signal(SIGXFSZ, SIG_IGN);  // nor does a log that `ulimit -f` cuts
   try {
     return lockstep::launcher::run({argv + 1, argv + argc}, start_ns);
   } catch (const lockstep::Error& error) {

@@ -48,6 +48,7 @@ int become(const Start& start) {
   if (!place(start.streams.in, 0) || !place(start.streams.out, 1) || !place(start.streams.err, 2))
     return errno;
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   // It is not in the terminal's foreground group, and may write there all the same (`stty tostop`).
   signal(SIGTTOU, SIG_IGN);
   sigset_t none;

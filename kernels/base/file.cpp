@@ -63,6 +63,8 @@ const char* hint_for(int error) {
     case ENOSPC:
     case EDQUOT:
       return "free space there or choose another folder";
+    case EFBIG:
+      return "raise ulimit -f, or choose a file system that takes larger files";
     case EROFS:
     case EACCES:
     case EPERM:

@@ -10,7 +10,9 @@ namespace lockstep {
 namespace {
 
 void require(int ok) {
-  if (ok != 1) throw DeviceError("OpenSSL refuses SHA-256: check its configuration (openssl dgst -sha256)");
+  if (ok != 1)
+    throw DeviceError(
+        "OpenSSL refuses SHA-256: check its configuration (openssl dgst -sha256), and ulimit -v");
 }
 
 }  // namespace

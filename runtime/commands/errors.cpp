@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <system_error>
@@ -40,7 +41,8 @@ int report_error(const std::string& message, ExitCode code) {
 
 int run_reporting_errors(const std::function<int()>& command) {
   fill_standard_streams();
-  set_up_log(0, 1);  // until the ranks are known
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, and is reported, as any other
+  set_up_log(0, 1);               // until the ranks are known
   try {
     return command();
   } catch (const Error& error) {

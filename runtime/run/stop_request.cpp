@@ -17,7 +17,7 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
+constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU};
 
 }  // namespace
 

@@ -10,12 +10,13 @@
 
 namespace lockstep::runtime {
 
-/// Turns SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGUSR1 into a request that the training loop reads once a
-/// step, and an evaluation between two batches. Any of them before `accept` ends the process at once, and so
-/// does a second ^C; other signals may come again, from service managers that signal every process and from
-/// launchers that pass on. ^Z suspends the process. Make it before any other thread: a thread of its own
-/// takes the signals and no other may, since code that is generated at run time (oneDNN's) points the stack
-/// pointer into its workspace, where a handler's frame would be written over the heap.
+/// Turns SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGXCPU (`ulimit -St`, SGE's s_cpu) into a request
+/// that the training loop reads once a step, and an evaluation between two batches. Any of them before
+/// `accept` ends the process at once, and so does a second ^C; other signals may come again, from service
+/// managers that signal every process and from launchers that pass on. ^Z suspends the process. Make it
+/// before any other thread: a thread of its own takes the signals and no other may, since code that is
+/// generated at run time (oneDNN's) points the stack pointer into its workspace, where a handler's frame
+/// would be written over the heap.
 class StopRequest {
  public:
   StopRequest();

@@ -1,7 +1,9 @@
-// Runs that get too little of the machine: descriptors, processes, memory, time of its processors. They end
-// well, however slowly, or with a line that says what there was too little of, and go on to the same bits
-// elsewhere.
+// Runs that get too little of the machine: descriptors, processes, bytes of a file, memory, time of its
+// processors. They end well, however slowly, or with a line that says what there was too little of, and go on
+// to the same bits elsewhere.
 #include <unistd.h>
+
+#include <map>
 
 #include "tests/fault/short_runs.h"
 #include "tests/support/skip.h"
@@ -13,13 +15,14 @@ namespace fs = std::filesystem;
 
 struct Limit {
   Shape shape;
-  const char* what;  ///< "descriptors", or a file of a control group
+  const char* what;  ///< of `shell_limits`, or a file of a control group
   std::vector<const char*> values;
   std::vector<int> codes;  ///< of a run for which it is too little; none: it must end well
   const char* said = "";
 };
 
 const char* const no_descriptor = "Too many open files";
+const char* const too_large = "File too large";
 const char* const no_process = "Resource temporarily unavailable";
 const char* const no_memory = "the kernel does that when memory runs out";
 
@@ -28,11 +31,16 @@ const std::vector<Limit> limits{
     {by_tcp, "descriptors", {"64"}, {}},
     {by_memory, "descriptors", {"6", "8", "12", "18", "20", "22"}, {4}, no_descriptor},
     {by_tcp, "descriptors", {"22", "24", "26", "28"}, {4, 5}, no_descriptor},
+    {by_memory, "blocks of a file", {"0", "1", "8", "64", "128"}, {4}, too_large},
+    {by_tcp, "blocks of a file", {"0", "1", "8", "64", "128"}, {4}, too_large},
     {by_memory, "pids.max", {"2", "4", "6", "8", "10", "12", "14", "16"}, {4}, no_process},
     {by_tcp, "pids.max", {"8", "11", "13", "15", "17", "19", "21"}, {4}, no_process},
     {by_memory, "memory.max", {"6M", "8M", "10M"}, {137}, no_memory},
     {by_tcp, "cpu.max", {"5000"}, {}},  // of 100 ms in each 100 ms: a twentieth
 };
+
+const std::map<std::string, std::string> shell_limits{{"descriptors", "ulimit -n"},
+                                                      {"blocks of a file", "ulimit -f"}};
 
 /// The folder of a new control group with this file, or none; version 1 has other names and a folder for each
 /// controller.
@@ -88,13 +96,14 @@ void check(const Limit& limit, const Words& limited) {
 }
 
 TEST_CASE(
-    "too few descriptors, processes, bytes, milliseconds: a run ends well, or says of what there was too "
+    "too few descriptors, processes, bytes of a file or of memory, milliseconds: a run ends well, or says of "
+    "what there was too "
     "little") {
   for (const Limit& limit : limits) {
     for (const std::string value : limit.values) {
       CAPTURE(limit.shape.name, limit.what, value);
-      if (limit.what == std::string("descriptors")) {
-        check(limit, {"/bin/sh", "-c", "ulimit -n $0 && exec \"$@\"", value});
+      if (const auto by_shell = shell_limits.find(limit.what); by_shell != shell_limits.end()) {
+        check(limit, {"/bin/sh", "-c", by_shell->second + " $0 && exec \"$@\"", value});
         continue;
       }
       const ControlGroup group(limit.what);

@@ -10,14 +10,24 @@ Words started_by(const Words& starter, int ranks, const fs::path& run_dir) {
   return starter + (ranks == 1 ? trainer : launched(ranks, trainer, {"--shutdown_timeout=5"}));
 }
 
-TEST_CASE("SIGHUP and SIGQUIT save and leave with 75, under launch and without it") {
-  const int signal_number = GENERATE(SIGHUP, SIGQUIT);
+TEST_CASE("SIGHUP, SIGQUIT and SIGXCPU save and leave with 75, under launch and without it") {
+  const int signal_number = GENERATE(SIGHUP, SIGQUIT, SIGXCPU);
   const int ranks = GENERATE(1, 2);
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
   Program run(started_by({"/usr/bin/env"}, ranks, run_dir));
   wait_for_steps(run_dir);
   ::kill(run.pid(), signal_number);
+  CHECK(run.wait_for_end() == 75);
+  CHECK(has_checkpoint(run_dir));
+}
+
+TEST_CASE("a run that has used its time of the processor saves and leaves with 75") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const std::string seconds = std::to_string(static_cast<int>(slowness));
+  Program run(
+      started_by({"/bin/sh", "-c", "ulimit -S -t " + seconds + " && exec \"$0\" \"$@\""}, 1, run_dir));
   CHECK(run.wait_for_end() == 75);
   CHECK(has_checkpoint(run_dir));
 }

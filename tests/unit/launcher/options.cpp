@@ -65,7 +65,7 @@ TEST_CASE("defaults") {
   CHECK(options.master_addr == "127.0.0.1");
   CHECK(options.master_port == 0);
   CHECK(options.shutdown_timeout == 30);
-  CHECK(options.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1});
+  CHECK(options.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU});
 }
 
 TEST_CASE("an endpoint stands in for address and port; standalone ignores both") {
