@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "comm/net/addresses.h"
 #include "comm/net/handshake.h"
@@ -44,6 +45,16 @@ Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsCon
                                   endpoint_name(peer.address, peer.port), obstacle.text));
     }
     backoff.pause();
+  }
+}
+
+/// Rank 0, which has the store, may give up first: then whom all waited for is still the reason.
+std::optional<std::string> wait_for_peer(StoreClient& store, int rank, int ranks, Deadline deadline) {
+  try {
+    return store.wait_for(key_of(rank), deadline);
+  } catch (const CommError& error) {
+    throw CommError(
+        fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
   }
 }
 
@@ -91,7 +102,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   }
   std::vector<PeerInfo> peers;
   for (int other = 0; other < ranks; ++other) {
-    const auto peer = store.wait_for(key_of(other), deadline);
+    const auto peer = wait_for_peer(store, other, ranks, deadline);
     if (!peer) {
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time",
                                   name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));

@@ -1,5 +1,7 @@
 #include "comm/tcp/mesh.h"
 
+#include <memory>
+
 #include <fmt/format.h>
 
 #include "comm/net/frame.h"
@@ -34,6 +36,23 @@ TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
     exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
   });
   CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
+}
+
+TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  auto server = std::make_unique<StoreServer>("127.0.0.1", std::vector{0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server->port()}, credentials, deadline);
+  };
+  StoreClient waits = connect();
+  StoreClient sees = connect();
+  const auto errors = run_threads(2, [&](int thread) {
+    if (thread == 0) return void(exchange_peer_info(waits, 0, 2, {}, deadline));
+    sees.wait("peer/0", deadline);
+    server.reset();
+  });
+  CHECK_THAT(errors[0], tests::contains("of 2 had not joined the rendezvous: the store at 127.0.0.1:"));
 }
 
 TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {
