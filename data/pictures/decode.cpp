@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -26,13 +27,22 @@ bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> ma
   throw DataError(fmt::format("{}: {}", path.string(), reason));
 }
 
-}  // namespace
-
-bool is_picture_name(std::string_view name) {
+/// In any case.
+bool ends_in_any(std::string_view name, std::initializer_list<std::string_view> endings) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower.ends_with(".jpg") || lower.ends_with(".jpeg") || lower.ends_with(".png");
+  return std::ranges::any_of(endings, [&](std::string_view ending) { return lower.ends_with(ending); });
+}
+
+}  // namespace
+
+bool is_picture_name(std::string_view name) {
+  return ends_in_any(name, {".jpg", ".jpeg", ".png"});
+}
+
+bool is_foreign_picture_name(std::string_view name) {
+  return ends_in_any(name, {".bmp", ".pgm", ".ppm", ".tif", ".tiff", ".webp"});
 }
 
 void require_decodable(const std::string& name, std::uint64_t width, std::uint64_t height) {

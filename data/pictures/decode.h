@@ -27,6 +27,8 @@ class EncodedBytes {
 
 /// Whether the name ends in .jpg, .jpeg or .png, in any case.
 bool is_picture_name(std::string_view name);
+/// Whether torchvision's ImageFolder takes such a name for a picture, and we do not: .bmp, .webp, ...
+bool is_foreign_picture_name(std::string_view name);
 
 /// A JPEG or PNG picture, by its first bytes, with three channels (RGB): grey is spread over them, CMYK is
 /// converted as Pillow does, transparency is left out, of 16 bits the upper 8 are taken, but of grey

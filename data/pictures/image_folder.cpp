@@ -56,6 +56,10 @@ class ImageFolder final : public PictureSet {
     const std::size_t before = samples_.size();
     for (std::string& one : folders_below(folder)) {
       for (std::string& name : files_in(one)) {
+        if (is_foreign_picture_name(name)) {
+          fail(fs::path(one) / name,
+               "pictures are read from JPEG and PNG alone: convert it, or take it away");
+        }
         if (is_picture_name(name)) samples_.push_back({folders_.size(), label, std::move(name)});
       }
       folders_.push_back(std::move(one));

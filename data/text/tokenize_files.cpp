@@ -1,3 +1,5 @@
+#include <system_error>
+
 #include <fmt/format.h>
 
 #include "data/folders.h"
@@ -27,6 +29,14 @@ std::vector<Job> jobs_of(const TokenizeRequest& request) {
       jobs.push_back({path, request.output / path.filename().replace_extension(".bin")});
   }
   return jobs;
+}
+
+/// The tokens must not be written over the text.
+void require_another_file(const Job& job) {
+  std::error_code absent;
+  if (fs::equivalent(job.input, job.output, absent)) {
+    throw UsageError(fmt::format("--output {}: is the text itself; name another file", job.output.string()));
+  }
 }
 
 /// Of the characters of all files; kept beside what is made of them.
@@ -70,6 +80,7 @@ TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
 
 std::vector<TokenizedFile> tokenize_files(const TokenizeRequest& request) {
   const std::vector<Job> jobs = jobs_of(request);
+  for (const Job& job : jobs) require_another_file(job);
   if (fs::is_directory(request.input)) make_folders(request.output);
   const TokenizerPtr tokenizer =
       request.tokenizer.empty() ? characters_of(jobs, request) : open_tokenizer(request.tokenizer);

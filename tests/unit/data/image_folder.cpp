@@ -84,6 +84,11 @@ TEST_CASE("folders that are no data set are named") {
   CHECK(folder_complaint(folder.path()) == ": no folders here: pictures lie in a folder for each class");
   fs::create_directory(folder / "empty");
   CHECK(folder_complaint(folder.path()) == "/empty: no pictures (.jpg, .jpeg, .png) for this class");
+  put(folder / "empty" / "1.png", 21);
+  write_file(folder / "empty" / "2.WebP", "");
+  CHECK(folder_complaint(folder.path()) ==
+        "/empty/2.WebP: pictures are read from JPEG and PNG alone: convert it, or take it away");
+  fs::remove(folder / "empty" / "2.WebP");
   CHECK(folder_complaint(folder / "nowhere") == ": cannot be read: No such file or directory");
   fs::create_directory_symlink(folder.path(), folder / "empty" / "loop");
   CHECK(folder_complaint(folder.path()).find("folders nest too deep") != std::string::npos);

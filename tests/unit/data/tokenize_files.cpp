@@ -40,6 +40,11 @@ TEST_CASE("a text becomes a file of tokens that gives it back") {
   CHECK(of_words[0].tokens < 30);
   CHECK(of_words[0].vocab_size == 1500);
   CHECK(text_of(folder / "b.bin", TOKENIZER) == verse);
+  const auto over_itself = [&] {
+    tokenize_files({.input = folder / "a.txt", .output = folder / "." / "a.txt"});
+  };
+  CHECK_THAT(message_of<UsageError>(over_itself), contains("is the text itself; name another file"));
+  CHECK(fs::file_size(folder / "a.txt") == verse.size());
 }
 
 TEST_CASE("vocabularies above 65,536 have tokens of 32 bits") {
