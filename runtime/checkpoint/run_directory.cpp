@@ -75,6 +75,13 @@ bool resumes_in(const fs::path& run, const std::string& resume) {
   return resumed && normal(*resumed) == normal(run);
 }
 
+/// Of a --resume that names one file of a checkpoint.
+std::string reason_to_refuse(const std::string& resume) {
+  std::error_code ignored;
+  if (!names_a_path(resume) || !fs::is_regular_file(resume, ignored)) return {};
+  return fmt::format("--resume {}: is a file; name the folder RUN/checkpoints/step-N, or its RUN", resume);
+}
+
 }  // namespace
 
 bool holds_a_run(const fs::path& run) {
@@ -123,8 +130,11 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   Json decision;
   if (rank == 0) {
     const Activity::Work work(activity, "making " + run.string());
-    make_folders(run);
-    problem = reason_to_distrust_run(run);
+    problem = reason_to_refuse(resume);
+    if (problem.empty()) {
+      make_folders(run);
+      problem = reason_to_distrust_run(run);
+    }
     decision = {{"run", run.string()},
                 {"resume", resume},
                 {"resuming", resumes_in(run, resume)},

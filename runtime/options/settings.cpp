@@ -90,6 +90,9 @@ std::string value_of(const Syntax& option, std::optional<std::string> given, Res
   return *given;
 }
 
+/// Before the text, from editors of another system.
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
 }  // namespace
 
 CommandLine read_command_line(const Words& arguments) {
@@ -112,8 +115,9 @@ TypedSettings read_config_file(const std::string& path) {
   namespace po = boost::program_options;
   try {
     const MappedFile mapped(path);
-    std::istringstream file(
-        std::string(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()));
+    std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+    std::istringstream file{std::string(text)};
     TypedSettings settings;
     for (const auto& option : po::parse_config_file(file, po::options_description(), true).options) {
       const Syntax known = resolve("--" + option.string_key);

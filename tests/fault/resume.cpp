@@ -212,6 +212,8 @@ TEST_CASE("what must be equal is named with both values; nothing is touched") {
   CHECK_THAT(refusal({"--resume=" + (folder / "none").string()}, 2), contains("already holds a run"));
   CHECK_THAT(refusal({"--resume=" + (run_dir / "checkpoints/step-00000003").string()}, 3),
              contains("there is no checkpoint"));
+  CHECK_THAT(refusal({"--resume=" + (run_dir / "checkpoints/step-00000004/model.safetensors").string()}, 2),
+             contains("is a file; name the folder RUN/checkpoints/step-N, or its RUN"));
   CHECK(contents(run_dir / "summary.json") == summary);
 }
 

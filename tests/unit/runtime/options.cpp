@@ -284,7 +284,7 @@ TEST_CASE("a config file gives the same options; the command line wins") {
   CHECK(parse_options({"--config", file.string()}).clip_grad_norm == 0.5);
   CHECK(parse_options({"--config", file.string()}).matmul_precision == kernels::MatmulPrecision::medium);
 
-  tests::write_file(file, "model = mlp\nepcohs = 3\n");
+  tests::write_file(file, "\xEF\xBB\xBFmodel = mlp\nepcohs = 3\n");
   CHECK(refusal({"--config", file.string()}) ==
         file.string() + ": unknown option '--epcohs', did you mean '--epochs'? `trainer --help` lists them");
   tests::write_file(file, "learning_rate = 0.5\nbetas = 0.8 0.9\n");
