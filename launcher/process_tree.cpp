@@ -27,7 +27,7 @@ struct Process {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t group = 0;
-  bool zombie = false;
+  char state = 0;  ///< as /proc has it: Z a zombie, T stopped
 };
 
 bool has_children_of_kind(idtype_t kind, pid_t id) {
@@ -46,7 +46,7 @@ std::optional<Process> read_process(pid_t pid) {
   return Process{.pid = pid,
                  .parent = static_cast<pid_t>(parent),
                  .group = static_cast<pid_t>(group),
-                 .zombie = stat[name_end + 2] == 'Z'};
+                 .state = stat[name_end + 2]};
 }
 
 std::vector<Process> all_processes() {
@@ -70,7 +70,7 @@ std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign =
   std::vector<Process> found;
   const auto add_children = [&](pid_t parent) {
     for (auto [at, end] = by_parent.equal_range(parent); at != end; ++at) {
-      if (foreign.contains(at->second.pid) || (at->second.zombie && parent != root)) continue;
+      if (foreign.contains(at->second.pid) || (at->second.state == 'Z' && parent != root)) continue;
       found.push_back(at->second);
     }
   };
@@ -152,6 +152,13 @@ void ProcessTree::send(const Worker& worker, int signal) const {
   if (worker.running() || has_children_in(worker.pid())) kill(-worker.pid(), signal);
   for (const auto& [pid, rank] : ranks_) {
     if (rank == worker.rank() && getpgid(pid) != worker.pid()) kill(pid, signal);
+  }
+}
+
+void ProcessTree::continue_stopped(const Worker& worker) const {
+  for (const auto& [pid, rank] : ranks_) {
+    const auto process = rank == worker.rank() ? read_process(pid) : std::nullopt;
+    if (process && process->state == 'T') kill(pid, SIGCONT);
   }
 }
 

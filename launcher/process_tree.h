@@ -40,6 +40,9 @@ class ProcessTree {
 
   /// To every process of the rank.
   void send(const Worker& worker, int signal) const;
+  /// SIGCONT to those that are stopped alone: elsewhere it would undo the stop by which a debugger, or
+  /// LeakSanitizer, is about to attach.
+  void continue_stopped(const Worker& worker) const;
   /// The rank that a child of this process, which may be a zombie, belongs to.
   std::optional<int> rank_of(pid_t pid) const;
   /// Whether the rank has processes, zombies that launch is to reap included.

@@ -89,7 +89,7 @@ void Supervisor::pass_on(int signal) {
   tree_.update();
   for (const Worker& worker : workers_) {
     tree_.send(worker, signal);
-    if (worker.is_stopped()) tree_.send(worker, SIGCONT);
+    tree_.continue_stopped(worker);
   }
   if (!asks_to_end(signal)) return;
   const bool insists = signal == SIGINT && interrupts_.is_second(Clock::now());
@@ -215,7 +215,7 @@ void Supervisor::stop_because_of_failure() {
       tree_.send(worker, SIGKILL);
     } else {
       tree_.send(worker, SIGTERM);
-      tree_.send(worker, SIGCONT);
+      tree_.continue_stopped(worker);
     }
   }
   kill_at_ = std::min(kill_at_, Clock::now() + shutdown_timeout_);

@@ -35,8 +35,6 @@ lockstep_test(fault_start LABEL fault TIMEOUT 300
 target_compile_definitions(test_fault_start PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
 add_dependencies(test_fault_start launch trainer)
-# LeakSanitizer stops a rank that ends by SIGSTOP, which launch's SIGCONT to the ranks that are left takes back: it waits for ever.
-set_tests_properties(fault_start PROPERTIES ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 add_library(gated_plugin MODULE gated_plugin.cpp)
 target_link_libraries(gated_plugin PRIVATE lockstep::plugin lockstep_policy)
 lockstep_test(fault_exchanges LABEL fault TIMEOUT 120
