@@ -14,9 +14,12 @@ struct Printed {
   std::string text;
 };
 
+/// Ten GPUs' worth of cuDNN's answers take some 15 s of a core.
+constexpr Seconds time_for_answers{150};
+
 Printed plan_for(const std::string& gpu, const Words& options) {
   Program plan(Words{TRAINER_PROGRAM, "plan", "--for=" + gpu} + options);
-  const int code = plan.wait_for_end(patience);
+  const int code = plan.wait_for_end(time_for_answers);
   return {code, plan.output()};
 }
 
