@@ -33,7 +33,7 @@ void restart_with_few_spins(char* const* arguments) {
   // By its own name, which the process keeps: /proc/self/exe would make it "exe".
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  if (unreadable || ::setenv(spins_variable, "1000", 0) != 0) return;
+  if (unreadable || ::setenv(spins_variable, "3000", 0) != 0) return;
   ::execv(program.c_str(), arguments);
 }
 

@@ -21,8 +21,8 @@ std::string spins_of(const Words& environment, const Words& program) {
 
 TEST_CASE("threads that wait for their team sleep soon, unless the user has chosen") {
   const Words trainer{TRAINER_PROGRAM, "--version"};
-  CHECK(spins_of({"OMP_NUM_THREADS=2"}, trainer) == "1000");
-  CHECK(spins_of({"OMP_NUM_THREADS=2"}, Words{LAUNCH_PROGRAM, "--nproc_per_node=1"} + trainer) == "1000");
+  CHECK(spins_of({"OMP_NUM_THREADS=2"}, trainer) == "3000");
+  CHECK(spins_of({"OMP_NUM_THREADS=2"}, Words{LAUNCH_PROGRAM, "--nproc_per_node=1"} + trainer) == "3000");
   CHECK(spins_of({"GOMP_SPINCOUNT=7"}, trainer) == "7");
   CHECK(spins_of({"OMP_WAIT_POLICY=passive"}, trainer) == "0");
   CHECK(spins_of({"OMP_NUM_THREADS=1"}, trainer) == libgomps);
