@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/export.h"
+
 namespace lockstep {
 
 /// Threads of GNU's OpenMP (libgomp) that wait for their team look 300,000 times, for 6 ms and more, before
@@ -8,6 +10,6 @@ namespace lockstep {
 /// times), unless the user has chosen, by it or OMP_WAIT_POLICY, or there is no team (OMP_NUM_THREADS=1).
 /// Where it cannot be started anew it goes on as it is. Call it before anything else. valgrind follows with
 /// --trace-children=yes.
-void restart_with_few_spins(char* const* arguments);
+LOCKSTEP_API void restart_with_few_spins(char* const* arguments);
 
 }  // namespace lockstep
