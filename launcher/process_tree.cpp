@@ -1,6 +1,5 @@
 #include "launcher/process_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,75 +7,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
-#include <cstdlib>
-#include <memory>
 #include <set>
-#include <string_view>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/base/file.h"
+#include "launcher/processes.h"
 
 namespace lockstep::launcher {
 namespace {
 
-struct Process {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  pid_t group = 0;
-  char state = 0;  ///< as /proc has it: Z a zombie, T stopped
-};
-
 bool has_children_of_kind(idtype_t kind, pid_t id) {
   siginfo_t info;
   return waitid(kind, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
-/// From "123 (name) S 1 123 ...": state, parent, group; the name may hold anything.
-std::optional<Process> read_process(pid_t pid) {
-  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return std::nullopt;
-  char* rest = nullptr;
-  const long parent = std::strtol(stat.c_str() + name_end + 4, &rest, 10);
-  const long group = std::strtol(rest, nullptr, 10);
-  return Process{.pid = pid,
-                 .parent = static_cast<pid_t>(parent),
-                 .group = static_cast<pid_t>(group),
-                 .state = stat[name_end + 2]};
-}
-
-std::vector<Process> all_processes() {
-  std::vector<Process> processes;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
-  if (!folder) return processes;
-  while (const dirent* entry = readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
-    if (const auto process = read_process(pid)) processes.push_back(*process);
-  }
-  return processes;
-}
-
-/// Below `root`, parents before their children, without `foreign` ones and what is below those. Zombies only
-/// where `root` is to reap them.
-std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign = {}) {
-  std::multimap<pid_t, Process> by_parent;
-  for (const Process& process : all_processes()) by_parent.emplace(process.parent, process);
-  std::vector<Process> found;
-  const auto add_children = [&](pid_t parent) {
-    for (auto [at, end] = by_parent.equal_range(parent); at != end; ++at) {
-      if (foreign.contains(at->second.pid) || (at->second.state == 'Z' && parent != root)) continue;
-      found.push_back(at->second);
-    }
-  };
-  add_children(root);
-  for (std::size_t i = 0; i < found.size(); ++i) add_children(found[i].pid);
-  return found;
 }
 
 constexpr pid_t dismissed = 0;
@@ -110,12 +54,6 @@ bool has_children() {
 
 bool has_children_in(pid_t group) {
   return has_children_of_kind(P_PGID, group);
-}
-
-std::string program_name(pid_t pid) {
-  std::string name = read_text(fmt::format("/proc/{}/comm", pid));
-  if (name.ends_with('\n')) name.pop_back();
-  return name;
 }
 
 ProcessTree::ProcessTree(const std::vector<Worker>& workers, std::set<pid_t> foreign)
@@ -158,7 +96,7 @@ void ProcessTree::send(const Worker& worker, int signal) const {
 void ProcessTree::continue_stopped(const Worker& worker) const {
   for (const auto& [pid, rank] : ranks_) {
     const auto process = rank == worker.rank() ? read_process(pid) : std::nullopt;
-    if (process && process->state == 'T') kill(pid, SIGCONT);
+    if (process && process->is_stopped()) kill(pid, SIGCONT);
   }
 }
 

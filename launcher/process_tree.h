@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "kernels/base/unique_fd.h"
@@ -17,9 +16,6 @@ namespace lockstep::launcher {
 /// zombies count.
 bool has_children();
 bool has_children_in(pid_t group);
-
-/// The name of a process's program, as ps shows it; empty when it is gone.
-std::string program_name(pid_t pid);
 
 /// The processes that ranks consist of: a worker, and what it has started, as wrapper scripts do. launch is
 /// their sub-reaper, so they stay below it when a wrapper dies. What has left its worker's process group

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "launcher/processes.h"
+
 namespace lockstep::launcher {
 namespace {
 

@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "launcher/processes.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -109,11 +110,8 @@ void Worker::send(int signal) const {
 }
 
 bool Worker::is_stopped() const {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
-  std::string stat;
-  std::getline(file, stat);
-  const auto name_end = stat.rfind(')');
-  return running_ && name_end != std::string::npos && stat.compare(name_end, 3, ") T") == 0;
+  const auto process = running_ ? read_process(pid_) : std::nullopt;
+  return process && process->is_stopped();
 }
 
 }  // namespace lockstep::launcher

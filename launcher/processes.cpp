@@ -1,0 +1,69 @@
+#include "launcher/processes.h"
+
+#include <dirent.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "kernels/base/file.h"
+
+namespace lockstep::launcher {
+namespace {
+
+std::vector<Process> all_processes() {
+  std::vector<Process> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  if (!folder) return processes;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+    if (const auto process = read_process(pid)) processes.push_back(*process);
+  }
+  return processes;
+}
+
+}  // namespace
+
+std::optional<Process> read_process(pid_t pid) {
+  // "123 (name) S 1 123 ...", and the name may hold anything.
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return std::nullopt;
+  char* rest = nullptr;
+  const long parent = std::strtol(stat.c_str() + name_end + 4, &rest, 10);
+  const long group = std::strtol(rest, nullptr, 10);
+  return Process{.pid = pid,
+                 .parent = static_cast<pid_t>(parent),
+                 .group = static_cast<pid_t>(group),
+                 .state = stat[name_end + 2]};
+}
+
+std::string program_name(pid_t pid) {
+  std::string name = read_text(fmt::format("/proc/{}/comm", pid));
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
+std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign) {
+  std::multimap<pid_t, Process> by_parent;
+  for (const Process& process : all_processes()) by_parent.emplace(process.parent, process);
+  std::vector<Process> found;
+  const auto add_children = [&](pid_t parent) {
+    for (auto [at, end] = by_parent.equal_range(parent); at != end; ++at) {
+      const Process& child = at->second;
+      if (foreign.contains(child.pid) || (child.is_zombie() && parent != root)) continue;
+      found.push_back(child);
+    }
+  };
+  add_children(root);
+  for (std::size_t i = 0; i < found.size(); ++i) add_children(found[i].pid);
+  return found;
+}
+
+}  // namespace lockstep::launcher

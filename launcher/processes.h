@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep::launcher {
+
+/// What the kernel says of one process (/proc/PID/stat).
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  char state = 0;  ///< a letter, as proc(5) has it
+
+  bool is_zombie() const { return state == 'Z'; }
+  /// By SIGSTOP or the like; not by a debugger.
+  bool is_stopped() const { return state == 'T'; }
+};
+
+/// Nothing when it is gone.
+std::optional<Process> read_process(pid_t pid);
+
+/// The name of its program, as ps shows it; empty when it is gone.
+std::string program_name(pid_t pid);
+
+/// The processes below `root`, parents before their children, without `foreign` ones and what is below those.
+/// Zombies only where `root` is to reap them.
+std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign = {});
+
+}  // namespace lockstep::launcher
