@@ -5,6 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -21,6 +26,10 @@ bool is_writable(int fd) {
 }
 
 }  // namespace
+
+std::string loss_line(std::string_view name, int error) {
+  return fmt::format("launch: {} loses text: {}; the run goes on\n", name, errno_message(error));
+}
 
 void Lines::add_line(std::string_view line, std::string& out) const {
   if (!prefix_.empty()) {
@@ -92,6 +101,7 @@ void Console::flush() {
       if (count < 0) {
         // A full disk loses text, never the run.
         closed_[index(stream)] = errno == EPIPE;
+        if (errno != EPIPE) name_loss(stream, errno);
         written = queue.size();
         break;
       }
@@ -99,6 +109,12 @@ void Console::flush() {
     }
     queue.erase(0, written);
   }
+}
+
+void Console::name_loss(int stream, int error) {
+  if (std::exchange(loses_text_[index(stream)], true)) return;
+  const int other = stream == STDOUT_FILENO ? STDERR_FILENO : STDOUT_FILENO;
+  show(other, {.text = loss_line(stream == STDOUT_FILENO ? "standard output" : "standard error", error)});
 }
 
 bool Console::is_full() const {

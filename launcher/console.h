@@ -9,6 +9,9 @@
 
 namespace lockstep::launcher {
 
+/// What launch says once of a stream or a log that takes no more: a full disk, `ulimit -f`.
+std::string loss_line(std::string_view name, int error);
+
 /// Text that may go to the console now.
 struct ConsoleText {
   std::string text;
@@ -45,7 +48,7 @@ class Console {
   /// `stream` is 1 (stdout) or 2 (stderr).
   void show(int stream, const ConsoleText& text);
 
-  /// Writes what fits without waiting.
+  /// Writes what fits without waiting. What the one stream loses is told by the other, once.
   void flush();
   bool empty() const { return queues_[0].empty() && queues_[1].empty(); }
   /// The reader is so far behind that workers should wait.
@@ -59,6 +62,7 @@ class Console {
   void add_polls(std::vector<pollfd>& polls) const;
 
  private:
+  void name_loss(int stream, int error);
   static std::size_t index(int stream) { return static_cast<std::size_t>(stream - 1); }
 
   bool terminal_;
@@ -66,6 +70,7 @@ class Console {
   bool drops_excess_ = false;
   std::array<std::string, 2> queues_;
   std::array<bool, 2> closed_ = {};
+  std::array<bool, 2> loses_text_ = {};
 };
 
 }  // namespace lockstep::launcher

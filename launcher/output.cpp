@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,13 +26,14 @@ UniqueFd create_log(const std::filesystem::path& path) {
   return open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
 }
 
-/// A full disk loses log lines, never the run.
-void append(const UniqueFd& log, std::string_view bytes) {
+/// Returns the errno of what failed, or 0.
+int write_all(const UniqueFd& file, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = uninterrupted([&] { return ::write(log.get(), bytes.data(), bytes.size()); });
-    if (written <= 0) return;
+    const ssize_t written = uninterrupted([&] { return ::write(file.get(), bytes.data(), bytes.size()); });
+    if (written < 0) return errno;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
 }
 
 std::string replace_all(std::string text, const std::string& name, const std::string& value) {
@@ -74,6 +75,7 @@ int Output::open_stream(int rank, int stream) {
   const int write_end = keep(UniqueFd(ends[1]));
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   pipes_.push_back({.fd = std::move(read_end),
+                    .rank = rank,
                     .stream = stream,
                     .lines = Lines(prefix, terminal_ && rank == 0),
                     .log = logged ? create_log(logs_.stream_file(rank, stream)) : UniqueFd()});
@@ -123,15 +125,23 @@ void Output::read_some(Pipe& pipe) {
   const ssize_t count = ::read(pipe.fd.get(), buffer.data(), buffer.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return close_pipe(pipe);
-  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
-  if (pipe.log) append(pipe.log, bytes);
-  if (pipe.lines) console_.show(pipe.stream, pipe.lines->feed(bytes));
+  pass_on(pipe, {buffer.data(), static_cast<std::size_t>(count)});
   // As in any pipeline: when nobody reads any more, the writer is told by SIGPIPE.
   if (console_.is_closed(pipe.stream) && !pipe.log) close_pipe(pipe);
 }
 
+void Output::pass_on(Pipe& pipe, std::string_view bytes) {
+  // A full disk loses text, never the run.
+  const int error = pipe.log ? write_all(pipe.log, bytes) : 0;
+  if (error != 0 && !std::exchange(pipe.log_loses_text, true)) {
+    const std::string name = logs_.stream_file(pipe.rank, pipe.stream).string();
+    console_.show(STDERR_FILENO, {.text = loss_line(name, error)});
+  }
+  console_.show(pipe.stream, pipe.lines.feed(bytes));
+}
+
 void Output::close_pipe(Pipe& pipe) {
-  if (pipe.lines) console_.show(pipe.stream, pipe.lines->finish());
+  console_.show(pipe.stream, pipe.lines.finish());
   pipe.fd.reset();
 }
 
@@ -139,9 +149,7 @@ void Output::drain() {
   for (Pipe& pipe : pipes_) {
     std::array<char, 16384> buffer;
     for (ssize_t count; (count = ::read(pipe.fd.get(), buffer.data(), buffer.size())) > 0;) {
-      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
-      if (pipe.log) append(pipe.log, bytes);
-      if (pipe.lines) console_.show(pipe.stream, pipe.lines->feed(bytes));
+      pass_on(pipe, {buffer.data(), static_cast<std::size_t>(count)});
     }
     close_pipe(pipe);
   }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,9 +44,11 @@ class Output {
  private:
   struct Pipe {
     UniqueFd fd;
+    int rank;
     int stream;
-    std::optional<Lines> lines;  ///< none: not shown on the console
-    UniqueFd log;
+    Lines lines;
+    UniqueFd log;  ///< none: shown on the console alone
+    bool log_loses_text = false;
   };
 
   int open_stream(int rank, int stream);
@@ -55,6 +56,7 @@ class Output {
   bool is_shown(int rank) const;
   std::string prefix_of(int rank) const;
   void read_some(Pipe& pipe);
+  void pass_on(Pipe& pipe, std::string_view bytes);
   void close_pipe(Pipe& pipe);
 
   const Options& options_;

@@ -7,9 +7,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/base/log.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -146,12 +150,13 @@ void Console::print(const std::string& line) {
 }
 
 void Console::write(const std::string& text) {
-  errno = 0;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-  if (errno != EPIPE) return;
-  style_ = Style::none;
-  ::kill(::getpid(), SIGHUP);
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) {
+    style_ = Style::none;
+    ::kill(::getpid(), SIGHUP);
+  } else if (!std::exchange(loses_text_, true)) {
+    log::warn("standard output loses text: {}; the run goes on", errno_message(errno));
+  }
 }
 
 Console make_console(const std::string& progress, bool quiet, int launch_columns) {

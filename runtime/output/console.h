@@ -26,13 +26,14 @@ class Console {
 
  private:
   /// A reader that is gone (`| head`) is to the run what a terminal that hung up is: SIGHUP asks it to save
-  /// and leave.
+  /// and leave. A full disk loses text, which is said once, never the run.
   void write(const std::string& text);
 
   Style style_;
   int columns_;
   Clock::time_point next_{};
   bool bar_drawn_ = false;
+  bool loses_text_ = false;
 };
 
 /// A line of `--progress plain`.

@@ -8,6 +8,7 @@
 
 #include "tests/fault/launch_process.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -19,6 +20,12 @@ std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
 }
 
 TEST_CASE("every rank sees torchrun's environment") {
@@ -68,17 +75,15 @@ TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the 
 }
 
 TEST_CASE("streams go to log files when asked, with tee to the console too") {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep_test_XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()));
-  LaunchProcess launch({"--nproc_per_node=2", "--log_dir", folder, "--redirects=2", "--tee=1",
+  const tests::TemporaryFolder folder;
+  LaunchProcess launch({"--nproc_per_node=2", "--log_dir", folder.path().string(), "--redirects=2", "--tee=1",
                         "--rdzv_id=job", "sh", "-c", "echo out$RANK; echo err$RANK >&2"});
   CHECK(launch.wait_for_end() == 0);
   CHECK_THAT(launch.output(), contains("out0") && contains("out1") && !contains("err0"));
-  const auto run = std::filesystem::directory_iterator(folder)->path();
+  const auto run = std::filesystem::directory_iterator(folder.path())->path();
   CHECK(run.filename().string().starts_with("job_"));
   CHECK(read_file(run / "attempt_0/1/stdout.log") == "out1\n");
   CHECK(read_file(run / "attempt_0/1/stderr.log") == "err1\n");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a reader that takes nothing does not keep launch from its workers") {
@@ -110,7 +115,7 @@ TEST_CASE("a reader that has stalled does not keep a rank that was told to end f
   CHECK(launch.wait_for_end() == 75);
 }
 
-TEST_CASE("a full disk loses text, never the run") {
+TEST_CASE("a full disk loses text, never the run, and is named once") {
   tests::Program shell(
       {"/bin/sh", "-c",
        std::string(LAUNCH_PROGRAM) +
@@ -118,6 +123,21 @@ TEST_CASE("a full disk loses text, never the run") {
            "done' >/dev/full; echo code=$?."});
   shell.wait_for_end();
   CHECK(shell.number_after("code") == 0);
+  const std::string named = "launch: standard output loses text: No space left on device; the run goes on\n";
+  CHECK(count_of(shell.output(), named) == 1);
+}
+
+TEST_CASE("a log that may not grow loses text, never the run, and is named once") {
+  const tests::TemporaryFolder folder;
+  tests::Program shell({"/bin/bash", "-c",
+                        "ulimit -f 1; " + std::string(LAUNCH_PROGRAM) + " --nproc_per_node=2 --log_dir=" +
+                            folder.path().string() + " --tee=0:1 sh -c 'echo begun; seq 1000' 2>&1 | cat; " +
+                            "echo code=${PIPESTATUS[0]}."});
+  shell.wait_for_end();
+  CHECK(shell.number_after("code") == 0);
+  CHECK(count_of(shell.output(), "attempt_0/0/stdout.log loses text: File too large; the run goes on\n") ==
+        1);
+  CHECK(count_of(shell.output(), "\n1000\n") == 2);
 }
 
 TEST_CASE("an error is told by its code when nobody reads its text") {

@@ -116,5 +116,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("where standard output takes no more, text is lost, never the run, and that is said once") {
+  const TemporaryFolder folder;
+  const Words words{"--model=mlp",   "--dataset=synthetic", "--samples=64",
+                    "--max-steps=2", "--eval-every=0",      "--run-dir=" + (folder / "run").string()};
+  Program run(Words{"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/full", TRAINER_PROGRAM} + words);
+  CHECK(run.wait_for_end() == 0);
+  const std::string said = "standard output loses text: No space left on device; the run goes on\n";
+  INFO(run.output());
+  CHECK(run.output().find(said) != std::string::npos);
+  CHECK(run.output().find(said) == run.output().rfind(said));
+}
+
 }  // namespace
 }  // namespace lockstep::tests
