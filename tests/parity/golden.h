@@ -73,6 +73,9 @@ void from_json(const nlohmann::json& json, Digest& digest);
 void from_json(const nlohmann::json& json, GoldenTensor& tensor);
 void from_json(const nlohmann::json& json, InputSpec& spec);
 
+/// Where the goldens lie; LOCKSTEP_GOLDENS where the tests were built on another machine.
+std::string golden_folder();
+
 /// The cases of goldens/<kind>.json: "ops", "optimizers" or "models".
 nlohmann::json load_cases(const std::string& kind);
 

@@ -146,7 +146,7 @@ TEST_CASE("goldens lack no case, and cases nothing to compare with") {
     CHECK(cases.size() == wanted.first);
     CHECK(values == wanted.second);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_GOLDENS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder())) {
     CHECK(kinds.contains(entry.path().stem().string()));
   }
 }

@@ -1,6 +1,7 @@
 #include "tests/parity/model_run.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/parity/golden.h"
@@ -15,6 +16,11 @@ using nlohmann::json;
 std::string device() {
   const char* name = std::getenv("LOCKSTEP_TEST_DEVICE");
   return name == nullptr ? "cpu" : name;
+}
+
+/// Beside this program, wherever both have been brought.
+std::string trainer() {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename("trainer").string();
 }
 
 std::string model_args(const json& golden) {
@@ -36,7 +42,7 @@ ModelRun::ModelRun(const json& golden) : golden_(golden) {
 
 void ModelRun::train(const std::string& options) const {
   const std::string command =
-      std::string(LOCKSTEP_TRAINER) + " --device " + device() + " --threads 1 --quiet --matmul-precision " +
+      trainer() + " --device " + device() + " --threads 1 --quiet --matmul-precision " +
       std::string(name_of(precision_under_test())) + " --conv-precision " +
       std::string(conv_name_of(precision_under_test())) + " --model " +
       golden_.at("model").get<std::string>() + model_args(golden_) + " --dataset tensors --data-dir " +
