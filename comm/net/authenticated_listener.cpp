@@ -23,8 +23,6 @@ constexpr Seconds between_lines{1};
 constexpr std::size_t most_reasons = 8;
 constexpr const char* other_reasons = "other reasons";
 
-constexpr Seconds pause_without_descriptors{0.1};
-
 /// Whoever was admitted is served in between, however many others knock.
 constexpr int most_accepted_at_once = 64;
 
@@ -75,13 +73,13 @@ void PendingConnections::append_events(std::vector<pollfd>& events, bool accepti
   for (const Pending& pending : half_open_) {
     events.push_back({pending.handshake.fd(), pending.handshake.wanted_events(), 0});
   }
-  if (accepting && is_listening()) events.push_back({listener_.get(), POLLIN, 0});
+  if (accepting && pause_.is_over()) events.push_back({listener_.get(), POLLIN, 0});
 }
 
 Seconds PendingConnections::time_left() const {
   Seconds least = rejections_.time_left();
   for (const Pending& pending : half_open_) least = std::min(least, pending.handshake.deadline().left());
-  if (!is_listening()) least = std::min(least, accept_again_->left());
+  if (!pause_.is_over()) least = std::min(least, pause_.left());
   return least;
 }
 
@@ -113,9 +111,9 @@ void PendingConnections::accept_connections() {
   for (int accepted = 0; accepted < most_accepted_at_once; ++accepted) {
     PeerAddress peer;
     UniqueFd socket = accept_tcp(listener_.get(), peer);
-    if (!socket && (errno == EMFILE || errno == ENFILE)) {
-      rejections_.add(errno_message(errno) + ": raise the limit (ulimit -n)", "the queue");
-      accept_again_ = Deadline::in(pause_without_descriptors);
+    if (!socket && lacks_room_to_accept(errno)) {
+      rejections_.add(obstacle_to_accept(errno), "the queue");
+      pause_.begin();
     }
     if (!socket) return;
     add(std::move(socket), peer);

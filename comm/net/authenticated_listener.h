@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/accept_pause.h"
 #include "comm/net/channel.h"
 #include "comm/net/credentials.h"
 #include "comm/net/handshake.h"
@@ -92,14 +93,13 @@ class PendingConnections {
   /// For one more of that network. False when all that are there have shown the secret.
   bool make_room(const std::string& network);
   std::string largest_network() const;
-  bool is_listening() const { return !accept_again_ || accept_again_->passed(); }
 
   UniqueFd listener_;
   TlsContext context_;
   PortService service_;
   std::list<Pending> half_open_;  ///< oldest first
   RejectionLog rejections_;
-  std::optional<Deadline> accept_again_;  ///< the process has no descriptor left until then
+  AcceptPause pause_;
 };
 
 /// A listener that admits only authenticated connections. Several handshakes run at once, so that a silent

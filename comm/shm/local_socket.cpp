@@ -86,6 +86,10 @@ UniqueFd connect_local(const std::string& name) {
   throw DeviceError(fmt::format("cannot connect to the Unix socket @{}: {}", name, errno_message(errno)));
 }
 
+UniqueFd accept_local(int listener) {
+  return UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
 LocalCredentials peer_credentials(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);

@@ -50,6 +50,9 @@ UniqueFd listen_local(const std::string& name);
 /// An empty UniqueFd when no process listens yet.
 UniqueFd connect_local(const std::string& name);
 
+/// Never waits. An empty UniqueFd, with errno, when nobody waits there or there is no room for a connection.
+UniqueFd accept_local(int listener);
+
 /// The process and user at the other end, from the kernel.
 LocalCredentials peer_credentials(int socket);
 

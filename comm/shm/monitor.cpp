@@ -58,8 +58,11 @@ void Monitor::watch() {
       events.push_back({has_left_[i] ? -1 : peers_[i].socket.get(), POLLIN, 0});
     }
     for (const UniqueFd& newcomer : newcomers_) events.push_back({newcomer.get(), POLLIN, 0});
-    events.push_back({newcomers_.size() < most_newcomers ? listener_.get() : -1, POLLIN, 0});
-    if (poll(events.data(), events.size(), -1) < 0) continue;
+    const bool pauses = !pause_.is_over();
+    const bool accepts = newcomers_.size() < most_newcomers && !pauses;
+    events.push_back({accepts ? listener_.get() : -1, POLLIN, 0});
+    const int milliseconds = pauses ? poll_milliseconds(pause_.left()) : -1;
+    if (poll(events.data(), events.size(), milliseconds) < 0) continue;
     if (events[0].revents != 0) return;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       if (events[i + 1].revents != 0) has_left_[i] = !read_message(peers_[i]);
@@ -71,7 +74,8 @@ void Monitor::watch() {
 
 void Monitor::accept_newcomers() {
   while (newcomers_.size() < most_newcomers) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd socket = accept_local(listener_.get());
+    if (!socket && lacks_room_to_accept(errno)) pause_.begin();
     if (!socket) return;
     if (peer_credentials(socket.get()).uid == geteuid()) newcomers_.push_back(std::move(socket));
   }

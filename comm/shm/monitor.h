@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/accept_pause.h"
 #include "comm/shm/local_rendezvous.h"
 #include "kernels/base/unique_fd.h"
 
@@ -34,6 +35,7 @@ class Monitor {
   std::vector<bool> has_left_;  ///< by peer
   UniqueFd listener_;           ///< the leader's
   std::vector<UniqueFd> newcomers_;
+  AcceptPause pause_;
   std::function<void(const LocalPeer&)> on_lost_;
   UniqueFd stop_;
   std::thread thread_;

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <random>
 #include <utility>
 
+#include "comm/accept_pause.h"
 #include "comm/polling.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -103,7 +105,13 @@ void RendezvousLeader::wait_for_events(int listener, Deadline deadline) const {
 
 void RendezvousLeader::admit_waiting(int listener) {
   while (true) {
-    Peer peer{.socket = UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
+    Peer peer{.socket = accept_local(listener)};
+    if (!peer.socket && lacks_room_to_accept(errno)) {
+      const std::string reason = fmt::format("rank {} cannot take a connection at the rendezvous: {}",
+                                             members_.rank(), obstacle_to_accept(errno));
+      refuse_all(reason);
+      throw DeviceError(reason);
+    }
     if (!peer.socket) return;
     const LocalCredentials user = peer_credentials(peer.socket.get());
     peer.pid = user.pid;
@@ -195,14 +203,18 @@ bool RendezvousLeader::all_ready() const {
   return count == members_.size() - 1;
 }
 
-void RendezvousLeader::give_up(const std::string& reason) {
+void RendezvousLeader::give_up(const std::string& reason) const {
+  refuse_all(reason);
+  throw CommError(reason);
+}
+
+void RendezvousLeader::refuse_all(const std::string& reason) const {
   LocalMessage refusal;
   refusal.type = LocalMessage::Type::refuse;
   refusal.set_text(reason);
   for (const Peer& peer : peers_) {
     if (peer.socket) send_local(peer.socket.get(), refusal);
   }
-  throw CommError(reason);
 }
 
 std::vector<int> RendezvousLeader::missing() const {

@@ -36,7 +36,8 @@ class RendezvousLeader {
   void reject(Peer& peer, const std::string& reason) const;
   static void refuse_second_start(Peer& peer, const std::string& first);
   bool all_ready() const;
-  [[noreturn]] void give_up(const std::string& reason);
+  [[noreturn]] void give_up(const std::string& reason) const;
+  void refuse_all(const std::string& reason) const;
   std::string name_of(const Peer& peer) const;
   std::vector<int> missing() const;
 

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <future>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "comm/shm/monitor.h"
 #include "tests/support/catch.h"
@@ -22,7 +25,19 @@ namespace {
 /// Of this thread's calls of sendmsg the one of this number, from 1, gives ENOBUFS.
 thread_local int failing_send = 0;
 
+/// What accept4 fails with, unless 0, and how often it did.
+std::atomic<int> accept_error = 0;
+std::atomic<int> failed_accepts = 0;
+
 }  // namespace
+
+extern "C" int accept4(int socket, sockaddr* address, socklen_t* length, int flags) {
+  const int error = accept_error;
+  if (error == 0) return static_cast<int>(syscall(SYS_accept4, socket, address, length, flags));
+  ++failed_accepts;
+  errno = error;
+  return -1;
+}
 
 extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   if (failing_send > 0 && --failing_send == 0) {
@@ -35,6 +50,7 @@ extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
 namespace lockstep::comm {
 namespace {
 
+using Catch::Matchers::StartsWith;
 using testing::fresh_run_id;
 
 constexpr Seconds patience{10};
@@ -96,6 +112,51 @@ TEST_CASE("who has connected and not spoken when the group is whole is told that
   const LocalMessage answer = answer_on(second_start);
   CHECK(answer.type == LocalMessage::Type::taken);
   CHECK(std::string(answer.text) == name_of(1, getpid()));
+}
+
+/// accept4 fails with `error` as long as this lives.
+class FailingAccepts {
+ public:
+  explicit FailingAccepts(int error) {
+    failed_accepts = 0;
+    accept_error = error;
+  }
+  ~FailingAccepts() { accept_error = 0; }
+  FailingAccepts(const FailingAccepts&) = delete;
+  FailingAccepts& operator=(const FailingAccepts&) = delete;
+};
+
+TEST_CASE("a leader without a descriptor for its peers says so at once", "[comm]") {
+  const int error = GENERATE(EMFILE, ENFILE, ENOBUFS, ENOMEM);
+  const std::string run_id = fresh_run_id();
+  const FailingAccepts failing(error);
+  const auto begin = Clock::now();
+  auto joining = open_apart(member(1, run_id));
+  const NodeMembers leader = member(0, run_id);
+  const std::string said =
+      tests::message_of<DeviceError>([&] { open_local_group(leader, Deadline::in(patience)); });
+  CHECK_THAT(said, StartsWith("rank 0 cannot take a connection at the rendezvous: " + errno_message(error)));
+  CHECK_THROWS_AS(joining.get(), CommError);
+  CHECK(Clock::now() - begin < patience / 2);
+}
+
+TEST_CASE("a leader without a descriptor for a newcomer asks ten times a second, and then answers",
+          "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const NodeMembers leader = member(0, run_id);
+  const NodeMembers peer = member(1, run_id);
+  auto joining = open_apart(peer);
+  LocalGroup group = open_local_group(leader, Deadline::in(patience));
+  const LocalGroup joined = joining.get();
+  std::optional<FailingAccepts> failing(EMFILE);
+  const Monitor monitor(group, leader, [](const LocalPeer&) {});
+  const auto begin = Clock::now();
+  const UniqueFd second_start = connect_when_it_listens(leader);
+  REQUIRE(send_local(second_start.get(), hello_of(peer)));
+  while (failed_accepts < 3) std::this_thread::yield();
+  CHECK(Clock::now() - begin >= Seconds(0.2));
+  failing.reset();
+  CHECK(answer_on(second_start).type == LocalMessage::Type::taken);
 }
 
 TEST_CASE("the last message of a peer that closes comes, although ours to it was not read", "[comm]") {
