@@ -40,8 +40,11 @@ class CharacterTokenizer final : public Tokenizer {
   void encode(std::string_view text, std::vector<std::uint32_t>& ids) const override {
     for (std::size_t at = 0; at < text.size();) {
       const CodePoint point = first_code_point(text.substr(at));
+      if (point.length == 0)
+        throw UnknownCharacter(
+            at, fmt::format("byte 0x{:02x} is no UTF-8", static_cast<unsigned char>(text[at])));
       const std::uint32_t id = pages_[page_of_[point.value / page_size]][point.value % page_size];
-      if (point.length == 0 || id == no_id) {
+      if (id == no_id) {
         throw UnknownCharacter(at, fmt::format("U+{:04X} is no character of the {} that the vocabulary has",
                                                static_cast<std::uint32_t>(point.value), names_.size()));
       }

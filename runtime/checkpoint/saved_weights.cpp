@@ -5,8 +5,8 @@
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/run_directory.h"
-#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -66,6 +66,14 @@ SavedWeights find_saved_weights(const fs::path& named) {
   if (fs::exists(path / "state.json")) return of_checkpoint(path);
   if (path.filename() == "checkpoints") return of_folder(fs::absolute(path).parent_path());
   return of_folder(path);
+}
+
+WeightsFile open_weights(const SavedWeights& saved, const std::string& model) {
+  WeightsFile file(saved.weights);
+  if (saved.config) return file;
+  file.drop_wrappers();
+  use_model_names(file, model);
+  return file;
 }
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+
+#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 
@@ -14,5 +17,9 @@ struct SavedWeights {
 /// `named`: a run's folder (its final weights, or those of its newest whole checkpoint while it has none), a
 /// checkpoint's folder, or anything that a WeightsFile opens. DataError names what is missing or damaged.
 SavedWeights find_saved_weights(const std::filesystem::path& named);
+
+/// Its tensors by the names that `model` has for them. Those that no run made may have the names of PyTorch's
+/// wrappers (`WeightsFile::drop_wrappers`) or of Hugging Face (`use_model_names`).
+WeightsFile open_weights(const SavedWeights& saved, const std::string& model);
 
 }  // namespace lockstep::runtime

@@ -12,7 +12,7 @@
 #include "runtime/generate/generator.h"
 #include "runtime/generate/prompts.h"
 #include "runtime/machine/open_device.h"
-#include "runtime/output/console.h"
+#include "runtime/output/standard_output.h"
 #include "runtime/plan/signature.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
@@ -160,7 +160,7 @@ class Dealer {
     std::string line;
     for (std::int64_t row = 0; row < rows_; ++row) {
       for (std::istringstream& of_rank : lines) {
-        if (std::getline(of_rank, line)) console_.print(line);
+        if (std::getline(of_rank, line)) print_result(line);
       }
     }
   }
@@ -170,7 +170,6 @@ class Dealer {
   const std::vector<Prompt>& prompts_;
   const std::int64_t rows_;
   bool any_active_ = false;
-  Console console_{Console::Style::plain, 0};
 };
 
 /// Texts at a time: as many as the prompts need, and --batch-size at most.
@@ -197,7 +196,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun&) {
     stop_request.accept();
-    const WeightsFile weights(saved.weights);
+    const WeightsFile weights = open_weights(saved, options.model);
     const data::TokenizerPtr tokenizer = tokenizer_for(options, weights);
     const TrainingTask task = task_for_prompts(options, weights, windows, *tokenizer);
     const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity);

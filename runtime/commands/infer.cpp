@@ -11,8 +11,8 @@
 #include "runtime/commands/generate.h"
 #include "runtime/commands/prediction_input.h"
 #include "runtime/commands/with_peers.h"
-#include "runtime/output/console.h"
 #include "runtime/output/run_files.h"
+#include "runtime/output/standard_output.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
 
@@ -60,8 +60,7 @@ int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& bo
   keep_library_plans(session);
   return with_peers(session, request.options().timeout, [&](const SetRun&) {
     stop_request.accept();
-    WeightsFile weights(request.saved.weights);
-    use_model_names(weights, request.options().model);
+    const WeightsFile weights = open_weights(request.saved, request.options().model);
     const data::DatasetPtr samples = open(session, weights);
     TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
     require_fitting(task, request.options());
@@ -117,7 +116,7 @@ int eval_command(const std::vector<std::string>& arguments) {
                  const auto evaluation = inference.run(stop);
                  if (!evaluation) return false;
                  require_finite(*evaluation, request);
-                 if (session.is_rank0()) Console(Console::Style::plain, 0).print(to_json(*evaluation).dump());
+                 if (session.is_rank0()) print_result(to_json(*evaluation).dump());
                  return true;
                });
 }

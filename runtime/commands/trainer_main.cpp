@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/options/words.h"
+#include "runtime/output/standard_output.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -35,9 +37,13 @@ void print_help() {
 }
 
 int run(std::vector<std::string> words) {
-  if (asks_for_help(words)) return print_help(), 0;
-  for (const std::string& word : words) {
-    if (word == "--version") return fmt::print("lockstep {} ({})\n", version(), commit()), 0;
+  if (asks_for_help(words)) {
+    print_help();
+    return flush_results(), 0;
+  }
+  if (std::ranges::find(words, "--version") != words.end()) {
+    fmt::print("lockstep {} ({})\n", version(), commit());
+    return flush_results(), 0;
   }
   std::string name = "train";
   if (!words.empty() && !words.front().starts_with("-")) {
@@ -53,7 +59,9 @@ int run(std::vector<std::string> words) {
     for (const auto& [known, unused] : commands) names.push_back(known);
     throw UsageError(unknown_name("command", name, names));
   }
-  return command->second(words);
+  const int code = command->second(words);
+  if (name != "train") flush_results();  // a run that trains may lose text
+  return code;
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/output/standard_output.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -150,13 +149,10 @@ void Console::print(const std::string& line) {
 }
 
 void Console::write(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return;
-  if (errno == EPIPE) {
-    style_ = Style::none;
-    ::kill(::getpid(), SIGHUP);
-  } else if (!std::exchange(loses_text_, true)) {
-    log::warn("standard output loses text: {}; the run goes on", errno_message(errno));
-  }
+  const int error = try_print(text);
+  if (error == EPIPE) style_ = Style::none;
+  if (error != 0 && error != EPIPE && !std::exchange(loses_text_, true))
+    log::warn("standard output loses text: {}; the run goes on", errno_message(error));
 }
 
 Console make_console(const std::string& progress, bool quiet, int launch_columns) {

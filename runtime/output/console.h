@@ -25,8 +25,7 @@ class Console {
   void print(const std::string& line);
 
  private:
-  /// A reader that is gone (`| head`) is to the run what a terminal that hung up is: SIGHUP asks it to save
-  /// and leave. A full disk loses text, which is said once, never the run.
+  /// A full disk loses text, which is said once, never the run.
   void write(const std::string& text);
 
   Style style_;

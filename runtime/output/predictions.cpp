@@ -8,6 +8,7 @@
 
 #include "kernels/base/json.h"
 #include "kernels/base/safetensors.h"
+#include "runtime/output/standard_output.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -117,7 +118,7 @@ void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::in
     const auto row = batch.rows.subspan(at * width, width);
     const FinalStates states{kind_.states, batch.states.subspan(at * state_width, state_width)};
     if (file_.empty()) {
-      if (was_read) console_.print(prediction_line(next_, shown(row), kind_.classes, names_, states));
+      if (was_read) print_result(prediction_line(next_, shown(row), kind_.classes, names_, states));
       continue;
     }
     keep_states(states);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/base/shape.h"
-#include "runtime/output/console.h"
 
 namespace lockstep::runtime {
 
@@ -66,7 +65,6 @@ class PredictionOutput {
   const PredictionNames names_;
   const PredictionKind kind_;
   const std::filesystem::path file_;
-  Console console_{Console::Style::plain, 0};
   std::vector<float> logits_;               ///< for the file, as the next
   std::vector<std::vector<float>> states_;  ///< h, or h and c
   std::int64_t columns_ = 1;

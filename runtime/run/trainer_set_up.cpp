@@ -159,8 +159,7 @@ void Trainer::set_up_parameters() {
     weights.initialise(options_.seed);
   } else {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
-    WeightsFile file(find_saved_weights(options_.init_from).weights);
-    use_model_names(file, options_.model);
+    const WeightsFile file = open_weights(find_saved_weights(options_.init_from), options_.model);
     const auto head = model::head_parameters(model::build_forward(task_.model, task_.input, 1));
     for (const std::string& line : start_from(weights, file, head, options_.seed)) console_.print(line);
   }

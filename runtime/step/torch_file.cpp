@@ -182,15 +182,6 @@ std::string folder_of(const data::ZipFile& zip) {
       fmt::format("{}: has no entry data.pkl: is it no checkpoint of torch.save?", zip.path().string()));
 }
 
-void drop_common_prefix(std::vector<WeightsTensor>& tensors) {
-  constexpr std::string_view prefix = "module.";
-  const bool common =
-      std::ranges::all_of(tensors, [&](const auto& each) { return each.name.starts_with(prefix); });
-  for (WeightsTensor& tensor : tensors) {
-    if (common) tensor.name.erase(0, prefix.size());
-  }
-}
-
 }  // namespace
 
 TorchFile::TorchFile(const fs::path& path) : zip_(path) {
@@ -235,7 +226,6 @@ TorchFile::TorchFile(const fs::path& path) : zip_(path) {
     throw DataError(fmt::format("{}: {}: holds no tensors by name, itself or under 'state_dict' or 'model'",
                                 path.string(), entry.name));
   }
-  drop_common_prefix(tensors_);
 }
 
 }  // namespace lockstep::runtime

@@ -161,6 +161,18 @@ void WeightsFile::rename(const std::function<std::string(const std::string&)>& n
   std::erase_if(tensors_, [](const WeightsTensor& tensor) { return tensor.name.empty(); });
 }
 
+void WeightsFile::drop_wrappers() {
+  const std::string compiled = "_orig_mod.";
+  const std::string parallel = "module.";
+  for (WeightsTensor& tensor : tensors_) {
+    for (auto at = tensor.name.find(compiled); at != std::string::npos; at = tensor.name.find(compiled))
+      tensor.name.erase(at, compiled.size());
+  }
+  const auto is_parallel = [&](const WeightsTensor& tensor) { return tensor.name.starts_with(parallel); };
+  if (!std::ranges::all_of(tensors_, is_parallel)) return;
+  for (WeightsTensor& tensor : tensors_) tensor.name.erase(0, parallel.size());
+}
+
 std::vector<std::string> WeightsFile::names() const {
   std::vector<std::string> names;
   for (const WeightsTensor& tensor : tensors_) names.push_back(tensor.name);

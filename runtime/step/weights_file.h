@@ -54,6 +54,9 @@ class WeightsFile {
 
   /// Calls each tensor `name_of(its name)`, and leaves those out for which that is empty.
   void rename(const std::function<std::string(const std::string&)>& name_of);
+  /// Drops what PyTorch's wrappers of a module put into its names: `_orig_mod.` of torch.compile anywhere,
+  /// and `module.` of DistributedDataParallel where all names begin with it.
+  void drop_wrappers();
 
  private:
   void add_file(const std::filesystem::path& file);

@@ -128,5 +128,21 @@ TEST_CASE("where standard output takes no more, text is lost, never the run, and
   CHECK(run.output().find(said) == run.output().rfind(said));
 }
 
+TEST_CASE("where a command cannot write what it was asked for: 4, with the reason") {
+  const TemporaryFolder folder;
+  const std::string run = (folder / "run").string();
+  Program training({TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=64", "--max-steps=2",
+                    "--eval-every=0", "--run-dir=" + run});
+  REQUIRE(training.wait_for_end() == 0);
+  const std::vector<Words> commands{
+      {"eval", run}, {"predict", run}, {"--version"}, {"plan", "--model=mlp", "--dataset=synthetic"}};
+  for (const Words& command : commands) {
+    INFO(command.front());
+    Program printing(Words{"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/full", TRAINER_PROGRAM} + command);
+    CHECK(printing.wait_for_end() == 4);
+    CHECK(printing.output() == "error: standard output: cannot write: No space left on device\n");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::tests

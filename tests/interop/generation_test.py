@@ -26,9 +26,9 @@ class Generation(unittest.TestCase):
         self.module.save_pretrained(self.folder / "gpt2")
         (self.folder / "characters.json").write_text(json.dumps(CHARACTERS))
 
-    def written(self, launched, *options):
+    def written(self, launched, *options, folder="gpt2"):
         prompts = [word for prompt in PROMPTS for word in ("--prompt", prompt)]
-        done = run_well([*launched, TRAINER, "predict", self.folder / "gpt2", "--tokenizer",
+        done = run_well([*launched, TRAINER, "predict", self.folder / folder, "--tokenizer",
                          self.folder / "characters.json", "--max-new-tokens", 30, *prompts, *options])
         return [json.loads(line)["text"] for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -44,6 +44,10 @@ class Generation(unittest.TestCase):
         self.assertEqual(self.written([LAUNCH, "--nproc_per_node=2"], "--temperature", 0), wanted)
         self.assertEqual(self.written([], "--top-k", 1), wanted)
         self.assertEqual(self.written([], "--top-p", 0), wanted)
+
+    def test_names_without_the_prefix_of_the_language_model_are_known(self):
+        self.module.transformer.save_pretrained(self.folder / "bare")  # as the published gpt2 has them
+        self.assertEqual(self.written([], "--temperature", 0, folder="bare"), [self.theirs(prompt) for prompt in PROMPTS])
 
 
 if __name__ == "__main__":

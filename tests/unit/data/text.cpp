@@ -73,6 +73,7 @@ TEST_CASE("characters of the whole text are the vocabulary, by code point") {
   CHECK(characters->decode(Ids{1, 4, 6, -1, 7}) == "a\xC3\xBC\xF0\x9F\x98\x80");
   CHECK(message_of<UsageError>([&] { characters->encode("aq"); }) ==
         "byte 1: U+0071 is no character of the 7 that the vocabulary has");
+  CHECK(message_of<UsageError>([&] { characters->encode("a\xFF"); }) == "byte 1: byte 0xff is no UTF-8");
 }
 
 TEST_CASE("the last tenth of a text is evaluated whole, in windows side by side") {

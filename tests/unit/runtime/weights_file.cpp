@@ -223,5 +223,21 @@ TEST_CASE("weights are found in a file, a folder of shards, a run and a checkpoi
   CHECK(find_saved_weights(folder.path()).config == folder / "config.ini");
 }
 
+TEST_CASE(
+    "of weights that no run made the names of PyTorch's wrappers are dropped; a run's stay as they are") {
+  const tests::TemporaryFolder folder;
+  const auto names_of = [&](const std::string& a, const std::string& b) {
+    save_weights(folder.path(), std::vector{tensor(a, 10), tensor(b, 20)}, 0);
+    return open_weights(find_saved_weights(folder.path()), "mlp").names();
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names_of("module.1.bias", "module.1.weight") == Names{"1.bias", "1.weight"});
+  CHECK(names_of("_orig_mod.1.bias", "_orig_mod.1.weight") == Names{"1.bias", "1.weight"});
+  CHECK(names_of("_orig_mod.module.a.b", "module.a._orig_mod.c") == Names{"a.b", "a.c"});
+  CHECK(names_of("module.a", "other.b") == Names{"module.a", "other.b"});
+  write_file_atomically(folder / "config.ini", "");
+  CHECK(names_of("module.a", "module.b") == Names{"module.a", "module.b"});
+}
+
 }  // namespace
 }  // namespace lockstep::runtime
