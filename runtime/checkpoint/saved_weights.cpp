@@ -33,19 +33,15 @@ std::optional<fs::path> newest_whole_checkpoint(const fs::path& run) {
   return std::nullopt;
 }
 
-bool holds_weights(const fs::path& folder) {
-  return fs::exists(folder / "model.safetensors") || fs::exists(folder / shard_index_file);
-}
-
 /// Final weights are those of summary.json: while a run goes on, it has no such file.
 SavedWeights of_folder(const fs::path& folder) {
   const std::optional<fs::path> config = config_in(folder);
-  const bool final = fs::exists(folder / "summary.json") && holds_weights(folder);
+  const bool final = fs::exists(folder / "summary.json") && weights_in(folder);
   if (!final) {
     if (const auto checkpoint = newest_whole_checkpoint(folder))
       return {*checkpoint / "model.safetensors", config};
   }
-  if (holds_weights(folder)) return {folder, config};
+  if (weights_in(folder)) return {folder, config};
   throw DataError(fmt::format(
       "{}: holds no weights: neither a whole checkpoint, nor model.safetensors, nor {}; name a run, a "
       "checkpoint or a file",

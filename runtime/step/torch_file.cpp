@@ -60,7 +60,7 @@ class StateDict {
   /// Names and values of the dictionary that holds the tensors.
   const PicklePairs& pairs() const {
     const PickleValue* dictionary = &pickle_.root();
-    for (const char* key : {"state_dict", "model"}) {
+    for (const char* key : {"state_dict", "model", "model_state_dict"}) {
       const PickleValue* inner = find(pickle_.root(), key);
       if (inner != nullptr && pairs_of(*inner) != nullptr) dictionary = inner;
       if (dictionary == inner) break;
@@ -223,8 +223,9 @@ TorchFile::TorchFile(const fs::path& path) : zip_(path) {
     tensors_.push_back(std::move(tensor));
   }
   if (tensors_.empty()) {
-    throw DataError(fmt::format("{}: {}: holds no tensors by name, itself or under 'state_dict' or 'model'",
-                                path.string(), entry.name));
+    throw DataError(fmt::format(
+        "{}: {}: holds no tensors by name, itself or under 'state_dict', 'model' or 'model_state_dict'",
+        path.string(), entry.name));
   }
 }
 

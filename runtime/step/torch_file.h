@@ -9,8 +9,8 @@
 
 namespace lockstep::runtime {
 
-/// The tensors of a state dict that torch.save has written (FILE.pt, FILE.pth; PyTorch 1.6 or later): of the
-/// file's own, or of the one under its key 'state_dict' or 'model'. Nothing in the file is executed.
+/// The tensors of a state dict that torch.save has written (PyTorch 1.6 or later): of the file's own, or of
+/// the one under its key 'state_dict', 'model' or 'model_state_dict'. Nothing in the file is executed.
 /// DataError names the file, the place in it, and what is wrong.
 class TorchFile {
  public:

@@ -1,7 +1,10 @@
 #include "runtime/step/weights_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -18,15 +21,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* single_file = "model.safetensors";
+constexpr const char* torch_file = "pytorch_model.bin";  // Hugging Face's, of before safetensors
 constexpr const char* class_names_key = "class_names";
 constexpr const char* token_names_key = "token_names";
 
 fs::path file_in(const fs::path& path) {
   if (!fs::is_directory(path)) return path;
-  for (const char* name : {shard_index_file, single_file}) {
-    if (fs::exists(path / name)) return path / name;
-  }
+  if (const auto file = weights_in(path)) return *file;
   throw DataError(fmt::format("{}: holds neither {} nor {}", path.string(), single_file, shard_index_file));
+}
+
+/// torch.save writes a ZIP file, whatever its name. Before PyTorch 1.6 it did not.
+bool is_of_torch_save(const fs::path& file) {
+  if (file.extension() == ".pt" || file.extension() == ".pth") return true;
+  constexpr std::string_view zip = "PK\3\4";
+  std::array<char, zip.size()> begin{};
+  return std::ifstream(file, std::ios::binary).read(begin.data(), begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == zip;
 }
 
 /// The file of each tensor, by name. A shard is a file beside the index: a name with a folder is refused.
@@ -115,11 +126,18 @@ std::vector<std::string> names_in(const std::vector<SafetensorsFile>& files, con
 
 }  // namespace
 
+std::optional<fs::path> weights_in(const fs::path& folder) {
+  for (const char* name : {shard_index_file, single_file, torch_file}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 WeightsFile::WeightsFile(const fs::path& path) : path_(path) {
   const fs::path file = file_in(path);
   if (file.extension() == ".json") {
     add_shards(file);
-  } else if (file.extension() == ".pt" || file.extension() == ".pth") {
+  } else if (is_of_torch_save(file)) {
     torch_ = std::make_shared<const TorchFile>(file);
     tensors_ = torch_->tensors();
   } else {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,9 +36,12 @@ struct KeptNames {
   std::vector<std::string> tokens{};
 };
 
-/// The weights of a model by name, however they are stored: FILE.safetensors; FILE.pt or FILE.pth of
-/// torch.save; a folder with model.safetensors; or a folder with model.safetensors.index.json and the shards
-/// that it lists, or that index itself, as Hugging Face writes them. DataError names the file and what is
+/// The file in `folder` that a WeightsFile of it opens.
+std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder);
+
+/// The weights of a model by name, however they are stored: FILE.safetensors; a file of torch.save; a folder
+/// with model.safetensors.index.json and the shards that it lists, or that index itself; a folder with
+/// model.safetensors or pytorch_model.bin, as Hugging Face writes them. DataError names the file and what is
 /// wrong.
 class WeightsFile {
  public:

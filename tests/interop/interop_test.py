@@ -114,8 +114,8 @@ class Weights(InteropTest):
             with self.subTest(model):
                 module = build().eval()
                 state = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}  # DDP's names
-                checkpoint, logits = self.folder / "checkpoint.pt", self.folder / "logits.safetensors"
-                torch.save({"epoch": 3, "state_dict": state}, checkpoint)
+                checkpoint, logits = self.folder / "checkpoint.ckpt", self.folder / "logits.safetensors"
+                torch.save({"epoch": 3, "model_state_dict": state}, checkpoint)
                 samples, inputs, targets = self.write_samples(model, 50)
                 on = [checkpoint, "--model", model, "--dataset", "tensors", "--data-dir", samples, "--batch-size", 7]
                 run_well([LAUNCH, "--nproc_per_node=2", TRAINER, "predict", *on, "--output", logits])

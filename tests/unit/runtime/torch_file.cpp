@@ -31,6 +31,16 @@ TEST_CASE("a state dict of torch.save is read: strides, dtypes, its key, the pre
   CHECK(to_floats(*file.find("empty")).empty());
 }
 
+TEST_CASE("a file of torch.save is known by what is in it, whatever its name") {
+  const tests::TemporaryFolder folder;
+  for (const char* name : {"epoch.ckpt", "weights", "pytorch_model.bin"}) {
+    tests::write_file(folder / name, tests::contents(STATE_DICT_FILE));
+    CHECK(WeightsFile(folder / name).names().size() == 4);
+  }
+  CHECK(WeightsFile(folder.path()).names().size() == 4);
+  CHECK(weights_in(folder.path()) == folder / "pytorch_model.bin");
+}
+
 /// What reading `bytes` as a checkpoint says; "" when they are one.
 std::string refusal(const tests::TemporaryFolder& folder, const std::string& bytes) {
   tests::write_file(folder / "x.pt", bytes);
