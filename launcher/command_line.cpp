@@ -39,7 +39,7 @@ po::options_description describe() {
   add("rdzv-id", text(""), "the run's id, the same on all nodes (random; of several nodes none)");
   add("rdzv-conf", text(""), "accepted: there is nothing to configure");
   add("local-addr", text(""), "accepted: there is nothing to choose");
-  add("max-restarts", text("0"), "this version: 0");
+  add("max-restarts", text("0"), "how often all ranks of the node are started again after a failure");
   add("monitor-interval", text("0.1"), "accepted: a rank's end is seen at once");
   add("role", text("default"), "ROLE_NAME of the ranks");
   add("module,m", flag(), "PROGRAM is a Python module");

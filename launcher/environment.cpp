@@ -48,8 +48,8 @@ Variables torchrun_variables(const Job& job, int local_rank, const std::filesyst
       {"ROLE_NAME", job.role},
       {"MASTER_ADDR", job.master_addr},
       {"MASTER_PORT", std::to_string(job.master_port)},
-      {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(job.restart)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
       {"TORCHELASTIC_RUN_ID", job.run_id},
       // No agent's store listens at MASTER_PORT: a PyTorch worker of rank 0 hosts it itself.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},

@@ -17,8 +17,10 @@ struct Job {
   int local_size = 1;  ///< ranks on this node, and on each other one
   int node_rank = 0;
   int node_count = 1;
-  int threads = 1;            ///< OMP_NUM_THREADS, unless the user set it
-  std::int64_t start_ns = 0;  ///< CLOCK_BOOTTIME when launch began
+  int threads = 1;  ///< OMP_NUM_THREADS, unless the user set it
+  int restart = 0;  ///< how often the ranks have been started again
+  int max_restarts = 0;
+  std::int64_t start_ns = 0;  ///< CLOCK_BOOTTIME when launch began, or began to start them again
   int terminal_columns = 0;   ///< 0: the output is no terminal
   std::string token;          ///< LOCKSTEP_TOKEN, unless the user set it; empty: none is made
   int gpus = 0;               ///< that ranks of this node may have

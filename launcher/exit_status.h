@@ -29,6 +29,8 @@ struct ExitStatus {
     const int own = signal == 0 ? code : told_code;
     return own == 2 || own == 3 || own == 4 || own == 6;
   }
+  /// Its program says that it fails by its words, its data or its numbers: so it would once more.
+  bool would_fail_again() const { return told_code == 2 || told_code == 3 || told_code == 6; }
   /// As a shell tells it: 128 + n for signal n.
   int exit_code() const {
     if (killed_by_us && has_own_cause()) return told_code;

@@ -115,7 +115,7 @@ void sweep_left_behind(const fs::path& prefix) {
 }  // namespace
 
 LogFolder::LogFolder(const Options& options, const std::string& run_id, int ranks)
-    : temporary_(options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
+    : ranks_(ranks), temporary_(options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
   if (options.log_dir.empty()) {
     sweep_left_behind(temporary_prefix());
     if (temporary_) {
@@ -127,7 +127,12 @@ LogFolder::LogFolder(const Options& options, const std::string& run_id, int rank
     create_folder(options.log_dir);
     root_ = make_unique_folder(fs::path(options.log_dir) / run_id);
   }
-  for (int rank = 0; rank < ranks; ++rank) create_rank_folder(of(rank));
+  begin_attempt(0);
+}
+
+void LogFolder::begin_attempt(int restarts) {
+  restarts_ = restarts;
+  for (int rank = 0; rank < ranks_; ++rank) create_rank_folder(of(rank));
 }
 
 LogFolder::~LogFolder() {

@@ -9,14 +9,17 @@
 namespace lockstep::launcher {
 
 /// The folder of a run's logs and error files, laid out as torchrun does:
-/// <log_dir>/<run id>_<random>/attempt_0/<local rank>/{stdout.log,stderr.log,error.json}. Without --log-dir a
-/// temporary one, which goes away with this object unless streams are redirected into it. Such folders of
-/// this user whose launch was killed are removed by the next.
+/// <log_dir>/<run id>_<random>/attempt_<restarts>/<local rank>/{stdout.log,stderr.log,error.json}. Without
+/// --log-dir a temporary one, which goes away with this object unless streams are redirected into it. Such
+/// folders of this user whose launch was killed are removed by the next.
 class LogFolder {
  public:
   LogFolder(const Options& options, const std::string& run_id, int ranks);
   LogFolder(const LogFolder&) = delete;
   ~LogFolder();
+
+  /// From now on paths are those of the ranks' start after `restarts` others: 0 at first.
+  void begin_attempt(int restarts);
 
   std::filesystem::path error_file(int rank) const { return of(rank) / "error.json"; }
   /// `stream` is 1 (stdout) or 2 (stderr).
@@ -26,9 +29,13 @@ class LogFolder {
   const std::filesystem::path& root() const { return root_; }
 
  private:
-  std::filesystem::path of(int rank) const { return root_ / "attempt_0" / std::to_string(rank); }
+  std::filesystem::path of(int rank) const {
+    return root_ / ("attempt_" + std::to_string(restarts_)) / std::to_string(rank);
+  }
 
   std::filesystem::path root_;
+  int ranks_;
+  int restarts_ = 0;
   bool temporary_;
   UniqueFd lock_;  ///< of a temporary folder: held as long as this process lives
 };

@@ -2,11 +2,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -76,6 +78,7 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus
           .node_rank = options.node_rank,
           .node_count = options.nnodes,
           .threads = std::max(1, cores.usable() / ranks),
+          .max_restarts = options.max_restarts,
           .start_ns = start_ns,
           .terminal_columns = terminal_columns(),
           // Nodes cannot agree on a secret that one of them makes: theirs is the user's.
@@ -110,12 +113,32 @@ std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const L
   return facts;
 }
 
+/// How a start of all ranks ended.
+struct Ending {
+  std::optional<ExitStatus> cause;  ///< none: well
+  std::string report;
+};
+
+Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& workers, const LogFolder& logs,
+                 const Job& job, std::optional<int> passed_on) {
+  for (ExitStatus& status : statuses) status.told_code = error_code(logs.error_file(status.rank));
+  const std::optional<ExitStatus> cause = root_cause(statuses);
+  if (!cause) return {};
+  return {cause, failure_report(*cause, statuses, collect_facts(workers, logs, job), host_name(), passed_on)};
+}
+
+/// After a failure that need not come again, unless the ranks were told to end.
+bool starts_again(const Ending& ending, const Job& job, std::optional<int> passed_on, Signals& signals) {
+  if (!ending.cause || !ending.cause->failed() || ending.cause->would_fail_again()) return false;
+  return job.restart < job.max_restarts && !passed_on && std::ranges::none_of(signals.read(), asks_to_end);
+}
+
 int launch(const Options& options, std::int64_t start_ns) {
   const Cores cores = find_cores(affinity_mask());
   const int gpus = count_devices();
   const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
   const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
-  const Job job = describe_job(options, cores, ranks, gpus, start_ns);
+  Job job = describe_job(options, cores, ranks, gpus, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices =
       choose_slices(cores, ranks, threads, find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
@@ -123,7 +146,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   const Reaper reaper;
   // Orphans of workers become our children, so that none is left behind.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const LogFolder logs(options, job.run_id, ranks);
+  LogFolder logs(options, job.run_id, ranks);
   Output output(options, logs, job.first_rank(), ranks, isatty(STDOUT_FILENO) != 0);
   Signals signals(options.signals);
   output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
@@ -131,15 +154,21 @@ int launch(const Options& options, std::int64_t start_ns) {
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
   const std::set<pid_t> foreign = ProcessTree::own_descendants();
-  std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
-  Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
-  std::vector<ExitStatus> statuses = supervisor.run();
-  for (ExitStatus& status : statuses) status.told_code = error_code(logs.error_file(status.rank));
-  const std::optional<ExitStatus> cause = root_cause(statuses);
-  supervisor.finish_output(cause ? failure_report(*cause, statuses, collect_facts(workers, logs, job),
-                                                  host_name(), supervisor.passed_on())
-                                 : std::string());
-  return cause ? cause->exit_code() : 0;
+  while (true) {
+    std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
+    Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
+    std::vector<ExitStatus> statuses = supervisor.run();
+    const Ending ending = ending_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
+    if (!starts_again(ending, job, supervisor.passed_on(), signals)) {
+      supervisor.finish_output(ending.report);
+      return ending.cause ? ending.cause->exit_code() : 0;
+    }
+    ++job.restart;
+    job.start_ns = boot_time_ns();
+    output.show_line(fmt::format("{}launch: starts all ranks of this node again, {} of {} times\n",
+                                 ending.report, job.restart, job.max_restarts));
+    logs.begin_attempt(job.restart);
+  }
 }
 
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {

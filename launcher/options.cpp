@@ -46,8 +46,6 @@ double parse_seconds(const std::string& option, const po::variables_map& values)
 
 void refuse_what_is_missing(const po::variables_map& values) {
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
-  refuse_unless(parse_int("max-restarts", text("max-restarts")) == 0, "max-restarts", text("max-restarts"),
-                "--max-restarts 0");
   refuse_unless(text("rdzv-backend") == "static" || text("rdzv-backend") == "c10d", "rdzv-backend",
                 text("rdzv-backend"), "static and c10d");
   refuse_unless(text("numa-binding").empty(), "numa-binding", text("numa-binding"),
@@ -185,6 +183,7 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   options.no_python = values["no-python"].as<bool>();
   options.shutdown_timeout = parse_seconds("shutdown-timeout", values);
   parse_seconds("monitor-interval", values);
+  options.max_restarts = parse_int("max-restarts", values["max-restarts"].as<std::string>());
   for (const std::string& name : split_list(values["signals-to-handle"].as<std::string>())) {
     options.signals.push_back(parse_signal(name));
   }

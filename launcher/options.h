@@ -45,6 +45,7 @@ struct Options {
 
   bool allow_gpu_sharing = false;
 
+  int max_restarts = 0;          ///< of all ranks of this node, after failures
   double shutdown_timeout = 30;  ///< seconds
   std::vector<int> signals;      ///< passed on to the workers
 

@@ -42,6 +42,15 @@ TEST_CASE("a worker gets torchrun's variables over what was inherited") {
   CHECK_FALSE(has(variables, "MASTER_PORT=1"));
 }
 
+TEST_CASE("ranks are told which start of theirs it is, and how many there may be") {
+  Job again = three_ranks;
+  again.restart = 2;
+  again.max_restarts = 3;
+  const auto variables = worker_environment({}, again, 0, "/tmp/e.json");
+  CHECK(has(variables, "TORCHELASTIC_RESTART_COUNT=2"));
+  CHECK(has(variables, "TORCHELASTIC_MAX_RESTARTS=3"));
+}
+
 TEST_CASE("ranks count over all nodes") {
   Job second = three_ranks;
   second.node_rank = 1;

@@ -64,6 +64,9 @@ TEST_CASE("defaults") {
   CHECK(options.nproc_per_node == "1");
   CHECK(options.master_addr == "127.0.0.1");
   CHECK(options.master_port == 0);
+  CHECK(options.max_restarts == 0);
+  CHECK(parse({"--max-restarts=3", "p"}).max_restarts == 3);
+  CHECK(parse({"p"}, {{"PET_MAX_RESTARTS", "2"}}).max_restarts == 2);
   CHECK(options.shutdown_timeout == 30);
   CHECK(options.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU});
 }
@@ -81,10 +84,8 @@ TEST_CASE("an endpoint stands in for address and port; standalone ignores both")
 }
 
 TEST_CASE("what one node needs nothing of is accepted, what is missing is refused") {
-  CHECK(complaint({"--nnodes=1:1", "--node_rank=0", "--max_restarts=0", "--monitor_interval=5", "p"}) ==
-        "accepted");
-  for (const char* option :
-       {"--nnodes=1:4", "--max_restarts=3", "--rdzv_backend=etcd", "--numa_binding=node"}) {
+  CHECK(complaint({"--nnodes=1:1", "--node_rank=0", "--monitor_interval=5", "p"}) == "accepted");
+  for (const char* option : {"--nnodes=1:4", "--rdzv_backend=etcd", "--numa_binding=node"}) {
     CHECK(complaint({option, "p"}).find("not in this version") != std::string::npos);
   }
 }
