@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/accept_pause.h"
+#include "comm/polling.h"
 #include "comm/net/channel.h"
 #include "comm/net/credentials.h"
 #include "comm/net/handshake.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/accept_pause.h"
+#include "comm/polling.h"
 #include "comm/shm/local_rendezvous.h"
 #include "kernels/base/unique_fd.h"
 

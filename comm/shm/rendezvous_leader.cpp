@@ -10,7 +10,6 @@
 #include <random>
 #include <utility>
 
-#include "comm/accept_pause.h"
 #include "comm/polling.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
