@@ -182,7 +182,8 @@ std::int64_t places_for(const Options& options, const Session& session, std::siz
 }  // namespace
 
 int write_on(const SavedWeights& saved, const Options& options) {
-  const std::vector<std::string> texts = read_prompts(options.generation);
+  const bool all_ranks_read = !options.generation.has_prompts_in_standard_input();
+  std::string prompt_file = all_ranks_read ? read_prompt_file(options.generation) : std::string();
   if (options.generation.beam > 1 && !translates(options)) {
     throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
   }
@@ -195,7 +196,12 @@ int write_on(const SavedWeights& saved, const Options& options) {
   Session session = open_session(options);
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun&) {
+    if (!all_ranks_read) {  // rank 0 alone has launch's input
+      if (session.is_rank0()) prompt_file = read_prompt_file(options.generation);
+      prompt_file = session.communicator->all_gather(prompt_file).front();
+    }
     stop_request.accept();
+    const std::vector<std::string> texts = prompts_of(options.generation, prompt_file);
     const WeightsFile weights = open_weights(saved, options.model);
     const data::TokenizerPtr tokenizer = tokenizer_for(options, weights);
     const TrainingTask task = task_for_prompts(options, weights, windows, *tokenizer);

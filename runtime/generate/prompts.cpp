@@ -1,5 +1,7 @@
 #include "runtime/generate/prompts.h"
 
+#include <iostream>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -31,24 +33,25 @@ std::string with_replacements(std::string_view text) {
   return valid;
 }
 
-std::string text_of(const std::filesystem::path& prompt_file) {
+}  // namespace
+
+std::string read_prompt_file(const GenerationOptions& options) {
+  if (options.prompt_file.empty()) return {};
+  if (options.has_prompts_in_standard_input())
+    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   try {
-    return whole_text(prompt_file);
+    return whole_text(options.prompt_file);
   } catch (const DataError& error) {
     throw UsageError(fmt::format("--prompt-file {}", error.what()));
   }
 }
 
-}  // namespace
-
-std::vector<std::string> read_prompts(const GenerationOptions& options) {
+std::vector<std::string> prompts_of(const GenerationOptions& options, const std::string& prompt_file) {
   std::vector<std::string> prompts = options.prompts;
-  if (!options.prompt_file.empty()) {
-    std::istringstream lines(text_of(options.prompt_file));
-    for (std::string line; std::getline(lines, line);) {
-      if (line.ends_with('\r')) line.pop_back();
-      if (!line.empty()) prompts.push_back(line);
-    }
+  std::istringstream lines(prompt_file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
   }
   if (prompts.empty()) {
     throw UsageError(

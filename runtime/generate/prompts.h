@@ -15,9 +15,12 @@ struct Prompt {
   std::vector<std::int64_t> tokens;
 };
 
-/// Those of --prompt, then the lines of --prompt-file that are not empty. UsageError when that makes none;
-/// DataError for a file that cannot be read.
-std::vector<std::string> read_prompts(const GenerationOptions& options);
+/// The text of --prompt-file, or of standard input for `-`; empty without one. UsageError for a file that
+/// cannot be read.
+std::string read_prompt_file(const GenerationOptions& options);
+
+/// Those of --prompt, then the lines of `prompt_file` that are not empty. UsageError when that makes none.
+std::vector<std::string> prompts_of(const GenerationOptions& options, const std::string& prompt_file);
 
 /// UsageError names the prompt that has no token, more than `most` tokens, or a character without one.
 std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const data::Tokenizer& tokenizer,

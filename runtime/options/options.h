@@ -30,6 +30,7 @@ struct GenerationOptions {
   std::int64_t beam = 1;  ///< hypotheses; 1: tokens are drawn
 
   bool asked_for() const { return !prompts.empty() || !prompt_file.empty(); }
+  bool has_prompts_in_standard_input() const { return prompt_file == "-"; }
 };
 
 /// Everything that `trainer` can be told, with its defaults. Sizes not given are settled by the run.

@@ -68,6 +68,19 @@ TEST_CASE("predict writes on from prompts, the same on any number of ranks and t
   CHECK(lines_of(output_of(1, of_file)) == one);
 }
 
+TEST_CASE("prompts come from standard input, which one rank has, to all ranks") {
+  const TemporaryFolder folder;
+  const Words asked{"predict", trained(folder).string(), "--max-new-tokens=20"};
+  const auto told = lines_of(output_of(1, asked + Words{"--prompt=the cat", "--prompt=m", "--prompt=on"}));
+  for (const int ranks : {1, 2}) {
+    const Words piped{"/bin/sh", "-c", "printf 'm\\n\\non\\r\\n' | exec \"$0\" \"$@\""};
+    Program program(piped + trainer_words(ranks, asked + Words{"--prompt=the cat", "--prompt-file=-"}));
+    CHECK(program.wait_for_end() == 0);
+    INFO(program.output());
+    CHECK(lines_of(program.output()) == told);
+  }
+}
+
 TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
   const TemporaryFolder folder;
   const std::string run = trained(folder).string();
