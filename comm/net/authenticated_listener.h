@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/polling.h"
 #include "comm/net/channel.h"
 #include "comm/net/credentials.h"
 #include "comm/net/handshake.h"
 #include "comm/net/tls_context.h"
+#include "comm/polling.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"
 

@@ -16,9 +16,11 @@ struct Frame {
     hello = 1,  ///< opens a connection: see handshake.h for these three
     welcome,
     joined,
-    set,              ///< key, value -> done
-    get,              ///< key, milliseconds to wait for it -> value or absent
-    add,              ///< key, signed number -> value: the sum, in decimal
+    set,       ///< key, value -> done
+    get,       ///< key, milliseconds to wait for it -> value or absent
+    get_each,  ///< text, first number, last number + 1, milliseconds to wait for all these keys -> value:
+               ///< a text for each key that is there, from the first on without a gap
+    add,       ///< key, signed number -> value: the sum, in decimal
     compare_and_set,  ///< key, 1 and the expected value (or 0 and "": absent), new value -> value or absent:
                       ///< as before
     claim,    ///< key, text -> absent: the key has that text now, until this client's connection ends,
@@ -36,7 +38,7 @@ struct Frame {
   std::string payload;
 };
 
-inline constexpr std::uint16_t store_protocol_version = 3;
+inline constexpr std::uint16_t store_protocol_version = 4;
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
 /// What a frame of the handshake has at most.

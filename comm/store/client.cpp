@@ -17,9 +17,12 @@ namespace {
 /// The server ends a wait at the deadline; its answer travels.
 constexpr Seconds time_to_answer{1};
 
+std::int64_t milliseconds(Seconds wait) {
+  return static_cast<std::int64_t>(std::ceil(wait.count() * 1000));
+}
+
 Frame get_request(std::string_view key, Seconds wait) {
-  const auto milliseconds = static_cast<std::int64_t>(std::ceil(wait.count() * 1000));
-  return {Frame::Type::get, FieldWriter().text(key).number(milliseconds).take()};
+  return {Frame::Type::get, FieldWriter().text(key).number(milliseconds(wait)).take()};
 }
 
 }  // namespace
@@ -59,6 +62,21 @@ std::optional<std::string> StoreClient::wait_for(std::string_view key, Deadline 
     if (reply && reply->type != Frame::Type::absent) return std::move(reply->payload);
   } while (!deadline.passed());
   return std::nullopt;
+}
+
+std::vector<std::string> StoreClient::wait_for_each(std::string_view text, std::int64_t first,
+                                                    std::int64_t end, Deadline deadline) {
+  const std::string fields =
+      FieldWriter().text(text).number(first).number(end).number(milliseconds(deadline.left())).take();
+  const auto reply = try_ask({Frame::Type::get_each, fields}, Deadline::in(deadline.left() + time_to_answer));
+  std::vector<std::string> values;
+  if (!reply) return values;
+  for (FieldReader read(reply->payload); !read.at_end();) {
+    auto value = read.text();
+    if (!value || std::ssize(values) == end - first) fail("answers get_each with other values");
+    values.push_back(*std::move(value));
+  }
+  return values;
 }
 
 std::int64_t StoreClient::add(std::string_view key, std::int64_t amount, Deadline deadline) {

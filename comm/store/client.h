@@ -38,6 +38,11 @@ class StoreClient {
   std::string wait(std::string_view key, Deadline deadline);
   /// The same; nothing at the deadline, or when the store does not answer in a second from then on.
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline);
+  /// The values of `text` with the numbers from `first` to before `end` behind it: as many as are there, from
+  /// the first on without a gap, when all are or at the deadline. There may be too many for one call: ask for
+  /// the rest.
+  std::vector<std::string> wait_for_each(std::string_view text, std::int64_t first, std::int64_t end,
+                                         Deadline deadline);
   /// Adds to a decimal number, 0 when absent; the sum.
   std::int64_t add(std::string_view key, std::int64_t amount, Deadline deadline);
   /// Sets `desired` when the value is `expected` (nothing: when the key is absent). True when it did so.

@@ -24,17 +24,29 @@ Frame malformed() {
 constexpr std::size_t most_watched_keys = 16;
 constexpr std::size_t most_claims = 16;
 
-/// How long a `get` may wait for its key; zero for any other request.
-Seconds waiting_time(const Frame& request) {
-  if (request.type != Frame::Type::get) return Seconds(0);
-  FieldReader fields(request.payload);
-  if (!fields.text()) return Seconds(0);
-  const std::int64_t milliseconds = fields.number().value_or(0);
+constexpr std::int64_t most_numbered_keys = std::int64_t{1} << 24;
+/// The client asks for the rest.
+constexpr std::size_t enough_bytes = std::size_t{1} << 20;
+
+Deadline deadline_of(const AskedKeys& keys) {
   constexpr std::int64_t one_day = 24 * 3600 * 1000;
-  return Seconds(static_cast<double>(std::clamp<std::int64_t>(milliseconds, 0, one_day)) / 1000);
+  return Deadline::in(Seconds(static_cast<double>(std::min(keys.milliseconds, one_day)) / 1000));
 }
 
 }  // namespace
+
+std::optional<AskedKeys> AskedKeys::of(const Frame& request) {
+  if (request.type != Frame::Type::get && request.type != Frame::Type::get_each) return std::nullopt;
+  const bool is_numbered = request.type == Frame::Type::get_each;
+  FieldReader fields(request.payload);
+  auto text = fields.text();
+  const auto first = is_numbered ? fields.number() : 0;
+  const auto end = is_numbered ? fields.number() : 1;
+  const auto milliseconds = fields.number();
+  if (!text || !first || !end || !milliseconds || !fields.at_end()) return std::nullopt;
+  if (*first < 0 || *end < *first || *end > most_numbered_keys) return std::nullopt;
+  return AskedKeys{*std::move(text), is_numbered, *first, *end, *milliseconds};
+}
 
 Frame Table::answer(const Frame& request) {
   FieldReader fields(request.payload);
@@ -42,7 +54,11 @@ Frame Table::answer(const Frame& request) {
     case Frame::Type::set:
       return set(fields);
     case Frame::Type::get:
-      return get(fields);
+    case Frame::Type::get_each: {
+      const auto keys = AskedKeys::of(request);
+      if (!keys) return malformed();
+      return keys->is_numbered ? get_each(*keys) : get(*keys);
+    }
     case Frame::Type::add:
       return add(fields);
     case Frame::Type::compare_and_set:
@@ -74,11 +90,21 @@ Frame Table::set(FieldReader& fields) {
   return {Frame::Type::done, {}};
 }
 
-Frame Table::get(FieldReader& fields) const {
-  const auto key = fields.text();
-  const auto wait_ms = fields.number();
-  if (!key || !wait_ms || !fields.at_end()) return malformed();
-  return current(*key);
+Frame Table::get(const AskedKeys& keys) const {
+  return current(keys.text);
+}
+
+Frame Table::get_each(const AskedKeys& keys) const {
+  FieldWriter values;
+  std::size_t bytes = 0;
+  for (std::int64_t number = keys.first; number < keys.end; ++number) {
+    const auto found = values_.find(keys.key(number));
+    if (found == values_.end()) break;
+    bytes += sizeof(std::uint32_t) + found->second.size();
+    if (number > keys.first && bytes > enough_bytes) break;
+    values.text(found->second);
+  }
+  return {Frame::Type::value, values.take()};
 }
 
 Frame Table::add(FieldReader& fields) {
@@ -145,12 +171,14 @@ void Connection::handle(const Frame& frame, Table& table) {
   if (frame.type == Frame::Type::goodbye) return channel_.close();
   if (frame.type == Frame::Type::watch) return watch(frame);
   if (frame.type == Frame::Type::claim) return claim(frame, table);
-  const Frame reply = table.answer(frame);
-  const Seconds time = waiting_time(frame);
-  if (reply.type == Frame::Type::absent && time > Seconds(0)) {
-    waiting_ = Waiting{frame, Deadline::in(time)};
-    return;
+  if (const auto keys = AskedKeys::of(frame); keys && keys->milliseconds > 0) {
+    Waiting waiting{frame, *keys, deadline_of(*keys)};
+    if (!waiting.is_over(table)) {
+      waiting_ = std::move(waiting);
+      return;
+    }
   }
+  const Frame reply = table.answer(frame);
   send(reply);
   if (reply.type == Frame::Type::refused && is_open()) close_because(reply.payload);
 }
@@ -183,13 +211,17 @@ void Connection::watch(const Frame& frame) {
   send({Frame::Type::done, {}});
 }
 
+/// Each key is looked up until it is there, not all of them whenever the table has changed.
+bool Connection::Waiting::is_over(const Table& table) {
+  while (missing.first < missing.end && table.has(missing.key(missing.first))) ++missing.first;
+  return missing.first == missing.end || deadline.passed();
+}
+
 void Connection::serve_waiting(Table& table) {
-  if (waiting_) {
+  if (waiting_ && waiting_->is_over(table)) {
     const Frame reply = table.answer(waiting_->request);
-    if (reply.type != Frame::Type::absent || waiting_->deadline.passed()) {
-      waiting_.reset();
-      send(reply);
-    }
+    waiting_.reset();
+    send(reply);
   }
   const auto tell = [&](const std::string& key) {
     const auto value = table.find(key);

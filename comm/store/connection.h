@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,16 +13,32 @@
 
 namespace lockstep::comm {
 
+/// What a `get` or `get_each` is for: one key, or those of a text with a number behind it.
+struct AskedKeys {
+  std::string text;
+  bool is_numbered = false;
+  std::int64_t first = 0;
+  std::int64_t end = 1;
+  std::int64_t milliseconds = 0;  ///< to wait for them
+
+  /// Nothing for another request, and for malformed fields.
+  static std::optional<AskedKeys> of(const Frame& request);
+
+  std::string key(std::int64_t number) const { return is_numbered ? text + std::to_string(number) : text; }
+};
+
 /// The store's keys and values, and what each request does to them. No sockets.
 class Table {
  public:
   /// The reply to a request. Type refused when its fields are malformed or it is no request.
   Frame answer(const Frame& request);
+  bool has(const std::string& key) const { return values_.contains(key); }
   std::optional<std::string> find(const std::string& key) const;
 
  private:
   Frame set(FieldReader& fields);
-  Frame get(FieldReader& fields) const;
+  Frame get(const AskedKeys& keys) const;
+  Frame get_each(const AskedKeys& keys) const;
   Frame add(FieldReader& fields);
   Frame compare_and_set(FieldReader& fields);
   Frame erase(FieldReader& fields);
@@ -46,7 +63,8 @@ class Connection {
 
   /// Reads, answers and writes as far as it goes without waiting.
   void serve(Table& table);
-  /// Answers a `get` that waits, when its key is there now or its time is over, and tells of watched keys.
+  /// Answers a `get` or `get_each` that waits, when its keys are there now or its time is over, and tells of
+  /// watched keys.
   void serve_waiting(Table& table);
 
   /// Its link is dead.
@@ -78,7 +96,9 @@ class Connection {
   SendBuffer outgoing_;
   struct Waiting {
     Frame request;
+    AskedKeys missing;  ///< from the first that is not there
     Deadline deadline;
+    bool is_over(const Table& table);
   };
   std::optional<Waiting> waiting_;
   std::vector<std::string> watched_;

@@ -24,8 +24,13 @@ constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
                                         .first = std::chrono::milliseconds(1),
                                         .longest = std::chrono::milliseconds(100)};
 
+constexpr Seconds shortest_wait{0.02};
+constexpr Seconds longest_wait{1};
+
+constexpr const char* peers_key = "peer/";
+
 std::string key_of(int rank) {
-  return fmt::format("peer/{}", rank);
+  return peers_key + std::to_string(rank);
 }
 
 std::string purpose_of(int rank) {
@@ -48,10 +53,11 @@ Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsCon
   }
 }
 
-/// Rank 0, which has the store, may give up first: then whom all waited for is still the reason.
-std::optional<std::string> wait_for_peer(StoreClient& store, int rank, int ranks, Deadline deadline) {
+/// What ranks from `rank` on have published. Rank 0, which has the store, may give up first: then whom all
+/// waited for is still the reason.
+std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline) {
   try {
-    return store.wait_for(key_of(rank), deadline);
+    return store.wait_for_each(peers_key, rank, ranks, deadline);
   } catch (const CommError& error) {
     throw CommError(
         fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
@@ -101,13 +107,16 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
         fmt::format("{} was in this run and has left it: start all nodes again", name_of(rank, first)));
   }
   std::vector<PeerInfo> peers;
-  for (int other = 0; other < ranks; ++other) {
-    const auto peer = wait_for_peer(store, other, ranks, deadline);
-    if (!peer) {
+  // Asks now and then who is there, to be able to name the next if the store goes.
+  for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
+    const int awaited = static_cast<int>(peers.size());
+    const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
+    for (const std::string& text : wait_for_peers(store, awaited, ranks, answer))
+      peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
+    if (std::ssize(peers) == awaited && deadline.passed()) {
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time",
-                                  name_of_ranks(absent_ranks(store, other, ranks, key_of)), ranks));
+                                  name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks));
     }
-    peers.push_back(decode_peer_info(*peer, other));
   }
   return peers;
 }

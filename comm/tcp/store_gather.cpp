@@ -10,8 +10,14 @@
 namespace lockstep::comm {
 namespace {
 
-// An abort by a rank of this node wakes no socket: check for it this often.
-constexpr Seconds poll_interval{0.02};
+// An abort by a rank of this node wakes no socket: it is looked for in between, the less often the longer the
+// others let wait, as the store has to answer all of them.
+constexpr Seconds shortest_wait{0.02};
+constexpr Seconds longest_wait{0.16};
+
+std::string keys_of(std::uint64_t number) {
+  return fmt::format("gather/{}/", number);
+}
 
 }  // namespace
 
@@ -21,33 +27,36 @@ std::vector<std::string> StoreGather::operator()(std::string_view mine) {
   const Deadline deadline = Deadline::at(node_.deadline());
   store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
   std::vector<std::string> texts;
-  for (int other = 0; other < static_cast<int>(peers_.size()); ++other) texts.push_back(wait_for(other));
+  while (texts.size() < peers_.size()) wait_for_more(texts);
   // A rank that set this number has read all texts of the last one. Ranks may have been waited for past the
   // deadline.
   if (number_ > 1) store_.erase(key_of(rank, number_ - 1), Deadline::in(node_.timeout()));
   return texts;
 }
 
-std::string StoreGather::wait_for(int rank) {
+void StoreGather::wait_for_more(std::vector<std::string>& texts) {
+  const int rank = static_cast<int>(texts.size());
   Patience patience(node_.rank(), node_.timeout(), node_.call().start, status_of_);
   Deadline look = Deadline::at(Patience::first_look(node_.call().start, node_.timeout()));
-  while (true) {
-    const auto found =
-        store_.wait_for(key_of(rank, number_), Deadline::in(std::min(look.left(), poll_interval)));
+  for (Seconds wait = shortest_wait;; wait = std::min(2 * wait, longest_wait)) {
+    const auto values = store_.wait_for_each(keys_of(number_), rank, std::ssize(peers_),
+                                             Deadline::in(std::min(look.left(), wait)));
     if (node_.aborted()) throw CommError(node_.abort_reason());
-    if (found) {
-      const std::size_t space = found->find(' ');
-      if (found->substr(0, space) == std::to_string(node_.call().signature()))
-        return found->substr(space + 1);
-      throw CommError(fmt::format("{} made another call than {}: all ranks must make the same calls",
-                                  name_of(rank, peers_[static_cast<std::size_t>(rank)]),
-                                  node_.call().describe()));
-    }
+    for (const std::string& value : values) texts.push_back(text_in(value, static_cast<int>(texts.size())));
+    if (!values.empty()) return;
     if (!look.passed()) continue;
     const auto next = patience.look({rank});
     if (!next) fail_without(rank);
     look = Deadline::at(*next);
   }
+}
+
+std::string StoreGather::text_in(const std::string& value, int rank) const {
+  const std::size_t space = value.find(' ');
+  if (value.substr(0, space) == std::to_string(node_.call().signature())) return value.substr(space + 1);
+  throw CommError(fmt::format("{} made another call than {}: all ranks must make the same calls",
+                              name_of(rank, peers_[static_cast<std::size_t>(rank)]),
+                              node_.call().describe()));
 }
 
 /// Names all missing ranks, not just the first.
@@ -58,8 +67,8 @@ void StoreGather::fail_without(int rank) {
                               node_.call().describe(), node_.timeout().count()));
 }
 
-std::string StoreGather::key_of(int rank, std::uint64_t number) const {
-  return fmt::format("gather/{}/{}", number, rank);
+std::string StoreGather::key_of(int rank, std::uint64_t number) {
+  return keys_of(number) + std::to_string(rank);
 }
 
 }  // namespace lockstep::comm

@@ -25,8 +25,10 @@ class StoreGather {
   std::vector<std::string> operator()(std::string_view mine);
 
  private:
-  std::string wait_for(int rank);
-  std::string key_of(int rank, std::uint64_t number) const;
+  /// Adds the texts of the next ranks: of one at least.
+  void wait_for_more(std::vector<std::string>& texts);
+  std::string text_in(const std::string& value, int rank) const;
+  static std::string key_of(int rank, std::uint64_t number);
   [[noreturn]] void fail_without(int rank);
 
   StoreClient& store_;

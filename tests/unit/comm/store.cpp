@@ -140,6 +140,34 @@ TEST_CASE("wait ends when another client sets the key, or at its deadline", "[st
   CHECK_FALSE(client.get("never", soon()));  // the connection is still good
 }
 
+TEST_CASE("numbered keys come together, when all are there, or as far as they are at the deadline",
+          "[store]") {
+  const StoreServer server(loopback, any_port, of_run);
+  StoreClient client = connect_to(server);
+  using Values = std::vector<std::string>;
+  client.set("k/0", "zero", soon());
+  client.set("k/2", "", soon());
+  CHECK(client.wait_for_each("k/", 0, 3, Deadline::in(Seconds(0.05))) == Values{"zero"});
+  CHECK(client.wait_for_each("k/", 1, 3, Deadline::in(Seconds(0))).empty());
+  std::thread other([&] {
+    StoreClient setter = connect_to(server);
+    setter.set("k/1", "one", soon());
+  });
+  CHECK(client.wait_for_each("k/", 0, 3, soon()) == Values{"zero", "one", ""});
+  other.join();
+}
+
+TEST_CASE("numbered keys that are too long for one answer come in several", "[store]") {
+  const StoreServer server(loopback, any_port, of_run);
+  StoreClient client = connect_to(server);
+  const std::string value(600'000, 'v');
+  for (const char* key : {"k/0", "k/1", "k/2"}) client.set(key, value, soon());
+  CHECK(client.wait_for_each("k/", 0, 3, soon()).size() == 1);
+  client.set("k/0", std::string(most_payload_bytes - 11, 'v'), soon());
+  CHECK(client.wait_for_each("k/", 0, 3, soon()).size() == 1);
+  CHECK(client.wait_for_each("k/", 2, 3, soon()) == std::vector{value});
+}
+
 TEST_CASE("adds from many clients are all counted", "[store]") {
   const StoreServer server(loopback, any_port, of_run);
   const auto errors = run_threads(4, [&](int) {
