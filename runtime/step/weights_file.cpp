@@ -1,9 +1,7 @@
 #include "runtime/step/weights_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -35,9 +33,9 @@ fs::path file_in(const fs::path& path) {
 bool is_of_torch_save(const fs::path& file) {
   if (file.extension() == ".pt" || file.extension() == ".pth") return true;
   constexpr std::string_view zip = "PK\3\4";
-  std::array<char, zip.size()> begin{};
-  return std::ifstream(file, std::ios::binary).read(begin.data(), begin.size()) &&
-         std::string_view(begin.data(), begin.size()) == zip;
+  const MappedFile mapped(file);
+  const auto bytes = mapped.bytes();
+  return bytes.size() >= zip.size() && std::memcmp(bytes.data(), zip.data(), zip.size()) == 0;
 }
 
 /// The file of each tensor, by name. A shard is a file beside the index: a name with a folder is refused.
