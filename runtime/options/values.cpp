@@ -26,6 +26,14 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
   return parts;
 }
 
+/// Without the white space that a configuration's line would lose as well.
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(blanks) - first + 1));
+}
+
 }  // namespace
 
 bool parse_switch(const std::string& text) {
@@ -49,9 +57,10 @@ model::ModelArgs parse_model_args(const std::string& text) {
   if (text.empty()) return args;
   for (const std::string& pair : split(text, ",")) {
     const std::size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0)
+    const std::string key = trimmed(pair.substr(0, equals));
+    if (equals == std::string::npos || key.empty())
       throw UsageError(fmt::format("'{}' is not key=value", pair));
-    args[pair.substr(0, equals)] = pair.substr(equals + 1);
+    args[key] = trimmed(pair.substr(equals + 1));
   }
   return args;
 }

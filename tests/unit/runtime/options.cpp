@@ -236,6 +236,7 @@ TEST_CASE("a command on a run takes model and data from its config.ini, and what
   CHECK_FALSE(plain.data_given);
   CHECK(plain.options.model == "mlp");
   CHECK(plain.options.model_args.at("hidden") == "7");
+  CHECK(parse_options({"--model=mlp", "--model-args= hidden = 7 "}).model_args.at("hidden") == "7");
   CHECK(plain.options.data_dir == "/there");
   CHECK(plain.options.batch_size == 9);
   CHECK(plain.options.eval_samples == 50);
