@@ -57,7 +57,7 @@ Frame Table::answer(const Frame& request) {
     case Frame::Type::get_each: {
       const auto keys = AskedKeys::of(request);
       if (!keys) return malformed();
-      return keys->is_numbered ? get_each(*keys) : get(*keys);
+      return keys->is_numbered ? get_each(*keys) : current(keys->text);
     }
     case Frame::Type::add:
       return add(fields);
@@ -88,10 +88,6 @@ Frame Table::set(FieldReader& fields) {
   if (!key || !value || !fields.at_end()) return malformed();
   values_[*key] = *value;
   return {Frame::Type::done, {}};
-}
-
-Frame Table::get(const AskedKeys& keys) const {
-  return current(keys.text);
 }
 
 Frame Table::get_each(const AskedKeys& keys) const {

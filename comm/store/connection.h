@@ -37,7 +37,6 @@ class Table {
 
  private:
   Frame set(FieldReader& fields);
-  Frame get(const AskedKeys& keys) const;
   Frame get_each(const AskedKeys& keys) const;
   Frame add(FieldReader& fields);
   Frame compare_and_set(FieldReader& fields);

@@ -22,12 +22,6 @@ std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 TEST_CASE("every rank sees torchrun's environment") {
   LaunchProcess launch({"--nproc_per_node=2", "--rdzv_id=job7", "--master_port=4567", "env"});
   CHECK(launch.wait_for_end() == 0);

@@ -12,12 +12,6 @@ namespace {
 
 using tests::contains;
 
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 /// Two ranks of a shell script that tells the start it is of first.
 std::vector<std::string> two_ranks(const std::string& restarts, const std::string& script) {
   return {"--nproc_per_node=2", "--max_restarts=" + restarts, "sh", "-c",
