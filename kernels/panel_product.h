@@ -26,6 +26,7 @@ struct PanelCopy {
 struct PanelProduct {
   static constexpr std::string_view name = "panel_product";
   static constexpr std::int64_t columns = 64;
+  static constexpr std::int64_t most_depth = 128;  ///< rows of b at a time: they stay in the first cache
   using Simd = void(const PanelProduct&, const void* a, void* b, float* c);
 
   std::int64_t rows, depth;

@@ -17,8 +17,9 @@ namespace lockstep::kernels {
 /// of columns: a block's gradient stays in the second cache from the pass that makes it to the products that
 /// read it.
 struct ClassifierSize {
-  /// Of a block's rows: less than 4 KiB of logits, since rows at such a distance share the sets of a cache.
-  static constexpr std::int64_t most_halves = 992;
+  /// Of a block's rows: a bit less than 2 KiB of f32 or 4 KiB of logits, since rows at such a distance share
+  /// the sets of a cache.
+  static constexpr std::int64_t most_floats = 480, most_halves = 992;
 
   std::int64_t rows, inputs, classes;
   std::int64_t chunk, block;
@@ -28,7 +29,7 @@ struct ClassifierSize {
     constexpr std::int64_t chunk_bytes = 128 << 20;
     const std::int64_t most = std::max<std::int64_t>(32, chunk_bytes / (classes * 4));
     chunk = equal_parts(rows, op.chunk > 0 ? op.chunk : most);
-    block = equal_parts(classes, gradient == DType::f32 ? 512 : most_halves);
+    block = equal_parts(classes, gradient == DType::f32 ? most_floats : most_halves);
   }
 
   std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }

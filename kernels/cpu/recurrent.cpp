@@ -23,16 +23,6 @@ RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int
   return {size, states.dtype, units, gates_of_term * size.hidden};
 }
 
-/// The products of blocks [begin, end), all rows.
-void multiply(const RecurrentBlocks& blocks, const float* factors, const RecurrentWorkspace& memory,
-              std::int64_t begin, std::int64_t end) {
-  const auto kernel = simd::best<PanelProduct>();
-  for (std::int64_t block = begin; block < end; ++block) {
-    kernel(blocks.product(), factors, memory.weights + block * blocks.weights(),
-           memory.products + block * blocks.units);
-  }
-}
-
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   const RecurrentBlocks blocks = blocks_of<Op>(io.outputs[Op::y], columns / Op::gates, 1);

@@ -29,8 +29,16 @@ struct RecurrentBlocks {
   std::int64_t product_gate() const { return count() * units; }
   std::int64_t product_row() const { return odd_lines(columns / units * product_gate()); }
 
-  PanelProduct product() const {
-    return {size.rows, depth, factor_row(), product_row(), product_gate(), units};
+  /// Of a block's packed weights. Those of all blocks may be more than a second cache keeps from step to
+  /// step: then they are fetched ahead of their use, beyond the block's end from the next one.
+  PanelProduct product(const float* packed) const {
+    constexpr std::int64_t second_cache = 1 << 20;
+    constexpr auto row_bytes = columns * static_cast<std::int64_t>(sizeof(float));
+    PanelProduct product{size.rows, depth, factor_row(), product_row(), product_gate(), units};
+    product.next = packed + PanelProduct::most_depth * columns;
+    product.next_row = product.next_bytes = row_bytes;
+    product.next_rows = count() * depth * row_bytes > second_cache ? depth : 0;
+    return product;
   }
   /// Of the blocks [begin, end).
   RecurrentProducts products(const float* all, std::int64_t begin) const {
@@ -101,6 +109,16 @@ class RecurrentWorkspace {
   float* at_;
   std::int64_t used_ = 0;
 };
+
+/// The products of blocks [begin, end), all rows.
+inline void multiply(const RecurrentBlocks& blocks, const float* factors, const RecurrentWorkspace& memory,
+                     std::int64_t begin, std::int64_t end) {
+  const auto kernel = simd::best<PanelProduct>();
+  for (std::int64_t block = begin; block < end; ++block) {
+    float* const weights = memory.weights + block * blocks.weights();
+    kernel(blocks.product(weights), factors, weights, memory.products + block * blocks.units);
+  }
+}
 
 /// The rows of the weights (G H, H) that make a block's gates, as the columns of its panel.
 template <class Element>

@@ -15,7 +15,7 @@ constexpr std::int64_t panel = PanelProduct::columns;
 constexpr int vectors = native_width == 16 ? 4 : 2;  ///< of a row of c that are summed at once
 constexpr int most_rows = 6;                         ///< whose sums stay in registers
 constexpr int copying_rows = 4;                      ///< beside what else b's copy wants of registers
-constexpr std::int64_t most_depth = 128;             ///< so many rows of b stay in the first cache
+constexpr std::int64_t most_depth = PanelProduct::most_depth;
 
 /// The factors: their words, and how a lies.
 template <class Rows, bool transposed>

@@ -24,14 +24,9 @@ std::unique_ptr<Memory> filled(Device& device, std::size_t bytes) {
 double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
   const auto memory = filled(device, RecurrentWorkspace(blocks, 0, nullptr).bytes());
   const RecurrentWorkspace at(blocks, 0, static_cast<float*>(memory->data()));
-  auto* const multiply = simd::best<PanelProduct>();
   return shares::shortest([&] {
-    blocks.on_team([&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t block = begin; block < end; ++block) {
-        multiply(blocks.product(), at.factors[0], at.weights + block * blocks.weights(),
-                 at.products + block * blocks.units);
-      }
-    });
+    blocks.on_team(
+        [&](std::int64_t begin, std::int64_t end) { multiply(blocks, at.factors[0], at, begin, end); });
   });
 }
 

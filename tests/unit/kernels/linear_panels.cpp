@@ -31,18 +31,18 @@ Values transposed(const Values& matrix) {
   return to;
 }
 
-/// Elsewhere the libraries compute these gradients.
-bool has_panels() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back().starts_with("avx512");
+/// "avx512": both gradients are our products, "avx": those of weights.
+bool has(std::string_view instructions) {
+  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back().starts_with(instructions);
 }
 
-/// Of the weights: row-major, and with panels oneDNN's AB16b64a and AB8b64a2b.
+/// Of the weights: row-major, and with panels column-major, oneDNN's AB16b64a and AB8b64a2b.
 std::vector<Layout> layouts_of(const Shape& w) {
   std::vector<Layout> layouts{Layout::row_major(w)};
-  if (has_panels()) {
-    layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}});
-    layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 8}, {0, 64}, {1, 2}}});
-  }
+  if (!has("avx")) return layouts;
+  layouts.push_back({.padded = w, .strides = {1, w[0]}, .blocks = {}});
+  layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 16}, {0, 64}}});
+  layouts.push_back({.padded = w, .strides = {w[1] * 64, 16 * 64}, .blocks = {{1, 8}, {0, 64}, {1, 2}}});
   return layouts;
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("weight gradients of large linear maps of bf16, an odd number of rows"
     require_sums(alone.dw, dw, dw_magnitude);
     require_sums(alone.db, db, db_magnitude);
     for (const int threads : {2, 3, 7}) {
-      if (!has_panels()) break;
+      if (!has("avx512")) break;
       const Gradients shared = bf16_gradients(x, dy, layout, threads);
       CHECK(shared.dw.data == alone.dw.data);
       CHECK(shared.db.data == alone.db.data);
@@ -153,7 +153,7 @@ TEST_CASE("weight gradients of wide linear maps, whose inputs are packed") {
 
 TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {
   if (device().kind() != DeviceKind::cpu) return;
-  if (!has_panels()) return tests::skip("this CPU has no AVX-512");
+  if (!has("avx")) return tests::skip("this CPU has no AVX2");
   Values x = random_values({rows, inputs}, 1);
   const Values w = random_values({outputs, inputs}, 2);
   Values dy = random_values({rows, outputs}, 3);
@@ -164,7 +164,7 @@ TEST_CASE("gradients of large linear maps have the same bits for any number of t
     const Gradients alone = gradients(x, w, dy, layout, 1);
     for (const int threads : {2, 3, 7}) {
       const Gradients shared = gradients(x, w, dy, layout, threads);
-      CHECK(shared.dx.data == alone.dx.data);
+      if (has("avx512")) CHECK(shared.dx.data == alone.dx.data);
       CHECK(shared.dw.data == alone.dw.data);
       CHECK(shared.db.data == alone.db.data);
     }
