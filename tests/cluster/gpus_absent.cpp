@@ -1,15 +1,10 @@
 #include "tests/cluster/gpus.h"
+#include "tests/support/text.h"
 
 namespace lockstep::tests {
 namespace {
 
 const Words mlp = small_images + sgd + Words{"--model=mlp", "--batch-size=16", "--max-steps=3"};
-
-std::size_t count_of(const std::string& text, const std::string& words) {
-  std::size_t found = 0;
-  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++found;
-  return found;
-}
 
 }  // namespace
 

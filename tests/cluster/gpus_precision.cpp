@@ -1,13 +1,8 @@
 #include "tests/cluster/gpus.h"
+#include "tests/support/text.h"
 
 namespace lockstep::tests {
 namespace {
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 TEST_CASE("TF32 products: a little off, on all ranks alike, and part of what a checkpoint was made with") {
   give_gpus(2);
@@ -53,7 +48,7 @@ TEST_CASE("what tensor cores miss is said by the plan and once at the start, if 
                                 "--max-steps=2",
                                 "--matmul-precision=" + precision,
                                 precision == "highest" ? "--conv-precision=ieee" : "--conv-precision=tf32"};
-  const std::size_t times = precision == "highest" ? 0 : 1;
+  const int times = precision == "highest" ? 0 : 1;
   const TemporaryFolder folder;
   Program plan(Words{TRAINER_PROGRAM, "plan"} + options);
   REQUIRE(plan.wait_for_end() == 0);

@@ -1,17 +1,13 @@
 #pragma once
 
 #include "tests/support/program.h"
+#include "tests/support/text.h"
 
 namespace lockstep::launcher {
 
+using tests::count_of;
 using tests::stop;
 using tests::wait_until_gone;
-
-inline int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 /// The real `launch` with these arguments.
 class LaunchProcess : public tests::Program {

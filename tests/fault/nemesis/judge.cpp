@@ -13,11 +13,13 @@
 
 #include "kernels/base/unique_fd.h"
 #include "tests/support/files.h"
+#include "tests/support/text.h"
 
 namespace lockstep::nemesis {
 namespace {
 
 namespace fs = std::filesystem;
+using tests::count_of;
 using Faults = std::vector<std::string>;
 
 constexpr int killed = 128 + SIGKILL;
@@ -27,12 +29,6 @@ constexpr int stopped = 75;
 constexpr Seconds most_to_end{10};
 /// Then a rank leaves, whatever it is writing (WatchHooks::grace), as on a machine that gives it no core.
 constexpr Seconds most_to_report{1.4};
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -16,6 +16,7 @@
 #include "tests/support/files.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 #include "tests/unit/data/idx_bytes.h"
 
 using namespace lockstep;
@@ -38,12 +39,6 @@ ino_t inode_of_only_contents(const std::filesystem::path& cache) {
     if (file.path().extension() != ".lock" && ::stat(file.path().c_str(), &status) == 0) return status.st_ino;
   }
   return 0;
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 /// In a child whose cache folder `hinder` spoils: data must come all the same, with one warning that has
