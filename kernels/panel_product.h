@@ -27,6 +27,8 @@ struct PanelProduct {
   static constexpr std::string_view name = "panel_product";
   static constexpr std::int64_t columns = 64;
   static constexpr std::int64_t most_depth = 128;  ///< rows of b at a time: they stay in the first cache
+  /// Matrices up to so many bytes are in a second cache without being fetched ahead (`next`).
+  static constexpr std::int64_t second_cache = 1 << 20;
   using Simd = void(const PanelProduct&, const void* a, void* b, float* c);
 
   std::int64_t rows, depth;

@@ -17,8 +17,6 @@ constexpr std::int64_t least_product = 1 << 19;
 /// Bytes of a term: an f32 or two bf16.
 constexpr std::int64_t word = sizeof(float);
 constexpr std::int64_t page = 4096;
-/// Matrices up to so many bytes are there without being fetched ahead.
-constexpr std::int64_t second_cache = 1 << 20;
 
 /// dw^T = x^T dy: for a block of inputs, x^T packed in chunks of rows, and then a group of panels of dy after
 /// another.
@@ -106,7 +104,8 @@ struct WeightGradient {
       product.pairs_rows = layout == WeightLayout::panels_of_pairs;
       product.next_row = size.outputs * bytes();
       product.next_bytes = group() * bytes();
-      product.next_rows = size.rows * product.next_row > second_cache ? copy.rows * panel / columns : 0;
+      const bool fetches = size.rows * product.next_row > PanelProduct::second_cache;
+      product.next_rows = fetches ? copy.rows * panel / columns : 0;
       for (std::int64_t column = 0; column < columns; column += panel) {
         product.next = next + column / panel * product.next_rows * product.next_row;
         product.from = dy + column * bytes();

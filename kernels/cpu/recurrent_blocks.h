@@ -32,12 +32,11 @@ struct RecurrentBlocks {
   /// Of a block's packed weights. Those of all blocks may be more than a second cache keeps from step to
   /// step: then they are fetched ahead of their use, beyond the block's end from the next one.
   PanelProduct product(const float* packed) const {
-    constexpr std::int64_t second_cache = 1 << 20;
     constexpr auto row_bytes = columns * static_cast<std::int64_t>(sizeof(float));
     PanelProduct product{size.rows, depth, factor_row(), product_row(), product_gate(), units};
     product.next = packed + PanelProduct::most_depth * columns;
     product.next_row = product.next_bytes = row_bytes;
-    product.next_rows = count() * depth * row_bytes > second_cache ? depth : 0;
+    product.next_rows = count() * depth * row_bytes > PanelProduct::second_cache ? depth : 0;
     return product;
   }
   /// Of the blocks [begin, end).
