@@ -28,7 +28,7 @@ struct DatasetOptions {
   std::filesystem::path data_dir{};  ///< empty: where the distribution's package or a download puts it
   std::int64_t samples = 10000;      ///< synthetic
   Shape image_shape{};               ///< synthetic: shape of an input
-  std::int64_t num_classes = 10;     ///< synthetic (0: f32 targets of `target_shape`) and tensors
+  std::int64_t num_classes = 10;     ///< synthetic (0: f32 targets of `target_shape`), shards, tensors
   Shape target_shape{};              ///< synthetic regression
   std::int64_t seq_len = 0;       ///< tokens of a sample, as the model wants or --seq-len says; 0: no tokens
   std::int64_t vocab_size = 0;    ///< the same of the vocabulary
@@ -63,8 +63,8 @@ struct DatasetEntry {
   std::string name;
   std::string what;  ///< one line for `trainer datasets`
   DatasetPtr (*open)(const DatasetOptions&, Split);
-  /// What samples look like, known before any file is opened where the name tells (`trainer plan` needs no
-  /// data).
+  /// What samples look like. Of files it reads only what tells classes, vocabulary or shapes, and where the
+  /// name and the options tell them, none: `trainer plan` needs no samples.
   SampleSpec (*spec)(const DatasetOptions&);
   /// Of pictures: what is done to them when nothing else is asked for.
   std::optional<TransformLists> transforms{};

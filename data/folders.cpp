@@ -1,6 +1,9 @@
 #include "data/folders.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -33,6 +36,26 @@ std::vector<std::string> names_in(const fs::path& folder, bool folders) {
   return names;
 }
 
+bool has_word(const std::string& name, std::initializer_list<std::string_view> words) {
+  constexpr const char* letters = "abcdefghijklmnopqrstuvwxyz";
+  for (std::size_t begin = name.find_first_of(letters); begin != name.npos;) {
+    const std::size_t end = std::min(name.find_first_not_of(letters, begin), name.size());
+    if (std::ranges::find(words, std::string_view(name).substr(begin, end - begin)) != words.end())
+      return true;
+    begin = name.find_first_of(letters, end);
+  }
+  return false;
+}
+
+/// By a word ("pretrain_val.bin" is evaluated), or else by a part of one ("trainset.bin").
+std::optional<Split> split_of(const std::string& name) {
+  const auto has = [&](const char* part) { return name.find(part) != name.npos; };
+  if (has_word(name, {"train", "training"})) return Split::train;
+  if (has_word(name, {"val", "valid", "validation", "test"})) return Split::test;
+  if (has("train")) return Split::train;
+  return has("val") || has("test") ? std::optional(Split::test) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string> folders_in(const fs::path& folder) {
@@ -62,15 +85,10 @@ fs::path split_folder(const fs::path& root, Split split) {
 
 SplitFiles split_files(const fs::path& place, const std::string& extension) {
   if (!fs::is_directory(place)) return {.train = {place}, .test = {}};
-  const auto has = [](const std::string& name, const char* part) { return name.find(part) != name.npos; };
   SplitFiles files;
   for (const std::string& name : files_in(place)) {
-    if (!name.ends_with(extension)) continue;
-    if (has(name, "train")) {
-      files.train.push_back(place / name);
-    } else if (has(name, "val") || has(name, "test")) {
-      files.test.push_back(place / name);
-    }
+    const auto split = name.ends_with(extension) ? split_of(name) : std::nullopt;
+    if (split) (*split == Split::train ? files.train : files.test).push_back(place / name);
   }
   if (!files.train.empty()) return files;
   throw DataError(fmt::format("{}: no {} file here has 'train' in its name", place.string(), extension));

@@ -27,7 +27,8 @@ struct SplitFiles {
 };
 
 /// Of a folder those whose names end in `extension` (".bin") and have "train", or else "val" or "test", in
-/// them; a file is the training set. DataError when there is none for training.
+/// them, whole words before parts of words; a file is the training set. DataError when there is none for
+/// training.
 SplitFiles split_files(const std::filesystem::path& place, const std::string& extension);
 
 /// Tells that a part of the training files is evaluated; empty where others are.

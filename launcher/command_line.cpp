@@ -29,7 +29,7 @@ po::options_description describe() {
     all.add_options()(name, value, meaning);
   };
   add("nproc-per-node", text("1"), "ranks on this node: a number, cpu, gpu, or auto (gpu if any)");
-  add("standalone", flag(), "one node, a free port; other rendezvous options are ignored");
+  add("standalone", flag(), "one node, a free port; master-addr, master-port and rdzv-endpoint are ignored");
   add("master-addr", text(""), "address of node 0, where rank 0 is (127.0.0.1)");
   add("master-port", text("0"), "port of rank 0; 0: a free one, of several nodes 29500");
   add("nnodes", text("1"), "nodes: one launch on each, all with the same options but node-rank");
@@ -48,7 +48,9 @@ po::options_description describe() {
   add("redirects,r", text("0"), "streams to logs: 1 stdout, 2 stderr, 3 both; or RANK:N,...");
   add("tee,t", text("0"), "the same, and to the console too");
   add("local-ranks-filter", text(""), "ranks shown on the console: 0,1,... (all)");
-  add("log-line-prefix-template", text(""), "of ${role_name}, ${rank}, ${local_rank}");
+  add("log-line-prefix-template", text(""),
+      "prefix of each line, with ${role_name}, ${rank}, ${local_rank} filled in ([rank0] and so on, on a "
+      "terminal only)");
   add("shutdown-timeout", text("30"), "seconds between SIGTERM and SIGKILL");
   add("signals-to-handle", po::value<std::string>()->default_value(default_signals, "..."),
       "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGXCPU)");

@@ -24,8 +24,8 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-/// Tells a Lockstep worker that launch keeps the port for it, when its start-up clock began, and whether to
-/// draw a progress bar.
+/// Tells a Lockstep worker that no agent's store listens at MASTER_PORT, when its start-up clock began, and
+/// whether to draw a progress bar.
 std::string launch_info_text(const Job& job) {
   return comm::to_string({.addr = job.master_addr,
                           .port = job.master_port,

@@ -127,10 +127,11 @@ Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& wo
   return {cause, failure_report(*cause, statuses, collect_facts(workers, logs, job), host_name(), passed_on)};
 }
 
-/// After a failure that need not come again, unless the ranks were told to end.
-bool starts_again(const Ending& ending, const Job& job, std::optional<int> passed_on, Signals& signals) {
+/// After a failure that need not come again, unless the run was told to stop.
+bool starts_again(const Ending& ending, const Job& job, bool told_to_stop, Signals& signals) {
   if (!ending.cause || !ending.cause->failed() || ending.cause->would_fail_again()) return false;
-  return job.restart < job.max_restarts && !passed_on && std::ranges::none_of(signals.read(), asks_to_end);
+  return job.restart < job.max_restarts && !told_to_stop &&
+         std::ranges::none_of(signals.read(), asks_to_stop);
 }
 
 int launch(const Options& options, std::int64_t start_ns) {
@@ -159,7 +160,7 @@ int launch(const Options& options, std::int64_t start_ns) {
     Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
     std::vector<ExitStatus> statuses = supervisor.run();
     const Ending ending = ending_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
-    if (!starts_again(ending, job, supervisor.passed_on(), signals)) {
+    if (!starts_again(ending, job, supervisor.told_to_stop(), signals)) {
       supervisor.finish_output(ending.report);
       return ending.cause ? ending.cause->exit_code() : 0;
     }

@@ -37,4 +37,8 @@ bool asks_to_end(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
+bool asks_to_stop(int signal) {
+  return asks_to_end(signal) || signal == SIGUSR1 || signal == SIGXCPU;
+}
+
 }  // namespace lockstep::launcher

@@ -30,5 +30,8 @@ class Signals {
 
 /// Whether a worker that gets it is expected to end.
 bool asks_to_end(int signal);
+/// The same, or whether a batch system asks with it that the job saves and leaves soon, so that a failure
+/// behind it is no reason to start again.
+bool asks_to_stop(int signal);
 
 }  // namespace lockstep::launcher

@@ -93,6 +93,7 @@ void Supervisor::pass_on(int signal) {
     tree_.send(worker, signal);
     tree_.continue_stopped(worker);
   }
+  told_to_stop_ = told_to_stop_ || asks_to_stop(signal);
   if (!asks_to_end(signal)) return;
   const bool insists = signal == SIGINT && interrupts_.is_second(Clock::now());
   kill_at_ = insists ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);

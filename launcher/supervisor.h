@@ -32,6 +32,8 @@ class Supervisor {
 
   /// The last signal that asked the workers to end, if any was passed on.
   std::optional<int> passed_on() const { return passed_on_; }
+  /// Whether any signal that was passed on asked the run to stop.
+  bool told_to_stop() const { return told_to_stop_; }
 
  private:
   Worker& worker_of(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
@@ -72,6 +74,7 @@ class Supervisor {
   };
   std::map<int, Stop> stopped_;  ///< by rank
   std::optional<int> passed_on_;
+  bool told_to_stop_ = false;
   Interrupts interrupts_;
   int signals_passed_on_ = 0;
   bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure

@@ -64,10 +64,10 @@ struct Part {
 class BytePairTokenizer final : public Tokenizer {
  public:
   explicit BytePairTokenizer(BytePairs pairs) : pairs_(std::move(pairs)) {
-    std::vector<bool> is_special(pairs_.tokens.size());
-    for (const std::uint32_t id : pairs_.specials) is_special[id] = true;
+    std::vector<bool> is_added(pairs_.tokens.size());
+    for (const std::uint32_t id : pairs_.added) is_added[id] = true;
     for (std::uint32_t id = 0; id < pairs_.tokens.size(); ++id) {
-      if (!pairs_.tokens[id].empty() && !is_special[id]) ids_.emplace(pairs_.tokens[id], id);
+      if (!pairs_.tokens[id].empty() && !is_added[id]) ids_.emplace(pairs_.tokens[id], id);
     }
     for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
       byte_ids_[byte] = id_of(std::string(1, static_cast<char>(byte)));

@@ -16,6 +16,7 @@ struct BytePairs {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> merges{};  ///< of ids, the first to be merged first
   /// Found in a text before it is cut into words, the longest at a place first.
   std::vector<std::uint32_t> specials{};
+  std::vector<std::uint32_t> added{};  ///< of `specials` those that pairs cannot make
   bool whole_words = false;  ///< a word that is a token is not merged from its bytes ("ignore_merges")
 };
 

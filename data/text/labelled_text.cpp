@@ -98,8 +98,10 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
       const MappedFile file(path);
       std::string_view text = checked_utf8(path, file.bytes());
       text = text.substr(0, text.find_last_not_of("\r\n") + 1);
+      const std::size_t begin = byte_order_mark_length(text);
+      text.remove_prefix(begin);
       if (text.empty()) fail(path, 0, "the file holds no text");
-      texts.push_back({path, 0, std::string(text), label});
+      texts.push_back({path, begin, std::string(text), label});
     }
   }
   if (texts.size() == before)

@@ -75,10 +75,16 @@ class Reader {
   void add_token(std::string_view characters, std::int64_t id) {
     ids_.emplace(characters, put(id, characters_.bytes_of(characters).value_or(std::string(characters))));
   }
+  /// Nothing for an empty one, as Hugging Face's add_tokens does. One of the vocabulary stays what pairs may
+  /// make.
   void add_special(const std::string& content, std::int64_t id) {
+    if (content.empty()) return;
+    const auto at = static_cast<std::size_t>(id);
+    const bool is_known = id >= 0 && at < pairs_.tokens.size() && pairs_.tokens[at] == content;
     const std::uint32_t special = put(id, content);
-    if (std::ranges::find(pairs_.specials, special) == pairs_.specials.end())
-      pairs_.specials.push_back(special);
+    if (std::ranges::find(pairs_.specials, special) != pairs_.specials.end()) return;
+    pairs_.specials.push_back(special);
+    if (!is_known) pairs_.added.push_back(special);
   }
   void add_merge(std::string_view left, std::string_view right) {
     const auto first = ids_.find(std::string(left)), second = ids_.find(std::string(right));

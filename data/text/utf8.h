@@ -32,10 +32,17 @@ std::size_t utf8_prefix(std::string_view text, std::int64_t count);
 
 std::int64_t count_characters(std::string_view valid_utf8);
 
-/// Calls `take` with each line, without its end ("\n" or "\r\n"), and its offset.
+/// Of the byte order mark that editors of another system put before a text; 0 where there is none.
+inline std::size_t byte_order_mark_length(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  return text.starts_with(mark) ? mark.size() : 0;
+}
+
+/// Calls `take` with each line, without its end ("\n" or "\r\n"), and its offset. A byte order mark is in
+/// none.
 template <class Take>
 void for_each_line(std::string_view text, Take&& take) {
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = byte_order_mark_length(text); at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);

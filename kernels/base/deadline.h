@@ -47,7 +47,7 @@ constexpr Clock::duration clock_duration(Seconds seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::min(seconds, century));
 }
 
-/// A point in time that a wait may not outlive. Nothing in Lockstep waits without one.
+/// A point in time that a wait may not outlive.
 class Deadline {
  public:
   static Deadline in(Seconds seconds) { return Deadline(Clock::now() + clock_duration(seconds)); }

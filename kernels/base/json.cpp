@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <unordered_set>
 
 namespace lockstep {
 namespace {
@@ -13,36 +13,11 @@ constexpr int most_levels = 64;  // values of a file from elsewhere must not use
 
 }  // namespace
 
-/// Between our values and the library's.
+/// Between our values and the library's, whose ordered objects search all their keys for each that they take.
 struct JsonText {
   using Theirs = nlohmann::ordered_json;
 
-  static Json ours(Theirs& json) {
-    switch (json.type()) {
-      case Theirs::value_t::boolean:
-        return json.get<bool>();
-      case Theirs::value_t::number_integer:
-        return json.get<std::int64_t>();
-      case Theirs::value_t::number_unsigned:
-        return json.get<std::uint64_t>();
-      case Theirs::value_t::number_float:
-        return json.get<double>();
-      case Theirs::value_t::string:
-        return std::move(json.get_ref<std::string&>());
-      case Theirs::value_t::array: {
-        Json::Array elements;
-        for (Theirs& element : json) elements.push_back(ours(element));
-        return elements;
-      }
-      case Theirs::value_t::object: {
-        Json::Object members;
-        for (auto& [key, value] : json.items()) members.push_back({key, ours(value)});
-        return members;
-      }
-      default:
-        return nullptr;
-    }
-  }
+  class Builder;
 
   static Theirs theirs(const Json& json) {
     return std::visit([](const auto& value) { return from(value); }, json.value_);
@@ -57,32 +32,79 @@ struct JsonText {
   }
   static Theirs from(const Json::Object& members) {
     Theirs object = Theirs::object();
-    for (const auto& [key, value] : members) object[key] = theirs(value);
+    for (const auto& [key, value] : members)
+      object.get_ref<Theirs::object_t&>().emplace_back(key, theirs(value));
     return object;
   }
   static Theirs from(const auto& value) { return value; }
 };
 
-Json Json::parse(std::string_view text) {
-  using Theirs = JsonText::Theirs;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto check = [&](int depth, Theirs::parse_event_t event, Theirs& parsed) {
-    if (depth > most_levels) throw JsonError("values are nested too deep");
-    if (event == Theirs::parse_event_t::object_start) keys.emplace_back();
-    if (event == Theirs::parse_event_t::object_end) keys.pop_back();
-    if (event == Theirs::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw JsonError(fmt::format("two entries '{}'", parsed.get<std::string>()));
-    }
+/// Told by the library's parser what it reads, in order.
+class JsonText::Builder {
+ public:
+  Json take() { return std::move(root_); }
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(std::int64_t value) { return put(value); }
+  bool number_unsigned(std::uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(const Theirs::binary_t&) { return false; }  // no text has one
+  bool start_object(std::size_t) { return open(Json::object()); }
+  bool start_array(std::size_t) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    if (!open_.back().keys.insert(name).second) throw JsonError(fmt::format("two entries '{}'", name));
+    std::get<Json::Object>(open_.back().value->value_).push_back({std::move(name), nullptr});
     return true;
-  };
-  try {
-    Theirs theirs = Theirs::parse(text.begin(), text.end(), check);
-    return JsonText::ours(theirs);
-  } catch (const Theirs::parse_error& error) {
-    throw JsonError(fmt::format("no JSON from byte {} on", error.byte), error.byte);
-  } catch (const Theirs::out_of_range&) {
-    throw JsonError("a number is beyond the range of f64");
   }
+
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) {
+    constexpr int number_overflow = 406;
+    if (error.id == number_overflow) throw JsonError("a number is beyond the range of f64");
+    throw JsonError(fmt::format("no JSON from byte {} on", byte), byte);
+  }
+
+ private:
+  /// An object or array whose end is still to come: until then what holds it does not grow.
+  struct Open {
+    Json* value;
+    std::unordered_set<std::string> keys;
+  };
+
+  bool put(Json value) {
+    place() = std::move(value);
+    return true;
+  }
+  bool open(Json value) {
+    if (std::ssize(open_) == most_levels) throw JsonError("values are nested too deep");
+    Json& placed = place();
+    placed = std::move(value);
+    open_.push_back({&placed, {}});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  Json& place() {
+    if (open_.empty()) return root_;
+    Json& holder = *open_.back().value;
+    if (auto* elements = std::get_if<Json::Array>(&holder.value_)) return elements->emplace_back();
+    return std::get<Json::Object>(holder.value_).back().value;
+  }
+
+  Json root_;
+  std::vector<Open> open_;
+};
+
+Json Json::parse(std::string_view text) {
+  JsonText::Builder builder;
+  JsonText::Theirs::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 Json Json::parse_or_null(std::string_view text) {

@@ -29,7 +29,9 @@ std::string file_name_of(DType dtype) {
   return name;
 }
 
+/// A BOOL is a byte, as masks of older GPT-2 files are.
 std::optional<DType> dtype_of(std::string_view name) {
+  if (name == "BOOL") return DType::u8;
   for (const DType dtype :
        {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::u16}) {
     if (file_name_of(dtype) == name) return dtype;

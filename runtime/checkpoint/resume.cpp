@@ -109,7 +109,7 @@ void skip_checkpoint(comm::Communicator& communicator, int sender) {
 
 namespace fs = std::filesystem;
 
-/// A rank's newest checkpoint, as it is sent to the others.
+/// A rank's newest checkpoint, as it is sent to the others; the folder alone, since JSON is UTF-8.
 struct CheckpointInfo {
   std::int64_t step = -1;  ///< -1: none
   std::string digest;      ///< of the manifest, and so of all files
@@ -124,17 +124,16 @@ Json to_json(const CheckpointInfo& info) {
   return {{"step", info.step},
           {"digest", info.digest},
           {"damaged", info.damaged},
-          {"unreadable", info.unreadable},
-          {"folder", info.folder}};
+          {"unreadable", info.unreadable}};
 }
 
-CheckpointInfo checkpoint_info_from(const std::string& text) {
+CheckpointInfo checkpoint_info_from(const std::string& text, const std::string& folder) {
   const Json json = Json::parse(text);
   return {.step = json["step"].get<std::int64_t>(),
           .digest = json["digest"].get<std::string>(),
           .damaged = json["damaged"].get<std::vector<std::string>>(),
           .unreadable = json["unreadable"].get<std::string>(),
-          .folder = json["folder"].get<std::string>()};
+          .folder = folder};
 }
 
 /// What is to be resumed: a checkpoint, or a RUN. Of RUN/checkpoints/latest the checkpoint beside it.
@@ -151,16 +150,20 @@ fs::path source_of(const RunDirectory& run_directory) {
   return source.parent_path() / target;
 }
 
-/// Folders to try, the newest first: the named checkpoint, or all of a RUN.
+/// The newest first.
+std::vector<fs::path> all_in(const CheckpointDirectory& directory) {
+  std::vector<fs::path> folders;
+  for (const std::int64_t step : directory.steps()) folders.push_back(directory.path_of(step));
+  return folders;
+}
+
+/// Folders to try, the newest first, of what --resume names: a checkpoint, or all of a RUN.
 std::vector<fs::path> candidates(const fs::path& from) {
   std::error_code ignored;
   if (step_in(from.filename().string()) || fs::exists(from / "state.json", ignored)) {
     return fs::exists(from, ignored) ? std::vector{from} : std::vector<fs::path>{};
   }
-  std::vector<fs::path> folders;
-  const CheckpointDirectory directory(*run_of(from) / "checkpoints");
-  for (const std::int64_t step : directory.steps()) folders.push_back(directory.path_of(step));
-  return folders;
+  return all_in(CheckpointDirectory(*run_of(from) / "checkpoints"));
 }
 
 void require_whole(const fs::path& checkpoint, Activity* activity) {
@@ -251,19 +254,25 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
                                              const RunDirectory& run_directory, Activity* activity) {
   if (run_directory.resume == "none") return std::nullopt;
   const fs::path source = source_of(run_directory);
-  const std::vector<int> readers =
-      names_a_path(run_directory.resume) ? ranks_of_disks(communicator, source) : run_directory.disk_ranks;
+  const bool is_named = names_a_path(run_directory.resume);
+  const std::vector<int> readers = is_named ? ranks_of_disks(communicator, source) : run_directory.disk_ranks;
   const auto rank = static_cast<std::size_t>(communicator.world().rank);
   const bool reads = readers[rank] == communicator.world().rank;
-  const CheckpointInfo mine = reads ? newest_whole(candidates(source), activity) : CheckpointInfo{};
+  const auto newest = [&] {
+    return newest_whole(is_named ? candidates(source) : all_in(CheckpointDirectory(source / "checkpoints")),
+                        activity);
+  };
+  const CheckpointInfo mine = reads ? newest() : CheckpointInfo{};
+  const std::vector<std::string> texts = communicator.all_gather(to_json(mine).dump());
+  const std::vector<std::string> folders = communicator.all_gather(mine.folder);
   std::vector<CheckpointInfo> by_rank;
-  for (const std::string& text : communicator.all_gather(to_json(mine).dump())) {
-    by_rank.push_back(checkpoint_info_from(text));
+  for (std::size_t other = 0; other < texts.size(); ++other) {
+    by_rank.push_back(checkpoint_info_from(texts[other], folders[other]));
   }
   require_readable(by_rank);
   const auto best = std::ranges::max_element(by_rank, {}, &CheckpointInfo::step);
   const bool nothing = best->step < 0;
-  if (nothing && names_a_path(run_directory.resume)) throw_nothing_to_resume(run_directory, by_rank);
+  if (nothing && is_named) throw_nothing_to_resume(run_directory, by_rank);
   if (rank == 0) warn_of_damage(by_rank);
   if (nothing) return std::nullopt;
 

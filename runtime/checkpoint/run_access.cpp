@@ -17,6 +17,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/uninterrupted.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/restart.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -42,8 +43,12 @@ bool is_ours(gid_t group) {
       fmt::format("{}: cannot be written: {}; name another --run-dir", file.string(), errno_message(error)));
 }
 
-void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const std::string& run_id) {
-  const std::string holder = fmt::format("{} process {} run {}\n", host_name(), ::getpid(), run_id);
+std::string description_of_holder(const std::string& run_id) {
+  return fmt::format("{} process {} run {}\n{}", host_name(), ::getpid(), run_id,
+                     launcher_jobs(comm::process_environment()));
+}
+
+void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const std::string& holder) {
   const auto size = static_cast<ssize_t>(holder.size());
   const auto empty = [&] { return ::ftruncate(fd.get(), 0); };
   const auto write = [&] { return ::pwrite(fd.get(), holder.data(), holder.size(), 0); };
@@ -102,7 +107,7 @@ std::string reason_to_distrust_checkpoint(const fs::path& checkpoint) {
   return reason_to_distrust(checkpoint);
 }
 
-RunLock::RunLock(const std::filesystem::path& run, const std::string& run_id) {
+RunLock::RunLock(const std::filesystem::path& run, const std::string& holder) {
   const std::filesystem::path file = run / "lock";
   fd_ = UniqueFd(uninterrupted(
       [&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644); }));
@@ -110,16 +115,15 @@ RunLock::RunLock(const std::filesystem::path& run, const std::string& run_id) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (uninterrupted([&] { return ::fcntl(fd_.get(), F_OFD_SETLK, &whole); }) == 0) {
-    write_holder(fd_, file, run_id);
-    return;
+  if (uninterrupted([&] { return ::fcntl(fd_.get(), F_OFD_SETLK, &whole); }) != 0) {
+    if (errno == EAGAIN || errno == EACCES) {
+      throw UsageError(fmt::format("{} is in use by {}: wait for it, or name another --run-dir", run.string(),
+                                   first_line(file)));
+    }
+    log::warn("{} cannot be locked here ({}): see that no second run uses it", file.string(),
+              errno_message(errno));
   }
-  if (errno == EAGAIN || errno == EACCES) {
-    throw UsageError(fmt::format("{} is in use by {}: wait for it, or name another --run-dir", run.string(),
-                                 first_line(file)));
-  }
-  log::warn("{} cannot be locked here ({}): see that no second run uses it", file.string(),
-            errno_message(errno));
+  if (!holder.empty()) write_holder(fd_, file, holder);
 }
 
 std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory,
@@ -129,7 +133,10 @@ std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirec
   if (run_directory.writes_checkpoints) {
     const Activity::Work work(activity, "locking " + run_directory.run.string());
     try {
-      lock.emplace(run_directory.run, communicator.world().run_id);
+      // A run that will be refused must not look like the one that is there.
+      const bool is_refused = holds_another_run(run_directory);
+      lock.emplace(run_directory.run,
+                   is_refused ? std::string() : description_of_holder(communicator.world().run_id));
     } catch (const UsageError& error) {
       problem = error.what();
     }

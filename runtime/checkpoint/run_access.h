@@ -25,11 +25,12 @@ std::string reason_to_distrust_run(const std::filesystem::path& run);
 std::string reason_to_distrust_checkpoint(const std::filesystem::path& checkpoint);
 
 /// Held while a run uses RUN/ on one disk: RUN/lock, locked by an open file description (fcntl(2),
-/// F_OFD_SETLK), so it goes with the process, however that ends. The file says who holds it.
+/// F_OFD_SETLK), so it goes with the process, however that ends. The file says who holds it, or held it last.
 class RunLock {
  public:
-  /// UsageError names the host, process and run that hold it. Where the file system has no locks, a warning.
-  RunLock(const std::filesystem::path& run, const std::string& run_id);
+  /// `holder`: what the file says then; empty: what it said before. UsageError names the host, process and
+  /// run that hold it. Where the file system has no locks, a warning.
+  RunLock(const std::filesystem::path& run, const std::string& holder);
 
  private:
   UniqueFd fd_;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -68,6 +67,12 @@ std::vector<int> lowest_of_equals(const std::vector<std::string>& texts) {
   return lowest;
 }
 
+/// The folder that holds it; of a link that which holds the link.
+fs::path above(const fs::path& path) {
+  if (path.filename() == "." || path.filename() == "..") return path / "..";
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
 bool resumes_in(const fs::path& run, const std::string& resume) {
   if (!names_a_path(resume)) return resume == "auto";
   const auto normal = [](const fs::path& path) { return (fs::absolute(path) / "").lexically_normal(); };
@@ -92,22 +97,18 @@ bool holds_a_run(const fs::path& run) {
 
 std::optional<fs::path> run_of(const fs::path& resumed) {
   const fs::path path = resumed.has_filename() ? resumed : resumed.parent_path();
-  if (path.filename() == "checkpoints") return path.parent_path();
-  if (path.parent_path().filename() == "checkpoints") return path.parent_path().parent_path();
   std::error_code ignored;
+  if (fs::exists(path / "checkpoints", ignored)) return path;
+  // What is typed in RUN or in RUN/checkpoints need not name these.
+  const fs::path whole = (fs::absolute(path) / "").lexically_normal().parent_path();
+  if (whole.filename() == "checkpoints") return above(path);
+  if (whole.parent_path().filename() == "checkpoints") return above(above(path));
   if (fs::exists(path / "state.json", ignored)) return std::nullopt;
   return path;
 }
 
 bool names_a_path(const std::string& resume) {
-  return resume != "auto" && resume != "none";
-}
-
-std::string default_resume(const comm::Environment& environment) {
-  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}) {
-    if (std::atoi(environment(name).value_or("0").c_str()) > 0) return "auto";
-  }
-  return "none";
+  return !resume.empty() && resume != "auto" && resume != "none";
 }
 
 fs::path run_folder(const Options& options, const std::string& model, const comm::World& world) {
@@ -135,16 +136,15 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
       make_folders(run);
       problem = reason_to_distrust_run(run);
     }
-    decision = {{"run", run.string()},
-                {"resume", resume},
-                {"resuming", resumes_in(run, resume)},
+    decision = {{"resuming", resumes_in(run, resume)},
                 {"marker", fmt::format(".same-disk.{}.tmp", random_hex(8))}};
     if (problem.empty()) marker.emplace(run / decision["marker"].get<std::string>());
   }
   throw_any_problem<UsageError>(communicator, problem);
   decision = Json::parse(communicator.all_gather(decision.dump()).front());
-  RunDirectory run_directory{.run = decision["run"].get<std::string>(),
-                             .resume = decision["resume"].get<std::string>(),
+  // Paths are bytes: JSON would change those that are no UTF-8.
+  RunDirectory run_directory{.run = communicator.all_gather(run.string()).front(),
+                             .resume = communicator.all_gather(resume.empty() ? "none" : resume).front(),
                              .resuming = decision["resuming"].get<bool>(),
                              .disk_ranks = {}};
   run_directory.disk_ranks = lowest_of_equals(communicator.all_gather([&] {
@@ -163,9 +163,12 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   return run_directory;
 }
 
+bool holds_another_run(const RunDirectory& run_directory) {
+  return !run_directory.resuming && holds_a_run(run_directory.run);
+}
+
 void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory) {
-  const bool used =
-      run_directory.writes_checkpoints && !run_directory.resuming && holds_a_run(run_directory.run);
+  const bool used = run_directory.writes_checkpoints && holds_another_run(run_directory);
   throw_any_problem<UsageError>(
       communicator,
       used ? fmt::format("{} already holds a run: go on with --resume auto, or name another --run-dir",

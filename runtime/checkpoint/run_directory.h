@@ -12,12 +12,8 @@
 
 namespace lockstep::runtime {
 
-/// The default of --resume: auto when a launcher restarts the run (torchrun's agent, launch,
-/// a requeued Slurm job), else none.
-std::string default_resume(const comm::Environment& environment);
-
 /// RUN/: as given, or that of the checkpoint to resume, or a name that stays the same when a launcher
-/// restarts the run. `options.resume` must not be empty.
+/// restarts the run.
 std::filesystem::path run_folder(const Options& options, const std::string& model, const comm::World& world);
 
 /// The run's folder on this rank's disk, as rank 0 has decided for all ranks.
@@ -34,20 +30,23 @@ struct RunDirectory {
   std::filesystem::path checkpoints() const { return run / "checkpoints"; }
 };
 
-/// Collective. Rank 0's `run` and `resume` count; one rank of each disk makes the folder. UsageError on all
-/// ranks where others could write it (`reason_to_distrust_run`). `activity` is told what may take long, here
-/// and in other functions of this folder.
+/// Collective. Rank 0's `run` and `resume` (empty: none) count; one rank of each disk makes the folder.
+/// UsageError on all ranks where others could write it (`reason_to_distrust_run`). `activity` is told what
+/// may take long, here and in other functions of this folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume, Activity* activity = nullptr);
 
 /// Collective. By rank, the lowest rank that has `path`, a name on its own machine, as the same folder.
 std::vector<int> ranks_of_disks(comm::Communicator& communicator, const std::filesystem::path& path);
 
-/// Whether `resume` is neither auto nor none.
+/// Whether `resume` is given, and neither auto nor none.
 bool names_a_path(const std::string& resume);
 
 /// Whether a folder holds results that a new run must not overwrite: summary.json or checkpoints.
 bool holds_a_run(const std::filesystem::path& run);
+
+/// Whether RUN/ on this rank's disk holds a run that is not being resumed.
+bool holds_another_run(const RunDirectory& run_directory);
 
 /// RUN of RUN/checkpoints/step-..., of RUN/checkpoints, and of RUN itself; none for a checkpoint in another
 /// place.

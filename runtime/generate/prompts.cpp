@@ -2,7 +2,6 @@
 
 #include <iostream>
 #include <iterator>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -48,11 +47,9 @@ std::string read_prompt_file(const GenerationOptions& options) {
 
 std::vector<std::string> prompts_of(const GenerationOptions& options, const std::string& prompt_file) {
   std::vector<std::string> prompts = options.prompts;
-  std::istringstream lines(prompt_file);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) prompts.push_back(line);
-  }
+  data::for_each_line(prompt_file, [&](std::string_view line, std::size_t) {
+    if (!line.empty()) prompts.emplace_back(line);
+  });
   if (prompts.empty()) {
     throw UsageError(
         fmt::format("--prompt-file {}: has no line with a prompt", options.prompt_file.string()));

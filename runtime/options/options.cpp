@@ -24,7 +24,6 @@ void refuse_future(const FutureOption& option, const std::string& text) {
 
 void apply_settings(Options& options, const TypedSettings& settings) {
   for (const auto& [name, text] : settings) {
-    if (name == "config") continue;
     try {
       if (const OptionEntry* entry = find_entry(name)) {
         entry->set(options, text);
@@ -91,20 +90,24 @@ void take_dataset_path(Options& options) {
 }
 
 /// What the data set does with its pictures where nothing else is asked for. A plugin's takes what is given.
-void set_transforms(Options& options) {
+void set_transforms(Options& options, bool are_typed) {
   const auto& entries = data::datasets();
   const auto entry = std::ranges::find(entries, options.dataset, &data::DatasetEntry::name);
   if (entry == entries.end()) return;
-  if (!entry->transforms && !(options.transform + options.eval_transform).empty()) {
-    throw UsageError(fmt::format("--transform is for pictures; {} has none", options.dataset));
+  if (!entry->transforms) {
+    const bool asks = !(options.transform + options.eval_transform).empty();
+    if (asks && are_typed)
+      throw UsageError(fmt::format("--transform is for pictures; {} has none", options.dataset));
+    // A run's, when it is evaluated on other data.
+    options.transform.clear();
+    options.eval_transform.clear();
+    return;
   }
-  if (!entry->transforms) return;
   if (options.transform.empty()) options.transform = entry->transforms->train;
   if (options.eval_transform.empty()) options.eval_transform = entry->transforms->eval;
 }
 
 void set_dependent_defaults(Options& options) {
-  set_transforms(options);
   if (options.optimizer.kind == model::OptimizerKind::adamw && !options.weight_decay_given) {
     options.optimizer.weight_decay = 0.01;
   }
@@ -129,17 +132,18 @@ bool describes_model_or_data(const std::string& name) {
          std::ranges::find(others, name) != others.end();
 }
 
-/// On top of `base`: the files that --config names, then what is typed.
+bool names(const TypedSettings& settings, std::string_view option) {
+  return std::ranges::find(settings, option, &TypedSettings::value_type::first) != settings.end();
+}
+
 Options resolve(const TypedSettings& base, const TypedSettings& typed) {
   Options options;
   apply_settings(options, base);
-  for (const auto& [name, text] : typed) {
-    if (name == "config") apply_settings(options, read_config_file(text));
-  }
   apply_settings(options, typed);
   take_dataset_path(options);
   name_model_and_dataset(options);
   name_model_args(options);
+  set_transforms(options, names(typed, "transform") || names(typed, "eval-transform"));
   set_dependent_defaults(options);
   return options;
 }
@@ -154,7 +158,7 @@ Options parse_options(const std::vector<std::string>& arguments, const std::stri
   }
   TypedSettings base;
   if (!dataset.empty()) base.emplace_back("dataset", dataset);
-  return resolve(base, line.settings);
+  return resolve(base, with_files_read(line.settings));
 }
 
 CommandOptions parse_options_of_run(
@@ -166,18 +170,16 @@ CommandOptions parse_options_of_run(
   if (config) base = read_config_file(config->string());
   std::erase_if(base, [](const auto& setting) { return !describes_model_or_data(setting.first); });
   // Data that are named anew have nothing of the run's place.
-  const auto is_typed = [&](const char* name) {
-    return std::ranges::find(line.settings, name, &TypedSettings::value_type::first) != line.settings.end();
-  };
-  const bool data_given = is_typed("dataset") || is_typed("data-dir");
+  const TypedSettings typed = with_files_read(line.settings);
+  const bool data_given = names(typed, "dataset") || names(typed, "data-dir");
   const bool has_more_operands = line.operands.size() > 1;
-  if (has_more_operands && !config && !is_typed("dataset")) base.emplace_back("dataset", "image-folder");
+  if (has_more_operands && !config && !names(typed, "dataset")) base.emplace_back("dataset", "image-folder");
   if (data_given || has_more_operands) {
     std::erase_if(base, [](const auto& setting) {
       return setting.first == "data-dir" || setting.first == "target-file" || setting.first == "eval-samples";
     });
   }
-  return {.options = resolve(base, line.settings), .operands = line.operands, .data_given = data_given};
+  return {.options = resolve(base, typed), .operands = line.operands, .data_given = data_given};
 }
 
 std::string to_ini(const Options& options) {
@@ -188,7 +190,7 @@ std::string to_ini(const Options& options) {
     if (value.empty()) continue;
     if (entry.group != group) ini += fmt::format("{}# {}\n", ini.empty() ? "" : "\n", entry.group);
     group = entry.group;
-    ini += fmt::format("{} = {}\n", entry.name, value);
+    ini += fmt::format("{} = {}\n", entry.name, config_value(value));
   }
   return ini;
 }

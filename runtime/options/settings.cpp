@@ -1,12 +1,15 @@
 #include "runtime/options/settings.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
+#include "data/text/utf8.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/typed_words.h"
@@ -90,8 +93,26 @@ std::string value_of(const Syntax& option, std::optional<std::string> given, Res
   return *given;
 }
 
-/// Before the text, from editors of another system.
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+/// In the place of a '#' that begins no comment: Boost takes each for one.
+constexpr char kept_hash = '\x01';
+
+/// A comment begins a line or stands behind a blank; "\#" is always a '#'.
+std::string with_kept_hashes(std::string_view text) {
+  std::string kept;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_escaped = text.substr(i).starts_with("\\#");
+    if (is_escaped) ++i;
+    const bool begins_comment =
+        !is_escaped && (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])) != 0);
+    kept += text[i] == '#' && !begins_comment ? kept_hash : text[i];
+  }
+  return kept;
+}
+
+std::string with_hashes(std::string kept) {
+  std::ranges::replace(kept, kept_hash, '#');
+  return kept;
+}
 
 }  // namespace
 
@@ -116,13 +137,13 @@ TypedSettings read_config_file(const std::string& path) {
   try {
     const MappedFile mapped(path);
     std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-    std::istringstream file{std::string(text)};
+    text.remove_prefix(data::byte_order_mark_length(text));
+    std::istringstream file(with_kept_hashes(text));
     TypedSettings settings;
     for (const auto& option : po::parse_config_file(file, po::options_description(), true).options) {
-      const Syntax known = resolve("--" + option.string_key);
+      const Syntax known = resolve("--" + with_hashes(option.string_key));
       if (known.name == "config") throw UsageError("a file names no other: leave config out");
-      settings.emplace_back(known.name, option.value.front());
+      settings.emplace_back(known.name, with_hashes(option.value.front()));
     }
     return settings;
   } catch (const DataError& error) {
@@ -132,6 +153,22 @@ TypedSettings read_config_file(const std::string& path) {
   } catch (const po::error& error) {
     throw UsageError(fmt::format("{}: {}", path, error.what()));
   }
+}
+
+TypedSettings with_files_read(const TypedSettings& typed) {
+  TypedSettings settings;
+  for (const auto& [name, text] : typed) {
+    if (name == "config") std::ranges::copy(read_config_file(text), std::back_inserter(settings));
+  }
+  std::ranges::copy_if(typed, std::back_inserter(settings),
+                       [](const auto& setting) { return setting.first != "config"; });
+  return settings;
+}
+
+std::string config_value(std::string value) {
+  for (std::size_t at = value.find('#'); at != value.npos; at = value.find('#', at + 2))
+    value.insert(at, 1, '\\');
+  return value;
 }
 
 }  // namespace lockstep::runtime

@@ -17,19 +17,22 @@
 namespace lockstep::runtime {
 namespace {
 
-/// The whole lines of steps up to `step`, without the last line if a killed run left it incomplete.
-std::string lines_up_to(std::int64_t step, const std::filesystem::path& log) {
+/// The whole lines that belong to `part`, without the last line if a killed run left it incomplete.
+std::string lines_of(const LoggedPart& part, const std::filesystem::path& log) {
+  if (part.step == 0) return {};  // another run's, or GPUs that were read before the first step
   std::ifstream file(log);
   std::string kept;
   for (std::string line; std::getline(file, line) && !file.eof();) {
     const Json json = Json::parse_or_null(line);
-    if (json["step"].get_or(step + 1) <= step) kept += line + "\n";
+    const std::int64_t step = json["step"].get_or(part.step + 1);
+    const bool comes_again = step == part.step && part.evaluates && json.contains("eval");
+    if (step <= part.step && !comes_again) kept += line + "\n";
   }
   return kept;
 }
 
-std::filesystem::path prepared_log(const std::filesystem::path& log, std::optional<std::int64_t> resumed_at) {
-  if (resumed_at && std::filesystem::exists(log)) write_file_atomically(log, lines_up_to(*resumed_at, log));
+std::filesystem::path prepared_log(const std::filesystem::path& log, const LoggedPart& part) {
+  if (std::filesystem::exists(log)) write_file_atomically(log, lines_of(part, log));
   return log;
 }
 
@@ -93,8 +96,8 @@ std::string to_json(const Summary& s) {
   return json.dump(2) + "\n";
 }
 
-RunFiles::RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at)
-    : path_(std::move(path)), log_(uninterrupted([log = prepared_log(path_ / "log.jsonl", resumed_at)] {
+RunFiles::RunFiles(std::filesystem::path path, const LoggedPart& part)
+    : path_(std::move(path)), log_(uninterrupted([log = prepared_log(path_ / "log.jsonl", part)] {
         return ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
       })) {
   if (log_.get() < 0) {

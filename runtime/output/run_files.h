@@ -1,8 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "kernels/base/json.h"
@@ -12,12 +12,18 @@
 
 namespace lockstep::runtime {
 
+/// What a run has done when it opens log.jsonl, in the same RUN/; nothing if it is new there.
+struct LoggedPart {
+  std::int64_t step = 0;
+  bool evaluates = false;  ///< and logs that, before any further step
+};
+
 /// The files of a run in RUN/: config.ini, log.jsonl, summary.json, model.safetensors. Rank 0 writes them.
 class RunFiles {
  public:
-  /// The folder exists. A run that resumes after step `resumed_at` appends to log.jsonl, after the lines of
-  /// later steps are removed. DeviceError when the file cannot be written.
-  RunFiles(std::filesystem::path path, std::optional<std::int64_t> resumed_at);
+  /// The folder exists. Lines of log.jsonl that `part` does not make are removed: of later steps, which come
+  /// again, or of another run. DeviceError when the file cannot be written.
+  RunFiles(std::filesystem::path path, const LoggedPart& part);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log() const { return path_ / "log.jsonl"; }
@@ -41,7 +47,7 @@ class RunFiles {
   UniqueFd log_;
 };
 
-/// "loss", "samples" and, of a classifier, "accuracy".
+/// "loss", "samples" and, of a classifier, "accuracy" and, of six classes or more, "top5".
 Json to_json(const Evaluation& evaluation);
 std::string to_json(const Summary& summary);
 

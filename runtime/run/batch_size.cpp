@@ -12,6 +12,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/predict/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
@@ -25,7 +26,9 @@ std::optional<std::int64_t> known_batch_size(const Options& options, const Train
                                              const Session& session) {
   const auto config = run_folder(options, task.model.name, session.world) / "config.ini";
   std::string known;
-  if (session.is_rank0() && options.resume != "none" && std::filesystem::exists(config))
+  const bool may_go_on = options.resume == "auto" || names_a_path(options.resume) ||
+                         default_resume(comm::process_environment()) == "auto";
+  if (session.is_rank0() && may_go_on && std::filesystem::exists(config))
     known = std::to_string(parse_options({"--config", config.string()}).batch_size);
   known = session.communicator->all_gather(known).front();
   if (known.empty()) return std::nullopt;

@@ -74,7 +74,8 @@ std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
 /// What the options' data set calls its classes, and its tokens where they are characters.
 KeptNames names_of_data(const Options& options);
 
-/// The same without opening a file: for `trainer plan`. The data sets are null.
+/// The same for `trainer plan`, which needs no samples: of files it reads only what tells classes, vocabulary
+/// or shapes. The data sets are null.
 TrainingTask make_task_without_data(const Options& options);
 
 }  // namespace lockstep::runtime

@@ -46,14 +46,19 @@ Summary Trainer::run() {
                               .device = options_.pin_memory == "off" ? nullptr : session_.device.get(),
                               .source = source_of(options_)};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
-  // The epoch ended before the run was stopped, but was not evaluated.
-  if (progress_.ends_evaluated_epoch(options_.eval_every) && progress_.evaluated_at_step != progress_.step)
-    evaluate_now(0);
+  if (evaluates_first()) evaluate_now(0);
   if (!progress_.stopped && progress_.step < batching_.total_steps) {
     data::Loader loader(task_.train_set, order, loading);
     train(loader);
   }
   return finish();
+}
+
+/// An epoch or the run had come to its end before it was stopped, but was not evaluated.
+bool Trainer::evaluates_first() const {
+  const bool ends_run = options_.eval_every > 0 && progress_.step >= batching_.total_steps;
+  return (ends_run || progress_.ends_evaluated_epoch(options_.eval_every)) &&
+         progress_.evaluated_at_step != progress_.step;
 }
 
 void Trainer::train(data::Loader& loader) {
@@ -105,7 +110,9 @@ void Trainer::train(data::Loader& loader) {
 /// Between that step and the next.
 void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
   if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(free_slot);
-  if (progress_.stopped || checkpointer_->due(step)) save_checkpoint();
+  // The last step is saved behind the evaluation at the end.
+  const bool saves = checkpointer_->due(step) && step < batching_.total_steps;
+  if (progress_.stopped || saves) save_checkpoint();
 }
 
 /// The sampler deals the samples of a global batch out to the ranks in turn.

@@ -45,6 +45,7 @@ class Trainer {
   void open_files();
   void print_resumption();
 
+  bool evaluates_first() const;
   void train(data::Loader& loader);
   kernels::StepInput step_input(std::int64_t step, const MicroBatch& micro_batch, std::int64_t next_targets);
   bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;

@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/hugging_face.h"
+#include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/output/console.h"
@@ -40,7 +41,6 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   options.data_device = keeps_data(task) ? "gpu" : "host";
   if (options.num_workers < 0) options.num_workers = session.cores;
-  if (options.resume.empty()) options.resume = default_resume(comm::process_environment());
   if (options.batch_size == automatic_batch && options.global_batch == 0)
     options.batch_size =
         automatic_batch_size(options, task, session, obstacle_to_graphs(session, options).empty());
@@ -134,6 +134,7 @@ void Trainer::find_checkpoint() {
   Activity* const activity = session_.activity.get();
   run_directory_ = agree_on_run_directory(
       communicator, run_folder(options_, task_.model.name, session_.world), options_.resume, activity);
+  follow_restart(communicator, run_directory_, comm::process_environment(), activity);
   run_lock_ = lock_run(communicator, run_directory_, activity);
   require_unused(communicator, run_directory_);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
@@ -172,7 +173,9 @@ void Trainer::set_up_parameters() {
 void Trainer::open_files() {
   const bool resuming = run_directory_.resume != "none";
   const Activity::Work work(session_.activity.get(), "making files in " + folder().string());
-  files_.emplace(run_directory_.run, resuming ? std::optional(progress_.step) : std::nullopt);
+  // A run that goes on from a checkpoint of another RUN has logged nothing here.
+  const LoggedPart logged = {.step = progress_.step, .evaluates = evaluates_first()};
+  files_.emplace(run_directory_.run, run_directory_.resuming ? logged : LoggedPart{});
   files_->write_config(to_ini(options_));
   write_pretrained_config(run_directory_.run, options_, replica().weight_shapes());
   console_.print(opening_line({.model = task_.model.name,

@@ -26,7 +26,7 @@ constexpr std::array storage_classes{
     StorageClass{"torch.FloatStorage", DType::f32},     StorageClass{"torch.DoubleStorage", DType::f64},
     StorageClass{"torch.BFloat16Storage", DType::bf16}, StorageClass{"torch.HalfStorage", DType::f16},
     StorageClass{"torch.LongStorage", DType::i64},      StorageClass{"torch.IntStorage", DType::i32},
-    StorageClass{"torch.ByteStorage", DType::u8}};
+    StorageClass{"torch.ByteStorage", DType::u8},       StorageClass{"torch.BoolStorage", DType::u8}};
 
 std::vector<std::string_view> allowed_globals() {
   std::vector<std::string_view> names{rebuild_tensor, rebuild_parameter, "collections.OrderedDict",

@@ -66,11 +66,24 @@ TEST_CASE("no start follows ranks that have saved and left, or whose words, data
   CHECK(count_of(launch.output(), "start 1") == 0);
 }
 
-TEST_CASE("no start follows when launch was told to end") {
-  LaunchProcess launch(two_ranks("3", "exec sleep 1000"));
+TEST_CASE("no start follows when launch was told to stop, also by a signal of which ranks need not end") {
+  const int signal_number = GENERATE(SIGTERM, SIGUSR1, SIGXCPU);
+  LaunchProcess launch(two_ranks("3", "ulimit -c 0; exec sleep 1000"));
   launch.wait_for("start 0", 2);
-  ::kill(launch.pid(), SIGTERM);
-  CHECK(launch.wait_for_end() == 128 + SIGTERM);
+  ::kill(launch.pid(), signal_number);
+  CHECK(launch.wait_for_end() == 128 + signal_number);
+  CHECK(count_of(launch.output(), "start 1") == 0);
+}
+
+TEST_CASE("no start follows when a stop is asked for while the ranks end after a failure") {
+  LaunchProcess launch(two_ranks("3",
+                                 "F=${TORCHELASTIC_ERROR_FILE%/*/*}/ready; "
+                                 "[ $RANK = 1 ] && { until [ -e $F ]; do sleep 0.01; done; exit 9; }; "
+                                 "trap 'echo ending.' TERM; trap 'exit 1' USR1; touch $F; "
+                                 "while :; do sleep 0.01; done"));
+  launch.wait_for("ending.\n");
+  ::kill(launch.pid(), SIGUSR1);
+  CHECK(launch.wait_for_end() == 9);
   CHECK(count_of(launch.output(), "start 1") == 0);
 }
 

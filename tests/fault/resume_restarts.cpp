@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "tests/fault/resume_runs.h"
+#include "tests/support/text.h"
 #include "tests/support/unused_port.h"
 
 namespace lockstep::tests {
@@ -11,6 +12,22 @@ Words started_again(const std::filesystem::path& run_dir, const Words& launch_op
   Words words = resumable(run_dir, {"--max-steps=60", "--checkpoint-every=10"});
   words.insert(words.begin() + 1, launch_options.begin(), launch_options.end());
   return words;
+}
+
+/// Kills a rank when the run has saved a step from `step` on; its output when launch has seen it to its end.
+std::string output_after_kill(const Words& words, const std::filesystem::path& run_dir, std::int64_t step) {
+  Program run(words);
+  run.wait_for("pid1=");
+  wait_until_seen([&] {
+    const auto steps = directory_of(run_dir).steps();
+    return !steps.empty() && steps.front() >= step;
+  });
+  ::kill(run.number_after("pid1"), SIGKILL);
+  const int code = run.wait_for_end(whole_run);
+  INFO(run.output());
+  CHECK(code == 0);
+  CHECK_THAT(run.output(), contains("launch: starts all ranks of this node again, 1 of 1 times"));
+  return run.output();
 }
 
 void kill_rank_after_step(Program& run, const std::filesystem::path& run_dir, int rank, std::int64_t step) {
@@ -30,6 +47,57 @@ TEST_CASE("a run with a killed rank is started again, and goes on to the same we
                                contains("launch: starts all ranks of this node again, 1 of 1 times"));
   CHECK(hash_in(folder / "run") == hash_of(started_again(folder / "whole", {}), folder / "whole"));
   CHECK_FALSE(std::filesystem::exists(folder / "run/failure.json"));
+}
+
+TEST_CASE("a run that is repeated from its config.ini goes on when launch starts it again") {
+  const bool has_none_typed = GENERATE(false, true);
+  const TemporaryFolder folder;
+  const std::string wanted = hash_of(started_again(folder / "old", {}), folder / "old");
+  const std::filesystem::path config = folder / "old/config.ini";
+  CHECK(contents(config).find("resume = ") == std::string::npos);
+  if (has_none_typed) std::ofstream(config, std::ios::app) << "resume = none\n";
+  Words words = telling_pids({"--config=" + config.string(), "--run-dir=" + (folder / "new").string()});
+  words.insert(words.begin() + 1, "--max_restarts=1");
+  output_after_kill(words, folder / "new", 10);
+  CHECK(hash_in(folder / "new") == wanted);
+  CHECK(contents(folder / "new/config.ini").find("resume = auto") == std::string::npos);
+}
+
+TEST_CASE("a run that began with a named checkpoint goes on with its own when launch starts it again") {
+  const std::string name = GENERATE("run", "other");  // where the checkpoint is, and where there is none yet
+  const TemporaryFolder folder;
+  const std::string wanted = hash_of(started_again(folder / "whole", {}), folder / "whole");
+  hash_of(resumable(folder / "run", {"--max-steps=10", "--checkpoint-every=10"}), folder / "run");
+  const Words words =
+      started_again(folder / name, {"--max_restarts=1"}) +
+      Words{"--resume=" + (folder / "run/checkpoints/step-00000010").string(), "--progress=plain"};
+  CHECK(count_of(output_after_kill(words, folder / name, 20), "goes on after step 10 ") == 1);
+  CHECK(hash_in(folder / name) == wanted);
+}
+
+TEST_CASE("a launcher's restart leaves a run alone that was there before its first start") {
+  const std::string every = GENERATE("--checkpoint-every=0", "--checkpoint-every=5");
+  const TemporaryFolder folder;
+  const std::filesystem::path run_dir = folder / "run";
+  const auto code_of = [&](const std::string& job, int restart, const std::string& steps,
+                           const std::string& said) {
+    Program run(Words{"/usr/bin/env", "TORCHELASTIC_RUN_ID=" + job,
+                      fmt::format("TORCHELASTIC_RESTART_COUNT={}", restart), TRAINER_PROGRAM, "--model=mlp",
+                      "--dataset=synthetic", "--samples=640", "--threads=1", "--eval-every=0",
+                      "--progress=plain", "--run-dir=" + run_dir.string(), steps, every});
+    const int code = run.wait_for_end();
+    CHECK_THAT(run.output(), contains(said));
+    return code;
+  };
+  REQUIRE(code_of("old", 0, "--max-steps=10", "step") == 0);
+  const std::string summary = contents(run_dir / "summary.json");
+  // The second: what was refused has not made the folder its own.
+  for (const int restart : {1, 2})
+    CHECK(code_of("new", restart, "--max-steps=20", "already holds a run: go on with --resume auto") == 2);
+  CHECK(contents(run_dir / "summary.json") == summary);
+  const bool has_checkpoint = every != "--checkpoint-every=0";
+  CHECK(code_of("old", 1, "--max-steps=20",
+                has_checkpoint ? "goes on after step 10" : "begins at the beginning") == 0);
 }
 
 TEST_CASE("of two nodes each starts its ranks again when one loses a rank") {

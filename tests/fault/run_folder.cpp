@@ -120,6 +120,39 @@ TEST_CASE("of the links in a run only latest is followed, to a checkpoint beside
   CHECK_THAT(output, contains("latest: is no link to a checkpoint beside it"));
 }
 
+TEST_CASE("a checkpoint is found by what is typed in its run and beside it") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const Words small{"--model=mlp",    "--dataset=synthetic",  "--samples=640", "--threads=1",
+                    "--eval-every=0", "--checkpoint-every=5", "--keep=0",      "--progress=plain"};
+  train(1, small + Words{"--max-steps=10"}, run_dir);
+  const auto [where, typed, step] =
+      GENERATE(table<std::string, std::string, int>({{"run", "checkpoints/latest", 10},
+                                                     {"run", "checkpoints", 10},
+                                                     {"run", "checkpoints/step-00000005", 5},
+                                                     {"run/checkpoints", "step-00000005", 5},
+                                                     {"run/checkpoints", "latest", 10}}));
+  CAPTURE(where, typed);
+  const Words there{"/bin/sh", "-c", "cd " + (folder / where).string() + " && exec \"$0\" \"$@\"",
+                    TRAINER_PROGRAM};
+  const auto [code, output] = ending_of(there + small + Words{"--max-steps=15", "--resume=" + typed});
+  INFO(output);
+  CHECK(code == 0);
+  CHECK_THAT(output, contains("goes on after step " + std::to_string(step) + " "));
+  CHECK(nlohmann::json::parse(contents(run_dir / "summary.json"))["steps"] == 15);
+}
+
+TEST_CASE("a run's folder may have a name that is no UTF-8") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "caf\xe9";
+  const std::string wanted = hash_of(resumable(folder / "other", {"--max-steps=30"}), folder / "other");
+  hash_of(resumable(run_dir, twenty), run_dir);
+  CHECK(hash_of(resumable(run_dir, thirty), run_dir) == wanted);
+  const fs::path checkpoint = directory_of(run_dir).path_of(10);
+  const Words named{"--max-steps=30", "--resume=" + checkpoint.string()};
+  CHECK(hash_of(resumable(run_dir, named), run_dir) == wanted);
+}
+
 TEST_CASE("what a killed process left half-written goes at the next start") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";

@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
+#include "kernels/base/deadline.h"
 #include "tests/support/catch.h"
+#include "tests/support/slowness.h"
 
 using lockstep::Json;
 using lockstep::JsonError;
@@ -53,4 +56,14 @@ TEST_CASE("what is no JSON is refused: cut, twice the same key, nested too deep"
   CHECK_THROWS_AS(Json::parse(std::string(1 << 20, '[')), JsonError);
   CHECK_THROWS_AS(Json::parse(R"({"a": 1e999})"), JsonError);
   CHECK(Json::parse_or_null("nonsense").is_null());
+}
+
+// Of a tokenizer's vocabulary. An object that searches all its keys for each of them takes a minute.
+TEST_CASE("a large object is read and written in a moment") {
+  const auto start = lockstep::Clock::now();
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += (i == 0 ? "\"token" : ",\"token") + std::to_string(i) + "\":1";
+  text += "}";
+  CHECK(Json::parse(text).dump() == text);
+  CHECK(lockstep::Clock::now() - start < lockstep::Seconds(5 * lockstep::tests::slowness));
 }

@@ -1,5 +1,6 @@
 #include "data/text/labelled_text.h"
 
+#include "data/folders.h"
 #include "data/text/parallel_text.h"
 #include "data/text/tokenizer.h"
 #include "tests/support/catch.h"
@@ -184,4 +185,38 @@ TEST_CASE("a folder has pairs of files for training and evaluation") {
         std::vector<TokenSample>{{{0, -1, -1, -1, 3, 2, -1, -1}, {2, 3, -100, -100}}});
   fs::remove(folder / "d/val.tgt");
   CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
+}
+
+TEST_CASE("a byte order mark is no part of a text") {
+  const TemporaryFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  put(folder / "d/train.tsv", mark + "2\ta\n10\tb\n");
+  put(folder / "d/val.tsv", mark + "2\tb\n");
+  CHECK(labelled_text_class_names(labelled(folder / "d")) == std::vector<std::string>{"2", "10"});
+  CHECK(samples(labelled(folder / "d"), Split::train) ==
+        std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}, {{1, -1, -1, -1}, {1}}});
+  CHECK(samples(labelled(folder / "d"), Split::test).size() == 1);
+  write_file(folder / "a.tsv", mark + "a b\n");
+  CHECK(complaint(labelled(folder / "a.tsv"), folder / "a.tsv") ==
+        "offset 3: this line has no tab between label and text");
+  put(folder / "e/train/x/1.txt", mark + "a");
+  put(folder / "e/val/x/1.txt", "a");
+  CHECK(samples(labelled(folder / "e"), Split::train) == std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}});
+}
+
+TEST_CASE("whole words of a file's name tell its split before parts of words") {
+  const TemporaryFolder folder;
+  for (const char* name : {"pretrain_train.bin", "pretrain_val.bin", "constraints-test.bin", "trainset2.bin",
+                           "train_values.bin", "latest.bin", "other.bin"})
+    write_file(folder / name, "");
+  const auto names = [](const std::vector<fs::path>& files) {
+    std::vector<std::string> all;
+    for (const fs::path& file : files) all.push_back(file.filename().string());
+    return all;
+  };
+  const SplitFiles files = split_files(folder.path(), ".bin");
+  CHECK(names(files.train) ==
+        std::vector<std::string>{"pretrain_train.bin", "train_values.bin", "trainset2.bin"});
+  CHECK(names(files.test) ==
+        std::vector<std::string>{"constraints-test.bin", "latest.bin", "pretrain_val.bin"});
 }

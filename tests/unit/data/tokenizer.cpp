@@ -158,6 +158,22 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
         folder.path().string() + ": neither tokenizer.json nor vocab.json and merges.txt are here");
 }
 
+TEST_CASE("an added token may be one of the vocabulary; an empty one is none") {
+  const std::string json = contents(TOKENIZER);
+  const auto with = [&](const std::string& added) {
+    return tokenizer_of(replaced(json, R"("added_tokens":[)", R"("added_tokens":[)" + added));
+  };
+  const std::string text = "! a < b the";
+  const auto plain = tokenizer_of(json)->encode(text);
+  CHECK(with(R"({"id":1500,"content":""},)")->encode(text) == plain);
+  CHECK(with(R"({"id":1,"content":"!"},)")->encode(text) == plain);
+  const auto known = tokenizer_of(json)->encode("the");
+  REQUIRE(known.size() == 1);
+  const TokenizerPtr merged = with(fmt::format(R"({{"id":{},"content":"the"}},)", known[0]));
+  CHECK(merged->encode("the") == known);
+  CHECK(merged->encode("other").size() > 1);  // cut before and behind "the"
+}
+
 TEST_CASE("with ignore_merges a word that is a token is taken whole") {
   const std::string json = contents(TOKENIZER);
   const std::string whole = replaced(json, R"("ignore_merges":false)", R"("ignore_merges":true)");

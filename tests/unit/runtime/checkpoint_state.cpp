@@ -2,6 +2,7 @@
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"

@@ -1,0 +1,48 @@
+// What log.jsonl has of a run that was begun or taken up in a folder where it, or another, had logged before.
+#include "tests/fault/resume_runs.h"
+#include "tests/support/json_lines.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// 10 steps an epoch.
+const Words small{"--model=mlp", "--dataset=synthetic", "--samples=640", "--threads=1", "--progress=none"};
+
+std::vector<std::int64_t> steps_with(const std::string& field, const fs::path& run_dir) {
+  std::vector<std::int64_t> steps;
+  for (const auto& line : lines_of(contents(run_dir / "log.jsonl"))) {
+    if (line.contains(field)) steps.push_back(line["step"].get<std::int64_t>());
+  }
+  return steps;
+}
+
+TEST_CASE("a new run where another has failed has a log of its own") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  fs::create_directories(run_dir);
+  write_file(run_dir / "log.jsonl", "{\"time\":1,\"step\":1,\"lr\":10}\n{\"time\":1,\"ste");
+  train(1, small + Words{"--max-steps=3", "--eval-every=0", "--log-every=1"}, run_dir);
+  CHECK(steps_with("lr", run_dir) == std::vector<std::int64_t>{1, 2, 3});
+  CHECK(contents(run_dir / "log.jsonl").find("\"lr\":10") == std::string::npos);
+}
+
+TEST_CASE("an evaluation stands once in the log, however often the run is taken up again") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const Words words =
+      small + Words{"--max-steps=15", "--eval-every=1", "--checkpoint-every=5", "--resume=auto"};
+  const auto summary = train(1, words, run_dir);
+  const std::vector<std::int64_t> evaluated{10, 15};  // behind the epoch, and at the end
+  CHECK(steps_with("eval", run_dir) == evaluated);
+  train(1, words, run_dir);
+  train(1, words, run_dir);
+  CHECK(steps_with("eval", run_dir) == evaluated);
+  train(1, words + Words{"--max-steps=17"}, run_dir);
+  CHECK(steps_with("eval", run_dir) == std::vector<std::int64_t>{10, 15, 17});
+  CHECK(summary["eval"]["samples"] > 0);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

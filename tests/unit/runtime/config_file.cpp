@@ -1,0 +1,85 @@
+// Options in files: --config, and the config.ini of a run.
+#include <filesystem>
+
+#include "kernels/base/error.h"
+#include "runtime/options/options.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string refusal(const Words& words) {
+  return tests::message_of<UsageError>([&] { parse_options(words); });
+}
+
+CommandOptions of_run(const std::filesystem::path& config, const Words& words) {
+  return parse_options_of_run(words, [&](const std::string&) { return std::optional(config); });
+}
+
+TEST_CASE("a config file gives the same options; the command line wins") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder.path() / "run.ini";
+  const Options original =
+      parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd", "--lr=0.05",
+                     "--momentum=0.9", "--nesterov", "--betas=0.8,0.99", "--epochs=3", "--image-shape=3x8x8",
+                     "--drop-last", "--matmul-precision=medium", "--clip-grad-norm=0.5"});
+  tests::write_file(file, to_ini(original));
+  CHECK(to_ini(parse_options({"--config", file.string()})) == to_ini(original));
+  CHECK(parse_options({"--config", file.string(), "--lr", "1"}).optimizer.learning_rate == 1);
+  CHECK(parse_options({"--config", file.string()}).clip_grad_norm == 0.5);
+  CHECK(parse_options({"--config", file.string()}).matmul_precision == kernels::MatmulPrecision::medium);
+
+  tests::write_file(file, "\xEF\xBB\xBFmodel = mlp\nepcohs = 3\n");
+  CHECK(refusal({"--config", file.string()}) ==
+        file.string() + ": unknown option '--epcohs', did you mean '--epochs'? `trainer --help` lists them");
+  tests::write_file(file, "learning_rate = 0.5\nbetas = 0.8 0.9\n");
+  CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
+  CHECK(parse_options({"--config", file.string()}).optimizer.beta2 == 0.9);
+  tests::write_file(file, "config = other.ini\n");
+  CHECK_THAT(refusal({"--config", file.string()}), tests::contains("a file names no other"));
+  CHECK_FALSE(refusal({"--config", (folder.path() / "none.ini").string()}).empty());
+}
+
+TEST_CASE("a # of a value comes back from a config file; behind a blank one begins a comment") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder.path() / "run.ini";
+  for (const std::string place : {"/data/C#/train.txt", "#pics", "/data/my #2", "a\\#b"}) {
+    CAPTURE(place);
+    tests::write_file(file, to_ini(parse_options({"--data-dir", place})));
+    CHECK(parse_options({"--config", file.string()}).data_dir == place);
+  }
+  tests::write_file(file, "# all of C#\nlr = 0.5 # as before\ndata-dir = /data/C#\n");
+  CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
+  CHECK(parse_options({"--config", file.string()}).data_dir == "/data/C#");
+}
+
+TEST_CASE("data that a config file names are other data than the run's, as typed ones are") {
+  const tests::TemporaryFolder folder;
+  const auto run = folder.path() / "config.ini", file = folder.path() / "new.ini";
+  tests::write_file(run, "dataset = mnist\ndata-dir = /there\neval-samples = 50\n");
+  tests::write_file(file, "data-dir = /here\n");
+  const CommandOptions given = of_run(run, {"RUN", "--config", file.string()});
+  CHECK(given.data_given);
+  CHECK(given.options.data_dir == "/here");
+  CHECK(given.options.eval_samples == 0);
+}
+
+TEST_CASE("what a run did with its pictures is left where other data have none") {
+  const tests::TemporaryFolder folder;
+  const auto run = folder.path() / "config.ini";
+  tests::write_file(run, to_ini(parse_options({"--model=convnet", "--dataset=cifar10"})));
+  CHECK_FALSE(of_run(run, {"RUN"}).options.transform.empty());
+  const CommandOptions tensors = of_run(run, {"RUN", "--dataset=tensors", "--data-dir=x.safetensors"});
+  CHECK(tensors.options.transform.empty());
+  CHECK(tensors.options.eval_transform.empty());
+  CHECK(refusal({"--dataset=tensors", "--transform=flip"}) ==
+        "--transform is for pictures; tensors has none");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,130 @@
+#include "runtime/checkpoint/run_directory.h"
+
+#include <map>
+
+#include "comm/make_communicator.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/restart.h"
+#include "runtime/checkpoint/resume.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::write_file;
+
+/// Makes RUN/checkpoints/step-... with little in it.
+void add(const fs::path& run, std::int64_t step) {
+  CheckpointDirectory(run / "checkpoints").add(step, [step](const fs::path& folder) {
+    for (const char* name : checkpoint_files) write_file(folder / name, "tensors");
+    RunState state;
+    state.step = step;
+    write_file(folder / "state.json", to_json(state));
+    write_manifest(folder);
+  });
+}
+
+/// The process works in another folder while the scope lasts.
+class WorkingFolder {
+ public:
+  explicit WorkingFolder(const fs::path& folder) : before_(fs::current_path()) { fs::current_path(folder); }
+  WorkingFolder(const WorkingFolder&) = delete;
+  WorkingFolder& operator=(const WorkingFolder&) = delete;
+  ~WorkingFolder() { fs::current_path(before_); }
+
+ private:
+  const fs::path before_;
+};
+
+TEST_CASE("what is typed in a run and beside its checkpoints belongs to the run") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  add(run.path(), 7);
+  const auto check = [&](const fs::path& folder, const std::string& typed) {
+    INFO(typed);
+    const WorkingFolder there(folder);
+    const auto found = run_of(typed);
+    REQUIRE(found);
+    CHECK(fs::equivalent(*found, run.path()));
+    const RunDirectory run_directory = agree_on_run_directory(*communicator, *found, typed);
+    CHECK(run_directory.resuming);
+    const auto point = find_resume_point(*communicator, run_directory);
+    REQUIRE(point);
+    CHECK(point->state.step == 7);
+  };
+  for (const char* typed :
+       {".", "checkpoints", "checkpoints/", "checkpoints/latest", "checkpoints/step-00000007"})
+    check(run.path(), typed);
+  for (const char* typed : {".", "latest", "step-00000007", "step-00000007/"})
+    check(run / "checkpoints", typed);
+}
+
+TEST_CASE("a run in a folder that is called checkpoints is no checkpoint") {
+  const tests::TemporaryFolder folder;
+  const fs::path run = folder / "checkpoints/run";
+  add(run, 7);
+  CHECK(run_of(run) == run);
+  const WorkingFolder there(folder / "checkpoints");
+  CHECK(run_of("run") == "run");
+}
+
+TEST_CASE("paths are bytes, UTF-8 or not") {
+  const tests::TemporaryFolder folder;
+  const fs::path run = folder / "caf\xe9";
+  const auto communicator = comm::make_communicator({}, {});
+  add(run, 7);
+  const fs::path checkpoint = run / "checkpoints/step-00000007";
+  for (const std::string& resume : {std::string("auto"), checkpoint.string()}) {
+    const RunDirectory run_directory = agree_on_run_directory(*communicator, run, resume);
+    CHECK(run_directory.run == run);
+    CHECK(run_directory.resume == resume);
+    const auto point = find_resume_point(*communicator, run_directory);
+    REQUIRE(point);
+    CHECK(point->folder == checkpoint);
+  }
+}
+
+comm::Environment environment_of(const std::map<std::string, std::string>& variables) {
+  return [variables](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST_CASE("a launcher's restart goes on with the run of its own job, however that began, and with no other") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  const std::string named = "elsewhere/checkpoints/step-00000001";
+  const auto resumed = [&](const std::string& typed, const std::string& restarts) {
+    RunDirectory run_directory = agree_on_run_directory(*communicator, run.path(), typed);
+    follow_restart(*communicator, run_directory,
+                   environment_of({{"SLURM_RESTART_COUNT", restarts}, {"SLURM_JOB_ID", "77"}}));
+    return run_directory.resume;
+  };
+  const auto lock_of = [](const std::string& job) {
+    return "host process 1 run 2\n" + launcher_jobs(environment_of({{"SLURM_JOB_ID", job}}));
+  };
+  CHECK(lock_of("78") == "host process 1 run 2\nTORCHELASTIC_RUN_ID=\nSLURM_JOB_ID=78\n");
+  CHECK(resumed("", "0") == "none");
+  CHECK(resumed("", "1") == "auto");
+  CHECK(resumed(named, "1") == named);
+  add(run.path(), 7);
+  for (const std::string& lock : {std::string(), lock_of("7"), lock_of("78")}) {
+    write_file(run / "lock", lock);
+    CHECK(resumed("", "1") == "none");
+    CHECK(resumed(named, "1") == named);
+    CHECK(resumed("auto", "1") == "auto");
+  }
+  write_file(run / "lock", lock_of("77"));
+  for (const std::string& typed : {std::string(), std::string("none"), std::string("auto"), named}) {
+    CHECK(resumed(typed, "1") == "auto");
+  }
+  CHECK(resumed("", "0") == "none");
+  CHECK(resumed(named, "0") == named);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
