@@ -38,7 +38,7 @@ class Variables {
 /// The contents of LOCKSTEP_LAUNCH: what `launch` gives its ranks beside torchrun's variables.
 struct LaunchInfo {
   std::string addr;  ///< equals MASTER_ADDR unless the variable is left over from another launch
-  int port = 0;      ///< equals MASTER_PORT; kept free for our store
+  int port = 0;      ///< equals MASTER_PORT, where no agent's store listens
   std::int64_t start_boottime_ns = 0;  ///< CLOCK_BOOTTIME when `launch` was typed: where startup_ms begins
   int columns = 0;                     ///< of launch's terminal; 0: no terminal, draw no bar
 

@@ -20,7 +20,7 @@ struct World {
   int node_count = 1;
   std::string master_addr = "127.0.0.1";
   int master_port = 0;               ///< 0: none given
-  bool master_port_is_ours = false;  ///< our own launch keeps it free for the store
+  bool master_port_is_ours = false;  ///< our own launch set it: no agent's store listens there
   std::string run_id;                ///< the same on all ranks of a run, different between runs
   int restart = 0;            ///< how often the launcher has started it again, where all ranks are told
   std::int64_t start_ns = 0;  ///< tells the ranks of one launch from another's; 0: another source

@@ -178,7 +178,7 @@ Model make(const ModelArgs& args, const InputSpec& input) {
 ZooEntry transformer_entry() {
   return {
       .name = "transformer",
-      .what = "encoder and decoder, torch.nn.Transformer's; one sequence serves as source and target",
+      .what = "encoder and decoder, torch.nn.Transformer's; source and target, or one sequence as both",
       .arguments = {vocab_size, d_model, nhead, layer_count, block_size, dropout_share, positions,
                     norm_first},
       .wants =

@@ -42,8 +42,8 @@ InputSpec next_token_input(std::int64_t length, std::int64_t vocab_size) {
 void require_tokens(const std::string& model, const InputSpec& input) {
   if (input.dtype == DType::i64 && input.vocab_size > 0 && input.shape.rank() == 1) return;
   throw UsageError(
-      fmt::format("model '{}' takes sequences of tokens, the data set has {} of {}: give "
-                  "--dataset synthetic, text or tokens",
+      fmt::format("model '{}' takes sequences of tokens, the data set has {} of {}: give --dataset "
+                  "synthetic, text, tokens or tensors, to a transformer also parallel-text",
                   model, name_of(input.dtype), input.shape.str()));
 }
 

@@ -148,8 +148,9 @@ ScalingRequest take_scaling_request(std::vector<std::string>& arguments) {
 
 std::string scaling_help() {
   return fmt::format(
-      "\ntrainer plan alone takes these, and predicts from kernels that it measures, as many ranks at a time "
-      "as a node has; with --for from published figures of the GPU, which need not be here:\n"
+      "\nOnly `trainer plan` takes these. It measures the kernels of a step here, with all ranks of a node "
+      "running at once, and predicts more ranks from that. With --for it uses the GPU's published figures; "
+      "the GPU need not be here:\n"
       "  --for GPU             {},\n"
       "                        a FILE.json like runtime/predict/gpus/h100.json, or all for a table of these\n"
       "  --ranks N             what a step takes on 1, 2, 4, ... N ranks\n"

@@ -27,12 +27,19 @@ void print_help() {
       "usage: trainer [train] --model NAME [options]\n"
       "       trainer eval WEIGHTS [options]\n"
       "       trainer predict WEIGHTS [PICTURE|FOLDER ...] [options]\n"
-      "       trainer plan|sampler|devices|models|datasets [options]\n"
+      "       trainer plan|devices|models|datasets [options]\n"
+      "       trainer sampler --samples N [--ranks R] [--rank r] [--seed S] [--epoch E] [--no-shuffle] "
+      "[--drop-last]\n"
       "       trainer devices [--json] [--require cuda[:N]]   (ends with 4 where that GPU cannot be used)\n"
-      "       trainer datasets tokenize --input FILE.txt --output FILE.bin [--tokenizer PATH|characters]\n"
+      "       trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR [--tokenizer "
+      "PATH|characters]\n"
+      "       trainer --version\n"
       "\nWEIGHTS: a run, a checkpoint, or a file; with a run come its model and data.\n"
       "\nTrains a network data-parallel: one process per rank, started by launch, torchrun, mpirun or srun.\n"
-      "{}{}\nevery option may stand in a file: --config FILE (ini)\n",
+      "{}\nAll of these may stand in a file: --config FILE (ini). --deterministic is accepted: every run "
+      "is.\n"
+      "{}\nExit codes: 0 done, 2 wrong use, 3 bad data, 4 device or environment, 5 a peer was lost,\n"
+      "6 a number is not finite, 75 stopped, a checkpoint saved (see README.md).\n",
       options_help(), scaling_help());
 }
 

@@ -14,8 +14,9 @@
 
 namespace lockstep::runtime {
 
-/// Samples of a step over all ranks at most: the ranks sum their counts in fp32, which is exact up to here.
+/// --batch-size auto.
 inline constexpr std::int64_t automatic_batch = 0;
+/// Samples of a step over all ranks at most: the ranks sum their counts in fp32, which is exact up to here.
 inline constexpr std::int64_t most_global_batch = std::int64_t{1} << 24;
 
 /// How `trainer predict` writes on.
@@ -45,9 +46,9 @@ struct Options {
   bool download = false;  ///< fetch what is missing of a published set
   std::int64_t samples = 10000;
   Shape image_shape;                  ///< synthetic; empty: what the model wants
-  std::int64_t num_classes = -1;      ///< synthetic; -1: what the model wants
-  std::int64_t seq_len = 0;           ///< synthetic: tokens of a sample; 0: what the model wants
-  std::int64_t vocab_size = 0;        ///< the same of the vocabulary
+  std::int64_t num_classes = -1;      ///< synthetic, shards, tensors; -1: what the model wants
+  std::int64_t seq_len = 0;           ///< tokens of a sample, but of tensors; 0: what the model wants
+  std::int64_t vocab_size = 0;        ///< 0: what the data have; synthetic: what the model wants
   std::int64_t batch_size = 64;       ///< per rank and micro-batch; automatic_batch until the run settles it
   std::int64_t global_batch = 0;      ///< 0: not given
   std::int64_t accumulate_steps = 1;  ///< micro-batches of a step
@@ -58,7 +59,7 @@ struct Options {
   std::string transform;    ///< of pictures; empty: the data set's own, if the run did not settle it
   std::string eval_transform;
   std::string corrupt_samples = "fail";
-  std::string data_device = "auto";  ///< gpu: it keeps all pictures; auto until the device is known
+  std::string data_device = "auto";  ///< gpu: it keeps the samples' data; auto until the device is known
   std::string pin_memory = "auto";   ///< of batches that travel to a GPU; or off
 
   std::string windows;                ///< of text and tokens; empty: random

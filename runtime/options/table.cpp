@@ -57,13 +57,15 @@ std::vector<OptionEntry> model_and_data() {
       integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),
       image_shape(
           {"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)", numbers}),
-      integer({"data", "num-classes", "N", "synthetic: 0 for a regression (what the model wants)", numbers},
+      integer({"data", "num-classes", "N",
+               "synthetic (0: a regression), shards, tensors: classes (what the model wants)", numbers},
               &O::num_classes, class_counts),
-      integer({"data", "seq-len", "N", "synthetic: tokens of a sample (what the model wants)", numbers},
+      integer({"data", "seq-len", "N",
+               "tokens of a sample; tensors have rows of their own (what the model wants)", numbers},
               &O::seq_len, sequence_lengths),
-      integer(
-          {"data", "vocab-size", "N", "synthetic: how many tokens there are (what the model wants)", numbers},
-          &O::vocab_size, vocabularies),
+      integer({"data", "vocab-size", "N",
+               "tokens of the vocabulary (those of the data; synthetic: what the model wants)", numbers},
+              &O::vocab_size, vocabularies),
       batch_size({"data", "batch-size", "N|auto",
                   "samples per rank and micro-batch; auto: as many as fit the GPUs' memory", numbers},
                  batch_sizes),
@@ -188,7 +190,9 @@ std::vector<OptionEntry> device_and_exchange() {
 
       backend_name({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing}),
       real({"exchange", "bucket-cap-mb", "X",
-            "MiB that are exchanged at once, at most; also an eighth of the gradients", nothing},
+            "a bucket is closed when it reaches this many MiB, or an eighth of all gradients if that is less "
+            "(between nodes a sixteenth)",
+            nothing},
            &O::bucket_cap_mb, mebibytes),
       real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},
            &O::first_bucket_mb, mebibytes),
@@ -285,7 +289,6 @@ const std::vector<FutureOption>& future_options() {
   static const std::vector<FutureOption> options{
       {"loss-average", "global"},
       {"deterministic", "true", true},
-      {"sync-launch", "false", true},
       {"shards", ""},
       {"trace", ""},
   };

@@ -43,7 +43,8 @@ const std::vector<OptionEntry>& option_table();
 /// Null for none.
 const OptionEntry* find_entry(const std::string& name);
 
-/// Options of the contract that this version does not have yet. A value that asks for nothing is accepted.
+/// Options that this version does not have, or that ask for what is always so (`--deterministic`). A value
+/// that asks for nothing is accepted.
 struct FutureOption {
   std::string name;
   std::string neutral;  ///< the value that asks for nothing; empty: there is none

@@ -106,10 +106,8 @@ struct Plan {
   std::size_t states_bytes() const;
 };
 
-/// Runs the passes: fuse_classifier, precision, fuse_batch_norm, fuse_layer_norm, differentiate,
-/// exchange_rows, sync_batch_norm, fuse, fuse_gelu, keep_pool_indices, copies of parameters, pad_pictures,
-/// layout, absorb_copies, accumulate, recompute, bucket, allocate, launches, schedule. Deterministic: equal
-/// arguments give equal plans on every rank.
+/// Runs the passes in the order that runtime/README.md tells. Deterministic: equal arguments give equal plans
+/// on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 

@@ -22,9 +22,10 @@ struct Launch;
 /// matches none, with the nearest names, and when nothing is left to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
-/// First of all: a linear map to 8192 classes or more whose only reader is the cross entropy becomes one op
-/// with it (kernels/classifier.h), so that all logits never exist at once. Its gradients are those of the two
-/// but for the order of sums. A layer with a frozen parameter, which needs no gradient of it, stays as it is.
+/// Right behind `freeze_parameters`: a linear map to 8192 classes or more whose only reader is the cross
+/// entropy becomes one op with it (kernels/classifier.h), so that all logits never exist at once. Its
+/// gradients are those of the two but for the order of sums. A layer with a frozen parameter, which needs no
+/// gradient of it, stays as it is.
 void fuse_classifier(model::Graph& graph);
 
 /// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
