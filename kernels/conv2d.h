@@ -24,8 +24,10 @@ struct Conv2dGeometry {
     visit("dilation", dilation);
     visit("groups", groups);
   }
+  /// 0 where the picture is smaller than the filter.
   std::int64_t output_extent(std::int64_t in, std::int64_t kernel, std::size_t axis) const {
-    return (in + 2 * padding[axis] - dilation[axis] * (kernel - 1) - 1) / stride[axis] + 1;
+    const std::int64_t room = in + 2 * padding[axis] - dilation[axis] * (kernel - 1) - 1;
+    return room < 0 ? 0 : room / stride[axis] + 1;
   }
 };
 

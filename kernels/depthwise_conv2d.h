@@ -10,7 +10,8 @@ struct DepthwiseRow {
   static constexpr std::int64_t most_lanes = 16;
   static constexpr std::int64_t widest_kernel = 16;
 
-  DType dtype;
+  DType dtype;         ///< of x and dy
+  DType of_dw, of_db;  ///< each may be f32 where x is not
   std::int64_t images, height, width, out_height, out_width;
   std::int64_t x_image, x_row, y_image, y_row, pixel;  ///< x and dy have the same from pixel to pixel
   std::int64_t kernel_row, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;

@@ -56,6 +56,8 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
   const bool blocked = !weights.blocks.empty();
   const Conv2dGeometry& g = op.geometry;
   const DepthwiseRow all{.dtype = x.dtype,
+                         .of_dw = dw.dtype,
+                         .of_db = io.outputs.size() > Op::db ? io.outputs[Op::db].dtype : dw.dtype,
                          .images = x.shape[0],
                          .height = x.shape[2],
                          .width = x.shape[3],
@@ -85,7 +87,7 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
   const std::int64_t work = dy.shape.elements() * dw.shape[2] * dw.shape[3];
   const auto run = [=, op = op, kernel_h = dw.shape[2], channels = dw.shape[0], in = in, out = out,
                     kernel = simd::best<Op>()](const Addresses& a) {
-    const auto bytes = static_cast<std::int64_t>(size_of(all.dtype));
+    const auto bytes = [](DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); };
     parallel_ranges(rows, work, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; ++at) {
         DepthwiseRow row = all;
@@ -99,9 +101,10 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
         const std::int64_t weight =
             (blocked ? channel / most : channel) * weights.strides[0] + row.kernel_row * weights.strides[2];
         char* const db = row.kernel_row == 0 ? a.out<char>(Op::db) : nullptr;
-        kernel(op, row, a.in<char>(Op::x) + (group * in.group + lane) * bytes,
-               a.in<char>(Op::dy) + (group * out.group + lane) * bytes, a.out<char>(Op::dw) + weight * bytes,
-               db == nullptr ? nullptr : db + channel * bytes);
+        kernel(op, row, a.in<char>(Op::x) + (group * in.group + lane) * bytes(row.dtype),
+               a.in<char>(Op::dy) + (group * out.group + lane) * bytes(row.dtype),
+               a.out<char>(Op::dw) + weight * bytes(row.of_dw),
+               db == nullptr ? nullptr : db + channel * bytes(row.of_db));
       }
     });
   };

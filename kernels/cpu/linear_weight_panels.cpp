@@ -155,7 +155,9 @@ struct WeightGradient {
 
 bool takes_panels(const LinearBackwardWeights& op, const KernelIo& matrices) {
   const TensorDesc& dw = matrices.outputs[LinearBackwardWeights::dw];
-  return dw.dtype == DType::f32 && takes(op, matrices, panel, least_product) && weight_layout(dw).has_value();
+  const auto is_f32 = [](const TensorDesc& desc) { return desc.dtype == DType::f32; };
+  return std::ranges::all_of(matrices.outputs, is_f32) && takes(op, matrices, panel, least_product) &&
+         weight_layout(dw).has_value();
 }
 
 KernelPtr panel_kernel(const LinearBackwardWeights& op, const KernelIo& matrices) {

@@ -1,31 +1,32 @@
 #include "kernels/cpu/onednn.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "kernels/base/error.h"
 
 namespace lockstep::kernels::onednn {
 namespace {
 
 using dnnl::memory;
 
+constexpr std::pair<DType, memory::data_type> types[] = {{DType::f32, memory::data_type::f32},
+                                                         {DType::bf16, memory::data_type::bf16},
+                                                         {DType::f16, memory::data_type::f16},
+                                                         {DType::i32, memory::data_type::s32},
+                                                         {DType::u8, memory::data_type::u8}};
+
 memory::data_type type_of(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return memory::data_type::bf16;
-    case DType::f16:
-      return memory::data_type::f16;
-    case DType::i32:
-      return memory::data_type::s32;
-    case DType::u8:
-      return memory::data_type::u8;
-    default:
-      return memory::data_type::f32;
+  for (const auto& [ours, theirs] : types) {
+    if (ours == dtype) return theirs;
   }
+  throw UsageError("oneDNN has no numbers of type " + std::string(name_of(dtype)));
 }
 
 std::optional<DType> dtype_of(memory::data_type type) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8}) {
-    if (type_of(dtype) == type) return dtype;
+  for (const auto& [ours, theirs] : types) {
+    if (theirs == type) return ours;
   }
   return std::nullopt;
 }
@@ -193,6 +194,10 @@ bool multiplies_bf16_faster() {
 
 bool multiplies_bf16_in_pairs() {
   return instruction_set() == "avx512_core_bf16";
+}
+
+bool has_type(DType dtype) {
+  return std::ranges::any_of(types, [dtype](const auto& type) { return type.first == dtype; });
 }
 
 memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups) {

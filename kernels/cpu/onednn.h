@@ -30,6 +30,9 @@ bool multiplies_bf16_faster();
 /// Whether it is VDPBF16PS that multiplies bf16, at twice the rate of f32: AVX512_BF16 without AMX.
 bool multiplies_bf16_in_pairs();
 
+/// Whether the library has numbers of this type: descriptors of others are refused.
+bool has_type(DType dtype);
+
 /// A tensor whose layout the primitive may choose.
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype, std::int64_t groups = 1);
 

@@ -50,8 +50,10 @@ void TableReorder::run(const void* from, void* to) const {
   if (cleared_ > 0) std::memset(to, 0, cleared_);
   if (size_of(dtype_) == sizeof(std::uint16_t)) {
     copy(static_cast<const std::uint16_t*>(from), static_cast<std::uint16_t*>(to));
-  } else {
+  } else if (size_of(dtype_) == sizeof(std::uint32_t)) {
     copy(static_cast<const std::uint32_t*>(from), static_cast<std::uint32_t*>(to));
+  } else {
+    copy(static_cast<const std::uint64_t*>(from), static_cast<std::uint64_t*>(to));
   }
 }
 

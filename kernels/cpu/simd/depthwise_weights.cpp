@@ -29,6 +29,13 @@ struct Lanes {
       simd::LOCKSTEP_ISA::store(to + lane * step, values[lane]);
     }
   }
+
+  /// The same from element `first` of `to` on, which has elements of `dtype`.
+  static void store(void* to, DType dtype, std::int64_t first, std::int64_t step, std::int64_t count,
+                    Floats from) {
+    if (dtype == DType::bf16) return store(static_cast<Bf16*>(to) + first, step, count, from);
+    store(static_cast<float*>(to) + first, step, count, from);
+  }
 };
 
 struct Range {
@@ -97,17 +104,18 @@ struct Row {
     for (std::int64_t tap = 0; tap < count(); ++tap) total[tap] += sums[tap];
   }
 
-  void weights(const Element* x, const Element* dy, std::int64_t first, Element* dw) const {
+  void weights(const Element* x, const Element* dy, std::int64_t first, void* dw) const {
     Floats total[most_taps] = {};
     for (std::int64_t image = 0; image < row.images; ++image) {
       add_picture(x + image * row.x_image, dy + image * row.y_image, total);
     }
     for (std::int64_t tap = 0; tap < count(); ++tap) {
-      L::store(dw + tap * row.w_tap, row.w_lane, row.w_lanes - first, total[tap]);
+      L::store(dw, row.of_dw, first * row.w_lane + tap * row.w_tap, row.w_lane, row.w_lanes - first,
+               total[tap]);
     }
   }
 
-  void bias(const Element* dy, std::int64_t first, Element* db) const {
+  void bias(const Element* dy, std::int64_t first, void* db) const {
     Floats total{};
     for (std::int64_t image = 0; image < row.images; ++image) {
       Floats sum{};
@@ -119,16 +127,15 @@ struct Row {
       }
       total += sum;
     }
-    L::store(db, 1, row.b_lanes - first, total);
+    L::store(db, row.of_db, first, 1, row.b_lanes - first, total);
   }
 };
 
 template <int width, class Element>
-void compute(const DepthwiseRow& row, std::int64_t first, const Element* x, const Element* dy, Element* dw,
-             Element* db) {
+void compute(const DepthwiseRow& row, std::int64_t first, const Element* x, const Element* dy, void* dw,
+             void* db) {
   x += first;
   dy += first;
-  dw += first * row.w_lane;
   if (row.kernel_w == 3) {
     Row<width, 3, Element>{row, 3}.weights(x, dy, first, dw);
   } else if (row.kernel_w == 5) {
@@ -136,7 +143,7 @@ void compute(const DepthwiseRow& row, std::int64_t first, const Element* x, cons
   } else {
     Row<width, DepthwiseRow::widest_kernel, Element>{row, row.kernel_w}.weights(x, dy, first, dw);
   }
-  if (db != nullptr) Row<width, 1, Element>{row, 1}.bias(dy, first, db + first);
+  if (db != nullptr) Row<width, 1, Element>{row, 1}.bias(dy, first, db);
 }
 
 template <class Element>
@@ -144,8 +151,7 @@ void compute(const DepthwiseRow& row, const void* x, const void* dy, void* dw, v
   std::int64_t lane = 0;
   const auto in_lanes = [&]<int width>() {
     for (; lane + width <= row.lanes; lane += width) {
-      compute<width>(row, lane, static_cast<const Element*>(x), static_cast<const Element*>(dy),
-                     static_cast<Element*>(dw), static_cast<Element*>(db));
+      compute<width>(row, lane, static_cast<const Element*>(x), static_cast<const Element*>(dy), dw, db);
     }
   };
   in_lanes.template operator()<16>();

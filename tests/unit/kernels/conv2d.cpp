@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/base/half.h"
 #include "tests/unit/kernels/conv2d_cases.h"
 #include "tests/unit/kernels/reference.h"
 
@@ -41,6 +42,17 @@ Layout blocked(const Shape& shape, int dim, std::int64_t block) {
     stride *= static_cast<int>(axis) == dim ? extent / block : layout.padded[axis];
   }
   return layout;
+}
+
+/// To the nearest numbers of `dtype`, f32 or bf16.
+Values rounded(Values values, DType dtype) {
+  if (dtype == DType::f32) return values;
+  for (double& value : values.data) {
+    BFloat16 half;
+    narrow(static_cast<float>(value), half);
+    value = widen(half);
+  }
+  return values;
 }
 
 }  // namespace
@@ -127,6 +139,37 @@ TEST_CASE("depthwise conv2d: weight gradients in channels-last and blocked layou
           run_prepared(kernel_for(device(), Conv2dBackwardWeights{c.geometry}, io), io, {p.x, p.dy});
       require_gradient(got[0], p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(pixels, Algorithm::automatic));
       require_gradient(got[1], p.f, {p.x, p.w, p.b}, 2, p.dy, tolerance(pixels, Algorithm::direct));
+    }
+  }
+}
+
+TEST_CASE("depthwise conv2d: gradients of weights and bias from bf16, each in bf16 or in f32") {
+  if (device().kind() != DeviceKind::cpu) return;
+  const ConvolutionCase c{{2, 43, 7, 9}, {43, 1, 5, 5}, {.stride = {2, 2}, .padding = {2, 2}, .groups = 43}};
+  const Problem p = make_problem(c);
+  const Conv2dBackwardWeights op{c.geometry};
+  const std::int64_t block = GENERATE(0, 8, 16);
+  const auto gradients = [&](DType factors, const std::vector<DType>& results) {
+    std::vector<Shape> shapes{c.w, {c.w[0]}};
+    shapes.resize(results.size());
+    KernelIo io = make_io({p.x, p.dy}, shapes, Layouts::chosen);
+    for (TensorDesc& input : io.inputs) input.dtype = factors;
+    for (std::size_t i = 0; i < results.size(); ++i) io.outputs[i].dtype = results[i];
+    io.inputs[0].layout = block == 0 ? channels_last(c.x) : blocked(c.x, 1, block);
+    io.outputs[0].layout = block == 0 ? channels_last(c.w) : blocked(c.w, 0, block);
+    choose_layouts(device(), op, io);
+    return run_prepared(kernel_for(device(), op, io), io, {p.x, p.dy});
+  };
+  // Sums of up to 40 products of multiples of 1/64 up to 1: exact in f32.
+  const std::vector<Values> exact = gradients(DType::f32, {DType::f32, DType::f32});
+  for (const DType of_dw : {DType::f32, DType::bf16}) {
+    CAPTURE(block, name_of(of_dw));
+    require_close(gradients(DType::bf16, {of_dw})[0], rounded(exact[0], of_dw), 0);
+    for (const DType of_db : {DType::f32, DType::bf16}) {
+      CAPTURE(name_of(of_db));
+      const std::vector<Values> both = gradients(DType::bf16, {of_dw, of_db});
+      require_close(both[0], rounded(exact[0], of_dw), 0);
+      require_close(both[1], rounded(exact[1], of_db), 0);
     }
   }
 }

@@ -39,6 +39,10 @@ TEST_CASE("wrong shapes are rejected by name") {
                  {"conv2d", "4x5x3x3", "2x3x8x8"});
   check_rejected(Conv2d{}, {{2, 3, 8, 8}, {4, 3, 3, 3}, {5}}, {{2, 4, 6, 6}}, {"conv2d", "bias is f32 5"});
   check_rejected(Conv2d{}, {{2, 3, 2, 2}, {4, 3, 3, 3}, {4}}, {{2, 4, 1, 1}}, {"conv2d", "smaller"});
+  check_rejected(Conv2d{{.stride = {2, 2}}}, {{2, 3, 2, 2}, {4, 3, 3, 3}}, {{2, 4, 1, 1}},
+                 {"conv2d", "smaller"});
+  check_rejected(Conv2d{{.stride = {3, 3}, .dilation = {2, 1}}}, {{2, 3, 3, 3}, {4, 3, 3, 3}}, {{2, 4, 1, 1}},
+                 {"conv2d", "smaller"});
   check_rejected(Conv2d{}, {{2, 3, 8, 8}}, {{2, 4, 6, 6}}, {"conv2d", "2 to 3 inputs"});
   check_rejected(Conv2dBackwardData{}, {{2, 4, 6, 6}, {4, 3, 3, 3}}, {{2, 3, 9, 8}},
                  {"conv2d_backward_data", "2x4x6x6", "2x4x7x6"});

@@ -32,11 +32,12 @@ double unit_of(DType dtype) {
 /// `outputs`: their shapes; `results`: their types.
 template <class Spec>
 std::vector<Values> run_as(const Spec& spec, const std::vector<Values>& inputs,
-                           const std::vector<Shape>& outputs, DType in, const std::vector<DType>& results) {
-  KernelIo io = make_io(inputs, outputs, Layouts::chosen);
+                           const std::vector<Shape>& outputs, DType in, const std::vector<DType>& results,
+                           Layouts layouts = Layouts::chosen) {
+  KernelIo io = make_io(inputs, outputs, layouts);
   for (TensorDesc& desc : io.inputs) desc.dtype = in;
   for (std::size_t i = 0; i < results.size(); ++i) io.outputs[i].dtype = results[i];
-  choose_layouts(device(), spec, io);
+  if (layouts != Layouts::row_major) choose_layouts(device(), spec, io);
   return run_prepared(kernel_for(device(), spec, io), io, inputs);
 }
 
@@ -159,6 +160,22 @@ TEST_CASE("linear maps in half types, small ones too, and of whole images") {
   check(Linear{.activation = Activation::relu}, {x, w, b}, {dy.shape});
   check(LinearBackwardData{}, {dy, w}, {x.shape});
   check(LinearBackwardWeights{}, {x, dy}, {w.shape, b.shape});
+}
+
+TEST_CASE("of a linear map one of the gradients of weights and bias may be f32 beside the other in bf16") {
+  if (device().kind() != DeviceKind::cpu) return;
+  const LinearBackwardWeights spec{};
+  const Values x = random_values({64, 128}, 1);
+  const Values dy = random_values({64, 128}, 4);
+  const std::vector<Shape> shapes{{128, 128}, {128}};
+  const std::vector<DType> wide(2, DType::f32);
+  const auto exact = run_as(spec, {x, dy}, shapes, DType::f32, wide);
+  for (const Layouts layouts : {Layouts::row_major, Layouts::chosen}) {
+    for (const DType of_dw : {DType::f32, DType::bf16}) {
+      const std::vector<DType> types{of_dw, of_dw == DType::f32 ? DType::bf16 : DType::f32};
+      require_rounded(run_as(spec, {x, dy}, shapes, DType::bf16, types, layouts), exact, types);
+    }
+  }
 }
 
 TEST_CASE("pools in half types") {

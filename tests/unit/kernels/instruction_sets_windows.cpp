@@ -83,6 +83,8 @@ std::vector<float> depthwise_weights(const Loops& run) {
   std::vector<float> all;
   for (const std::int64_t width : {2, 3, 5}) {
     const DepthwiseRow row{.dtype = DType::f32,
+                           .of_dw = DType::f32,
+                           .of_db = DType::f32,
                            .images = 2,
                            .height = 4,
                            .width = 5,

@@ -1,6 +1,8 @@
 #include "kernels/reorder.h"
 
 #include <array>
+#include <cstdint>
+#include <limits>
 
 #include "tests/unit/kernels/harness.h"
 #include "tests/unit/kernels/tile_sums.h"
@@ -8,6 +10,53 @@
 using namespace lockstep;
 using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
+
+namespace {
+
+/// Bits of `dtype` as numbers T, from row-major to the opposite order, there and back.
+template <class T>
+void check_bits(const Shape& shape, DType dtype) {
+  CAPTURE(name_of(dtype), shape.str());
+  const auto moved = [&](const std::vector<T>& x, const Layout& from, const Layout& to) {
+    const KernelIo io{{{dtype, shape, from}}, {{dtype, shape, to}}};
+    const auto source = upload(x);
+    const auto target =
+        upload(std::vector<T>(static_cast<std::size_t>(to.span()), std::numeric_limits<T>::max()));
+    void* const addresses[] = {source->data(), target->data()};
+    const auto stream = device().make_stream();
+    kernel_for(device(), Reorder{}, io)->bind(addresses, nullptr)->launch(*stream);
+    stream->synchronize();
+    return download<T>(*target);
+  };
+  // The first dimension lies innermost, with room for one more.
+  Layout turned = Layout::row_major(shape);
+  ++turned.padded[0];
+  std::int64_t stride = 1;
+  for (std::size_t axis = 0; axis < shape.rank(); stride *= turned.padded[axis++])
+    turned.strides[axis] = stride;
+  std::vector<T> x(static_cast<std::size_t>(shape.elements()));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(std::numeric_limits<T>::max() - i);
+  std::vector<T> wanted(static_cast<std::size_t>(turned.span()));
+  for (std::int64_t i = 0; i < shape.elements(); ++i) {
+    Shape index = shape;
+    std::int64_t rest = i;
+    for (std::size_t axis = shape.rank(); axis-- > 0; rest /= shape[axis]) index[axis] = rest % shape[axis];
+    wanted[static_cast<std::size_t>(turned.offset(index))] = x[static_cast<std::size_t>(i)];
+  }
+  const Layout row_major = Layout::row_major(shape);
+  const std::vector<T> there = moved(x, row_major, turned);
+  CHECK(there == wanted);
+  CHECK(moved(there, turned, row_major) == x);
+}
+
+}  // namespace
+
+TEST_CASE("reorder of numbers that oneDNN lacks keeps all their bits") {
+  const Shape shape = GENERATE(Shape{5, 3}, Shape{7, 5, 3}, Shape{2, 40, 3, 4});
+  check_bits<std::uint64_t>(shape, DType::i64);
+  check_bits<std::uint64_t>(shape, DType::f64);
+  check_bits<std::uint16_t>(shape, DType::u16);
+}
 
 TEST_CASE("reorder between every two orders of the dimensions") {
   const Shape shape{2, 5, 3, 4};

@@ -1,8 +1,10 @@
 #include "runtime/step/executor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/make_communicator.h"
+#include "model/layers.h"
 #include "model/zoo/zoo.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
@@ -52,6 +54,35 @@ class Run {
   std::unique_ptr<ReplicaMemory> memory_;
   std::unique_ptr<Executor> executor_;
 };
+
+/// The loss of a classifier of token sequences, each with its own class.
+float loss_of(model::Tensor (*network)(model::Tensor tokens)) {
+  constexpr int batch = 3;
+  const model::InputSpec input{.shape = {5}, .num_classes = 4, .dtype = DType::i64, .vocab_size = 11};
+  const auto device = kernels::make_cpu_device(1);
+  const auto communicator = comm::make_communicator({}, {});
+  std::vector<Plan> plans;
+  plans.push_back(
+      make_plan({.name = "test", .forward = network}, input, {.key = {.batch = batch}}, *device, {}));
+  ReplicaMemory memory(*device, *communicator, plans);
+  Executor executor(*device, *communicator, memory);
+  ParameterIO(*device, plans[0], memory).initialise(7);
+  for (std::int64_t i = 0; i < batch * 5; ++i) static_cast<std::int64_t*>(memory.input(0))[i] = i * 7 % 11;
+  for (std::int64_t i = 0; i < batch; ++i) static_cast<std::int64_t*>(memory.target(0))[i] = i;
+  memory.host_input(0).state = {.loss_scale = 1.0F / batch, .valid_samples = batch};
+  executor.run(plans[0], 0);
+  return memory.host_control(0).loss;
+}
+
+TEST_CASE("tokens whose dimensions change places are the same tokens") {
+  const float loss =
+      loss_of([](model::Tensor x) { return linear(flatten(embedding(x, "wte", 11, 8)), "fc", 4); });
+  const float permuted = loss_of([](model::Tensor x) {
+    return linear(flatten(permute(embedding(permute(x, {1, 0}), "wte", 11, 8), {1, 0, 2})), "fc", 4);
+  });
+  CHECK(std::isfinite(loss));
+  CHECK(permuted == Approx(loss));
+}
 
 TEST_CASE("plans are bound at their first use, and each runs on the batch of its key") {
   Run run;
