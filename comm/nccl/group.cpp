@@ -69,18 +69,20 @@ std::string NcclGroup::error() {
 
 std::string NcclGroup::message_of(ncclResult_t result) {
   const std::lock_guard lock(mutex_);
-  if (communicator_ == nullptr) return "the group was aborted";
-  const std::string_view detail = nccl_.last_error(communicator_);
+  if (is_aborted_) return "the group was aborted";
+  const std::string_view detail = nccl_.last_error(communicator_);  // may be null: NCCL does not use it
   return fmt::format("NCCL: {}{}{}", nccl_.error_string(result), detail.empty() ? "" : ": ", detail);
 }
 
 void NcclGroup::abort() noexcept {
   const std::lock_guard lock(mutex_);
+  is_aborted_ = true;
   if (communicator_ != nullptr) nccl_.abort(std::exchange(communicator_, nullptr));
 }
 
 void NcclGroup::abandon() noexcept {
   const std::lock_guard lock(mutex_);
+  is_aborted_ = true;
   communicator_ = nullptr;
 }
 

@@ -63,7 +63,8 @@ class NcclGroup {
   std::function<bool()> peer_failed_;
   std::mutex mutex_;
   ncclResult_t begun_;
-  ncclComm_t communicator_ = nullptr;  ///< null: aborted, abandoned or closed
+  ncclComm_t communicator_ = nullptr;  ///< null: never made, aborted, abandoned or closed
+  bool is_aborted_ = false;            ///< or abandoned
 };
 
 /// Device memory for NCCL, zeroed, which it may reach without copies: from ncclMemAlloc, and registered as a

@@ -38,10 +38,12 @@ Resolution look_up(const std::string& address, int port, int flags) {
   return found;
 }
 
+/// Empty when the kernel lacks the address's family, as with ipv6.disable=1.
 UniqueFd make_socket(const addrinfo& address) {
   UniqueFd fd(
       socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
-  if (!fd) throw DeviceError(fmt::format("cannot open a TCP socket: {}", errno_message(errno)));
+  if (!fd && errno != EAFNOSUPPORT)
+    throw DeviceError(fmt::format("cannot open a TCP socket: {}", errno_message(errno)));
   return fd;
 }
 
@@ -109,6 +111,10 @@ UniqueFd listen_tcp(const std::string& address, int port) {
   int error = 0;
   for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
     UniqueFd fd = make_socket(*candidate);
+    if (!fd) {
+      if (error == 0) error = EAFNOSUPPORT;
+      continue;
+    }
     const int on = 1;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd.get(), candidate->ai_addr, candidate->ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
@@ -132,17 +138,19 @@ UniqueFd listen_in_range(const std::string& address, int first, int last) {
 
 UniqueFd connect_tcp(const std::string& address, int port, Deadline deadline, std::string& obstacle) {
   const Resolution found = resolve(address, port, deadline);
-  if (!found.list) obstacle = found.problem;
+  obstacle = found.problem;
   int candidates_left = 0;
   for (const addrinfo* one = found.list.get(); one != nullptr; one = one->ai_next) ++candidates_left;
   for (const addrinfo* candidate = found.list.get(); candidate != nullptr; candidate = candidate->ai_next) {
     const Deadline own_deadline = Deadline::in(deadline.left() / candidates_left--);
     UniqueFd fd = make_socket(*candidate);
-    const int error = connect_by(fd.get(), *candidate, own_deadline);
+    const int error = fd ? connect_by(fd.get(), *candidate, own_deadline) : EAFNOSUPPORT;
     if (error == 0) {
       set_up_connection(fd.get());
       return fd;
     }
+    // What another address met tells more than a family that the kernel lacks.
+    if (!fd && !obstacle.empty()) continue;
     obstacle = error == ECONNREFUSED ? "nothing listens there" : errno_message(error);
   }
   return {};

@@ -74,10 +74,10 @@ std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Ca
   return {};
 }
 
-NodeRanks::NodeRanks(NodeMembers members, Seconds timeout)
+NodeRanks::NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous)
     : members_(std::move(members)),
       timeout_(timeout),
-      group_(open_local_group(members_, Deadline::in(timeout_))),
+      group_(open_local_group(members_, rendezvous)),
       barrier_(shared(), members_.index) {
   monitor_.emplace(group_, members_, [this](const LocalPeer& peer) { peer_lost(peer); });
 }
@@ -153,10 +153,16 @@ void NodeRanks::wait_on() {
   auto outcome = Barrier::Outcome::timed_out;
   while (outcome == Barrier::Outcome::timed_out) {
     const auto until = patience.look(ranks_at(barrier_.missing()));
-    if (!until) fail(outcome, patience.stuck());
+    if (!until) fail(outcome, call_.rounds == 0 ? patience.stuck() : culprits(patience.stuck()));
     outcome = barrier_.wait(*until);
   }
   if (outcome != Barrier::Outcome::all_here) fail(outcome, {});
+}
+
+std::vector<int> NodeRanks::culprits(const std::vector<int>& late) const {
+  std::vector<int> behind;
+  if (ranks_behind_) behind = ranks_behind_();
+  return behind.empty() ? late : behind;
 }
 
 /// `ranks`: those to blame, if they are known.

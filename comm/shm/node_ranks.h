@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/shm/barrier.h"
@@ -59,8 +61,9 @@ std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Ca
 /// and a thread that ends every wait of the node when a peer is lost.
 class NodeRanks final : public NodeStatus {
  public:
-  /// Local rendezvous. CommError names the members that did not come.
-  NodeRanks(NodeMembers members, Seconds timeout);
+  /// Local rendezvous by the deadline; `timeout` is that of calls. CommError names the members that did not
+  /// come.
+  NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous);
   ~NodeRanks() override;
 
   const NodeMembers& members() const { return members_; }
@@ -102,6 +105,14 @@ class NodeRanks final : public NodeStatus {
   void arrive();
   std::uint32_t next_round() const { return barrier_.next(); }
 
+  /// Where a call has ranks of other nodes too: gives those of the world that have not come to it.
+  void set_ranks_behind(std::function<std::vector<int>()> ranks_behind) {
+    ranks_behind_ = std::move(ranks_behind);
+  }
+  /// Whom to name when `late` ranks, which may wait for others themselves, do not finish the call: ranks that
+  /// have not come to it; `late` when none is known.
+  std::vector<int> culprits(const std::vector<int>& late) const;
+
   /// An arena for each member, with its pages. Collective, within a call of its own.
   std::unique_ptr<SharedArena> allocate_arena(DType dtype, std::int64_t elements);
 
@@ -133,6 +144,7 @@ class NodeRanks final : public NodeStatus {
   LocalGroup group_;
   std::uint32_t arenas_ = 0;
   Barrier barrier_;
+  std::function<std::vector<int>()> ranks_behind_;
   mutable std::mutex call_mutex_;  ///< for the watchdog, against begin and end
   Call call_;
   /// Of call_'s label: the caller's text may be gone when the watchdog reads it.

@@ -28,7 +28,7 @@ const World& on_one_node(const World& world) {
 
 ShmCommunicator::ShmCommunicator(const World& world, const CommOptions& options)
     : world_(on_one_node(world)),
-      node_(all_on_one_node(world), options.timeout),
+      node_(all_on_one_node(world), options.timeout, Deadline::in(options.timeout)),
       tree_(world.size),
       watchdog_(node_, world.size, nullptr) {}
 

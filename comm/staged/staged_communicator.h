@@ -15,6 +15,7 @@ class StagedCommunicator final : public DecoratedCommunicator {
   /// `device` outlives this and its arenas.
   StagedCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device);
 
+  bool tells_skew() const override { return inner().tells_skew(); }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
                             kernels::Stream& stream) override;

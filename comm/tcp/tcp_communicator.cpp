@@ -23,6 +23,9 @@ constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
 /// How long a rank that ends with an error waits for the others to do so too.
 constexpr Seconds time_to_give_up{1};
 
+/// A failure wakes nobody who waits for the store.
+constexpr Seconds time_between_looks{0.1};
+
 std::vector<int> node_numbers(const std::vector<PeerInfo>& peers) {
   std::vector<int> numbers;
   for (const PeerInfo& peer : peers) {
@@ -62,7 +65,7 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
                                .port = listener.port()},
                               deadline);
   placement_.emplace(node_numbers(peers_));
-  node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout);
+  node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout, deadline);
   links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
   for (const Link& link : links_) {
     if (options.most_bytes_per_s > 0) limit_sending(link.fd(), options.most_bytes_per_s);
@@ -75,6 +78,7 @@ void TcpCommunicator::start_watching(Deadline deadline) {
   store_status_.emplace([this](Deadline until) { return connect_again(until); }, links_, world_.rank,
                         deadline);
   watchdog_.emplace(*node_, world_.size, &*store_status_);
+  node_->set_ranks_behind([this] { return watchdog_->ranks_behind(); });
   listener_.emplace(connect_again(deadline), *node_, *watchdog_, name_of(0, peers_.front()), deadline);
   if (rendezvous_.server == nullptr) return;
   rendezvous_.server->on_lost([this](const std::string& name, const std::string& reason) {
@@ -98,8 +102,14 @@ void TcpCommunicator::leave_together() noexcept {
   const auto key = [](int rank) { return fmt::format("left/{}", rank); };
   try {
     rendezvous_.store.set(key(world_.rank), "", deadline);
-    for (int rank = 0; rank < world_.size && !failed(); ++rank)
-      rendezvous_.store.wait_for(key(rank), deadline);
+    const auto has_left = [&](int rank) {
+      while (!failed() && !deadline.passed()) {
+        const auto soon = Deadline::in(std::min(deadline.left(), time_between_looks));
+        if (rendezvous_.store.wait_for(key(rank), soon)) return true;
+      }
+      return false;
+    };
+    for (int rank = 0; rank < world_.size && has_left(rank);) ++rank;
     rendezvous_.store.say_goodbye(deadline);
   } catch (const std::exception&) {
     // A rank has left already; the run is over.
@@ -125,10 +135,10 @@ void TcpCommunicator::fail(const std::string& reason) {
 }
 
 std::string TcpCommunicator::explain(const PeerTrouble& trouble) {
-  const std::string ranks =
-      trouble.ranks.size() == 1
-          ? name_of(trouble.ranks[0], peers_[static_cast<std::size_t>(trouble.ranks[0])])
-          : name_of_ranks(trouble.ranks);
+  const bool is_silent = trouble.kind == PeerTrouble::Kind::silent;
+  const std::vector<int> named = is_silent ? node_->culprits(trouble.ranks) : trouble.ranks;
+  const std::string ranks = named.size() == 1 ? name_of(named[0], peers_[static_cast<std::size_t>(named[0])])
+                                              : name_of_ranks(named);
   switch (trouble.kind) {
     case PeerTrouble::Kind::lost:
       return trouble.problem.empty()

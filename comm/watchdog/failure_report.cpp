@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "kernels/base/number.h"
 
@@ -11,11 +12,38 @@ namespace lockstep::comm {
 
 namespace {
 
-std::vector<int> parse_ranks(std::string_view text) {
+// The fields behind the lost ranks must survive the cut at most_status_bytes.
+constexpr std::size_t most_lost_bytes = 200;
+// A malformed text asks for no more.
+constexpr int most_ranks = 65536;
+
+/// "3,120-239", as far as they fit.
+std::string ranges_of(const std::vector<int>& ranks) {
+  std::string text;
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    auto end = std::next(first);
+    while (end != ranks.end() && *end == *std::prev(end) + 1) ++end;
+    std::string range = text.empty() ? "" : ",";
+    range += std::to_string(*first);
+    if (std::next(first) != end) range += fmt::format("-{}", *std::prev(end));
+    if (text.size() + range.size() > most_lost_bytes) break;
+    text += range;
+    first = end;
+  }
+  return text;
+}
+
+std::vector<int> parse_ranges(std::string_view text) {
   std::vector<int> ranks;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
-    if (const auto rank = parse_number<int>(text.substr(0, comma))) ranks.push_back(*rank);
+    const std::string_view range = text.substr(0, comma);
+    const std::size_t dash = range.find('-');
+    const auto first = parse_number<int>(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_number<int>(range.substr(dash + 1));
+    if (first && last && *first >= 0 && *last < most_ranks && std::ssize(ranks) < most_ranks) {
+      for (int rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
+    }
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return ranks;
@@ -24,9 +52,9 @@ std::vector<int> parse_ranks(std::string_view text) {
 }  // namespace
 
 std::string to_text(const RankStatus& status) {
-  std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
-                                 status.beat, status.call, status.last ? 1 : 0, fmt::join(status.lost, ","),
-                                 status.progress, status.where);
+  std::string text =
+      fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid, status.beat,
+                  status.call, status.last ? 1 : 0, ranges_of(status.lost), status.progress, status.where);
   text.resize(std::min(text.size(), most_status_bytes));
   return text;
 }
@@ -51,7 +79,7 @@ std::optional<RankStatus> parse_status(std::string_view text) {
                     .beat = *beat,
                     .call = *call,
                     .last = fields[5] == "1",
-                    .lost = parse_ranks(fields[6]),
+                    .lost = parse_ranges(fields[6]),
                     .progress = *progress,
                     .where = std::string(text)};
 }

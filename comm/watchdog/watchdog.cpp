@@ -178,6 +178,19 @@ std::optional<RankStatus> Watchdog::status_of(int rank) {
   return status && status->rank == rank ? status : RankStatus{.rank = rank};
 }
 
+std::vector<int> Watchdog::ranks_behind() {
+  const std::uint32_t call = node_.call_number();
+  std::vector<int> behind;
+  // Once a rank has aborted its reason stays, and nobody needs the rest.
+  for (int rank = 0; rank < ranks_ && !node_.aborted(); ++rank) {
+    if (rank == node_.rank()) continue;
+    const auto status = status_of(rank);
+    const bool is_known = status && status->pid != 0;
+    if (is_known && static_cast<std::int32_t>(status->call - call) < 0) behind.push_back(rank);
+  }
+  return behind;
+}
+
 FailureReport Watchdog::report() {
   const std::lock_guard one_at_a_time(report_mutex_);
   if (!report_) report_ = collect_statuses();

@@ -78,6 +78,8 @@ class Watchdog {
   void yield_report(std::string cause);
   /// The newest of any rank; nothing when it cannot be known now.
   std::optional<RankStatus> status_of(int rank);
+  /// The ranks that have not come to the collective that this rank is in, as far as their statuses tell.
+  std::vector<int> ranks_behind();
 
  private:
   void run();

@@ -97,7 +97,7 @@ std::vector<std::string> exchange_over_relay(const Relay::Alter& alter) {
     auto links = connect_peers(placement, rank, peers, DataSecurity{credentials},
                                rank == 0 ? listener : unused, soon());
     NodeRanks node({.ranks = {rank}, .index = 0, .socket_name = credentials.run_id + std::to_string(rank)},
-                   Seconds(10));
+                   Seconds(10), Deadline::in(Seconds(10)));
     TcpExchange exchange(placement, node, links);
     const auto allocation = node.begin_allocation(DType::f32, elements);
     const auto arena = node.allocate_arena(DType::f32, elements);

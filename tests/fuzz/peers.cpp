@@ -1,4 +1,5 @@
 // What ranks tell each other through the store: who they are, and where they are.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -21,7 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (const auto status = parse_status(text)) {
     const auto again = parse_status(to_text(*status));
-    if (to_text(*status).size() < most_status_bytes && (!again || again->lost != status->lost)) std::abort();
+    // Of many lost ranks the last ones are left out.
+    const bool is_whole = to_text(*status).size() < most_status_bytes;
+    if (is_whole && (!again || again->lost.size() > status->lost.size() ||
+                     !std::equal(again->lost.begin(), again->lost.end(), status->lost.begin())))
+      std::abort();
     static_cast<void>(FailureReport{.cause = "x", .ranks = {*status}, .missing = status->lost}.text());
   }
   return 0;

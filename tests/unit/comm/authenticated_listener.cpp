@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "comm/net/addresses.h"
@@ -155,6 +156,23 @@ TEST_CASE("the store serves over IPv6", "[listener]") {
   client.set("key", "value", soon());
   CHECK(client.get("key", soon()) == "value");
   CHECK(client.own_address() == "::1");
+}
+
+TEST_CASE("a store takes more clients than the soft limit of descriptors has room for", "[listener]") {
+  RankProcess holder([] {
+    constexpr rlim_t soft = 32;
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = soft;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const StoreServer server("127.0.0.1", {0}, of_run);
+    std::vector<StoreClient> clients;  // both ends of each are here
+    while (clients.size() < soft) {
+      clients.push_back(StoreClient::connect("127.0.0.1", {server.port()}, of_run, soon()));
+      clients.back().set("key", "value", soon());
+    }
+  });
+  CHECK(holder.outcome().empty());
 }
 
 TEST_CASE("a port range that is used up is named", "[tcp]") {

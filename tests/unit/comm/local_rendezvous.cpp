@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "comm/shm/monitor.h"
+#include "comm/shm/node_ranks.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/comm/ranks.h"
@@ -157,6 +158,15 @@ TEST_CASE("a leader without a descriptor for a newcomer asks ten times a second,
   CHECK(Clock::now() - begin >= Seconds(0.2));
   failing.reset();
   CHECK(answer_on(second_start).type == LocalMessage::Type::taken);
+}
+
+TEST_CASE("ranks of a node wait for each other until the deadline of the rendezvous, not for a time-out",
+          "[comm]") {
+  const auto begin = Clock::now();
+  const std::string said = tests::message_of<CommError>(
+      [] { const NodeRanks node(member(0, fresh_run_id()), patience, Deadline::in(Seconds(0.2))); });
+  CHECK(said == "rank 1 did not join the rendezvous in time");
+  CHECK(Clock::now() - begin < patience / 2);
 }
 
 TEST_CASE("the last message of a peer that closes comes, although ours to it was not read", "[comm]") {

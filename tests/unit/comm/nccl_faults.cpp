@@ -1,11 +1,14 @@
 // Ranks that are killed, late, or give up, in an all-reduce by NCCL: who is named, and where the others were.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <filesystem>
 #include <vector>
 
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/comm/gpu_ranks.h"
 
 using namespace lockstep;
@@ -77,6 +80,25 @@ TEST_CASE("an error that NCCL reports later ends every rank with its words", "[n
                           contains("NCCL: unhandled system error: collective 2 failed") &&
                           !contains("has not begun"));
   }
+}
+
+TEST_CASE("a rendezvous that NCCL refuses at once has NCCL's reason", "[nccl]") {
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(1, [&](int rank) {
+    GpuRank alone(rank, 1, run_id, options(60, "host"));
+    // Its shared memory then cannot be made.
+    ::signal(SIGXFSZ, SIG_IGN);
+    constexpr rlimit nothing{.rlim_cur = 0, .rlim_max = 0};
+    require(::setrlimit(RLIMIT_FSIZE, &nothing) == 0, "setrlimit");
+    const std::string said = tests::message_of<CommError>(
+        [&] { make_communicator(local_world(rank, 1, run_id), options(60, "nccl"), *alone.device); });
+    for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+      const std::string own = "simgpu-nccl-" + std::to_string(::getpid()) + "-";
+      if (file.path().filename().string().starts_with(own)) std::filesystem::remove(file);
+    }
+    require(said == "NCCL's rendezvous: NCCL: unhandled system error: shared memory: File too large", said);
+  });
+  CHECK(errors == std::vector<std::string>(1));
 }
 
 TEST_CASE("an abort for any reason ends a wait", "[nccl]") {

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include <unistd.h>
 
@@ -126,4 +127,88 @@ TEST_CASE("a rank of another node that stops or dies is named by all, in time", 
   }
   // Beside the timeout of 2 s: a second for the death to be noticed, one for the report.
   CHECK(Clock::now() - start < std::chrono::seconds(4));
+}
+
+TEST_CASE("a rank that hangs in its own work is named alone, whoever waits for those that wait for it",
+          "[comm]") {
+  struct Case {
+    std::vector<int> nodes;
+    std::int64_t elements;
+  };
+  constexpr int hanging = 3;
+  const Case cases[]{
+      {{0, 1, 2, 3}, 1024},  // each rank lacks chunks of all others, which lack those of rank 3
+      {{0, 0, 1, 1}, 1024},  // rank 2 waits for its neighbour, and ranks 0 and 1 for it
+      {{0, 0, 1, 1}, 1},     // who has no shard waits for its neighbour, which waits for the other node
+  };
+  for (const auto& [nodes, elements] : cases) {
+    CAPTURE(nodes, elements);
+    // A status, which comes once a second, must tell meanwhile who is in the all-reduce.
+    const auto errors = run_nodes(nodes, Seconds(3), [&, count = elements](Communicator& group) {
+      const auto arena = group.allocate_arena(DType::f32, 1024);
+      NoStream stream;
+      group.barrier();
+      if (group.world().rank == hanging) {
+        while (!group.failed()) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the work
+        return;
+      }
+      group.all_reduce({arena.get(), 0, count}, {.bucket = 0, .what = "fc1.weight"}, stream);
+    });
+    for (int rank = 0; rank < hanging; ++rank) {
+      CHECK_THAT(errors[static_cast<std::size_t>(rank)],
+                 Catch::Matchers::StartsWith("rank 3 ") &&
+                     contains(" all-reduce 3 (bucket 0, fc1.weight) within 3 s"));
+    }
+  }
+}
+
+TEST_CASE("ranks leave in time when the store's process stops while they wait for each other's end",
+          "[comm]") {
+  const std::vector<int> nodes{0, 1, 2, 3, 4, 5, 6, 7};
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] {
+      auto group = join_nodes(index, nodes, run_id, port, Seconds(2));
+      group->barrier();
+      if (index == 0) {
+        StoreClient store = connect_to_store(run_id, port);
+        for (std::size_t other = 1; other < nodes.size(); ++other)
+          store.wait(fmt::format("left/{}", other), Deadline::in(Seconds(10)));
+        raise(SIGSTOP);
+      }
+      const auto start = Clock::now();
+      group.reset();
+      // The time-out of 2 s, and a second for the store's answer: not one for each rank.
+      const Seconds time = Clock::now() - start;
+      if (time > Seconds(6)) throw std::runtime_error(fmt::format("it took {} s to leave", time.count()));
+    });
+  };
+  std::vector<RankProcess> ranks;
+  for (int index = 0; index < static_cast<int>(nodes.size()); ++index) ranks.push_back(rank(index));
+  for (std::size_t index = 1; index < nodes.size(); ++index) CHECK(ranks[index].outcome().empty());
+}
+
+TEST_CASE("ranks that wait for each other's end leave when one of them is killed", "[comm]") {
+  const std::vector<int> nodes{0, 1, 2};
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] {
+      auto group = join_nodes(index, nodes, run_id, port, Seconds(20));
+      group->barrier();
+      if (index == 1) {
+        StoreClient store = connect_to_store(run_id, port);
+        for (const int other : {0, 2}) store.wait(fmt::format("left/{}", other), Deadline::in(Seconds(10)));
+        raise(SIGKILL);
+      }
+      const auto start = Clock::now();
+      group.reset();
+      const Seconds time = Clock::now() - start;
+      if (time > Seconds(5)) throw std::runtime_error(fmt::format("it took {} s to leave", time.count()));
+    });
+  };
+  std::vector<RankProcess> ranks;
+  for (int index = 0; index < 3; ++index) ranks.push_back(rank(index));
+  for (const std::size_t index : {0, 2}) CHECK(ranks[index].outcome().empty());
 }

@@ -1,6 +1,8 @@
 #include <cstring>
 
+#include "comm/decorated_communicator.h"
 #include "comm/make_communicator.h"
+#include "comm/solo_communicator.h"
 #include "comm/staged/staged_communicator.h"
 #include "kernels/base/error.h"
 #include "kernels/device.h"
@@ -30,7 +32,39 @@ std::vector<std::string> run_staged(int size,
   });
 }
 
+/// A group that cannot tell waiting for peers from the transfer, as by MPI.
+class UntellingGroup final : public DecoratedCommunicator {
+ public:
+  explicit UntellingGroup(const World& world)
+      : DecoratedCommunicator(std::make_unique<SoloCommunicator>(world)) {}
+
+  bool tells_skew() const override { return false; }
+  std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override {
+    return inner().allocate_arena(dtype, elements);
+  }
+  using Communicator::all_reduce;
+  ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
+                            kernels::Stream& stream) override {
+    return inner().all_reduce(ranges, label, stream);
+  }
+  ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
+                                kernels::Stream& stream) override {
+    return inner().reduce_scatter(range, label, stream);
+  }
+  using DecoratedCommunicator::all_gather;
+  ExchangeTiming all_gather(const ArenaRange& range, ExchangeLabel label, kernels::Stream& stream) override {
+    return inner().all_gather(range, label, stream);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("sums through the host tell skew from transfer if the host's do", "[comm]") {
+  const auto device = kernels::make_cpu_device(1);
+  const World world = local_world(0, 1, fresh_run_id());
+  CHECK(StagedCommunicator(std::make_unique<SoloCommunicator>(world), *device).tells_skew());
+  CHECK_FALSE(StagedCommunicator(std::make_unique<UntellingGroup>(world), *device).tells_skew());
+}
 
 TEST_CASE("sums through the host have the host's bits", "[comm]") {
   const int size = GENERATE(1, 2, 3);

@@ -54,7 +54,7 @@ std::vector<std::string> run_nodes(
     NodeRanks here({.ranks = ranks,
                     .index = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin()),
                     .socket_name = fmt::format("{}-{}", run_id, node)},
-                   Seconds(10));
+                   Seconds(10), Deadline::in(Seconds(10)));
     std::vector<Link> links;
     for (const int peer : placement.peers(rank)) links.emplace_back(peer, Channel(sockets.take(rank, peer)));
     TcpExchange exchange(placement, here, links);
@@ -263,4 +263,20 @@ TEST_CASE("chunks that are repeated, left out, another rank's or of another size
     CHECK_THAT(errors[static_cast<std::size_t>(row.to)],
                tests::contains("rank 2 sends " + row.error) && tests::contains(" all-reduce"));
   }
+}
+
+TEST_CASE("members that do not finish a call are not named where ranks of other nodes have not come to it",
+          "[comm]") {
+  const std::vector<int> behind = GENERATE(std::vector<int>{}, std::vector<int>{7});
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_threads(2, [&](int rank) {
+    NodeRanks node({.ranks = {0, 1}, .index = rank, .socket_name = run_id}, Seconds(0.5),
+                   Deadline::in(Seconds(10)));
+    node.set_ranks_behind([&] { return behind; });
+    const auto scope = node.begin(Call::Kind::barrier, 0);
+    node.arrive();
+    if (rank == 0) return node.arrive();
+    while (!node.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as at a link
+  });
+  CHECK(errors[0] == fmt::format("rank {} did not finish barrier 1 within 0.5 s", behind.empty() ? 1 : 7));
 }

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -45,6 +46,37 @@ TEST_CASE("a status survives its text, and a cut one is no status", "[comm]") {
   CHECK_FALSE(parse_status(to_text(status).substr(0, 8)));
   CHECK_FALSE(parse_status(""));
   CHECK(to_text({.where = std::string(1000, 'x')}).size() == most_status_bytes);
+}
+
+TEST_CASE("however many ranks a final status calls lost, its other fields survive", "[comm]") {
+  const auto read = [](const std::vector<int>& lost) {
+    const auto status = parse_status(to_text({.rank = 3,
+                                              .host = std::string(64, 'h'),
+                                              .pid = 4711,
+                                              .last = true,
+                                              .lost = lost,
+                                              .progress = 35,
+                                              .where = std::string(1000, 'x')}));
+    REQUIRE(status);
+    CHECK(status->last);
+    CHECK(status->progress == 35);
+    return status->lost;
+  };
+  std::vector<int> neighbours(400);
+  std::iota(neighbours.begin(), neighbours.end(), 100);
+  neighbours.push_back(0);  // as one that holds the store and does not answer
+  CHECK(read(neighbours) == neighbours);
+  std::vector<int> scattered;
+  for (int rank = 100; rank < 500; rank += 2) scattered.push_back(rank);
+  const auto known = read(scattered);
+  CHECK(known.size() >= 40);
+  CHECK(known == std::vector<int>(scattered.begin(), scattered.begin() + std::ssize(known)));
+  for (const char* malformed : {"-5", "9-", "-", "9-5", "0-2147483647", "99999999999"}) {
+    CAPTURE(malformed);
+    const auto status = parse_status(fmt::format("3\thost\t1\t1\t1\t1\t{},7\t0\tnowhere", malformed));
+    REQUIRE(status);
+    CHECK(status->lost == std::vector{7});
+  }
 }
 
 TEST_CASE("a stopped rank is missing in the report, and every other rank is located", "[comm]") {
@@ -90,13 +122,13 @@ TEST_CASE("a rank that does not leave after a failure is told so", "[comm]") {
 
 namespace {
 
-/// Rank 1, whose group has failed.
+/// Rank 1, whose group has failed if `is_aborted`.
 class FailedNode final : public NodeStatus {
  public:
   int rank() const override { return 1; }
   std::uint32_t call_number() const override { return 7; }
   std::string describe_call() const override { return "in barrier 7"; }
-  bool aborted() const noexcept override { return true; }
+  bool aborted() const noexcept override { return is_aborted; }
   std::string abort_reason() const override { return "rank 0 closed its connection"; }
   bool claim_report() noexcept override { return true; }
   void publish_status(std::string_view text) noexcept override {
@@ -105,12 +137,14 @@ class FailedNode final : public NodeStatus {
   }
   std::optional<std::string> read_status(int rank) const override {
     const std::lock_guard lock(mutex_);
-    return rank == 1 ? std::optional(status_) : final_status_of_0;
+    if (rank == 1) return status_;
+    return rank == 0 ? final_status_of_0 : std::nullopt;
   }
   bool has_lost(int rank) const override { return rank == 0 && has_lost_0; }
 
   std::optional<std::string> final_status_of_0;  ///< where it is of this node
   bool has_lost_0 = false;
+  bool is_aborted = true;
 
  private:
   mutable std::mutex mutex_;
@@ -118,7 +152,7 @@ class FailedNode final : public NodeStatus {
 };
 
 /// The store has gone with rank 0.
-class SilentRanks final : public RemoteStatus {
+class SilentRanks : public RemoteStatus {
  public:
   void publish_heartbeat(const std::string&) noexcept override {}
   void publish_final_status(const std::string&) noexcept override {}
@@ -129,6 +163,35 @@ class SilentRanks final : public RemoteStatus {
 };
 
 }  // namespace
+
+TEST_CASE("ranks are behind whose statuses tell of an earlier call, not those of which none is known",
+          "[comm]") {
+  struct Statuses final : public SilentRanks {
+    std::optional<std::string> read_status(int rank) noexcept override {
+      const auto in_call = [&](std::uint32_t call) {
+        return to_text({.rank = rank, .host = "host", .pid = 1, .call = call});
+      };
+      switch (rank) {
+        case 0:
+          return in_call(7);
+        case 2:
+          return in_call(6);
+        case 3:
+          return in_call(8);
+        case 4:
+          return in_call(static_cast<std::uint32_t>(-1));  // numbers wrap around
+        case 5:
+          return "";  // has not told any
+        default:
+          return std::nullopt;
+      }
+    }
+  };
+  FailedNode node;
+  node.is_aborted = false;
+  Statuses others;
+  CHECK(Watchdog(node, 7, &others).ranks_behind() == std::vector{2, 4});
+}
 
 TEST_CASE("a rank that knows of another node's report has its cause, at once, and prints none", "[comm]") {
   FailedNode node;
