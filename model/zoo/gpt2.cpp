@@ -48,11 +48,10 @@ Tensor block(const Sizes& s, Tensor x, std::optional<Tensor> positions, const st
   return add(x, dropout(conv1d(y, name + ".mlp.c_proj", s.columns, residual(s)), s.dropped));
 }
 
-/// Packed documents have positions of their own.
+/// Packed documents have positions of their own. The nodes have one order, whatever compiles this.
 Tensor embedded(Tensor tokens, std::optional<Tensor> positions, Tensor wte, Tensor wpe) {
-  if (!positions) return add(embedding(tokens, wte), rows_of_positions(tokens, wpe));
   const Tensor x = embedding(tokens, wte);  // first: the weight whose rows are the vocabulary
-  return add(x, embedding(*positions, wpe));
+  return add(x, positions ? embedding(*positions, wpe) : rows_of_positions(tokens, wpe));
 }
 
 Tensor forward(const Sizes& s, Tensor tokens) {

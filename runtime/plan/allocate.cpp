@@ -15,6 +15,7 @@ namespace {
 
 using model::Graph;
 using model::Node;
+using model::Phase;
 using model::Role;
 using model::Value;
 using model::ValueId;
@@ -31,7 +32,8 @@ std::size_t slice_bytes(const Graph& graph, ValueId id) {
 
 class Storage {
  public:
-  explicit Storage(const Graph& graph) : graph_(graph), root_(graph.value_count()) {
+  Storage(const Graph& graph, GradientArena gradients)
+      : graph_(graph), gradients_(gradients), root_(graph.value_count()) {
     std::iota(root_.begin(), root_.end(), 0);
     last_read_.assign(graph.value_count(), 0);
     for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
@@ -55,7 +57,7 @@ class Storage {
       const ValueId input = node.inputs[*victim];
       if (!may_overwrite(input, output, at)) return;
       if (graph_.value(output).role == Role::gradient) {
-        become_part_of(input, output);
+        if (may_lie_in_gradient(root_[index(input)])) become_part_of(input, output);
       } else {
         merge(output, input);
       }
@@ -74,6 +76,12 @@ class Storage {
            stored_bytes(graph_.value(root)) == stored_bytes(to);
   }
 
+  /// Forward writes nothing where gradients of the step before are still exchanged.
+  bool may_lie_in_gradient(ValueId root) const {
+    const auto writer = graph_.producer(root);
+    return gradients_ == GradientArena::own || (writer && graph_.nodes()[*writer].phase == Phase::backward);
+  }
+
   void become_part_of(ValueId input, ValueId gradient) {
     std::ranges::replace(root_, ValueId{root_[index(input)]}, gradient);
   }
@@ -85,6 +93,7 @@ class Storage {
   }
 
   const Graph& graph_;
+  const GradientArena gradients_;
   std::vector<ValueId> root_;
   std::vector<std::size_t> last_read_;
 };
@@ -195,13 +204,13 @@ ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::s
 
 }  // namespace
 
-ActivationPlan allocate_activations(const Graph& graph) {
-  return allocate(graph, Storage(graph).roots(), {}, Room(0));
+ActivationPlan allocate_activations(const Graph& graph, GradientArena gradients) {
+  return allocate(graph, Storage(graph, gradients).roots(), {}, Room(0));
 }
 
 ActivationPlan allocate_activations(const Graph& graph, const ArenaPlan& arena,
                                     std::span<const Launch> nodes) {
-  std::vector<ValueId> storage = Storage(graph).roots();
+  std::vector<ValueId> storage = Storage(graph, GradientArena::own).roots();
   Room idle = idle_gradients(graph, arena, storage);
   return allocate(graph, std::move(storage), nodes, std::move(idle));
 }

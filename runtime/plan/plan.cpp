@@ -144,7 +144,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                                .arena = constraints.arena ? &*constraints.arena : nullptr});
   }
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
-  fuse(plan.graph);
+  fuse(plan.graph, constraints.parameter_layouts);
   if (device.kind() == kernels::DeviceKind::cuda) fuse_gelu(plan.graph);
   keep_pool_indices(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
@@ -177,8 +177,9 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   const bool is_idle = training ? begins_step(role) && !options.defers
                                 : request.key.mode == Mode::evaluate && plan.arena.has_gradients;
   std::vector<Launch> nodes = prepare_nodes(plan.graph, device);
-  plan.activations =
-      is_idle ? allocate_activations(plan.graph, plan.arena, nodes) : allocate_activations(plan.graph);
+  plan.activations = is_idle ? allocate_activations(plan.graph, plan.arena, nodes)
+                             : allocate_activations(plan.graph, options.defers ? GradientArena::exchanged
+                                                                               : GradientArena::own);
   plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations, std::move(nodes),
                                    {.training = training,
                                     .begins_step = begins_step(role),

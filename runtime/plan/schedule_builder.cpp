@@ -34,14 +34,14 @@ std::string PlannedExchange::done_event() const {
 }
 
 std::vector<PlannedExchange> exchanges_of(const model::Graph& graph, const ArenaPlan& arena) {
-  std::vector<PlannedExchange> exchanges;
   const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, arena);
-  for (std::size_t index = 0; index < exchanged_buckets(arena); ++index)
-    exchanges.push_back({Step::Kind::all_reduce, index, buckets[index]});
   const std::vector<std::size_t> rows = rows_ready_nodes(graph, arena);
-  for (std::size_t index = 0; index < rows.size(); ++index)
-    exchanges.push_back({Step::Kind::gather_rows, index, rows[index]});
-  std::ranges::stable_sort(exchanges, {}, &PlannedExchange::ready);
+  std::vector<PlannedExchange> exchanges;
+  std::size_t ready = 0;
+  for (const auto& [is_rows, index] : arena.exchanges) {
+    ready = std::max(ready, is_rows ? rows[index] : buckets[index]);
+    exchanges.push_back({is_rows ? Step::Kind::gather_rows : Step::Kind::all_reduce, index, ready});
+  }
   return exchanges;
 }
 

@@ -77,7 +77,7 @@ class ScheduleBuilder {
 struct PlannedExchange {
   Step::Kind kind;  ///< all_reduce of bucket `index`, or gather_rows of a slice
   std::size_t index;
-  std::size_t ready;  ///< the node behind which it may come
+  std::size_t ready;  ///< the node behind which it and those before it may come
 
   bool is_rows() const { return kind == Step::Kind::gather_rows; }
   Step::Kind without_compute() const {
@@ -87,7 +87,7 @@ struct PlannedExchange {
   std::string done_event() const;
 };
 
-/// In the order in which they become ready; where that is the same node, buckets come first.
+/// In the order of `arena`, which the plan of `graph` may make ready in another.
 std::vector<PlannedExchange> exchanges_of(const model::Graph& graph, const ArenaPlan& arena);
 
 /// Nodes behind these change buffers, as updates of parameters change those.

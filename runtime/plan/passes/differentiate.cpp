@@ -64,13 +64,27 @@ bool is_value_of_its_own(const Graph& graph, ValueId gradient) {
          graph.value(gradient).role == model::Role::activation && graph.uses(gradient) == 0;
 }
 
+void own(Graph& graph, model::Parameter& parameter, ValueId gradient) {
+  parameter.gradient = gradient;
+  model::Value& value = graph.value(gradient);
+  value.role = model::Role::gradient;
+  value.name = "gradient of " + graph.value(parameter.value).name;
+}
+
+/// Its parameter gets a copy, as others that have the same gradient do: a copy of a gradient itself would be
+/// one of the sum of micro-batches.
+void disown(Graph& graph, ValueId gradient) {
+  graph.value(gradient).role = model::Role::activation;
+  graph.value(gradient).name = "shared " + graph.value(gradient).name;
+  const auto owner = std::ranges::find(graph.parameters(), gradient, &model::Parameter::gradient);
+  own(graph, *owner, graph.insert_copy(gradient));
+}
+
 }  // namespace
 
 void set_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
-  parameter.gradient = is_value_of_its_own(graph, gradient) ? gradient : graph.insert_copy(gradient);
-  model::Value& value = graph.value(parameter.gradient);
-  value.role = model::Role::gradient;
-  value.name = "gradient of " + graph.value(parameter.value).name;
+  if (graph.value(gradient).role == model::Role::gradient) disown(graph, gradient);
+  own(graph, parameter, is_value_of_its_own(graph, gradient) ? gradient : graph.insert_copy(gradient));
 }
 
 void differentiate(Graph& graph, bool allow_unused) {

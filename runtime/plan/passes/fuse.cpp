@@ -158,12 +158,38 @@ bool owns_weights(const Graph& graph, const Node& linear) {
          (writer && as<kernels::LinearBackwardWeights>(graph.nodes()[*writer]) != nullptr);
 }
 
+/// Whether a plan that laid these weights out before, if there is one, saw them as weights of images, too.
+bool lie_for_images(const Graph& graph, ValueId weight, const ParameterLayouts& pinned) {
+  const auto layout = pinned.find(graph.value(parameter_of(graph, weight)->value).name);
+  return layout == pinned.end() || layout->second.padded.rank() == 4;
+}
+
+/// Whether the gradients of what is multiplied by `weight` get the shape of images, and no other node sees
+/// them flat: not where those of several layers are added up.
+bool gives_images_back(const Graph& graph, ValueId weight) {
+  return std::ranges::all_of(graph.nodes(), [&](const Node& node) {
+    if (as<kernels::LinearBackwardData>(node) == nullptr ||
+        node.inputs[kernels::LinearBackwardData::w] != weight)
+      return true;
+    return std::ranges::all_of(graph.nodes(), [&](const Node& reader) {
+      return std::ranges::count(reader.inputs, node.outputs[0]) == 0 ||
+             as<kernels::Reshape>(reader) != nullptr;
+    });
+  });
+}
+
+bool can_widen(const Graph& graph, const Node& linear, const ParameterLayouts& pinned) {
+  const ValueId weight = linear.inputs[kernels::Linear::w];
+  return owns_weights(graph, linear) && lie_for_images(graph, weight, pinned) &&
+         gives_images_back(graph, weight);
+}
+
 /// Flattened images that only linear layers read, each with weights of its own.
-bool read_only_by_linear(const Graph& graph, ValueId id) {
+bool read_only_by_linear(const Graph& graph, ValueId id, const ParameterLayouts& pinned) {
   return std::ranges::all_of(graph.nodes(), [&](const Node& node) {
     const auto count = std::ranges::count(node.inputs, id);
     const bool forward = as<kernels::Linear>(node) != nullptr && node.inputs[kernels::Linear::x] == id &&
-                         owns_weights(graph, node);
+                         can_widen(graph, node, pinned);
     const bool backward = as<kernels::LinearBackwardWeights>(node) != nullptr &&
                           node.inputs[kernels::LinearBackwardWeights::x] == id;
     return count == 0 || (count == 1 && (forward || backward));
@@ -206,17 +232,22 @@ void widen_linear(Graph& graph, const Node& linear, const Shape& images) {
 
 /// A linear layer behind flattened images reads them in their blocked layout, without a copy. The network's
 /// own input is row-major, where flattening is free.
-void fuse_flatten_into_linear(Graph& graph) {
+void fuse_flatten_into_linear(Graph& graph, const ParameterLayouts& pinned) {
   for (Node& flatten : graph.nodes()) {
     if (!flattens_images(graph, flatten)) continue;
     const ValueId flat = flatten.outputs[0];
-    if (graph.uses(flat) == 0 || !read_only_by_linear(graph, flat)) continue;
+    if (graph.uses(flat) == 0 || !read_only_by_linear(graph, flat, pinned)) continue;
     const Shape shape = graph.value(flatten.inputs[0]).type.shape;
     const ValueId source = flatten.inputs[0];
     drop(flatten);
     for (Node& node : graph.nodes()) {
-      const bool reads = std::ranges::count(node.inputs, flat) > 0;
-      if (reads && as<kernels::Linear>(node) != nullptr) widen_linear(graph, node, shape);
+      if (std::ranges::count(node.inputs, flat) == 0) continue;
+      if (as<kernels::Linear>(node) != nullptr) widen_linear(graph, node, shape);
+      // Where the weights are frozen and the bias is not, nothing else reads what it gives for them.
+      if (as<kernels::LinearBackwardWeights>(node) != nullptr) {
+        Shape& weights = graph.value(node.outputs[kernels::LinearBackwardWeights::dw]).type.shape;
+        weights = with_images(weights, shape);
+      }
     }
     graph.replace_uses(flat, source);
   }
@@ -225,11 +256,11 @@ void fuse_flatten_into_linear(Graph& graph) {
 
 }  // namespace
 
-void fuse(Graph& graph) {
+void fuse(Graph& graph, const ParameterLayouts& pinned) {
   fuse_cast_into_weights_gradient(graph);
   drop_casts_of_wide_gradients(graph);
   fuse_add_into_embedding_backward(graph);
-  fuse_flatten_into_linear(graph);
+  fuse_flatten_into_linear(graph, pinned);
   fuse_relu_into_producer(graph);
   fuse_relu_backward_into_pool_backward(graph);
   fuse_pointwise(graph);

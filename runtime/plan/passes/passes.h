@@ -14,6 +14,10 @@ namespace lockstep::runtime {
 struct ArenaPlan;
 struct Launch;
 
+/// Layouts of parameters by name: fixed by the first plan of a run, binding for all others, since parameters,
+/// gradients and optimizer state lie in memory once.
+using ParameterLayouts = std::map<std::string, kernels::Layout>;
+
 /// The passes that rewrite the graph, each in the file of its name; those that place it in memory and time
 /// have headers of their own (algorithms.h, bucket.h, launches.h, schedule.h).
 
@@ -71,7 +75,8 @@ void use_row_products(model::Graph& graph);
 /// zeros, which come last. Nodes that change buffers go behind all others.
 void differentiate(model::Graph& graph, bool allow_unused = false);
 
-/// Makes `gradient`, or a copy of it where that is needed elsewhere, the gradient of the parameter.
+/// Makes `gradient`, or a copy of it where that is needed elsewhere, the gradient of the parameter. Of two
+/// parameters with the same one each has a copy.
 void set_gradient(model::Graph& graph, model::Parameter& parameter, model::ValueId gradient);
 
 /// How gradients of embeddings are exchanged: as rows when the tokens of all ranks are fewer than half of the
@@ -101,8 +106,9 @@ void sync_batch_norm(model::Graph& graph);
 /// linear or convolution with relu; max-pool backward with relu backward; flatten into the linear layer
 /// behind it, whose weights are then seen as (O, C, H, W); the sum of a tied weight's gradients with its
 /// embedding's; chains of pointwise ops. The results have the same bits, but for gradients of weights in
-/// mixed precision: their sums are no longer rounded before they are cast to f32.
-void fuse(model::Graph& graph);
+/// mixed precision: their sums are no longer rounded before they are cast to f32. Weights in `pinned` are
+/// seen as they were when their layouts were chosen.
+void fuse(model::Graph& graph, const ParameterLayouts& pinned = {});
 
 /// The last part of `fuse`: joins chains of pointwise nodes of one phase, so that intermediate values stay in
 /// the cache or in registers. The joined node takes the position and the id of its last part, so no id is new
@@ -124,10 +130,6 @@ void keep_pool_indices(model::Graph& graph);
 /// type get room for 8 a pixel, and so do its weights; the library would copy both at each launch. What is
 /// added is zero and stays so: files and gradients have the channels that there are.
 void pad_pictures(model::Graph& graph);
-
-/// Layouts of parameters by name: fixed by the first plan of a run, binding for all others, since parameters,
-/// gradients and optimizer state lie in memory once.
-using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
 /// Of a GPU, behind `pad_pictures`: widths of linear maps that tensor cores would read in parts (of half
 /// types and TF32, not of IEEE f32) get room up to a multiple of 8, where no copy of activations is needed
@@ -181,10 +183,14 @@ struct ActivationPlan {
   std::vector<model::ValueId> storage;
 };
 
+/// Whose gradients the arena holds in forward: none but the step's own, or those of the step before, which
+/// are exchanged until backward begins.
+enum class GradientArena { own, exchanged };
+
 /// Liveness to offsets: values whose lifetimes do not overlap share memory; views and outputs that may
 /// overwrite their input use its memory, and an input that a gradient may overwrite uses the gradient's.
 /// Caches come one behind another, in their order. First fit, largest first; offsets are multiples of 64.
-ActivationPlan allocate_activations(const model::Graph& graph);
+ActivationPlan allocate_activations(const model::Graph& graph, GradientArena gradients = GradientArena::own);
 
 /// The same in a step that finds the gradient arena idle: it is until backward writes the gradients, so
 /// values and scratch memory of `nodes` lie there where there is room, the last layers' in the first's

@@ -76,6 +76,14 @@ TEST_CASE("gpt2 has Hugging Face's names and layouts, and starts as theirs does"
   CHECK(graph.parameters().size() == 2 * 12 + 4);
 }
 
+TEST_CASE("gpt2 looks up tokens before positions, whatever the length of its rows") {
+  for (const std::int64_t length : {16, 8}) {
+    const Graph graph = graph_of("gpt2", small_gpt2, tokens(length, 11, 11));
+    const ValueId vocabulary = parameter_of(graph, "transformer.wte.weight").value;
+    CHECK(std::ranges::count(graph.nodes().front().inputs, vocabulary) == 1);
+  }
+}
+
 TEST_CASE("transformer has nn.Transformer's names, and starts as it does") {
   const Graph graph = graph_of("transformer", {{"positions", "learned"}, {"layers", "1"}});
   const Parameter& in = parameter_of(graph, "tr.decoder.layers.0.multihead_attn.in_proj_weight");

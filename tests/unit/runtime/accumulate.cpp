@@ -83,6 +83,34 @@ TEST_CASE("gradients that are exchanged as bf16 add up in fp32 and are rounded o
   CHECK(relative_distance(got, large.replica().gradients()) < 1e-4);
 }
 
+/// The gradient of its weight is the same for a and b.
+model::Tensor net_of_a_sum(model::Tensor x) {
+  const model::Tensor a = parameter(x.graph(), "a", {10, 192}, {.bound = 0.1F});
+  const model::Tensor b = parameter(x.graph(), "b", {10, 192}, {.bound = 0.1F});
+  return shared_linear(flatten(x), add(a, b));
+}
+
+const NamedTensor& named(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  REQUIRE(found != tensors.end());
+  return *found;
+}
+
+TEST_CASE("two parameters with one gradient: each adds up its own") {
+  const PlanConstraints constraints =
+      GENERATE(PlanConstraints{}, PlanConstraints{.gradient_dtype = DType::bf16},
+               PlanConstraints{.compute_dtype = DType::bf16, .gradient_dtype = DType::bf16});
+  OneReplica large(classifier(net_of_a_sum), {whole}, constraints);
+  OneReplica parts(classifier(net_of_a_sum), {first, middle, last}, constraints);
+  large.run(whole, 0, 10);
+  step_of_three(parts);
+  const std::vector<NamedTensor> wanted = large.replica().gradients();
+  const std::vector<NamedTensor> got = parts.replica().gradients();
+  CHECK(named(wanted, "a").values == named(wanted, "b").values);
+  CHECK(named(got, "a").values == named(got, "b").values);
+  CHECK(relative_distance(got, wanted) < (constraints.compute_dtype == DType::f32 ? 1e-3 : 2e-2));
+}
+
 std::size_t count(const Plan& plan, Kind kind) {
   return static_cast<std::size_t>(std::ranges::count(plan.steps, kind, &Step::kind));
 }

@@ -201,5 +201,28 @@ TEST_CASE("allocate: nothing lies in gradients that micro-batches add up, or tha
   CHECK(lent(MicroBatchRole::only, {.exchange = true, .defers = true}) == 0);
 }
 
+/// The gradient of `gain` is made of what rms_norm gives, in its place.
+Tensor net_with_gain(Tensor x) {
+  const Tensor table = parameter(x.graph(), "table", {8, 8}, {.bound = 1});
+  const Tensor gain = parameter(x.graph(), "gain", {8, 8}, {.bound = 1});
+  return linear(flatten(add(x, mul(rms_norm(table, "norm"), gain))), "head", 10);
+}
+
+TEST_CASE("allocate: forward writes nothing where gradients of the step before are still exchanged") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto in_gradients = [&](const ScheduleOptions& schedule) {
+    const Plan plan = make_plan(classifier(net_with_gain), testing::images,
+                                {.key = {.batch = 4}, .schedule = schedule}, *device, {});
+    std::ptrdiff_t count = 0;
+    for (std::size_t node = 0; node < plan.launches.nodes.size(); ++node) {
+      if (plan.graph.nodes()[node].phase == model::Phase::backward) continue;
+      count += std::ranges::count(plan.launches.nodes[node].operands, Region::gradients, &Operand::region);
+    }
+    return count;
+  };
+  CHECK(in_gradients({.exchange = true}) > 0);
+  CHECK(in_gradients({.exchange = true, .defers = true}) == 0);
+}
+
 }  // namespace
 }  // namespace lockstep::runtime

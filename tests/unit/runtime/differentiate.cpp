@@ -40,6 +40,26 @@ TEST_CASE("differentiate: a value used twice gets the sum of both gradients") {
   CHECK(std::ranges::count(ops_of(graph), "add") == 2);  // one forward, one of gradients
 }
 
+TEST_CASE("differentiate: no node reads a parameter's gradient, where several have the same one, too") {
+  Graph graph =
+      build_graph(classifier([](Tensor x) {
+                    const auto vector = [&](const char* name) { return parameter(x.graph(), name, {10}); };
+                    return add(linear(flatten(x), "fc", 10), add(add(vector("a"), vector("b")), vector("c")));
+                  }),
+                  images, 4, true);
+  differentiate(graph);
+  std::vector<model::ValueId> gradients;
+  for (const model::Parameter& parameter : graph.parameters()) {
+    INFO(graph.value(parameter.value).name);
+    CHECK(graph.value(parameter.gradient).role == model::Role::gradient);
+    CHECK(graph.value(parameter.gradient).name == "gradient of " + graph.value(parameter.value).name);
+    CHECK(graph.uses(parameter.gradient) == 0);
+    CHECK(std::ranges::count(gradients, parameter.gradient) == 0);
+    gradients.push_back(parameter.gradient);
+  }
+  CHECK(std::ranges::count(ops_of(graph), "reorder") == 3);
+}
+
 Tensor net_with_unused(Tensor x) {
   conv2d(x, "spare", {.out_channels = 16, .kernel = 3});
   const Tensor y = linear(flatten(x), "head", 10);

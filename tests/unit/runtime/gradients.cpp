@@ -127,6 +127,12 @@ const Case cases[] = {
        return head(add(add(h, g), r));
      }},
     {"flatten", [](Tensor x) { return head(linear(flatten(stem(x)), "fc", 5)); }},
+    {"flatten, read by two linear layers",
+     [](Tensor x) {
+       const Tensor flat = flatten(max_pool2d(relu(stem(x))));
+       const Tensor a = linear(flat, "a", 1);
+       return concat({a, linear(flat, "b", 3)}, 1);
+     }},
 };
 
 /// A step on one fixed batch, without an update: its loss is a function of the parameters.

@@ -109,6 +109,54 @@ TEST_CASE("padded sequences have at most eight plans for their full batches, all
   }
 }
 
+/// Whole rows read the table of positions as it is, shorter ones a part that is cut off before tokens are
+/// looked up: so the table's gradient is ready before the embedding's, or behind it.
+Tensor tagger_with_positions(Tensor x) {
+  const Tensor table = parameter(x.graph(), "positions", {whole, 12}, {.deviation = 1});
+  const Tensor positions = rows_of_positions(x, table);
+  return linear(tanh(add(embedding(x, "embedding", vocabulary, 12), positions)), "fc", vocabulary);
+}
+
+/// The communicator's calls in their order.
+std::vector<ExchangeCall> calls_of(const Plan& plan) {
+  std::vector<ExchangeCall> calls;
+  for (const Step& step : plan.steps) {
+    const bool sums = step.kind == Step::Kind::all_reduce || step.kind == Step::Kind::all_reduce_inline;
+    const bool gathers = step.kind == Step::Kind::gather_rows || step.kind == Step::Kind::gather_rows_inline;
+    if (sums || gathers) calls.push_back({.is_rows = gathers, .index = step.index});
+  }
+  return calls;
+}
+
+TEST_CASE("ranks whose batches have different lengths call the communicator in the same order") {
+  const ScheduleOptions schedule =
+      GENERATE(ScheduleOptions{}, ScheduleOptions{.overlap = false}, ScheduleOptions{.defers = true},
+               ScheduleOptions{.stream_ordered = true});
+  const auto device = kernels::make_cpu_device(1);
+  PlanConstraints constraints{.embedding_exchange = EmbeddingExchange::rows};
+  BucketLimits buckets = testing::bucket_for_each;
+  buckets.ranks = 2;
+  const auto planned = [&](std::int64_t length) {
+    return make_plan({.name = "tagger", .forward = tagger_with_positions}, padded_input,
+                     {.key = {.batch = 4, .length = length}, .buckets = buckets, .schedule = schedule},
+                     *device, constraints);
+  };
+  const Plan uncut = planned(whole);
+  constraints.parameter_layouts = parameter_layouts(uncut.graph);
+  constraints.arena = uncut.arena;
+  const Plan cut = planned(40);
+  REQUIRE(uncut.arena.rows.size() == 1);
+  REQUIRE(uncut.arena.buckets[exchanged_buckets(uncut.arena) - 1].first_parameter == "positions");
+  const auto rows_come_first = [](const Plan& plan) {
+    return rows_ready_nodes(plan.graph, plan.arena).front() <
+           bucket_ready_nodes(plan.graph, plan.arena)[exchanged_buckets(plan.arena) - 1];
+  };
+  CHECK_FALSE(rows_come_first(uncut));
+  CHECK(rows_come_first(cut));
+  CHECK(calls_of(uncut).size() == exchanged_buckets(uncut.arena) + 1);
+  CHECK(calls_of(cut) == calls_of(uncut));
+}
+
 TEST_CASE("a model whose parameters follow the length of its input learns from whole rows") {
   Options options;
   options.epochs = 1;
