@@ -14,7 +14,7 @@ namespace lockstep::kernels {
 /// `parallel_ranges`, its team; it neither allocates nor throws.
 struct ExternalKernel {
   std::function<void(const Addresses&)> run;
-  std::size_t workspace_bytes = 0;  ///< scratch memory of a launch, 64-byte aligned
+  std::size_t workspace_bytes = 0;  ///< scratch memory of a launch, 256-byte aligned
 };
 
 /// An op of a plugin, or of a person's own program, or the gradient of one. All tensors are row-major.

@@ -48,8 +48,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  /// Scratch memory needed during a launch; shared by the kernels of one stream of a plan, 64-byte
-  /// aligned.
+  /// Scratch memory needed during a launch; shared by the kernels of one stream of a plan, aligned to
+  /// `workspace_alignment`.
   virtual std::size_t workspace_bytes() const { return 0; }
 
   virtual std::optional<LibraryPlan> library_plan() const { return std::nullopt; }

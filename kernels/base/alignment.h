@@ -8,9 +8,16 @@ namespace lockstep {
 /// its multiples.
 inline constexpr std::size_t cache_line = 64;
 
+/// Scratch memory of kernels begins at its multiples: cublasLtMatmul wants it (NVIDIA's reference of cuBLAS).
+inline constexpr std::size_t workspace_alignment = 256;
+
+constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
 /// `bytes` rounded up to whole cache lines.
 constexpr std::size_t whole_lines(std::size_t bytes) {
-  return (bytes + cache_line - 1) / cache_line * cache_line;
+  return rounded_up(bytes, cache_line);
 }
 
 }  // namespace lockstep

@@ -210,8 +210,8 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
   const std::int64_t most_rows = chunks.empty() ? 0 : chunks.front().rows;
   const std::int64_t stride = stride_of(io.inputs[Op::x].dtype, size.outputs);
   const std::size_t logits_at = whole_lines(static_cast<std::size_t>(size.rows) * sizeof(RowLoss));
-  const std::size_t products_at =
-      logits_at + whole_lines(static_cast<std::size_t>(most_rows * stride) * sizeof(Element));
+  const std::size_t products_at = rounded_up(
+      logits_at + static_cast<std::size_t>(most_rows * stride) * sizeof(Element), workspace_alignment);
   const CrossEntropy loss_of{classes, op.label_smoothing, 1 - op.label_smoothing};
   const bool has_gradient = op.has_gradient;
   const RowsLaunch<Element> over_rows(cuda, stride);

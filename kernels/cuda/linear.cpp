@@ -85,11 +85,16 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
   return cuda_kernel(io, run, gemm->workspace_bytes());
 }
 
+/// cuBLASLt writes a bias gradient in the type of dw (cublasLt.h, CUBLASLT_EPILOGUE_BGRADB).
+bool may_fuse_bias(const GemmSpec& product, const KernelIo& io) {
+  return io.outputs[LinearBackwardWeights::db].dtype == product.result;
+}
+
 KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   using Op = LinearBackwardWeights;
   GemmSpec product = linear_gemm(op, io);
   const bool bias = io.outputs.size() > Op::db;
-  if (bias) {
+  if (bias && may_fuse_bias(product, io)) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto gemm = prepare_gemm(product, cuda.described)) {
       const auto run = [gemm](const Addresses& a, cudaStream_t stream) {
@@ -123,7 +128,7 @@ std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardData& op, const
 
 std::vector<Algorithm> algorithms(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {
   GemmSpec product = linear_gemm(op, io);
-  if (io.outputs.size() > LinearBackwardWeights::db) {
+  if (io.outputs.size() > LinearBackwardWeights::db && may_fuse_bias(product, io)) {
     product.epilogue = Epilogue::bias_gradient;
     if (const auto names = gemm_algorithms(product, cuda.described); !names.empty())
       return named_algorithms(names);

@@ -20,7 +20,8 @@ struct Pieces {
   std::size_t cells;    ///< (N, H) f32
   std::size_t gemm;
 
-  std::size_t bytes() const { return states + product + cells + gemm; }
+  std::size_t gemm_at() const { return rounded_up(states + product + cells, workspace_alignment); }
+  std::size_t bytes() const { return gemm_at() + gemm; }
 };
 
 struct Memory {
@@ -33,7 +34,7 @@ struct Memory {
       : states(at),
         product(reinterpret_cast<float*>(at + pieces.states)),
         cells(reinterpret_cast<float*>(at + pieces.states + pieces.product)),
-        gemm(at + pieces.states + pieces.product + pieces.cells) {}
+        gemm(at + pieces.gemm_at()) {}
 };
 
 template <class Op>

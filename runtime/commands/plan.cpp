@@ -30,7 +30,7 @@ int plan_command(const std::vector<std::string>& given) {
                     .batch = batch_size_per_rank(options, world.size)};
   const PlanRequest request =
       training_request(options, key, world.size,
-                       {.defers = world.node_count > 1 && !stream_ordered && options.backend != "mpi",
+                       {.defers = world.node_count > 1 && !device->is_async() && options.backend != "mpi",
                         .stream_ordered = stream_ordered});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   if (options.num_workers < 0) options.num_workers = usable_cores(world);

@@ -166,9 +166,6 @@ Room idle_gradients(const Graph& graph, const ArenaPlan& arena, const std::vecto
   return room;
 }
 
-/// What cuBLAS wants of scratch memory.
-constexpr std::size_t workspace_alignment = 256;
-
 /// Gives each the lowest offset in the first of both rooms that has one.
 ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::span<const Launch> nodes,
                         Room idle) {

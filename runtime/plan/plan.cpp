@@ -93,7 +93,7 @@ const Launch* Plan::launch_of(const Step& step) const {
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
   std::size_t end = 0;
   for (const StreamName stream : {StreamName::compute, StreamName::exchange, StreamName::update}) {
-    const std::size_t begin = end;
+    const std::size_t begin = rounded_up(end, workspace_alignment);
     for (const Step& step : steps) {
       Launch* const launch = step.stream == stream ? launch_at(launches, step) : nullptr;
       if (launch == nullptr || launch->kernel == nullptr) continue;

@@ -15,6 +15,7 @@ namespace simgpu {
 namespace {
 
 constexpr std::uintptr_t alignment = 64;
+constexpr std::uintptr_t workspace_alignment = 256;  // NVIDIA's reference of cublasLtMatmul
 
 void fill_with_nan(void* workspace) {
   auto* const floats = reinterpret_cast<float*>(host_view(workspace));
@@ -49,6 +50,10 @@ LibraryCall::LibraryCall(std::string name, void* workspace)
     : operation_{.kind = Operation::Kind::library, .name = std::move(name), .accesses = {}, .run = {}},
       workspace_(workspace) {
   writes(workspace, library_workspace_bytes);
+  if (reinterpret_cast<std::uintptr_t>(workspace) % workspace_alignment != 0) {
+    report_mistake("misaligned workspace",
+                   operation_.name + ": the workspace is not aligned to 256 bytes, as cuBLASLt wants it");
+  }
 }
 
 void LibraryCall::touch(const void* operand, std::size_t bytes, bool writes) {
