@@ -70,6 +70,7 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
   virtual std::size_t workspace_bytes() const = 0;
+  /// `workspace` is aligned to `workspace_alignment`.
   virtual void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const = 0;
 };
 

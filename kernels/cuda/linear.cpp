@@ -38,6 +38,11 @@ GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
   return product;
 }
 
+/// cuBLASLt writes a bias gradient in the type of dw (cublasLt.h, CUBLASLT_EPILOGUE_BGRADB).
+bool may_fuse_bias(const GemmSpec& product, const KernelIo& io) {
+  return io.outputs[LinearBackwardWeights::db].dtype == product.result;
+}
+
 }  // namespace
 
 void choose_layouts(Cuda, const Linear&, KernelIo& io) {
@@ -83,11 +88,6 @@ KernelPtr prepare(Cuda cuda, const LinearBackwardData& op, const KernelIo& io) {
     gemm->launch({a.in<void>(Op::dy), a.in<void>(Op::w), a.out<void>(Op::dx)}, a.workspace<void>(), stream);
   };
   return cuda_kernel(io, run, gemm->workspace_bytes());
-}
-
-/// cuBLASLt writes a bias gradient in the type of dw (cublasLt.h, CUBLASLT_EPILOGUE_BGRADB).
-bool may_fuse_bias(const GemmSpec& product, const KernelIo& io) {
-  return io.outputs[LinearBackwardWeights::db].dtype == product.result;
 }
 
 KernelPtr prepare(Cuda cuda, const LinearBackwardWeights& op, const KernelIo& io) {

@@ -13,7 +13,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Consecutive pieces of a workspace, each as aligned as a tensor.
+/// Consecutive pieces of a workspace, each as aligned as a tensor; `gemm` as scratch memory is.
 struct Pieces {
   std::size_t states;   ///< (N, H) of the tensors' type, or (N, G H) of gate gradients
   std::size_t product;  ///< f32

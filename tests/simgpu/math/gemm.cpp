@@ -208,7 +208,7 @@ class SimulatedGemm : public Gemm {
   std::size_t workspace_bytes() const override { return simgpu::library_workspace_bytes; }
 
   void launch(const GemmOperands& operands, void* workspace, cudaStream_t stream) const override {
-    simgpu::LibraryCall call("gemm", workspace);
+    simgpu::LibraryCall call("gemm", workspace, 256);  // NVIDIA's reference of cublasLtMatmul
     call.reads(operands.a, bytes(spec_.dtype, spec_.transpose_a ? spec_.k : spec_.m, columns_of_a(spec_),
                                  stride_of_a(spec_)));
     call.reads(operands.b, bytes(spec_.dtype, spec_.transpose_b ? spec_.n : spec_.k, columns_of_b(spec_),

@@ -15,7 +15,6 @@ namespace simgpu {
 namespace {
 
 constexpr std::uintptr_t alignment = 64;
-constexpr std::uintptr_t workspace_alignment = 256;  // NVIDIA's reference of cublasLtMatmul
 
 void fill_with_nan(void* workspace) {
   auto* const floats = reinterpret_cast<float*>(host_view(workspace));
@@ -46,13 +45,14 @@ OneThread::~OneThread() {
   omp_set_num_threads(before_);
 }
 
-LibraryCall::LibraryCall(std::string name, void* workspace)
+LibraryCall::LibraryCall(std::string name, void* workspace, std::size_t workspace_alignment)
     : operation_{.kind = Operation::Kind::library, .name = std::move(name), .accesses = {}, .run = {}},
       workspace_(workspace) {
   writes(workspace, library_workspace_bytes);
   if (reinterpret_cast<std::uintptr_t>(workspace) % workspace_alignment != 0) {
-    report_mistake("misaligned workspace",
-                   operation_.name + ": the workspace is not aligned to 256 bytes, as cuBLASLt wants it");
+    report_mistake("misaligned workspace", operation_.name + ": the workspace is not aligned to " +
+                                               std::to_string(workspace_alignment) +
+                                               " bytes, as the library wants it");
   }
 }
 

@@ -33,10 +33,10 @@ class OneThread {
 };
 
 /// A call of a vendor's library on its way into a stream. Each operand is checked to be what the real library
-/// was promised: device memory, aligned to 64 bytes.
+/// was promised: device memory, aligned to 64 bytes, and the workspace to what the library wants.
 class LibraryCall {
  public:
-  LibraryCall(std::string name, void* workspace);
+  LibraryCall(std::string name, void* workspace, std::size_t workspace_alignment);
 
   void reads(const void* operand, std::size_t bytes) { touch(operand, bytes, false); }
   void writes(void* operand, std::size_t bytes) { touch(operand, bytes, true); }

@@ -236,6 +236,23 @@ TEST_CASE("a product's operands are aligned device memory") {
   CHECK(mistake_in([&] { launch.run(); }) == "host pointer");
 }
 
+TEST_CASE("a product's workspace begins at 256 bytes, its operands may begin at 64") {
+  const FreshMachine fresh;
+  const Problem problem({4, 4, 4});
+  Launch launch(problem);
+  const std::size_t line = 64 / sizeof(float);  // as many as b has
+  const std::size_t workspace = launch.gemm->workspace_bytes() / sizeof(float);
+  float* const begin = make_floats(workspace + 6 * line);
+  for (std::size_t lines = 1; lines < 4; ++lines) {
+    CAPTURE(lines);
+    launch.workspace = begin + lines * line;
+    CHECK(mistake_in([&] { launch.run(); }) == "misaligned workspace");
+  }
+  launch.workspace = begin + 4 * line;
+  launch.b = launch.workspace + workspace + line;
+  CHECK(mistake_in([&] { launch.run(); }) == "none");
+}
+
 TEST_CASE("a workspace that is an operand or the result too spoils the product") {
   const FreshMachine fresh;
   const Problem problem({16, 16, 32});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/alignment.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -37,6 +38,24 @@ TEST_CASE("workspace: that of updates is counted, and apart from that of kernels
     CHECK(first + launch->kernel->workspace_bytes() <= after);
     if (stream_ordered) CHECK((first >= before) == (step.kind == Step::Kind::update));
   }
+}
+
+TEST_CASE("workspace: that of each stream begins where a library wants scratch memory to") {
+  const auto device = kernels::make_cpu_device(1);
+  Plan plan = plan_with_many_buckets(*device, {.stream_ordered = true});
+  constexpr std::size_t odd_lines = (1 << 20) + cache_line;
+  for (Launch& node : plan.launches.nodes) node.kernel = std::make_unique<Greedy>(odd_lines);
+  for (Launch& update : plan.launches.updates) update.kernel = std::make_unique<Greedy>(odd_lines);
+  assign_workspace(plan.launches, plan.steps);
+  std::size_t apart = 0;
+  for (const Step& step : plan.steps) {
+    const Launch* const launch = plan.launch_of(step);
+    if (launch == nullptr || launch->kernel == nullptr) continue;
+    if (launch->workspace.region != Region::workspace) continue;
+    CHECK(launch->workspace.first % static_cast<std::int64_t>(workspace_alignment) == 0);
+    if (launch->workspace.first > 0) ++apart;
+  }
+  CHECK(apart > 0);
 }
 
 TEST_CASE("workspace: a plan's covers that of every launch") {
