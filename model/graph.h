@@ -148,6 +148,9 @@ class LOCKSTEP_API Graph {
 
   /// For a node that a pass adds itself.
   int new_node_id() { return next_id_++; }
+  /// What an op that drops elements draws by: its place among such ops alone, so that the nodes that a
+  /// device, a data set or a short batch adds change nothing.
+  int new_dropout_stream() { return next_stream_++; }
   std::vector<Node>& nodes() { return nodes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   std::vector<Parameter>& parameters() { return parameters_; }
@@ -202,6 +205,7 @@ class LOCKSTEP_API Graph {
   std::vector<Buffer> buffers_;
   std::vector<ValueId> statistics_;
   int next_id_ = 0;
+  int next_stream_ = 0;
   int segment_ = no_segment;  ///< that is open
   int segments_ = 0;
 };

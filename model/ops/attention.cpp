@@ -69,7 +69,7 @@ Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options)
   if (op.documents) inputs.push_back(options.positions->id());
   if (graph.training && p > 0) {
     op.p = p;
-    op.stream = graph.new_node_id();
+    op.stream = graph.new_dropout_stream();
     inputs.push_back(graph.step_state());
   }
   return apply_all(graph, op, differentiate, std::move(inputs), options.layer).front();

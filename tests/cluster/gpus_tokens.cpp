@@ -44,7 +44,7 @@ struct Files : TemporaryFolder {
 };
 
 const Words on_gpu{"--device=cuda", "--threads=1", "--seed=7", "--log-every=1", "--lr=3e-3"};
-const Words gpt2{"--model=gpt2", "--model-args=n_layer=1,n_head=2,n_embd=16,block_size=16,dropout=0",
+const Words gpt2{"--model=gpt2", "--model-args=n_layer=1,n_head=2,n_embd=16,block_size=16,dropout=0.1",
                  "--batch-size=4"};
 
 /// The run with its data on the host, and on the GPU: the summary of the second.

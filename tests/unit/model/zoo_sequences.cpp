@@ -55,6 +55,24 @@ TEST_CASE("sequence models have as many parameters as the peer's") {
   CHECK(graph_of("transformer", {}).parameter_elements() == 8'833'808 - 64 * 256);
 }
 
+TEST_CASE("what is dropped does not depend on how long a batch is") {
+  const auto dropping = [](const std::string& name, const ModelArgs& args, std::int64_t length) {
+    std::vector<std::string> ops;
+    const Graph graph = graph_of(name, args, tokens(length, 11, 11));
+    for (const Node& node : graph.nodes()) {
+      const bool drops = node.op->name() == "dropout" || node.op->name() == "attention";
+      if (drops) ops.push_back(node.layer + " " + node.op->attributes());
+    }
+    return ops;
+  };
+  const std::vector<std::string> whole = dropping("gpt2", small_gpt2, 16);
+  CHECK(whole.size() == 7);  // of the embeddings, and of two blocks with three each
+  CHECK(dropping("gpt2", small_gpt2, 8) == whole);
+  const ModelArgs learned{{"positions", "learned"}, {"dropout", "0.1"}, {"block_size", "16"},
+                          {"vocab_size", "11"},     {"d_model", "8"},   {"nhead", "2"}};
+  CHECK(dropping("transformer", learned, 8) == dropping("transformer", learned, 16));
+}
+
 TEST_CASE("gpt2 has Hugging Face's names and layouts, and starts as theirs does") {
   const Graph graph = graph_of("gpt2", small_gpt2);
   const Parameter& wide = parameter_of(graph, "transformer.h.1.attn.c_attn.weight");
