@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <limits>
-#include <set>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "kernels/base/cores.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/gpus.h"
@@ -20,78 +18,6 @@ namespace lockstep::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-CpuList siblings(int cpu, const fs::path& root) {
-  const auto file = fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
-  return parse_cpu_list(first_line(root / file));
-}
-
-std::vector<CpuList> group_by_core(const CpuList& mask, const fs::path& root) {
-  const bool smt = first_line(root / "sys/devices/system/cpu/smt/active") == "1";
-  std::vector<CpuList> cores;
-  std::set<int> placed;
-  for (int cpu : mask) {
-    if (placed.contains(cpu)) continue;
-    CpuList core = {cpu};
-    if (smt) {
-      for (int sibling : siblings(cpu, root)) {
-        if (sibling != cpu && std::ranges::binary_search(mask, sibling)) core.push_back(sibling);
-      }
-    }
-    placed.insert(core.begin(), core.end());
-    cores.push_back(std::move(core));
-  }
-  return cores;
-}
-
-constexpr double no_limit = std::numeric_limits<double>::infinity();
-
-double ratio(const std::string& quota, const std::string& period) {
-  const double granted = leading_number<int>(quota);
-  return granted > 0 && leading_number<int>(period) > 0 ? granted / leading_number<int>(period) : no_limit;
-}
-
-double quota_v2(const fs::path& group) {
-  std::istringstream line(first_line(group / "cpu.max"));
-  std::string quota;
-  std::string period;
-  line >> quota >> period;
-  return quota == "max" ? no_limit : ratio(quota, period);
-}
-
-double quota_v1(const fs::path& group) {
-  return ratio(first_line(group / "cpu.cfs_quota_us"), first_line(group / "cpu.cfs_period_us"));
-}
-
-/// The least quota from `group` up to the mount. A container often sees its own group as the mount itself,
-/// while /proc still tells the outer path: folders that are missing simply grant no limit.
-double least_quota(const fs::path& mount, fs::path group, double (*read)(const fs::path&)) {
-  double least = read(mount);
-  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
-    least = std::min(least, read(mount / group));
-  }
-  return least;
-}
-
-double cgroup_quota(const fs::path& root) {
-  const fs::path mounts = root / "sys/fs/cgroup";
-  std::ifstream groups(root / "proc/self/cgroup");
-  double least = no_limit;
-  for (std::string line; std::getline(groups, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) {
-      least = std::min(
-          {least, least_quota(mounts, group, quota_v2), least_quota(mounts / "unified", group, quota_v2)});
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      least = std::min(least, least_quota(mounts / controllers, group, quota_v1));
-    }
-  }
-  return least == no_limit ? 0 : least;
-}
 
 struct Gpu {
   std::string bus_id;
@@ -148,8 +74,7 @@ std::string plural(int count, const char* noun) {
 }  // namespace
 
 int Cores::usable() const {
-  const int in_mask = std::max(1, static_cast<int>(cores.size()));
-  return quota > 0 ? std::clamp(static_cast<int>(quota), 1, in_mask) : in_mask;
+  return cpus_within(quota, static_cast<int>(cores.size()));
 }
 
 Cores find_cores(const CpuList& mask, const fs::path& root) {

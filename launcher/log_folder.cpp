@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -15,6 +16,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/host.h"
 #include "kernels/base/json.h"
 #include "kernels/base/uninterrupted.h"
 
@@ -31,14 +34,17 @@ fs::path make_unique_folder(const fs::path& prefix) {
   return name;
 }
 
-fs::path in_temporary_folder(const char* name) {
+fs::path in_temporary_folder(const std::string& name) {
   const char* folder = getenv("TMPDIR");
   return fs::path(folder && *folder ? folder : "/tmp") / name;
 }
 
-/// Of folders that go away with their launch alone; others have logs.
+/// Of folders that go away with their launch alone; others have logs. They tell the host, in this boot: on a
+/// disk that hosts share a lock may be seen by its own alone.
 fs::path temporary_prefix() {
-  return in_temporary_folder("lockstep_launch_tmp");
+  const std::string boot = boot_id();
+  const std::uint64_t host = fnv1a(boot.empty() ? host_name() : boot);
+  return in_temporary_folder(fmt::format("lockstep_launch_tmp_{:016x}", host));
 }
 
 void create_folder(const fs::path& folder) {

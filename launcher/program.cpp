@@ -22,6 +22,13 @@ bool is_executable(const fs::path& path) {
   return is_file(path) && ::access(path.c_str(), X_OK) == 0;
 }
 
+/// Why there is no file of this name.
+std::string problem_of(const std::string& name) {
+  std::error_code error;
+  if (fs::status_known(fs::status(name, error))) return "does not exist";
+  return fmt::format("cannot be reached: {}; check the folders above it", error.message());
+}
+
 fs::path search(const std::string& name, const fs::path& own_folder, const std::string& path,
                 bool (*accept)(const fs::path&)) {
   if (accept(own_folder / name)) return own_folder / name;
@@ -40,8 +47,10 @@ fs::path find_program(const std::string& name, const fs::path& own_folder, const
     const std::string hint = is_executable(name) ? fmt::format("; did you mean './{}'?", name) : "";
     throw UsageError(fmt::format("program '{}' is neither beside launch nor in PATH{}", name, hint));
   }
-  if (fs::is_directory(name)) throw UsageError(fmt::format("'{}' is a folder, not a program", name));
-  if (!is_file(name)) throw UsageError(fmt::format("program '{}' does not exist", name));
+  std::error_code unreadable;
+  if (fs::is_directory(name, unreadable))
+    throw UsageError(fmt::format("'{}' is a folder, not a program", name));
+  if (!is_file(name)) throw UsageError(fmt::format("program '{}' {}", name, problem_of(name)));
   if (!is_executable(name)) throw UsageError(fmt::format("'{0}' is not executable: chmod +x '{0}'", name));
   return name;
 }
@@ -50,7 +59,7 @@ fs::path find_script(const std::string& name, const fs::path& own_folder, const 
   if (is_file(name)) return name;
   const fs::path found =
       name.find('/') == std::string::npos ? search(name, own_folder, path, is_file) : fs::path();
-  if (found.empty()) throw UsageError(fmt::format("script '{}' does not exist", name));
+  if (found.empty()) throw UsageError(fmt::format("script '{}' {}", name, problem_of(name)));
   return found;
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/machine/open_device.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "comm/world/world.h"
+#include "kernels/base/cores.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/gpus.h"
@@ -20,11 +20,6 @@
 
 namespace lockstep::runtime {
 namespace {
-
-int cpus_in_mask() {
-  cpu_set_t mask;
-  return ::sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : 0;
-}
 
 constexpr std::string_view indexed = "cuda:";
 
@@ -103,19 +98,19 @@ void bind_near(const std::string& bus_id) {
     log::warn("cannot bind to CPUs {}", format_cpu_list(near));
 }
 
-std::string binding_advice(const comm::World& world) {
+std::string binding_advice(const comm::World& world, const CpuList& allowed,
+                           const std::filesystem::path& root) {
   if (world.source != "openmpi" || world.size == 1) return {};
-  if (cpus_in_mask() != 1 || ::sysconf(_SC_NPROCESSORS_ONLN) == 1) return {};
-  return "mpirun has bound this rank to one CPU, where computing and exchanging take turns: give it "
+  if (group_by_core(allowed, root).size() != 1 || std::ssize(allowed) >= online_cpus(root)) return {};
+  return "mpirun has bound this rank to one core, which computing and exchanging have to share: give it "
          "--bind-to none";
 }
 
-int usable_cores(const comm::World& world) {
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  const int cores = CPU_COUNT(&mask);
-  const bool mask_is_own = cores * world.local_size <= ::sysconf(_SC_NPROCESSORS_ONLN);
-  return std::max(1, mask_is_own ? cores : cores / world.local_size);
+int usable_cores(const comm::World& world, const CpuList& allowed, const std::filesystem::path& root) {
+  const auto cpus = static_cast<int>(allowed.size());
+  const bool mask_is_own = cpus * world.local_size <= online_cpus(root);
+  // Launchers divide masks, never the quota: it is of the group that all ranks of the node are in.
+  return cpus_within(cgroup_quota(root) / world.local_size, mask_is_own ? cpus : cpus / world.local_size);
 }
 
 bool may_share_gpus(const comm::Environment& environment) {

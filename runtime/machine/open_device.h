@@ -22,13 +22,17 @@ CpuList cpus_near(const std::string& bus_id, const CpuList& allowed, const std::
 /// nothing when there are none, or all are near. `bus_id`: empty on the CPU.
 void bind_near(const std::string& bus_id);
 
-/// A hint in one line when mpirun has bound this rank to one core, as it does in small jobs: compute and
-/// communication then alternate on that core. Else "".
-std::string binding_advice(const comm::World& world);
+/// A hint in one line when mpirun has bound this rank to one core of several, as it does in small jobs:
+/// compute and communication then share that core, whose hardware threads `allowed` may list. Else "". System
+/// files are read below `root`.
+std::string binding_advice(const comm::World& world, const CpuList& allowed = affinity_mask(),
+                           const std::filesystem::path& root = "/");
 
-/// Cores that this process may use: its affinity mask, divided among the ranks of the node unless each rank
-/// has a mask of its own.
-int usable_cores(const comm::World& world);
+/// Cores that this process may use: its affinity mask (`allowed`), divided among the ranks of the node unless
+/// each rank has a mask of its own, and no more than its part of the cgroup's CPU quota. System files are
+/// read below `root`.
+int usable_cores(const comm::World& world, const CpuList& allowed = affinity_mask(),
+                 const std::filesystem::path& root = "/");
 
 /// The device that a rank takes.
 struct DeviceSelection {

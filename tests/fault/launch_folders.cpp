@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "kernels/base/hash.h"
+#include "kernels/base/host.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/program.h"
@@ -38,6 +42,11 @@ fs::path folder_of(Program& launch) {
   return launch.output().substr(at, launch.output().find(".\n", at) - at);
 }
 
+/// One that the host of this boot may give a folder.
+std::string folder_name(const std::string& boot) {
+  return fmt::format("lockstep_launch_tmp_{:016x}_abcdef", fnv1a(boot));
+}
+
 void kill_whole(Program& launch) {
   kill(launch.pid(), SIGKILL);
   REQUIRE(launch.wait_for_end() == 128 + SIGKILL);
@@ -67,9 +76,17 @@ TEST_CASE("the folder of a launch that was killed goes with the next one, that o
 
 TEST_CASE("a launch that was killed as soon as it had made its folder: the next one removes that") {
   const TemporaryFolder temporary;
-  fs::create_directory(temporary / "lockstep_launch_tmp_abcdef");
+  fs::create_directory(temporary / folder_name(boot_id()));
   launch_once(temporary.path());
   CHECK(files_in(temporary.path()) == 0);
+}
+
+TEST_CASE("on a disk that hosts share another host's folder stays, whose launch may live") {
+  const TemporaryFolder temporary;
+  const fs::path others = temporary / folder_name("another host's");
+  fs::create_directory(others);
+  launch_once(temporary.path());
+  CHECK(fs::exists(others));
 }
 
 TEST_CASE("of a launch that was killed logs stay, and what a link leads to, and what is another user's") {
@@ -84,7 +101,7 @@ TEST_CASE("of a launch that was killed logs stay, and what a link leads to, and 
   };
   const fs::path logs = left_in(temporary.path(), {"--tee=3"});
   const fs::path linked = left_in(elsewhere.path(), {});
-  fs::create_symlink(linked, temporary / "lockstep_launch_tmp_linked");
+  fs::create_symlink(linked, temporary / folder_name(boot_id()));
   launch_once(temporary.path());
   CHECK(fs::exists(logs / "attempt_0/0/stdout.log"));
   CHECK(fs::exists(linked / "attempt_0/0"));

@@ -1,16 +1,12 @@
 #include "launcher/cores.h"
 
 #include "tests/support/catch.h"
-#include "tests/unit/launcher/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {
 namespace {
 
-const CpuList four = {0, 1, 2, 3};
-
-void add_siblings(const ScratchFolder& root, int cpu, const std::string& list) {
-  root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", list);
-}
+using tests::ScratchFolder;
 
 TEST_CASE("without files the mask alone counts") {
   const ScratchFolder root;
@@ -20,53 +16,18 @@ TEST_CASE("without files the mask alone counts") {
   CHECK(cores.usable() == 3);
 }
 
-TEST_CASE("hardware threads of one core count once, as far as they are in the mask") {
+TEST_CASE("cores count, not hardware threads, as far as the quota goes") {
   const ScratchFolder root;
   root.write("sys/devices/system/cpu/smt/active", "1\n");
-  add_siblings(root, 0, "0,2\n");
-  add_siblings(root, 1, "1,3\n");
-  add_siblings(root, 2, "0,2\n");
-  add_siblings(root, 3, "1,3\n");
-  CHECK(find_cores(four, root.path()).cores == std::vector<CpuList>{{0, 2}, {1, 3}});
-  CHECK(find_cores({0, 1, 2}, root.path()).cores == std::vector<CpuList>{{0, 2}, {1}});
-}
-
-TEST_CASE("the quota of a cgroup v2 and of its parents") {
-  const ScratchFolder root;
-  root.write("proc/self/cgroup", "0::/job/step\n");
-  SECTION("own group") {
-    root.write("sys/fs/cgroup/job/step/cpu.max", "250000 100000\n");
-    const Cores cores = find_cores(four, root.path());
-    CHECK(cores.quota == Approx(2.5));
-    CHECK(cores.usable() == 2);
+  for (const int cpu : {0, 1, 2, 3}) {
+    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+               cpu % 2 == 0 ? "0,2\n" : "1,3\n");
   }
-  SECTION("a parent's is smaller") {
-    root.write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
-    root.write("sys/fs/cgroup/job/cpu.max", "50000 100000\n");
-    CHECK(find_cores(four, root.path()).usable() == 1);
-  }
-  SECTION("a container sees its own group as the mount") {
-    root.write("sys/fs/cgroup/cpu.max", "300000 100000\n");
-    CHECK(find_cores(four, root.path()).usable() == 3);
-  }
-  SECTION("no limit") {
-    root.write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
-    CHECK(find_cores(four, root.path()).quota == 0);
-  }
-}
-
-TEST_CASE("the quota of a cgroup v1") {
-  const ScratchFolder root;
-  root.write("proc/self/cgroup", "4:memory:/job\n3:cpu,cpuacct:/job\n1:cpuset:/\n");
-  root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
-  SECTION("limited") {
-    root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "200000\n");
-    CHECK(find_cores(four, root.path()).usable() == 2);
-  }
-  SECTION("-1 is no limit") {
-    root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
-    CHECK(find_cores(four, root.path()).quota == 0);
-  }
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 2);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).quota == Approx(1.5));
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 1);
 }
 
 TEST_CASE("slices are contiguous, equal but for one, and cover the mask") {
@@ -81,12 +42,6 @@ TEST_CASE("a quota below the mask limits the ranks that are bound, not the slice
   const Cores cores = {.cores = {{0}, {1}, {2}, {3}}, .quota = 2};
   CHECK(slice_cores(cores, 2) == std::vector<CpuList>{{0, 1}, {2, 3}});
   CHECK(slice_cores(cores, 3).empty());
-}
-
-TEST_CASE("lists are written as the kernel writes them") {
-  CHECK(format_cpu_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
-  CHECK(parse_cpu_list("0-2,5,7-8") == CpuList{0, 1, 2, 5, 7, 8});
-  CHECK(parse_cpu_list("").empty());
 }
 
 /// Eight CPUs with numbers that alternate between two nodes, and four GPUs: two on node 1, then two on node

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 
 #include "tests/support/catch.h"
-#include "tests/unit/launcher/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {
 namespace {
+
+using tests::ScratchFolder;
 
 /// CUDA_VISIBLE_DEVICES for one test.
 class VisibleDevices {

@@ -4,10 +4,12 @@
 
 #include "launcher/output.h"
 #include "tests/support/catch.h"
-#include "tests/unit/launcher/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {
 namespace {
+
+using tests::ScratchFolder;
 
 ExitStatus left(int rank, int code) {
   return {.rank = rank, .code = code, .signal = 0, .when = {}};

@@ -1,12 +1,16 @@
 #include "launcher/program.h"
 
+#include <unistd.h>
+
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
-#include "tests/unit/launcher/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {
 namespace {
 
+using tests::contains;
+using tests::ScratchFolder;
 using Arguments = std::vector<std::string>;
 
 Options typed(Arguments command) {
@@ -63,6 +67,26 @@ TEST_CASE("what cannot be started is named with the reason") {
   CHECK(complaint(typed({folder.path().string()}), folder.path(), "").find("folder") != std::string::npos);
   CHECK(complaint(typed({"nosuch.py"}), folder.path(), "/usr/bin:/bin").find("script 'nosuch.py'") !=
         std::string::npos);
+}
+
+TEST_CASE("a program behind folders that lead nowhere, or are closed, is named with the reason") {
+  namespace fs = std::filesystem;
+  const ScratchFolder folder;
+  fs::create_symlink("loop", folder / "loop");
+  const std::string looped = (folder / "loop/trainer").string();
+  const std::string reason = "'" + looped + "' cannot be reached: Too many levels of symbolic links";
+  CHECK_THAT(complaint(typed({looped}), folder.path(), ""), contains("program " + reason));
+  CHECK_THAT(complaint(typed({looped + ".py"}), folder.path(), ""), contains("cannot be reached"));
+  const std::string below_a_file = folder.write("file", "").string() + "/trainer";
+  CHECK_THAT(complaint(typed({below_a_file}), folder.path(), ""), contains("does not exist"));
+  const fs::path hidden = folder.write_program("closed/trainer", "");
+  fs::permissions(hidden.parent_path(), fs::perms::none);
+  const std::string told = complaint(typed({hidden.string()}), folder.path(), "");
+  fs::permissions(hidden.parent_path(), fs::perms::owner_all);
+  // Nothing is closed to root.
+  CHECK_THAT(told, contains(geteuid() == 0
+                                ? "found"
+                                : "program '" + hidden.string() + "' cannot be reached: Permission denied"));
 }
 
 }  // namespace

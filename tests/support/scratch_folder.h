@@ -6,10 +6,10 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace lockstep::launcher {
+namespace lockstep::tests {
 
 /// A temporary folder to which files are written.
-class ScratchFolder : public tests::TemporaryFolder {
+class ScratchFolder : public TemporaryFolder {
  public:
   std::filesystem::path write(const std::filesystem::path& name, const std::string& text) const {
     std::filesystem::create_directories((path() / name).parent_path());
@@ -24,4 +24,4 @@ class ScratchFolder : public tests::TemporaryFolder {
   }
 };
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep::tests

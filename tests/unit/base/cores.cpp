@@ -1,0 +1,84 @@
+#include "kernels/base/cores.h"
+
+#include <unistd.h>
+
+#include "tests/support/catch.h"
+#include "tests/support/scratch_folder.h"
+
+using namespace lockstep;
+using tests::ScratchFolder;
+
+TEST_CASE("hardware threads of one core count once, as far as they are among the CPUs") {
+  const ScratchFolder root;
+  using Cores = std::vector<CpuList>;
+  CHECK(group_by_core({2, 5, 7}, root.path()) == Cores{{2}, {5}, {7}});
+  root.write("sys/devices/system/cpu/smt/active", "1\n");
+  const char* const siblings[] = {"0,2\n", "1,3\n", "0,2\n", "1,3\n"};
+  for (std::size_t cpu = 0; cpu < std::size(siblings); ++cpu) {
+    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+               siblings[cpu]);
+  }
+  CHECK(group_by_core({0, 1, 2, 3}, root.path()) == Cores{{0, 2}, {1, 3}});
+  CHECK(group_by_core({0, 1, 2}, root.path()) == Cores{{0, 2}, {1}});
+  CHECK(group_by_core({0, 2}, root.path()) == Cores{{0, 2}});
+  CHECK(group_by_core({}, root.path()).empty());
+}
+
+TEST_CASE("CPUs that are switched on") {
+  const ScratchFolder root;
+  CHECK(online_cpus(root.path()) == ::sysconf(_SC_NPROCESSORS_ONLN));
+  root.write("sys/devices/system/cpu/online", "0-3,8\n");
+  CHECK(online_cpus(root.path()) == 5);
+}
+
+TEST_CASE("the quota of a cgroup v2 and of its parents") {
+  const ScratchFolder root;
+  CHECK(cgroup_quota(root.path()) == 0);
+  root.write("proc/self/cgroup", "0::/job/step\n");
+  SECTION("own group") {
+    root.write("sys/fs/cgroup/job/step/cpu.max", "250000 100000\n");
+    CHECK(cgroup_quota(root.path()) == Approx(2.5));
+  }
+  SECTION("a parent's is smaller") {
+    root.write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+    root.write("sys/fs/cgroup/job/cpu.max", "50000 100000\n");
+    CHECK(cgroup_quota(root.path()) == Approx(0.5));
+  }
+  SECTION("a container sees its own group as the mount") {
+    root.write("sys/fs/cgroup/cpu.max", "300000 100000\n");
+    CHECK(cgroup_quota(root.path()) == Approx(3));
+  }
+  SECTION("no limit") {
+    root.write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+    CHECK(cgroup_quota(root.path()) == 0);
+  }
+}
+
+TEST_CASE("the quota of a cgroup v1") {
+  const ScratchFolder root;
+  root.write("proc/self/cgroup", "4:memory:/job\n3:cpu,cpuacct:/job\n1:cpuset:/\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+  SECTION("limited") {
+    root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "200000\n");
+    CHECK(cgroup_quota(root.path()) == Approx(2));
+  }
+  SECTION("-1 is no limit") {
+    root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
+    CHECK(cgroup_quota(root.path()) == 0);
+  }
+}
+
+TEST_CASE("of the CPUs as many compute at the same time as the quota lets, but one always") {
+  CHECK(cpus_within(0, 4) == 4);
+  CHECK(cpus_within(2.9, 4) == 2);
+  CHECK(cpus_within(8, 4) == 4);
+  CHECK(cpus_within(0.05, 4) == 1);
+  CHECK(cpus_within(0, 0) == 1);
+  CHECK(cpus_within(2, 0) == 1);
+}
+
+TEST_CASE("lists are written as the kernel writes them") {
+  CHECK(format_cpu_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
+  CHECK(parse_cpu_list("0-2,5,7-8") == CpuList{0, 1, 2, 5, 7, 8});
+  CHECK(parse_cpu_list("").empty());
+}
