@@ -25,8 +25,8 @@ DatasetPtr make_synthetic_tokens(const DatasetOptions& options, Split split);
 /// of them does not set unless the classes are the tokens. Where the model wants tokens, i64 inputs (N, T)
 /// are such: below `options.vocab_size` if a user gave it, else the greatest sets it. In place of `inputs`
 /// there may be `src` (N, S) and `tgt` (N, T): a row is then source and target behind each other. Targets (N,
-/// T) are a class for each token, or -100. Beside them `h0` and `c0` (`InitialStates`), where the model takes
-/// such. DataError names the file and what is wrong.
+/// T) are a class for each token. A class of -100 does not count. Beside them `h0` and `c0`
+/// (`InitialStates`), where the model takes such. DataError names the file and what is wrong.
 DatasetPtr open_tensors(const DatasetOptions& options);
 
 /// Tensor `inputs`, or `src` and `tgt`, of such a file alone, to be predicted: every target is of `targets`'

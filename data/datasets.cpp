@@ -134,6 +134,10 @@ DatasetPtr open_tensors_of(const DatasetOptions& options, Split) {
   return open_tensors(options);
 }
 
+std::string splits_note(const DatasetOptions& options) {
+  return note_on_splits(options.data_dir);
+}
+
 /// Null if none is.
 const DatasetEntry* named(std::span<const DatasetEntry> among, const std::string& name) {
   const auto found = std::ranges::find_if(
@@ -176,10 +180,11 @@ const std::vector<DatasetEntry>& datasets() {
       {"image-folder",
        "JPEG and PNG pictures in a folder for each class, below train and val if there are; also --dataset "
        "DIR",
-       open_image_folder_of, image_folder_spec, imagenet, image_folder_class_names, photographs},
+       open_image_folder_of, image_folder_spec, imagenet, image_folder_class_names, photographs, false,
+       splits_note},
       {"shards",
        "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
-       open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs},
+       open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs, false, splits_note},
       {"synthetic",
        "random samples of any --image-shape and --num-classes, or of --seq-len tokens below --vocab-size, at "
        "almost no cost",
@@ -209,7 +214,12 @@ const std::vector<DatasetEntry>& datasets() {
        "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors; for rnn and lstm "
        "'h0' and 'c0' (N, layers, hidden)",
        open_tensors_of,
-       [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); }},
+       [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); },
+       std::nullopt, nullptr, std::nullopt, false,
+       [](const DatasetOptions&) -> std::string {
+         return "evaluated are the samples that are trained on; `trainer eval RUN --data-dir FILE` scores "
+                "others";
+       }},
   };
   return entries;
 }

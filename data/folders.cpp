@@ -56,6 +56,10 @@ std::optional<Split> split_of(const std::string& name) {
   return has("val") || has("test") ? std::optional(Split::test) : std::nullopt;
 }
 
+bool has_splits(const fs::path& root) {
+  return fs::is_directory(root / "train");
+}
+
 }  // namespace
 
 std::vector<std::string> folders_in(const fs::path& folder) {
@@ -73,7 +77,7 @@ std::vector<std::string> folders_below(const fs::path& folder) {
 }
 
 fs::path split_folder(const fs::path& root, Split split) {
-  if (!fs::is_directory(root / "train")) return root;
+  if (!has_splits(root)) return root;
   if (split == Split::train) return root / "train";
   for (const char* name : {"val", "validation", "test"}) {
     if (fs::is_directory(root / name)) return root / name;
@@ -100,6 +104,12 @@ std::string note_on(const SplitFiles& files) {
                      files.train.size() == 1 ? files.train.front().string()
                                              : fmt::format("each of {} files, {}, ...", files.train.size(),
                                                            files.train.front().string()));
+}
+
+std::string note_on_splits(const fs::path& root) {
+  if (has_splits(root)) return {};
+  return fmt::format("evaluated are the samples that are trained on: {} has no folders train and val",
+                     root.string());
 }
 
 }  // namespace lockstep::data

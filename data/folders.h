@@ -34,4 +34,7 @@ SplitFiles split_files(const std::filesystem::path& place, const std::string& ex
 /// Tells that a part of the training files is evaluated; empty where others are.
 std::string note_on(const SplitFiles& files);
 
+/// Tells that `split_folder` gives `root` for every split; empty where it does not.
+std::string note_on_splits(const std::filesystem::path& root);
+
 }  // namespace lockstep::data

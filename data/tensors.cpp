@@ -226,12 +226,11 @@ class Tensors final : public Dataset, public std::enable_shared_from_this<Tensor
   }
 
   void require_classes(const fs::path& path) const {
-    const bool may_lack = targets_->shape.rank() > 1;
     for (std::int64_t at = 0; at < targets_->shape.elements(); ++at) {
       const std::int64_t label = integer_at(*targets_, at);
-      if ((label >= 0 && label < spec_.num_classes) || (may_lack && label == no_class)) continue;
-      const char* hint = "; --model-args num_classes=N says how many there are";
-      if (label < 0) hint = may_lack ? ", nor -100 (none)" : "";
+      if ((label >= 0 && label < spec_.num_classes) || label == no_class) continue;
+      const char* hint =
+          label < 0 ? ", nor -100 (none)" : "; --model-args num_classes=N says how many there are";
       throw DataError(fmt::format("{} is {}, no class below num_classes {}{}", place(path, *targets_, at),
                                   label, spec_.num_classes, hint));
     }

@@ -17,7 +17,8 @@ namespace lockstep::kernels {
 ///
 /// The first `warmup_steps` updates have (updates + 1) / (warmup_steps + 1) of the rate:
 /// LinearLR(1 / (warmup_steps + 1), 1, total_iters=warmup_steps), joined with cosine and linear by
-/// SequentialLR(milestones=[warmup_steps]), with step by ChainedScheduler. No rate is below `least`.
+/// SequentialLR(milestones=[warmup_steps]), with step by ChainedScheduler. Of step no rate is below `least`;
+/// the warm-up of the others is not bounded by it.
 struct LearningRateSchedule {
   enum class Kind : std::int64_t { constant, step, cosine, linear };
 

@@ -23,10 +23,13 @@ std::string describe_more(const OptimizerOptions& o) {
   std::string text = o.amsgrad ? " amsgrad" : "";
   if (o.clip_value != kernels::not_clipped) text += fmt::format(" clip_value={}", o.clip_value);
   const kernels::LearningRateSchedule& s = o.schedule;
-  if (s.kind == kernels::LearningRateSchedule::Kind::constant && s.warmup_steps == 0) return text;
-  return text + fmt::format(" schedule={} least={} gamma={} step_epochs={} warmup_steps={} steps={}",
-                            static_cast<int>(s.kind), s.least, s.gamma, s.step_epochs, s.warmup_steps,
-                            s.steps);
+  using Kind = kernels::LearningRateSchedule::Kind;
+  if (s.kind == Kind::constant && s.warmup_steps == 0) return text;
+  text += fmt::format(" schedule={} least={} gamma={} step_epochs={} warmup_steps={}",
+                      static_cast<int>(s.kind), s.least, s.gamma, s.step_epochs, s.warmup_steps);
+  // Runs with the others may go on to a later end.
+  if (s.kind == Kind::cosine || s.kind == Kind::linear) text += fmt::format(" steps={}", s.steps);
+  return text;
 }
 
 }  // namespace

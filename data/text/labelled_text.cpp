@@ -173,6 +173,14 @@ SampleSpec spec_for(const DatasetOptions& options, const LabelledCorpus& corpus)
   return spec;
 }
 
+/// As in a file that is ordered by class. Empty where the texts that are held back have all classes.
+std::string note_on_classes(const LabelledCorpus& corpus) {
+  const std::set<std::int64_t> held_back(corpus.test.classes.begin(), corpus.test.classes.end());
+  const std::size_t lacking = corpus.labels.size() - held_back.size();
+  if (lacking == 0) return {};
+  return fmt::format("; it lacks {} of {} classes: shuffle the lines", lacking, corpus.labels.size());
+}
+
 class LabelledText final : public Dataset {
  public:
   LabelledText(std::shared_ptr<const LabelledCorpus> corpus, const Samples& samples, const SampleSpec& spec)
@@ -221,7 +229,9 @@ std::vector<std::string> labelled_text_token_names(const DatasetOptions& options
 }
 
 std::string labelled_text_note(const DatasetOptions& options) {
-  return has_lines(options.data_dir) ? note_on(split_files(options.data_dir, ".tsv")) : std::string();
+  if (!has_lines(options.data_dir)) return note_on_splits(options.data_dir);
+  const std::string note = note_on(split_files(options.data_dir, ".tsv"));
+  return note.empty() ? note : note + note_on_classes(*open_corpus(options));
 }
 
 }  // namespace lockstep::data

@@ -98,6 +98,7 @@ std::string to_json(const RunState& s) {
             {"settings", to_object(s.settings)},
             {"machine", to_object(s.machine)},
             {"algorithms", s.algorithms}};
+  if (s.schedule_steps > 0) json["schedule_steps"] = s.schedule_steps;
   if (s.grad_scaler.scale != 0) json["grad_scaler"] = to_object(s.grad_scaler);
   if (s.replayed) json["replayed"] = *s.replayed;
   return json.dump(2) + "\n";
@@ -119,6 +120,7 @@ RunState read_run_state(const std::filesystem::path& path) {
             .samples = count_in(json, "samples"),
             .applied_updates = count_in(json, "applied_updates"),
             .grad_scaler = grad_scaler_in(json),
+            .schedule_steps = json["schedule_steps"].get_or(std::int64_t{0}),
             .loss = json.at("loss").get<double>(),
             .evaluated_at_step = json.at("evaluated_at_step").get<std::int64_t>(),
             .time = json.at("time").get<double>(),

@@ -33,6 +33,7 @@ struct RunState {
   std::int64_t samples = 0;          ///< done in all epochs, over all ranks
   std::int64_t applied_updates = 0;  ///< of the steps; fewer if some were skipped
   GradScalerState grad_scaler;       ///< of fp16 alone
+  std::int64_t schedule_steps = 0;   ///< of the learning rate, on these ranks; 0: not told
   double loss = 0;                   ///< of the last step
   std::int64_t evaluated_at_step = -1;
   double time = 0;  ///< seconds since 1970, by rank 0's clock

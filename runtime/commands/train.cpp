@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/options/typed_options.h"
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/trainer.h"
@@ -29,6 +30,7 @@ TrainingTask opened(const OpenTask& open, const Options& options, Session& sessi
 /// takes long, and why.
 int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
   Options options = parse_options(arguments);
+  require_read_by_optimizer(options);
   take_pretrained_config(options, options.init_from);
   StopRequest stop_request;
   const OpenTask open = prepare(options);

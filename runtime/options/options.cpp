@@ -8,6 +8,7 @@
 #include "kernels/base/error.h"
 #include "runtime/options/settings.h"
 #include "runtime/options/table.h"
+#include "runtime/options/typed_options.h"
 #include "runtime/options/values.h"
 #include "runtime/options/words.h"
 
@@ -23,16 +24,16 @@ void refuse_future(const FutureOption& option, const std::string& text) {
 }
 
 void apply_settings(Options& options, const TypedSettings& settings) {
-  for (const auto& [name, text] : settings) {
+  for (const TypedSetting& setting : settings) {
     try {
-      if (const OptionEntry* entry = find_entry(name)) {
-        entry->set(options, text);
+      if (const OptionEntry* entry = find_entry(setting.name)) {
+        entry->set(options, setting.text);
         continue;
       }
     } catch (const UsageError& error) {
-      throw UsageError(fmt::format("--{}: {}", name, error.what()));
+      throw UsageError(fmt::format("--{}: {}", setting.name, error.what()));
     }
-    refuse_future(*find_future(name), text);
+    refuse_future(*find_future(setting.name), setting.text);
   }
 }
 
@@ -74,9 +75,6 @@ void require_fitting_optimizer(const model::OptimizerOptions& optimizer) {
   if (optimizer.nesterov && optimizer.momentum == 0) {
     throw UsageError("--nesterov needs --momentum above 0");
   }
-  if (optimizer.amsgrad && optimizer.kind == model::OptimizerKind::sgd) {
-    throw UsageError("--amsgrad is Adam's: give --optimizer adam or adamw");
-  }
 }
 
 /// A path in the place of a data set's name.
@@ -90,13 +88,13 @@ void take_dataset_path(Options& options) {
 }
 
 /// What the data set does with its pictures where nothing else is asked for. A plugin's takes what is given.
-void set_transforms(Options& options, bool are_typed) {
+void set_transforms(Options& options) {
   const auto& entries = data::datasets();
   const auto entry = std::ranges::find(entries, options.dataset, &data::DatasetEntry::name);
   if (entry == entries.end()) return;
   if (!entry->transforms) {
     const bool asks = !(options.transform + options.eval_transform).empty();
-    if (asks && are_typed)
+    if (asks && (options.is_typed("transform") || options.is_typed("eval-transform")))
       throw UsageError(fmt::format("--transform is for pictures; {} has none", options.dataset));
     // A run's, when it is evaluated on other data.
     options.transform.clear();
@@ -133,22 +131,30 @@ bool describes_model_or_data(const std::string& name) {
 }
 
 bool names(const TypedSettings& settings, std::string_view option) {
-  return std::ranges::find(settings, option, &TypedSettings::value_type::first) != settings.end();
+  return std::ranges::find(settings, option, &TypedSetting::name) != settings.end();
 }
 
 Options resolve(const TypedSettings& base, const TypedSettings& typed) {
   Options options;
   apply_settings(options, base);
   apply_settings(options, typed);
+  for (const TypedSetting& setting : typed) {
+    if (!setting.of_a_run) options.typed.push_back(setting.name);
+  }
+  require_one_batch_size(options);
   take_dataset_path(options);
   name_model_and_dataset(options);
   name_model_args(options);
-  set_transforms(options, names(typed, "transform") || names(typed, "eval-transform"));
+  set_transforms(options);
   set_dependent_defaults(options);
   return options;
 }
 
 }  // namespace
+
+bool Options::is_typed(std::string_view option) const {
+  return std::ranges::find(typed, option) != typed.end();
+}
 
 Options parse_options(const std::vector<std::string>& arguments, const std::string& dataset) {
   const CommandLine line = read_command_line(arguments);
@@ -157,8 +163,10 @@ Options parse_options(const std::vector<std::string>& arguments, const std::stri
                                  line.operands.front()));
   }
   TypedSettings base;
-  if (!dataset.empty()) base.emplace_back("dataset", dataset);
-  return resolve(base, with_files_read(line.settings));
+  if (!dataset.empty()) base.push_back({.name = "dataset", .text = dataset});
+  Options options = resolve(base, with_files_read(line.settings));
+  require_same_scale(options);
+  return options;
 }
 
 CommandOptions parse_options_of_run(
@@ -168,15 +176,16 @@ CommandOptions parse_options_of_run(
   TypedSettings base;
   const auto config = line.operands.empty() ? std::nullopt : config_of(line.operands.front());
   if (config) base = read_config_file(config->string());
-  std::erase_if(base, [](const auto& setting) { return !describes_model_or_data(setting.first); });
+  std::erase_if(base, [](const TypedSetting& setting) { return !describes_model_or_data(setting.name); });
   // Data that are named anew have nothing of the run's place.
   const TypedSettings typed = with_files_read(line.settings);
   const bool data_given = names(typed, "dataset") || names(typed, "data-dir");
   const bool has_more_operands = line.operands.size() > 1;
-  if (has_more_operands && !config && !names(typed, "dataset")) base.emplace_back("dataset", "image-folder");
+  if (has_more_operands && !config && !names(typed, "dataset"))
+    base.push_back({.name = "dataset", .text = "image-folder"});
   if (data_given || has_more_operands) {
-    std::erase_if(base, [](const auto& setting) {
-      return setting.first == "data-dir" || setting.first == "target-file" || setting.first == "eval-samples";
+    std::erase_if(base, [](const TypedSetting& setting) {
+      return setting.name == "data-dir" || setting.name == "target-file" || setting.name == "eval-samples";
     });
   }
   return {.options = resolve(base, typed), .operands = line.operands, .data_given = data_given};
@@ -188,7 +197,7 @@ std::string to_ini(const Options& options) {
   for (const OptionEntry& entry : option_table()) {
     const std::string value = entry.show(options);
     if (value.empty()) continue;
-    if (entry.group != group) ini += fmt::format("{}# {}\n", ini.empty() ? "" : "\n", entry.group);
+    if (entry.group != group) ini += (ini.empty() ? "" : "\n") + group_title(entry.group);
     group = entry.group;
     ini += fmt::format("{} = {}\n", entry.name, config_value(value));
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/datasets.h"
@@ -120,6 +121,9 @@ struct Options {
   std::filesystem::path output;  ///< of predict
   GenerationOptions generation;
   std::filesystem::path dump_gradients;
+
+  std::vector<std::string> typed;  ///< options that a user named, there or in a file that no run wrote
+  bool is_typed(std::string_view option) const;
 };
 
 /// Parses `arguments` (without program and command) and, if named there, `--config FILE`; the command line

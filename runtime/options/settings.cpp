@@ -114,6 +114,12 @@ std::string with_hashes(std::string kept) {
   return kept;
 }
 
+bool is_written_by_a_run(std::string_view text) {
+  return std::ranges::any_of(option_table(), [text](const OptionEntry& entry) {
+    return text.starts_with(group_title(entry.group));
+  });
+}
+
 }  // namespace
 
 CommandLine read_command_line(const Words& arguments) {
@@ -127,7 +133,7 @@ CommandLine read_command_line(const Words& arguments) {
     const auto equals = word.find('=');
     const Syntax option = resolve(word.substr(0, equals));
     auto given = equals == std::string::npos ? std::nullopt : std::optional(word.substr(equals + 1));
-    line.settings.emplace_back(option.name, value_of(option, std::move(given), rest));
+    line.settings.push_back({.name = option.name, .text = value_of(option, std::move(given), rest)});
   }
   return line;
 }
@@ -138,12 +144,13 @@ TypedSettings read_config_file(const std::string& path) {
     const MappedFile mapped(path);
     std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
     text.remove_prefix(data::byte_order_mark_length(text));
+    const bool of_a_run = is_written_by_a_run(text);
     std::istringstream file(with_kept_hashes(text));
     TypedSettings settings;
     for (const auto& option : po::parse_config_file(file, po::options_description(), true).options) {
       const Syntax known = resolve("--" + with_hashes(option.string_key));
       if (known.name == "config") throw UsageError("a file names no other: leave config out");
-      settings.emplace_back(known.name, with_hashes(option.value.front()));
+      settings.push_back({known.name, with_hashes(option.value.front()), of_a_run});
     }
     return settings;
   } catch (const DataError& error) {
@@ -157,11 +164,12 @@ TypedSettings read_config_file(const std::string& path) {
 
 TypedSettings with_files_read(const TypedSettings& typed) {
   TypedSettings settings;
-  for (const auto& [name, text] : typed) {
-    if (name == "config") std::ranges::copy(read_config_file(text), std::back_inserter(settings));
+  for (const TypedSetting& setting : typed) {
+    if (setting.name == "config")
+      std::ranges::copy(read_config_file(setting.text), std::back_inserter(settings));
   }
   std::ranges::copy_if(typed, std::back_inserter(settings),
-                       [](const auto& setting) { return setting.first != "config"; });
+                       [](const TypedSetting& setting) { return setting.name != "config"; });
   return settings;
 }
 
@@ -169,6 +177,10 @@ std::string config_value(std::string value) {
   for (std::size_t at = value.find('#'); at != value.npos; at = value.find('#', at + 2))
     value.insert(at, 1, '\\');
   return value;
+}
+
+std::string group_title(const std::string& group) {
+  return "# " + group + "\n";
 }
 
 }  // namespace lockstep::runtime

@@ -1,13 +1,18 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace lockstep::runtime {
 
-/// Options as typed, in order: our name of each (`words.h`) and its text.
-using TypedSettings = std::vector<std::pair<std::string, std::string>>;
+/// An option as typed: our name of it (`words.h`) and its text.
+struct TypedSetting {
+  std::string name;
+  std::string text;
+  bool of_a_run = false;  ///< from the config.ini of a run, which names every option: no user chose it
+};
+/// In order.
+using TypedSettings = std::vector<TypedSetting>;
 
 /// A command line: its options, and the words that belong to none.
 struct CommandLine {
@@ -26,5 +31,8 @@ TypedSettings with_files_read(const TypedSettings& typed);
 
 /// As an ini file has it: there a '#' may begin a comment.
 std::string config_value(std::string value);
+
+/// The line above the options of a group in config.ini. The file begins with one, by which it is known again.
+std::string group_title(const std::string& group);
 
 }  // namespace lockstep::runtime

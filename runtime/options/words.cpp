@@ -26,7 +26,8 @@ constexpr std::string_view chooses_gpu = "choose the device by --device cuda";
 constexpr std::string_view synthetic_data = "choose random data by --dataset synthetic";
 constexpr std::string_view hidden_units = "it is an argument of the model: --model-args hidden=N";
 constexpr std::string_view augments =
-    "say what is done to pictures: --transform pad-crop=4,flip; `trainer datasets` shows the defaults";
+    "say what is done to pictures, and normalise them as --eval-transform does: --transform "
+    "pad-crop=4,flip,normalise=cifar10; `trainer datasets` shows the defaults";
 
 constexpr std::array options{
     // model

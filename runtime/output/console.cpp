@@ -91,6 +91,13 @@ std::string other_ranks_line(int before, int now, std::int64_t left) {
                      before, dealt, before);
 }
 
+std::string changed_rate_line(const RateInSchedule& before, const RateInSchedule& now) {
+  return fmt::format(
+      "the learning rate goes on at {:.4g}, and not at {:.4g}: its schedule has {} steps on these ranks, and "
+      "had {}; with --global-batch it has the same on any",
+      now.rate, before.rate, now.steps, before.steps);
+}
+
 std::string fresh_start_line(const std::filesystem::path& run) {
   return fmt::format("no checkpoint in {}: begins at the beginning", run.string());
 }

@@ -61,6 +61,14 @@ std::string opening_line(const Opening& opening);
 std::string resumption_line(std::int64_t step, std::int64_t epoch, const std::filesystem::path& checkpoint);
 /// `left`: samples of the epoch that are dealt anew.
 std::string other_ranks_line(int before, int now, std::int64_t left);
+
+/// The learning rate at which a run goes on, in a schedule of so many steps.
+struct RateInSchedule {
+  std::int64_t steps = 0;
+  double rate = 0;
+};
+std::string changed_rate_line(const RateInSchedule& before, const RateInSchedule& now);
+
 /// A run with --resume auto that found no checkpoint.
 std::string fresh_start_line(const std::filesystem::path& run);
 std::string evaluation_line(std::int64_t epoch, const Evaluation& evaluation);

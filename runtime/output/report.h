@@ -24,6 +24,7 @@ struct Progress {
   double loss = 0;
   std::optional<double> learning_rate;
   std::optional<double> gradient_norm;  ///< before clipping
+  std::optional<double> grad_scale;     ///< GradScaler's, with fp16
   double samples_per_s = 0;
   double step_ms = 0;
   double exposed_comm_ms = 0;
@@ -48,6 +49,8 @@ struct Summary {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double final_loss = 0;
+  std::optional<std::int64_t> applied_updates;  ///< with fp16: steps that were not skipped
+  std::optional<double> grad_scale;             ///< GradScaler's at the end
   std::optional<Evaluation> eval;
   double samples_per_s = 0;
   double step_ms_median = 0;

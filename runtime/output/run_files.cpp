@@ -80,6 +80,8 @@ std::string to_json(const Summary& s) {
       {"amp", s.amp},
       {"conv_precision", s.conv_precision},
   };
+  if (s.applied_updates) json["applied_updates"] = *s.applied_updates;
+  if (s.grad_scale) json["grad_scale"] = *s.grad_scale;
   if (s.eval) json["eval"] = to_json(*s.eval);
   json["samples_per_s"] = s.samples_per_s;
   json["step_ms"] = {{"median", s.step_ms_median}, {"p95", s.step_ms_p95}};
@@ -121,6 +123,7 @@ void RunFiles::log_step(const Progress& p) const {
             {"data_wait_ms", p.data_wait_ms}};
   if (p.learning_rate) json["lr"] = *p.learning_rate;
   if (p.gradient_norm) json["grad_norm"] = *p.gradient_norm;
+  if (p.grad_scale) json["grad_scale"] = *p.grad_scale;
   append(json.dump());
 }
 

@@ -21,17 +21,6 @@ void set_steps(Batching& batching, const Options& options, std::int64_t by_epoch
       by_epochs > 0 ? std::min(by_epochs, batching.schedule_steps) : batching.schedule_steps;
 }
 
-void require_schedule(const model::OptimizerOptions& optimizer, std::int64_t steps) {
-  const kernels::LearningRateSchedule& schedule = optimizer.schedule;
-  if (schedule.least > optimizer.learning_rate) {
-    throw UsageError(fmt::format("--lr-min {} is above --lr {}", schedule.least, optimizer.learning_rate));
-  }
-  if (schedule.warmup_steps > 0 && schedule.warmup_steps >= steps) {
-    throw UsageError(fmt::format("--warmup-steps {} leaves none of {} steps with the full rate",
-                                 schedule.warmup_steps, steps));
-  }
-}
-
 }  // namespace
 
 data::DistributedSampler sampler_for(const Options& options, const comm::World& world, std::int64_t samples) {
@@ -57,7 +46,6 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
                     .micro_batches = options.accumulate_steps,
                     .epoch_samples = epoch_samples};
   set_steps(batching, options, options.epochs * steps_for(epoch_samples, batching));
-  require_schedule(options.optimizer, batching.schedule_steps);
   return batching;
 }
 
@@ -81,6 +69,19 @@ void resume_batching(Batching& batching, const Options& options, const data::Dis
   const std::int64_t whole_epochs = options.epochs - progress.next_epoch - (within_epoch ? 1 : 0);
   set_steps(batching, options,
             progress.step + left + whole_epochs * steps_for(batching.epoch_samples, batching));
+}
+
+void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching) {
+  const kernels::LearningRateSchedule& schedule = optimizer.schedule;
+  if (schedule.least > optimizer.learning_rate) {
+    throw UsageError(fmt::format("--lr-min {} is above --lr {}", schedule.least, optimizer.learning_rate));
+  }
+  if (schedule.warmup_steps > 0 && schedule.warmup_steps >= batching.total_steps) {
+    throw UsageError(
+        fmt::format("--warmup-steps {} leaves none of {} steps with the full rate: give fewer, or more "
+                    "--epochs or --max-steps",
+                    schedule.warmup_steps, batching.total_steps));
+  }
 }
 
 MicroBatch Batching::micro_batch(std::int64_t index, const EpochSize& epoch) const {

@@ -50,11 +50,15 @@ struct Batching {
   MicroBatch micro_batch(std::int64_t index, const EpochSize& epoch) const;
 };
 
-/// UsageError when `samples` do not give every rank a batch, or with --drop-last a full step.
+/// UsageError when `samples` do not give every rank a batch, or with --drop-last a full step. Whether the
+/// schedule of the learning rate fits the steps is not known before a checkpoint is: `require_schedule`.
 Batching batching_of(const Options& options, const comm::World& world, std::int64_t samples);
 
 /// The same from `progress` on, which drops a rest of an epoch that makes no step.
 void resume_batching(Batching& batching, const Options& options, const data::DistributedSampler& sampler,
                      TrainingProgress& progress);
+
+/// UsageError when the run ends in the warm-up, or --lr-min is above --lr.
+void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching);
 
 }  // namespace lockstep::runtime

@@ -10,6 +10,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/saved_weights.h"
+#include "runtime/options/typed_options.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/run/task_agreement.h"
 #include "runtime/step/weights_file.h"
@@ -164,6 +165,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
 }  // namespace
 
 std::function<TrainingTask(Activity*)> prepare_task(const Options& options) {
+  require_read_by_dataset(options);
   const auto plugins = std::make_shared<const Plugins>(load_plugins(options.plugins));
   const data::DatasetOptions dataset = resolved_dataset(options, *plugins);
   data::find_dataset(plugins->registry.datasets(), dataset.name);
@@ -224,6 +226,7 @@ KeptNames names_of_data(const Options& options) {
 }
 
 TrainingTask make_task_without_data(const Options& options) {
+  require_read_by_dataset(options);
   const Plugins plugins = load_plugins(options.plugins);
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);

@@ -147,6 +147,7 @@ void Trainer::step_done(const FinishedStep& step, std::int64_t data_wait_ns) {
   agree_on_cuda_graphs(step.timing);
   report(step.batch);
   require_finite();
+  require_scale();
   checkpointer_->check();
 }
 
@@ -183,6 +184,7 @@ void Trainer::report(const data::BatchInfo& batch) {
   progress.loss = progress_.loss;
   progress.learning_rate = progress_.learning_rate;
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
+  if (options_.amp == "fp16") progress.grad_scale = progress_.scaler_scale;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
   if (logs) {
     const Activity::Work work(session_.activity.get(),
@@ -200,6 +202,7 @@ void Trainer::save_checkpoint() {
   RunState state = progress_.state();
   state.applied_updates = replica().applied_updates();
   if (options_.amp == "fp16") state.grad_scaler = replica().grad_scaler();
+  state.schedule_steps = batching_.schedule_steps;
   state.settings = settings_;
   state.machine = machine_;
   state.algorithms = plans_.constraints.algorithms;
@@ -236,6 +239,12 @@ void Trainer::evaluate_now(std::size_t slot) {
     files_->log_evaluation(progress_.step, progress_.epoch, *evaluation_);
     console_.print(evaluation_line(progress_.epoch, *evaluation_));
   }
+  if (evaluation_ && !std::isfinite(evaluation_->loss)) {
+    throw NonFiniteError(
+        fmt::format("the loss on the test set is not finite after step {} (epoch {}): lower --lr, or look "
+                    "for bad samples there",
+                    progress_.step, progress_.epoch + 1));
+  }
   metrics_.resume();
 }
 
@@ -252,6 +261,18 @@ void Trainer::require_finite() const {
       fmt::format("the {} is not finite at step {} (epoch {}): lower --lr (it is {}), or look for "
                   "bad samples; --detect-anomaly names the first op",
                   what(), progress_.step, progress_.epoch + 1, progress_.learning_rate));
+}
+
+/// A scale below all numbers of fp16 would be halved for ever, and no step applied: it is not the scale that
+/// makes those gradients infinite.
+void Trainer::require_scale() const {
+  constexpr float least = 0x1p-24F;
+  if (options_.amp != "fp16" || progress_.scaler_scale >= least) return;
+  executor_->settle();
+  throw NonFiniteError(
+      fmt::format("the gradients are not finite in fp16 at step {} (epoch {}), whatever their scale, which "
+                  "fell to {:.3g}: look for bad samples, or give --amp bf16 or off",
+                  progress_.step, progress_.epoch + 1, progress_.scaler_scale));
 }
 
 }  // namespace lockstep::runtime

@@ -44,6 +44,7 @@ class Trainer {
   void set_up_parameters();
   void open_files();
   void print_resumption();
+  void print_changed_rate();
 
   bool evaluates_first() const;
   void train(data::Loader& loader);
@@ -57,6 +58,7 @@ class Trainer {
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
   void require_finite() const;
+  void require_scale() const;
   Summary finish();
   void free_training_memory();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);

@@ -30,6 +30,8 @@ Summary Trainer::finish() {
                   .steps = progress_.step,
                   .samples = progress_.samples,
                   .final_loss = progress_.loss,
+                  .applied_updates = {},
+                  .grad_scale = {},
                   .eval = evaluation_,
                   .startup_ms = startup_ms_,
                   .plan_bytes = static_cast<std::int64_t>(
@@ -38,6 +40,10 @@ Summary Trainer::finish() {
                   .pinned_bytes = static_cast<std::int64_t>(
                       pinned_bytes(*session_.device, options_, plans_.full_batch())),
                   .stopped = progress_.stopped};
+  if (options_.amp == "fp16") {
+    summary.applied_updates = replica().applied_updates();
+    summary.grad_scale = replica().grad_scaler().scale;
+  }
   if (!session_.communicator->tells_skew())
     metrics_.tell_skew(session_.communicator->all_gather(metrics_.transfers()));
   metrics_.fill(summary);

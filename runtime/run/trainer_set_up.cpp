@@ -93,6 +93,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
+  require_schedule(options_.optimizer, batching_);
   if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
@@ -203,10 +204,26 @@ void Trainer::print_resumption() {
         other_ranks_line(before, session_.world.size,
                          progress_.dealt_from == 0 ? 0 : task_.train_set->size() - progress_.dealt_from));
   }
+  print_changed_rate();
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     log::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }
   if (const std::string text = fallback_warning_of(plans_.full_batch()); !text.empty()) log::warn(text);
+}
+
+/// A schedule over --epochs is as long as their steps, and other ranks make another number of these.
+void Trainer::print_changed_rate() {
+  using Kind = kernels::LearningRateSchedule::Kind;
+  kernels::LearningRateSchedule schedule = options_.optimizer.schedule;
+  const bool ends = schedule.kind == Kind::cosine || schedule.kind == Kind::linear;
+  const std::int64_t before = resumed_->state.schedule_steps;
+  if (!ends || before == 0 || before == batching_.schedule_steps) return;
+  const auto rate_in = [&](std::int64_t steps) {
+    schedule.steps = steps;
+    return schedule.rate(options_.optimizer.learning_rate, resumed_->state.applied_updates, progress_.epoch);
+  };
+  console_.print(changed_rate_line({before, rate_in(before)},
+                                   {batching_.schedule_steps, rate_in(batching_.schedule_steps)}));
 }
 
 }  // namespace lockstep::runtime

@@ -36,6 +36,7 @@ RunState TrainingProgress::state() const {
           .samples = samples,
           .applied_updates = 0,
           .grad_scaler = {},
+          .schedule_steps = 0,
           .loss = loss,
           .evaluated_at_step = evaluated_at_step,
           .settings = {},

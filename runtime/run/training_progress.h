@@ -27,7 +27,7 @@ struct TrainingProgress {
 
   /// The progress at a checkpoint.
   static TrainingProgress of(const RunState& state);
-  /// For a checkpoint: all but applied updates, settings, machine and algorithms.
+  /// For a checkpoint: all but applied updates, the schedule's steps, settings, machine and algorithms.
   RunState state() const;
 
   /// The epoch's rest goes to other ranks than those that began it.

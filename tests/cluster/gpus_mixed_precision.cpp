@@ -4,10 +4,11 @@
 namespace lockstep::tests {
 namespace {
 
-/// Four samples whose targets are so far away that d loss / d y, 500, times a scale above 128 has no fp16.
-void write_far_targets(const std::filesystem::path& file) {
+/// Four samples whose targets are so far away that d loss / d y, half of one, times a scale has no fp16: of
+/// 1000 a scale above 128.
+void write_far_targets(const std::filesystem::path& file, float target) {
   const std::vector<float> inputs(40, 0.25F);
-  const std::vector<float> targets(4, 1000.0F);
+  const std::vector<float> targets(4, target);
   const std::vector<SafetensorsFile::Tensor> tensors{
       {.name = "inputs", .dtype = DType::f32, .shape = {4, 10}, .bytes = std::as_bytes(std::span(inputs))},
       {.name = "targets", .dtype = DType::f32, .shape = {4, 1}, .bytes = std::as_bytes(std::span(targets))}};
@@ -21,7 +22,7 @@ nlohmann::json state_of(const std::filesystem::path& run) {
 TEST_CASE("fp16: a step whose gradients overflow is skipped, and the scale halves until none does") {
   give_gpus(1);
   const TemporaryFolder folder;
-  write_far_targets(folder.path() / "far.safetensors");
+  write_far_targets(folder.path() / "far.safetensors", 1000);
   const Words options{
       "--model=linear", "--dataset=tensors",   "--data-dir=" + (folder.path() / "far.safetensors").string(),
       "--batch-size=4", "--device=cuda",       "--eval-every=0",
@@ -40,10 +41,27 @@ TEST_CASE("fp16: a step whose gradients overflow is skipped, and the scale halve
   CHECK(state["applied_updates"] == 3);  // nine halvings from 65536 to 128
   CHECK(state["grad_scaler"]["scale"] == 128);
   CHECK(state["grad_scaler"]["_growth_tracker"] == 3);
+  CHECK(whole["applied_updates"] == 3);
+  CHECK(whole["grad_scale"] == 128);
+  CHECK_THAT(contents(folder.path() / "whole" / "log.jsonl"), contains("\"grad_scale\":65536"));
   train(1, options + fp16 + Words{"--max-steps=10"}, folder.path() / "parts");
   const auto parts =
       train(1, options + fp16 + Words{"--max-steps=12", "--resume=auto"}, folder.path() / "parts");
   CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
+}
+
+TEST_CASE("fp16: gradients that are not finite at any scale end the run with 6") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  write_far_targets(folder.path() / "far.safetensors", 1e15F);
+  Program run(trainer_words(
+      1, {"--model=linear", "--dataset=tensors", "--data-dir=" + (folder.path() / "far.safetensors").string(),
+          "--batch-size=4", "--device=cuda", "--eval-every=0", "--amp=fp16", "--max-steps=100", "--run-dir",
+          (folder.path() / "run").string()}));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  CHECK(code == 6);
+  CHECK_THAT(run.output(), contains("the gradients are not finite in fp16 at step 42 "));
 }
 
 TEST_CASE("bf16 and fp16 on GPUs: near fp32, the same bits on every run, in graphs and walked") {

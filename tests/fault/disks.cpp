@@ -75,7 +75,6 @@ Words on_disks(const fs::path& folder, const std::string& placement, const Words
                "--dataset=synthetic",
                "--samples=46",  // an epoch ends within 12 steps however many ranks
                "--batch-size=4",
-               "--momentum=0.9",
                "--eval-every=0",
                "--threads=1",
                "--log-every=1",

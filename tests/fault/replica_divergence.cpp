@@ -56,7 +56,7 @@ void harm(pid_t pid, const fs::path& weights) {
 }
 
 // With --lr 0 the weights stay what they are, so that they can be found.
-const Words frozen{"--optimizer=sgd", "--momentum=0", "--lr=0"};
+const Words frozen{"--optimizer=sgd", "--lr=0"};
 
 TEST_CASE("a replica whose memory has changed is named at the next checkpoint, and nothing is saved of it") {
   const TemporaryFolder folder;

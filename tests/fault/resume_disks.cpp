@@ -61,7 +61,7 @@ TEST_CASE("two disks with two ranks each: one that lost, lacks or has a damaged 
 }
 
 // Large enough for the copy to another disk to be seen on its way.
-const Words large{"--model=mlp", "--model-args=hidden=2048", "--optimizer=adam", "--momentum=0"};
+const Words large{"--model=mlp", "--model-args=hidden=2048", "--optimizer=adam"};
 
 bool receives_a_checkpoint(const fs::path& run_dir) {
   std::error_code error;

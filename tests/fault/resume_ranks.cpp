@@ -53,5 +53,22 @@ TEST_CASE("a rest that was dealt anew goes on to the bit on the same ranks") {
   CHECK(parts["steps"] == whole["steps"]);
 }
 
+TEST_CASE("a learning rate that goes on elsewhere, as its epochs have other steps, is told") {
+  const TemporaryFolder folder;
+  write_unit_vectors(folder.path());
+  const Words options = unit_vector_options(folder.path()) +
+                        Words{"--batch-size=4", "--epochs=2", "--lr-schedule=linear", "--keep=0"};
+  train(2, options, folder / "two");  // 7 steps an epoch
+  // One rank: 9 steps of the rest, and 13 in the other epoch.
+  Program one(
+      trainer_words(1, options + Words{"--resume", (folder / "two/checkpoints/step-00000002").string(),
+                                       "--run-dir", (folder / "one").string()}));
+  const int code = one.wait_for_end();
+  INFO(one.output());
+  CHECK(code == 0);
+  CHECK_THAT(one.output(), contains("the learning rate goes on at 9.167e-07, and not at 8.571e-07: its "
+                                    "schedule has 24 steps on these ranks, and had 14"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -23,8 +23,8 @@ inline Words telling_pids(const Words& options) {
 inline Words resumable(const std::filesystem::path& run_dir, const Words& more = {}) {
   return telling_pids(Words{"--model=convnet", "--dataset=synthetic",
                             "--samples=268",  // 33 whole batches of 4 on each rank and a smaller one
-                            "--batch-size=4", "--momentum=0.9", "--eval-every=0", "--log-every=1",
-                            "--progress=none", "--run-dir=" + run_dir.string()} +
+                            "--batch-size=4", "--eval-every=0", "--log-every=1", "--progress=none",
+                            "--run-dir=" + run_dir.string()} +
                       more);
 }
 

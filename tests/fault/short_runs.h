@@ -24,9 +24,9 @@ inline constexpr Shape by_memory{"by shared memory", 2, ""};
 inline constexpr Shape by_tcp{"by TCP", 2, "export LOCKSTEP_NODE=$RANK; "};
 
 /// Of a few milliseconds a step.
-inline const Words tiny_training{
-    "--model=mlp",    "--model-args=hidden=16", "--dataset=synthetic", "--samples=64",  "--batch-size=4",
-    "--momentum=0.9", "--eval-every=0",         "--threads=1",         "--log-every=1", "--progress=none"};
+inline const Words tiny_training{"--model=mlp",  "--model-args=hidden=16", "--dataset=synthetic",
+                                 "--samples=64", "--batch-size=4",         "--eval-every=0",
+                                 "--threads=1",  "--log-every=1",          "--progress=none"};
 
 inline Words training(const Shape& shape, const std::filesystem::path& run_dir) {
   const std::string script = std::string(shape.variables) + "exec \"$0\" \"$@\"";

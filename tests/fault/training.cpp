@@ -97,6 +97,10 @@ TEST_CASE("wrong use: one line and 2") {
   CHECK_THAT(error_of({"tarin"}, 2), contains("unknown command 'tarin', did you mean 'train'?"));
   CHECK_THAT(error_of({"--model", "linear", "--dataset", "fashion-mnist"}, 2), contains("learns values"));
   CHECK_THAT(error_of({}, 2), contains("--model NAME is needed"));
+  CHECK_THAT(error_of({"--model=mlp", "--dataset=synthetic", "--momentum=0.9"}, 2),
+             contains("--momentum is not read by --optimizer adam"));
+  CHECK_THAT(error_of({"plan", "--model=mlp", "--samples=1000"}, 2),
+             contains("--samples is not read by --dataset fashion-mnist"));
 }
 
 TEST_CASE("a folder that holds a run is left alone") {
@@ -127,6 +131,14 @@ TEST_CASE("a loss that is no number: 6, with the step") {
                        "--max-steps=50", "--eval-every=0", "--run-dir", (folder.path() / "run").string()},
                       6),
              contains("not finite at step"));
+}
+
+TEST_CASE("an evaluation whose loss is no number: 6, though weights and the step's loss are some") {
+  const TemporaryFolder folder;
+  CHECK_THAT(error_of({"--model=linear", "--dataset=synthetic", "--optimizer=sgd", "--lr=1e30",
+                       "--max-steps=1", "--eval-samples=8", "--run-dir", (folder.path() / "run").string()},
+                      6),
+             contains("the loss on the test set is not finite after step 1 (epoch 1)"));
 }
 
 SafetensorsFile::Tensor filled(const std::string& name, std::span<const float> values, Shape shape) {

@@ -29,8 +29,8 @@ constexpr Seconds most_to_vanish{5};
 Words options_of(const std::string& model, const fs::path& data) {
   if (model == "mlp") {
     // 3 steps of 8 and a smaller one an epoch on 4 ranks; an evaluation after each.
-    return {"--dataset=synthetic", "--samples=30",   "--eval-every=1",
-            "--eval-samples=16",   "--momentum=0.9", "--model-args=hidden=16"};
+    return {"--dataset=synthetic", "--samples=30", "--eval-every=1", "--eval-samples=16",
+            "--model-args=hidden=16"};
   }
   if (model == "gpt2") {
     return {"--dataset=synthetic",

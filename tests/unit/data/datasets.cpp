@@ -239,6 +239,21 @@ TEST_CASE("inputs of a file keep their dtype and come to the byte") {
   CHECK(std::equal(sample.begin(), sample.end(), inputs.begin() + static_cast<std::ptrdiff_t>(row)));
 }
 
+TEST_CASE("a class of -100 in tensors does not count; every split of them is the whole file") {
+  const TemporaryFolder folder;
+  const std::vector<float> inputs(3);
+  const std::vector<std::int64_t> targets{1, -100, 0};
+  write_safetensors(folder / "file", std::vector<SafetensorsFile::Tensor>{
+                                         {"inputs", DType::f32, {3}, std::as_bytes(std::span(inputs))},
+                                         {"targets", DType::i64, {3}, std::as_bytes(std::span(targets))}});
+  const DatasetOptions options{.name = "tensors", .data_dir = folder / "file"};
+  const DatasetPtr set = open_dataset(options, Split::train);
+  CHECK(sample_of(*set, 1).label == -100);
+  for (const std::int64_t sample : {0, 1, 2}) CHECK(set->valid_targets(sample, 0) == (sample == 1 ? 0 : 1));
+  CHECK_THAT(find_dataset(datasets(), "tensors").note(options),
+             contains("evaluated are the samples that are trained on"));
+}
+
 TEST_CASE("tensors that are no data set are refused") {
   std::vector<float> values(4);
   std::vector<std::int64_t> labels{1, -2, 0, 1};
@@ -246,7 +261,7 @@ TEST_CASE("tensors that are no data set are refused") {
   const SafetensorsFile::Tensor inputs{"inputs", DType::f32, {4}, of(values)};
   CHECK(tensors_complaint({inputs}) == "there is no tensor 'targets'");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==
-        "targets[1] is -2, no class below num_classes 10");
+        "targets[1] is -2, no class below num_classes 10, nor -100 (none)");
   labels[1] = std::numeric_limits<std::int64_t>::max();
   CHECK(
       tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) ==

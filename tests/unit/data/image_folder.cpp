@@ -79,6 +79,18 @@ TEST_CASE("a folder with train and val is split, with the classes of train") {
   CHECK(folder_complaint(folder.path(), Split::test) == "/val/c: training has no class of this name");
 }
 
+TEST_CASE("that the samples of training are evaluated is told") {
+  const TemporaryFolder folder;
+  for (const char* name : {"image-folder", "shards"}) {
+    const auto note = find_dataset(datasets(), name).note;
+    const DatasetOptions options{.name = name, .data_dir = folder / name};
+    CHECK(note(options) == "evaluated are the samples that are trained on: " + (folder / name).string() +
+                               " has no folders train and val");
+    fs::create_directories(folder / name / "train");
+    CHECK(note(options).empty());
+  }
+}
+
 TEST_CASE("folders that are no data set are named") {
   const TemporaryFolder folder;
   CHECK(folder_complaint(folder.path()) == ": no folders here: pictures lie in a folder for each class");

@@ -60,6 +60,22 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
 }
 
+TEST_CASE("which labelled text is evaluated is told, and when it lacks classes") {
+  const TemporaryFolder folder;
+  const auto note = find_dataset(datasets(), "labelled-text").note;
+  const fs::path file = folder / "a.tsv";
+  const std::string told = "evaluated is the last tenth of " + file.string() + ", which is not trained on";
+  write_file(file, "b\tx\na\tx\n");
+  CHECK(note(labelled(file)) == told + "; it lacks 1 of 2 classes: shuffle the lines");
+  write_file(file, "a\tx\na\tx\n");
+  CHECK(note(labelled(file)) == told);
+  put(folder / "d/neg/1.txt", "a");
+  CHECK(note(labelled(folder / "d")) == "evaluated are the samples that are trained on: " +
+                                            (folder / "d").string() + " has no folders train and val");
+  put(folder / "e/train/neg/1.txt", "a");
+  CHECK(note(labelled(folder / "e")).empty());
+}
+
 TEST_CASE("other labelled text has the numbers of the classes and characters that weights know") {
   const TemporaryFolder folder;
   write_file(folder / "a.tsv", "dog\tb\ndog\tb\n");

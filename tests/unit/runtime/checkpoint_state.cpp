@@ -64,6 +64,16 @@ TEST_CASE("state.json gives back what was decided on graphs") {
   CHECK(read_run_state(folder / "state.json").replayed == replayed);
 }
 
+TEST_CASE("state.json gives back the steps of the schedule; an older one tells none") {
+  const tests::TemporaryFolder folder;
+  RunState state = state_at(1200);
+  write_file(folder / "state.json", to_json(state));
+  CHECK(read_run_state(folder / "state.json").schedule_steps == 0);
+  state.schedule_steps = 2814;
+  write_file(folder / "state.json", to_json(state));
+  CHECK(read_run_state(folder / "state.json").schedule_steps == 2814);
+}
+
 TEST_CASE("a state that is none names its file") {
   const tests::TemporaryFolder folder;
   for (const char* text : {"", "[]", "{\"format\": 2}", "{\"format\": 3}", "{\"format\": 3, \"step\": \"x\"}",
@@ -158,6 +168,17 @@ TEST_CASE("a run goes on to another end only where its learning rate does not de
              contains("end of the learning-rate schedule --max-steps 9 (now --max-steps 99)"));
   CHECK_THAT(refusal("linear", "--epochs=1", "--epochs=2"),
              contains("end of the learning-rate schedule --epochs 1 (now --epochs 2)"));
+}
+
+TEST_CASE("ranks agree on the end of a schedule only where the rate depends on it") {
+  using Kind = kernels::LearningRateSchedule::Kind;
+  const auto description = [](Kind kind, std::int64_t steps) {
+    model::OptimizerOptions optimizer;
+    optimizer.schedule = {.kind = kind, .warmup_steps = 3, .steps = steps};
+    return model::describe(optimizer);
+  };
+  for (const Kind kind : {Kind::constant, Kind::step}) CHECK(description(kind, 9) == description(kind, 99));
+  for (const Kind kind : {Kind::cosine, Kind::linear}) CHECK(description(kind, 9) != description(kind, 99));
 }
 
 TEST_CASE("the table marks the options that results depend on") {

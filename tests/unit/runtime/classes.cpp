@@ -41,6 +41,11 @@ TEST_CASE("class counts that contradict each other are refused") {
         "--num-classes 7: data set fashion-mnist has 10 classes; leave it out");
 }
 
+TEST_CASE("options that the data set does not read are refused where it is known") {
+  CHECK(refusal({"--model=mlp", "--dataset=fashion-mnist", "--samples=100"}) ==
+        "--samples is not read by --dataset fashion-mnist: leave it out, or give --dataset synthetic");
+}
+
 TEST_CASE("labels of a file of tensors are below the model's classes, however few there are") {
   const tests::TemporaryFolder folder;
   const std::vector<float> inputs(4);

@@ -74,7 +74,8 @@ TEST_CASE("every option refuses a bad value in one line that names it") {
   CHECK(refusal({"--optimizer", "adan"}) == "--optimizer: unknown value 'adan', did you mean 'adam'?");
   CHECK(refusal({"--clip-grad-norm", "-1"}) == "--clip-grad-norm: -1 is not in the range 0 to 1e+38");
   CHECK(refusal({"--nesterov"}) == "--nesterov needs --momentum above 0");
-  CHECK(refusal({"--amsgrad", "--optimizer=sgd"}) == "--amsgrad is Adam's: give --optimizer adam or adamw");
+  CHECK(refusal({"--eps", "0"}).starts_with("--eps: 0 is not in the range 1.17549"));
+  CHECK(refusal({"--eps", "1e-50"}).starts_with("--eps: 1e-50 is not in the range 1.17549"));
 }
 
 /// The option as config.ini shows it after it was given as `text`.
@@ -171,10 +172,17 @@ TEST_CASE("a schedule ends with --max-steps, or else with the epochs, and its wa
             .total_steps == 12);
   CHECK(steps({"--batch-size=32", "--max-steps=5"}) == 5);
   const auto refused = [&](const Words& words) {
-    return tests::message_of<UsageError>([&] { steps(words); });
+    const Options options = parse_options(words);
+    return tests::message_of<UsageError>(
+        [&] { require_schedule(options.optimizer, batching_of(options, world, 100)); });
   };
   CHECK(refused({"--max-steps=5", "--warmup-steps=5"}) ==
-        "--warmup-steps 5 leaves none of 5 steps with the full rate");
+        "--warmup-steps 5 leaves none of 5 steps with the full rate: give fewer, or more --epochs or "
+        "--max-steps");
+  CHECK(refused({"--batch-size=32", "--epochs=1", "--max-steps=50", "--warmup-steps=5"}) ==
+        "--warmup-steps 5 leaves none of 4 steps with the full rate: give fewer, or more --epochs or "
+        "--max-steps");
+  CHECK(refused({"--batch-size=32", "--epochs=2", "--warmup-steps=5"}).empty());
   CHECK(refused({"--lr=0.1", "--lr-min=0.2"}) == "--lr-min 0.2 is above --lr 0.1");
 }
 

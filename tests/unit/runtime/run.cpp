@@ -111,6 +111,24 @@ TEST_CASE(
   CHECK(dropped.total_steps == 6 + 4);
 }
 
+TEST_CASE("a warm-up that is over fits, however few steps the ranks make now") {
+  Options options;
+  options.batch_size = 4;
+  options.epochs = 2;
+  options.optimizer.schedule.warmup_steps = 9;
+  const auto refusal = [&](const Batching& batching) {
+    return message_of<UsageError>([&] { require_schedule(options.optimizer, batching); });
+  };
+  // One rank has done 12 steps of 4 of 50 samples; 8 ranks make one of the rest, and two in an epoch.
+  Batching batching = batching_of(options, world_of(8), 50);
+  CHECK_FALSE(refusal(batching).empty());
+  TrainingProgress progress{.step = 12, .epoch_samples = 48, .samples = 48};
+  progress.deal_rest();
+  resume_batching(batching, options, sampler_for(options, world_of(8), 50), progress);
+  CHECK(batching.total_steps == 15);
+  CHECK(refusal(batching).empty());
+}
+
 TEST_CASE("a run that no memory can hold is refused before it has any") {
   Options options;
   options.optimizer.kind = model::OptimizerKind::sgd;

@@ -35,5 +35,20 @@ TEST_CASE("log.jsonl of a new run has nothing of another") {
   CHECK(kept_by({}).empty());
 }
 
+TEST_CASE("GradScaler's scale and the updates that were applied are told where there is one") {
+  const tests::TemporaryFolder run;
+  const RunFiles files(run.path(), {});
+  files.log_step({.step = 1});
+  CHECK(tests::contents(run / "log.jsonl").find("grad_scale") == std::string::npos);
+  files.log_step({.step = 2, .grad_scale = 32768});
+  CHECK_THAT(tests::contents(run / "log.jsonl"), tests::contains("\"grad_scale\":32768"));
+  Summary summary;
+  CHECK(to_json(summary).find("applied_updates") == std::string::npos);
+  summary.applied_updates = 3;
+  summary.grad_scale = 128;
+  CHECK_THAT(to_json(summary),
+             tests::contains("\"applied_updates\": 3") && tests::contains("\"grad_scale\": 128"));
+}
+
 }  // namespace
 }  // namespace lockstep::runtime
