@@ -32,7 +32,7 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   const Deadline deadline = Deadline::in(options.timeout);
   std::shared_ptr<MpiRendezvous> mpi;
   Broadcast by_mpi;
-  if (world.source == "openmpi") {
+  if (world.source == "openmpi" && mpi_is_built_in()) {
     by_mpi = [&](std::string_view from_rank_0) {
       mpi = open_mpi_rendezvous(world, deadline.left());
       return mpi->broadcast(from_rank_0);

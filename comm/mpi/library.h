@@ -26,6 +26,8 @@ class MpiRendezvous {
 /// Errors as of make_mpi_communicator.
 std::unique_ptr<MpiRendezvous> open_mpi_rendezvous(const World& world, Seconds timeout = Seconds(600));
 
+bool mpi_is_built_in();
+
 /// For `trainer devices`: "built in" or what to do about it. Loads nothing.
 std::string_view mpi_in_this_build();
 

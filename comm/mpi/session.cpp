@@ -39,7 +39,8 @@ void check_started_by_mpi(const World& world) {
 const MpiModule& load_mpi_module() {
   return load_module_table<MpiModule>({.file = "liblockstep_mpi.so",
                                        .symbol = mpi_module_symbol,
-                                       .hint = "install openmpi-bin, or use --backend host",
+                                       .hint = "install openmpi-bin, or do without MPI: --backend host, and "
+                                               "between nodes MASTER_ADDR and LOCKSTEP_TOKEN",
                                        .symbols = ModuleSymbols::global},
                                       mpi_module_identity());
 }
@@ -58,19 +59,15 @@ void check_same_world(const MpiModule& module, const World& world) {
                   module.rank(), module.size(), world.source, world.rank, world.size));
 }
 
-/// MPI's own waits cannot be interrupted: a process whose `call` does not return in time ends.
-template <class Call>
-auto in_time(Seconds timeout, const char* name, Call call) {
-  Activity activity;
-  const Activity::Work work(&activity, std::string(name));
-  const StallWatch watch(activity, timeout, [timeout](const std::string& what) {
+/// MPI's own waits cannot be interrupted: a process that is still in one at the time limit ends.
+auto leaving_after(Seconds timeout) {
+  return [timeout](const std::string& call) {
     log::error(
         "{} was not done within {:g} s (--timeout): MPI cannot tell which rank is missing; look for one "
         "that is stopped, or ended without it",
-        what, timeout.count());
+        call, timeout.count());
     std::_Exit(static_cast<int>(ExitCode::peer));
-  });
-  return call();
+  };
 }
 
 }  // namespace
@@ -92,7 +89,8 @@ std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout
     check_started_by_mpi(world);
     session.reset(new MpiSession(load_mpi_module(), timeout));
     was_started = true;
-    const int error = in_time(timeout, "MPI_Init", [&] { return session->module_.start(); });
+    const int error =
+        in_time(timeout, "MPI_Init", leaving_after(timeout), [&] { return session->module_.start(); });
     if (error != 0) {
       throw CommError(fmt::format("MPI_Init: {}", error_text(session->module_, error)));
     }
@@ -106,7 +104,7 @@ MpiSession::~MpiSession() {
   if (given_up_ || std::uncaught_exceptions() > 0) {
     module_.abort_at_exit();
   } else {
-    in_time(timeout_, "MPI_Finalize", [this] { module_.finish(); });
+    in_time(timeout_, "MPI_Finalize", leaving_after(timeout_), [this] { module_.finish(); });
   }
 }
 

@@ -20,6 +20,10 @@ std::unique_ptr<MpiRendezvous> open_mpi_rendezvous(const World&, Seconds) {
   refuse();
 }
 
+bool mpi_is_built_in() {
+  return false;
+}
+
 std::string_view mpi_in_this_build() {
   return "not built in: configure with -DLOCKSTEP_MPI=ON";
 }

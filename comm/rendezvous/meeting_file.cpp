@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <system_error>
 
 #include "comm/rendezvous/run_secret.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -14,6 +16,19 @@
 #include "kernels/base/random.h"
 
 namespace lockstep::comm {
+namespace {
+
+/// Nothing can interrupt the kernel's wait for a disk that does not answer.
+template <class Call>
+auto with_disk(const std::filesystem::path& path, Seconds timeout, Call call) {
+  const auto leave = [timeout](const std::string& what) {
+    log::error("{} does not answer for {:g} s (--timeout); is a disk stuck?", what, timeout.count());
+    std::_Exit(static_cast<int>(ExitCode::device));
+  };
+  return in_time(timeout, path.string(), leave, call);
+}
+
+}  // namespace
 
 std::string to_text(const MeetingPoint& point) {
   return fmt::format("{}\n{}\n{}\n{}\n", point.address, point.port, point.credentials.run_id,
@@ -33,13 +48,18 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text) {
   return MeetingPoint{std::string(lines[0]), *port, {std::string(lines[2]), std::string(lines[3])}};
 }
 
-MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point,
+MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point, Seconds timeout,
                          const std::function<void(const MeetingPoint&)>& inspect)
-    : path_(in(run_dir)), text_(to_text(point)) {
+    : path_(in(run_dir)), timeout_(timeout), text_(to_text(point)) {
+  with_disk(path_, timeout, [&] { replace(inspect); });
+}
+
+void MeetingFile::replace(const std::function<void(const MeetingPoint&)>& inspect) const {
   namespace fs = std::filesystem;
   std::error_code error;
-  fs::create_directories(run_dir, error);
-  if (error) throw DeviceError(fmt::format("cannot make {}: {}", run_dir.string(), error.message()));
+  fs::create_directories(path_.parent_path(), error);
+  if (error)
+    throw DeviceError(fmt::format("cannot make {}: {}", path_.parent_path().string(), error.message()));
   const fs::path draft = path_.string() + "." + random_hex(8);
   write_file_atomically(draft, text_, 0600);
   try {
@@ -54,7 +74,8 @@ MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoin
 bool MeetingFile::publish(const std::filesystem::path& draft) const {
   std::error_code error;
   std::filesystem::create_hard_link(draft, path_, error);
-  if (error == std::errc::file_exists) return false;
+  // NFS may send a request again that it has carried out.
+  if (error == std::errc::file_exists) return read_private_file(path_) == text_;
   if (error) std::filesystem::rename(draft, path_);  // a disk that knows no links
   return true;
 }
@@ -68,22 +89,25 @@ void MeetingFile::replace_old(const std::filesystem::path& aside,
   if (inspect && old && old->credentials.run_id == own->credentials.run_id) inspect(*old);
   std::error_code error;
   std::filesystem::rename(path_, aside, error);
-  if (error) return;
+  if (error == std::errc::no_such_file_or_directory) return;
+  if (error) throw DeviceError(fmt::format("cannot replace {}: {}", path_.string(), error.message()));
   if (read_private_file(aside) != text) std::filesystem::create_hard_link(aside, path_, error);
   std::filesystem::remove(aside, error);
 }
 
 MeetingFile::~MeetingFile() {
   try {
-    if (read_private_file(path_) == text_) std::filesystem::remove(path_);
+    with_disk(path_, timeout_, [this] {
+      if (read_private_file(path_) == text_) std::filesystem::remove(path_);
+    });
   } catch (const std::exception& error) {
     log::warn("{} stays: {}", path_.string(), error.what());
   }
 }
 
-std::optional<MeetingPoint> MeetingFile::read(const std::filesystem::path& run_dir,
-                                              const std::string& run_id) {
-  const auto text = read_private_file(in(run_dir));
+std::optional<MeetingPoint> MeetingFile::read(const std::filesystem::path& run_dir, const std::string& run_id,
+                                              Seconds timeout) {
+  const auto text = with_disk(in(run_dir), timeout, [&] { return read_private_file(in(run_dir)); });
   auto point = text ? parse_meeting_point(*text) : std::nullopt;
   return point && point->credentials.run_id == run_id ? point : std::nullopt;
 }

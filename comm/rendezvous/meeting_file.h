@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "comm/net/credentials.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 
@@ -27,24 +28,28 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
 class MeetingFile {
  public:
   /// Makes the folder too; DeviceError when that fails. What another start of this run has put there goes to
-  /// `inspect`, which throws when that start lives; else it is replaced.
-  MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point,
+  /// `inspect`, which throws when that start lives; else it is replaced. A process whose disk does not answer
+  /// within `timeout` ends.
+  MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point, Seconds timeout,
               const std::function<void(const MeetingPoint&)>& inspect = {});
   ~MeetingFile();
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
 
   /// Nothing when there is none, or an old one of another run. UsageError when it is not the owner's alone.
-  static std::optional<MeetingPoint> read(const std::filesystem::path& run_dir, const std::string& run_id);
+  static std::optional<MeetingPoint> read(const std::filesystem::path& run_dir, const std::string& run_id,
+                                          Seconds timeout);
   static std::filesystem::path in(const std::filesystem::path& run_dir) { return run_dir / "meeting"; }
 
  private:
+  void replace(const std::function<void(const MeetingPoint&)>& inspect) const;
   /// False when there is one already.
   bool publish(const std::filesystem::path& draft) const;
   void replace_old(const std::filesystem::path& aside,
                    const std::function<void(const MeetingPoint&)>& inspect) const;
 
   std::filesystem::path path_;
+  Seconds timeout_;
   std::string text_;
 };
 

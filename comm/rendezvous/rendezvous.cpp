@@ -123,6 +123,20 @@ void require_own_launch(StoreClient& store, const World& world, int first_rank, 
       store.get(key_of_place(first_rank), deadline).value_or(fmt::format("rank {}", first_rank)));
 }
 
+/// Nodes that count differently would wait for ranks that nobody starts.
+void require_same_size(StoreClient& store, const World& world, Deadline deadline) {
+  constexpr std::string_view key = "size";
+  if (world.rank == 0) store.set(key, std::to_string(world.size), deadline);
+  const std::string size = store.wait(key, deadline);
+  if (size == std::to_string(world.size)) return;
+  const std::string refusal = fmt::format(
+      "rank {} counts {} ranks, rank 0 counts {}: start all nodes with the same number of nodes, and "
+      "of ranks on each",
+      world.rank, world.size, size);
+  store.set(refusal_key, refusal, deadline);
+  throw UsageError(refusal);
+}
+
 /// UsageError when another process has this rank's place. Whoever has none is not missed when it goes.
 void take_place(StoreClient& store, const World& world, Deadline deadline) {
   const int first_rank = world.rank - world.local_rank;
@@ -148,6 +162,7 @@ std::uint64_t agree_on_incarnation(StoreClient& store, const World& world, Deadl
 Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std::string& address,
                 const std::vector<int>& ports, const Credentials& credentials, Deadline deadline) {
   StoreClient store = StoreClient::connect(address, ports, credentials, deadline);
+  require_same_size(store, call.world, call.deadline);
   take_place(store, call.world, call.deadline);
   const std::uint64_t incarnation = agree_on_incarnation(store, call.world, call.deadline);
   std::string own =
@@ -207,16 +222,17 @@ Rendezvous join_by_file(const Call& call) {
     Rendezvous made = open_at_own_address(call);
     MeetingPoint point = point_of(made);
     if (call.secret) point.credentials.secret.clear();  // the others were given it too
-    made.meeting_file = std::make_unique<MeetingFile>(run_dir, point, [&](const MeetingPoint& other) {
+    const auto inspect = [&](const MeetingPoint& other) {
       require_no_store(call, address_of(call, other), other.port, credentials_at(call, other),
                        call.within(time_per_stranger));
-    });
+    };
+    made.meeting_file = std::make_unique<MeetingFile>(run_dir, point, call.options.timeout, inspect);
     return made;
   }
   std::string obstacle = "there is none";
   while (!call.deadline.passed()) {
     try {
-      if (const auto point = MeetingFile::read(run_dir, call.world.run_id)) {
+      if (const auto point = MeetingFile::read(run_dir, call.world.run_id, call.options.timeout)) {
         return join_at_point(call, *point,
                              Deadline::in(std::min(call.deadline.left(), time_per_meeting_file)));
       }
@@ -225,8 +241,10 @@ Rendezvous join_by_file(const Call& call) {
     }
     std::this_thread::sleep_for(pause_for_meeting_file);
   }
-  throw CommError(fmt::format("rank 0 was not found through {}: {}; do all nodes see this folder?",
-                              MeetingFile::in(run_dir).string(), obstacle));
+  throw CommError(fmt::format(
+      "rank 0 was not found through {}: {}; do all nodes see this folder, and were all given the same "
+      "secret, or none?",
+      MeetingFile::in(run_dir).string(), obstacle));
 }
 
 Rendezvous join_by_broadcast(const Call& call, const Broadcast& broadcast) {
@@ -253,8 +271,8 @@ Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadl
   const Call call{world, options, deadline, given_secret(options, process_environment())};
   const bool known = master_is_known(world);
   if (call.secret && known) return join_at_master(call);
-  if (!options.run_dir.empty()) return join_by_file(call);
   if (broadcast) return join_by_broadcast(call, broadcast);
+  if (!options.run_dir.empty()) return join_by_file(call);
   throw UsageError(fmt::format(
       "{} ranks on several nodes have no common {}: give {}, or --run-dir on a disk that all nodes "
       "see{}",

@@ -40,9 +40,12 @@ void check_private(const std::filesystem::path& path, int fd) {
                                  S_ISFIFO(status.st_mode) ? "a FIFO" : "no regular file"));
   }
   if (status.st_uid != geteuid() && status.st_uid != 0) {
-    throw UsageError(
-        fmt::format("{} belongs to user {}: a secret's file must be your own; copy it, or remove it",
-                    path.string(), status.st_uid));
+    throw UsageError(fmt::format(
+        "{} belongs to user {}: a secret's file must be your own; copy it, or remove it{}", path.string(),
+        status.st_uid,
+        geteuid() == 0
+            ? ". Where a disk gives root's files to another user (root_squash), give LOCKSTEP_TOKEN"
+            : ""));
   }
   if ((status.st_mode & 077) == 0 || is_mounted_for_own_group(status)) return;
   throw UsageError(fmt::format("{0} can be read by others (mode {1:03o}): chmod 600 {0}", path.string(),

@@ -61,6 +61,12 @@ class Search {
     return fmt::format("{}: {}", where_, fmt::join(parts, "; "));
   }
 
+  std::string advice() const {
+    return has_met_stranger_
+               ? "; start all nodes with the same address and port of rank 0 and the same --rdzv_id"
+               : "; is rank 0 started, and is its port open to other hosts?";
+  }
+
  private:
   std::size_t ports_;
   std::string where_;
@@ -89,7 +95,7 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
       if (obstacle.is_final) throw CommError(search.result());
       search.warn_once();
     }
-    if (deadline.passed()) throw CommError(search.result());
+    if (deadline.passed()) throw CommError(search.result() + search.advice());
     backoff.pause();
     time_per_port = std::min(2 * time_per_port, most_time_per_port);
   }

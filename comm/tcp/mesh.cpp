@@ -12,6 +12,7 @@
 #include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "comm/shm/local_rendezvous.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -53,11 +54,18 @@ Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsCon
   }
 }
 
+void throw_refusal(StoreClient& store) {
+  if (!store.has_all_answers()) return;
+  if (const auto refusal = store.wait_for(refusal_key, Deadline::in(Seconds(0)))) throw UsageError(*refusal);
+}
+
 /// What ranks from `rank` on have published. Rank 0, which has the store, may give up first: then whom all
 /// waited for is still the reason.
 std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline) {
   try {
-    return store.wait_for_each(peers_key, rank, ranks, deadline);
+    auto published = store.wait_for_each(peers_key, rank, ranks, deadline);
+    if (published.empty()) throw_refusal(store);
+    return published;
   } catch (const CommError& error) {
     throw CommError(
         fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
@@ -96,7 +104,8 @@ std::string node_hint(const std::string& name) {
   if (!name.empty()) return name;
   struct stat network {};
   if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
-  return fmt::format("{} {} {}", boot_id(), network.st_ino, geteuid());
+  const std::string boot = boot_id();
+  return fmt::format("{} {} {}", boot.empty() ? host_name() : boot, network.st_ino, geteuid());
 }
 
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
@@ -114,7 +123,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
     for (const std::string& text : wait_for_peers(store, awaited, ranks, answer))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
     if (std::ssize(peers) == awaited && deadline.passed()) {
-      throw CommError(fmt::format("{} of {} did not join the rendezvous in time",
+      throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",
                                   name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks));
     }
   }

@@ -8,35 +8,43 @@
 namespace lockstep::comm {
 namespace {
 
+bool is_one_node(const std::string& count) {
+  return count == "1" || count == "1:1";
+}
+
 /// Kubeflow gives torchrun's options to each pod; the process that starts the ranks there reads them.
 std::string hint_of_kubernetes(const Variables& variables) {
   for (const char* name : {"PET_NNODES", "PET_NPROC_PER_NODE"}) {
     const auto count = variables.text(name);
-    if (!count || *count == "1" || *count == "1:1" || *count == "auto") continue;
+    if (!count || is_one_node(*count) || *count == "auto") continue;
     return fmt::format("{}={}, which launch reads: start `launch trainer ...`", name, *count);
   }
   // The first pod's index is 0, and a job of one pod has that too: only a stated size of 1 makes it no hint.
   const auto index = variables.text("JOB_COMPLETION_INDEX");
-  if (!index || variables.text("PET_NNODES") == "1") return {};
+  if (!index || is_one_node(variables.text_or("PET_NNODES", ""))) return {};
   return fmt::format(
       "JOB_COMPLETION_INDEX={}: start `launch --nnodes N --node_rank {} --master_addr ADDRESS trainer ...`",
       *index, *index);
 }
 
 std::string hint_of_slurm(const Variables& variables) {
-  const auto tasks = variables.text("SLURM_NTASKS");
-  if (!tasks || *tasks == "1") return {};
-  return fmt::format("SLURM_NTASKS={}: start the tasks with srun", *tasks);
+  // SLURM_NTASKS is not set for --ntasks-per-node or --nodes alone.
+  for (const char* name : {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_NUM_NODES"}) {
+    const auto count = variables.text(name);
+    if (count && *count != "1") return fmt::format("{}={}: start the tasks with srun", name, *count);
+  }
+  return {};
 }
 
 std::string hint_of_mpi(const Variables& variables) {
+  const auto hint = [](const char* name, const std::string& value) {
+    return fmt::format("{}={}: start the ranks with launch, srun or Open MPI's mpirun", name, value);
+  };
   for (const char* name : {"PMI_SIZE", "MPI_LOCALNRANKS"}) {
-    if (const auto size = variables.text(name); size && *size != "1")
-      return fmt::format("{}={}", name, *size);
+    if (const auto size = variables.text(name); size && *size != "1") return hint(name, *size);
   }
-  if (const auto rank = variables.text("PMI_RANK"); rank && *rank != "0")
-    return fmt::format("PMI_RANK={}", *rank);
-  if (const auto rank = variables.text("PMIX_RANK")) return fmt::format("PMIX_RANK={}", *rank);
+  if (const auto rank = variables.text("PMI_RANK"); rank && *rank != "0") return hint("PMI_RANK", *rank);
+  if (const auto rank = variables.text("PMIX_RANK")) return hint("PMIX_RANK", *rank);
   return {};
 }
 
@@ -53,8 +61,7 @@ Finding examine_alone(const Environment& environment) {
 
 std::string hint_at_more_ranks(const Environment& environment) {
   const Variables variables(environment);
-  const bool step_of_one = variables.has("SLURM_STEP_ID") && variables.text("SLURM_NTASKS") == "1";
-  if (step_of_one) return {};
+  if (is_step_of_one(variables)) return {};
   for (const auto& hint : {hint_of_kubernetes(variables), hint_of_slurm(variables), hint_of_mpi(variables)}) {
     if (!hint.empty()) return hint;
   }

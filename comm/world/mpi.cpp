@@ -22,9 +22,11 @@ Finding examine_openmpi(const Environment& environment) {
   // rendezvous finds out which ranks share a node.
   world.node_count = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
+  // Before MASTER_ADDR, which by ssh reaches other hosts only with `-x`. The namespace is made from mpirun's
+  // host and pid, which two containers may share; in Open MPI 4 the other variable is random.
+  world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"});
   world.master_addr = variables.text_or("MASTER_ADDR", world.master_addr);
   world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
-  world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE"});
   return {"openmpi", world, "OMPI_COMM_WORLD_RANK and _SIZE are set"};
 }
 

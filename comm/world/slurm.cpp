@@ -11,12 +11,20 @@
 namespace lockstep::comm {
 namespace {
 
+// slurm.h: SLURM_INTERACTIVE_STEP, the shell that salloc gives on the first node.
+constexpr const char* interactive_step = "4294967290";
+
+/// Of the step: with `srun --preserve-env` SLURM_NTASKS stays the job's.
+const char* name_of_size(const Variables& variables) {
+  return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+}
+
 std::vector<int> tasks_per_node(const Variables& variables, int size) {
   const std::string text = variables.text_or("SLURM_STEP_TASKS_PER_NODE", "");
   const auto tasks = expand_tasks_per_node(text);
   if (!tasks || std::accumulate(tasks->begin(), tasks->end(), 0) != size) {
-    throw UsageError(
-        fmt::format("SLURM_STEP_TASKS_PER_NODE={} does not add up to SLURM_NTASKS={}", text, size));
+    throw UsageError(fmt::format("SLURM_STEP_TASKS_PER_NODE={} does not add up to {}={}", text,
+                                 name_of_size(variables), size));
   }
   return *tasks;
 }
@@ -24,6 +32,8 @@ std::vector<int> tasks_per_node(const Variables& variables, int size) {
 std::string master_address(const Variables& variables, int node_count) {
   if (const auto given = variables.text("MASTER_ADDR")) return *given;
   if (node_count == 1) return World{}.master_addr;
+  // Slurm sorts the nodes' list, and here task 0 may be on any of them.
+  if (variables.text("SLURM_DISTRIBUTION") == "arbitrary") return {};
   const std::string text = variables.text_or("SLURM_STEP_NODELIST", "");
   const auto nodes = expand_node_list(text);
   if (!nodes) throw UsageError(fmt::format("SLURM_STEP_NODELIST={} is no list of nodes", text));
@@ -81,18 +91,25 @@ bool append_names(std::string_view part, std::vector<std::string>& names) {
 
 }  // namespace
 
-Finding examine_slurm(const Environment& environment) {
-  const Variables variables(environment);
+bool is_task_of_srun(const Variables& variables) {
   // The batch shell and salloc have SLURM_NTASKS too, and mpirun's daemons leave a SLURM_PROCID: only srun's
   // tasks know their step's layout.
-  if (!variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty()) {
-    return {"slurm", {}, "not a task of srun"};
-  }
+  return variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty() &&
+         variables.text("SLURM_STEP_ID") != interactive_step;
+}
+
+bool is_step_of_one(const Variables& variables) {
+  return is_task_of_srun(variables) && variables.text(name_of_size(variables)) == "1";
+}
+
+Finding examine_slurm(const Environment& environment) {
+  const Variables variables(environment);
+  if (!is_task_of_srun(variables)) return {"slurm", {}, "not a task of srun"};
   if (started_by_mpirun(variables))
     return {"slurm", {}, "mpirun started this process; its daemons are the tasks"};
   World world;
   world.source = "slurm";
-  world.size = variables.required_number("SLURM_NTASKS", 1, most_ranks);
+  world.size = variables.required_number(name_of_size(variables), 1, most_ranks);
   if (world.size == 1) return {"slurm", {}, "a step of one task"};
   world.rank = variables.required_number("SLURM_PROCID", 0, world.size - 1);
   const std::vector<int> tasks = tasks_per_node(variables, world.size);

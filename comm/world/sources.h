@@ -32,6 +32,10 @@ inline bool started_by_mpirun(const Variables& variables) {
   return variables.has("OMPI_COMM_WORLD_RANK");
 }
 
+/// Not the batch shell, nor that of salloc.
+bool is_task_of_srun(const Variables& variables);
+bool is_step_of_one(const Variables& variables);
+
 /// How often a launcher says that it has started the run again; 0 when it says nothing.
 inline int restart_count(const Variables& variables, const char* name) {
   return variables.number(name, 0, std::numeric_limits<int>::max()).value_or(0);

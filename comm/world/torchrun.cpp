@@ -30,9 +30,26 @@ void check_complete(const Variables& variables) {
   }
   throw UsageError(
       fmt::format("RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT go together, but {} is not set: "
-                  "set it, or name "
-                  "another source with --world",
+                  "set it",
                   missing));
+}
+
+/// Scripts set the five variables from those of srun or mpirun, which tell of the nodes, too.
+bool read_node_of_outer_launcher(const Environment& environment, World& world) {
+  const Variables variables(environment);
+  if (variables.has_any({"LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "GROUP_RANK"})) return false;
+  const int local_rank = variables.required_number("LOCAL_RANK", 0, world.size - 1);
+  for (const auto examine : {examine_openmpi, examine_slurm}) {
+    const auto outer = examine(environment).world;
+    if (!outer || outer->rank != world.rank || outer->size != world.size || outer->local_rank != local_rank)
+      continue;
+    world.local_rank = local_rank;
+    world.local_size = outer->local_size;
+    world.node_rank = outer->node_rank;
+    world.node_count = outer->node_count;
+    return true;
+  }
+  return false;
 }
 
 /// The node's place: from the optional variables as far as they are set, else one node is assumed.
@@ -63,7 +80,7 @@ World read_world(const Variables& variables, const Environment& environment, con
   if (one_rank_a_pod(variables)) {
     world.node_count = world.size;
     world.node_rank = world.rank;
-  } else {
+  } else if (!read_node_of_outer_launcher(environment, world)) {
     read_node(variables, world);
   }
   world.run_id = make_run_id(world, environment, {"TORCHELASTIC_RUN_ID"});

@@ -32,9 +32,9 @@ std::string describe(const World& world) {
 }
 
 /// A launcher that runs once on each node of an outer job agrees with that job when the job's tasks are the
-/// nodes.
+/// nodes. Which is the first is its own choice: torchrun's c10d sorts them by name.
 bool is_node_of(const World& world, const World& outer) {
-  return outer.local_size == 1 && outer.size == world.node_count && outer.rank == world.node_rank;
+  return outer.local_size == 1 && outer.size == world.node_count;
 }
 
 bool agree(const World& preferred, const World& other) {
@@ -73,7 +73,9 @@ World find_world(const Environment& environment, const std::string& forced) {
 
   const auto broken = [](const Finding& finding) { return finding.broken; };
   const auto bad = std::find_if(findings.begin(), findings.end(), broken);
-  if (bad != findings.end()) throw UsageError(bad->reason);
+  if (bad != findings.end())
+    throw UsageError(
+        fmt::format("{}; --world NAME goes by another source than {}", bad->reason, bad->source));
 
   const auto found = [](const Finding& finding) { return finding.world.has_value(); };
   const auto chosen = std::find_if(findings.begin(), findings.end(), found);  // alone is always found

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/deadline.h"
@@ -83,5 +84,14 @@ class StallWatch {
   bool stopping_ = false;
   std::thread thread_;
 };
+
+/// A call that nothing can interrupt, where no other StallWatch looks: `leave` as there.
+template <class Call>
+auto in_time(Seconds limit, std::string what, std::function<void(const std::string& what)> leave, Call call) {
+  Activity activity;
+  const Activity::Work work(&activity, std::move(what));
+  const StallWatch watch(activity, limit, std::move(leave));
+  return call();
+}
 
 }  // namespace lockstep

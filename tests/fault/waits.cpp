@@ -176,6 +176,19 @@ TEST_CASE("a checkpoint whose disk hangs when the run goes on: 4, the checkpoint
   check_end(run, 4, (disk / "run/checkpoints/step-00000010").string());
 }
 
+TEST_CASE("a disk that hangs where two nodes meet: 4, RUN/meeting is named") {
+  const auto [rank, call, path] =
+      GENERATE(std::tuple<std::string, std::string, std::string>{"0", "fsync", "run"},
+               std::tuple<std::string, std::string, std::string>{"1", "open", "run/meeting"});
+  const HungDisk disk;
+  disk.begin();
+  Program run(Words{"/usr/bin/env", "RANK=" + rank, "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1",
+                    "GROUP_RANK=" + rank, "GROUP_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                    "MASTER_PORT=" + std::to_string(unused_port())} +
+              disk.alone(call, path));
+  check_end(run, 4, (disk / "run/meeting").string() + " does not answer for 1 s");
+}
+
 /// Of two that nobody supervises.
 Words by_hand(int rank, int port, const fs::path& folder, const Words& words) {
   return Words{"/usr/bin/env",

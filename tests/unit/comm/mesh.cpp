@@ -35,7 +35,8 @@ TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
     StoreClient store = connect();
     exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
   });
-  CHECK(errors == std::vector<std::string>(2, "ranks 1, 3 of 4 did not join the rendezvous in time"));
+  CHECK(errors == std::vector<std::string>(
+                      2, "ranks 1, 3 of 4 did not join the rendezvous in time: were all nodes started?"));
 }
 
 TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]") {

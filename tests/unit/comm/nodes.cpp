@@ -50,6 +50,24 @@ TEST_CASE("ranks on several nodes do all collectives", "[comm]") {
   CHECK(errors == std::vector<std::string>(nodes.size()));
 }
 
+TEST_CASE("nodes that count different ranks are told so, all of them at once", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto errors = run_threads(2, [&](int rank) {
+    World world = local_world(0, 1, run_id);
+    world.rank = world.node_rank = rank;
+    world.size = world.node_count = rank == 0 ? 2 : 3;
+    world.master_port = port;
+    CommOptions options;
+    options.insecure = true;
+    options.timeout = Seconds(10 * tests::slowness);
+    make_communicator(world, options);
+  });
+  const auto told = contains("rank 1 counts 3 ranks, rank 0 counts 2: start all nodes with");
+  CHECK_THAT(errors[0], told);
+  CHECK_THAT(errors[1], told);
+}
+
 TEST_CASE("ranks that call different things are told so", "[comm]") {
   const auto errors = run_nodes({0, 1}, Seconds(10), [&](Communicator& group) {
     if (group.world().rank == 0) {

@@ -236,7 +236,7 @@ TEST_CASE("two processes meet through RUN/meeting, past an old one", "[rendezvou
   const std::string run_id = fresh_run_id();
   {
     // What a killed start of the same run left behind: nobody listens there any more.
-    const MeetingFile old(options.run_dir, {"127.0.0.1", 1, {run_id, "old secret"}});
+    const MeetingFile old(options.run_dir, {"127.0.0.1", 1, {run_id, "old secret"}}, Seconds(10));
     std::filesystem::copy(MeetingFile::in(options.run_dir), folder / "kept");
     struct stat status {};
     ::stat(MeetingFile::in(options.run_dir).c_str(), &status);
@@ -248,11 +248,12 @@ TEST_CASE("two processes meet through RUN/meeting, past an old one", "[rendezvou
   CHECK(tests::files_in(options.run_dir) == 0);
 }
 
-TEST_CASE("under Open MPI ranks meet by a broadcast", "[rendezvous]") {
+TEST_CASE("under Open MPI ranks meet by a broadcast, whose disks need not be shared", "[rendezvous]") {
   const std::string run_id = fresh_run_id();
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> sent;
+  const tests::TemporaryFolder folder;
   const Broadcast broadcast = [&](std::string_view text) {
     std::unique_lock lock(mutex);
     if (!text.empty()) sent = text;
@@ -261,7 +262,9 @@ TEST_CASE("under Open MPI ranks meet by a broadcast", "[rendezvous]") {
     return sent.value_or("");
   };
   const auto errors = run_threads(2, [&](int rank) {
-    Rendezvous met = open_rendezvous(world_of(rank, run_id, "openmpi"), {}, soon(), broadcast);
+    CommOptions options;
+    options.run_dir = folder / std::to_string(rank);
+    Rendezvous met = open_rendezvous(world_of(rank, run_id, "openmpi"), options, soon(), broadcast);
     greet_each_other(met, rank);
   });
   CHECK(errors == std::vector<std::string>(2));

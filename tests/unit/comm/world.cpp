@@ -1,64 +1,17 @@
 #include "comm/world/world.h"
 
-#include <map>
-
 #include "comm/world/environment.h"
 #include "comm/world/sources.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/unit/comm/variables.h"
 
 using namespace lockstep;
 using namespace lockstep::comm;
+using namespace lockstep::comm::tests_of_world;
 
 namespace {
 
-using Map = std::map<std::string, std::string>;
-
-Environment environment(const Map& variables) {
-  return [variables](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  };
-}
-
-Map operator+(Map left, const Map& right) {
-  for (const auto& [name, value] : right) left[name] = value;
-  return left;
-}
-
-Map without(Map variables, const std::string& name) {
-  variables.erase(name);
-  return variables;
-}
-
-const Map torchrun{{"RANK", "3"},
-                   {"WORLD_SIZE", "4"},
-                   {"LOCAL_RANK", "1"},
-                   {"LOCAL_WORLD_SIZE", "2"},
-                   {"GROUP_RANK", "1"},
-                   {"GROUP_WORLD_SIZE", "2"},
-                   {"MASTER_ADDR", "10.0.0.1"},
-                   {"MASTER_PORT", "29500"},
-                   {"TORCHELASTIC_RUN_ID", "none"}};
-const Map launch = torchrun + Map{{"LOCKSTEP_LAUNCH", "10.0.0.1:29500,123456,80"}};
-const Map five{
-    {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "1"}};
-const Map openmpi{{"OMPI_COMM_WORLD_RANK", "2"},
-                  {"OMPI_COMM_WORLD_SIZE", "3"},
-                  {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
-                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
-                  {"OMPI_COMM_WORLD_NODE_RANK", "2"},
-                  {"PMIX_NAMESPACE", "1749221377"},
-                  {"PMIX_RANK", "2"}};
-const Map slurm{{"SLURM_PROCID", "3"},
-                {"SLURM_NTASKS", "5"},
-                {"SLURM_LOCALID", "1"},
-                {"SLURM_NODEID", "1"},
-                {"SLURM_JOB_ID", "77"},
-                {"SLURM_STEP_ID", "0"},
-                {"SLURM_STEP_NODELIST", "gpu[01-03]"},
-                {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}};
 /// `srun --mpi=pmix` adds these.
 const Map pmix = slurm + Map{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "slurm.pmix.77.0"}};
 /// mpirun inside salloc on several nodes: its daemons are one task of a step on each other node.
@@ -90,7 +43,6 @@ const Map pytorchjob{{"PYTHONUNBUFFERED", "1"},    {"MASTER_ADDR", "job-master-0
 const Map trainjob{{"JOB_COMPLETION_INDEX", "0"},           {"PET_NNODES", "2"},
                    {"PET_NPROC_PER_NODE", "auto"},          {"PET_NODE_RANK", "0"},
                    {"PET_MASTER_ADDR", "job-node-0-0.job"}, {"PET_MASTER_PORT", "29500"}};
-const Map batch_shell{{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}};
 
 }  // namespace
 
@@ -131,6 +83,8 @@ TEST_CASE("the world is read from whoever started us", "[bootstrap]") {
       {"launch in a TrainJob's node", trainjob + launch, "launch", 3, 4, 1, 2, 1, 2, "10.0.0.1", 29500, true},
       {"a TrainJob of one node", trainjob + Map{{"PET_NNODES", "1"}}, "alone", 0, 1, 0, 1, 0, 1, "127.0.0.1",
        0, false},
+      {"an elastic TrainJob of one node", trainjob + Map{{"PET_NNODES", "1:1"}}, "alone", 0, 1, 0, 1, 0, 1,
+       "127.0.0.1", 0, false},
       {"Slurm", slurm, "slurm", 3, 5, 1, 2, 1, 3, "gpu01", 0, false},
       {"a step of one task", slurm + Map{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}},
        "alone", 0, 1, 0, 1, 0, 1, "127.0.0.1", 0, false},
@@ -244,6 +198,9 @@ TEST_CASE("the run id is the same on all ranks and differs between runs", "[boot
   CHECK(id != run_id(torchrun + Map{{"MASTER_PORT", "29501"}}));
   CHECK(run_id(slurm) != run_id(slurm + Map{{"SLURM_STEP_ID", "1"}}));
   CHECK(run_id(openmpi) != run_id(openmpi + Map{{"PMIX_NAMESPACE", "2"}}));
+  // mpirun in another container may have the same namespace, and by ssh MASTER_ADDR is rank 0's alone.
+  CHECK(run_id(openmpi) != run_id(openmpi + Map{{"OMPI_MCA_orte_precondition_transports", "1-2"}}));
+  CHECK(run_id(openmpi) == run_id(openmpi + Map{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "99"}}));
   CHECK(run_id({}) != run_id({}));
 }
 
@@ -279,20 +236,5 @@ TEST_CASE("LOCKSTEP_LAUNCH is read back as written", "[bootstrap]") {
                           "a:1,2,x", "a:1,-2,3", "a:1,2,-3", "a:1,2,3 ", "a:1,2,3,4x"}) {
     CAPTURE(bad);
     CHECK_FALSE(parse_launch_info(bad));
-  }
-}
-
-TEST_CASE("Slurm's lists expand", "[bootstrap]") {
-  using Names = std::vector<std::string>;
-  CHECK(expand_tasks_per_node("4") == std::vector<int>{4});
-  CHECK(expand_tasks_per_node("2(x2),1") == std::vector<int>{2, 2, 1});
-  for (const char* bad : {"", "0", "2(x0)", "2(x2", "x", "2,", "2(x99999999)"})
-    CHECK_FALSE(expand_tasks_per_node(bad));
-  CHECK(expand_node_list("hostA") == Names{"hostA"});
-  CHECK(expand_node_list("gpu[01-03,7],login") == Names{"gpu01", "gpu02", "gpu03", "gpu7", "login"});
-  CHECK(expand_node_list("r1n[9-11]-ib") == Names{"r1n9-ib", "r1n10-ib", "r1n11-ib"});
-  for (const char* bad : {"", "a,", "a[", "a[1", "a]", "a[x]", "a[3-1]", "a[1-999999999]"}) {
-    CAPTURE(bad);
-    CHECK_FALSE(expand_node_list(bad));
   }
 }
