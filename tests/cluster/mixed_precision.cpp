@@ -1,7 +1,4 @@
-#include <cmath>
-#include <map>
-
-#include "kernels/base/safetensors.h"
+#include "tests/support/gradients.h"
 #include "tests/support/json_lines.h"
 
 namespace lockstep::tests {
@@ -73,36 +70,6 @@ TEST_CASE(
   CHECK(scores[0]["loss"].get<double>() == Approx(whole["eval"]["loss"].get<double>()).epsilon(1e-6));
 }
 
-std::map<std::string, std::vector<float>> gradients_by_name(const std::filesystem::path& path) {
-  const SafetensorsFile file(path);
-  std::map<std::string, std::vector<float>> all;
-  for (const auto& tensor : file.tensors()) {
-    if (tensor.name == "loss") continue;
-    REQUIRE(tensor.dtype == DType::f32);
-    const auto* const values = reinterpret_cast<const float*>(tensor.bytes.data());
-    all[tensor.name].assign(values, values + tensor.bytes.size() / sizeof(float));
-  }
-  return all;
-}
-
-std::vector<float> gradients_in(const std::filesystem::path& path) {
-  std::vector<float> all;
-  for (const auto& [name, values] : gradients_by_name(path))
-    all.insert(all.end(), values.begin(), values.end());
-  return all;
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0;
-  double norm = 0;
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
 TEST_CASE("--grad-dtype bf16: micro-batches give the large batch's gradients, rounded once") {
   const TemporaryFolder folder;
   const auto first_gradients = [&](int ranks, const std::string& name, const Words& more) {
@@ -113,7 +80,7 @@ TEST_CASE("--grad-dtype bf16: micro-batches give the large batch's gradients, ro
               "--eval-every=0", "--global-batch=64", "--max-steps=1", "--dump-gradients", file.string()} +
             more,
         folder / name);
-    return gradients_in(file);
+    return joined(gradients_in(file));
   };
   const std::vector<float> exact = first_gradients(1, "exact", {});
   const Words rounded{"--grad-dtype=bf16", "--accumulate-steps=16"};
@@ -121,32 +88,6 @@ TEST_CASE("--grad-dtype bf16: micro-batches give the large batch's gradients, ro
   // then the sum. Roundings of each of 16 sums would be off by 0.003 and more.
   CHECK(distance(first_gradients(1, "1x16", rounded), exact) < 0x1p-9);
   CHECK(distance(first_gradients(2, "2x16", rounded), exact) < 0x1p-8);
-}
-
-// A kernel of mixed precision writes f32 or bf16, for each of its results: both are the same numbers.
-TEST_CASE("--grad-dtype bf16: every tensor of every kind of model is that of fp32, rounded once") {
-  const auto model = GENERATE(
-      Words{"convnet", "--image-shape=3x12x12"}, Words{"resnet18", "--image-shape=3x32x32"},
-      Words{"mobilenet_v3_small", "--image-shape=3x64x64"}, Words{"rnn"},
-      Words{"lstm", "--model-args=hidden=64"},
-      Words{"transformer", "--model-args=d_model=64,nhead=4,vocab_size=500"},
-      Words{"gpt2", "--model-args=n_layer=2,n_head=4,n_embd=128,block_size=64,dropout=0,vocab_size=300"});
-  CAPTURE(model);
-  const TemporaryFolder folder;
-  const auto first_gradients = [&](const std::string& dtype) {
-    const std::filesystem::path file = folder / (dtype + ".safetensors");
-    train(1,
-          Words{"--dataset=synthetic", "--samples=8", "--batch-size=4", "--threads=1", "--max-steps=1",
-                "--amp=bf16", "--grad-dtype=" + dtype, "--dump-gradients", file.string(), "--model"} +
-              model,
-          folder / dtype);
-    return gradients_by_name(file);
-  };
-  const auto rounded = first_gradients("bf16");
-  for (const auto& [name, exact] : first_gradients("fp32")) {
-    INFO(name);
-    CHECK(distance(rounded.at(name), exact) <= 0x1p-8);  // half of the last of bf16's 8 bits
-  }
 }
 
 TEST_CASE("mixed precision is a part of what a checkpoint was made with") {
