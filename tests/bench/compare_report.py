@@ -62,7 +62,7 @@ def megabytes(figures):
 
 
 def of_the_limit(row):
-    return f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}"
+    return f"{row['limit_step_ms'] / row['our_step_ms']['median']:.2f}" if "limit_step_ms" in row else "-"
 
 
 def row_of(row):

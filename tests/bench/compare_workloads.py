@@ -1,5 +1,6 @@
 """What is compared: workloads, PyTorch's variants, and the bars."""
 import dataclasses
+import itertools
 import pathlib
 
 RANKS = 2
@@ -36,12 +37,10 @@ class Workload:
         return self.name.removesuffix("_bf16")
 
     def peer_variants(self):
-        """Options of torch_ddp.py by the name that the table shows."""
-        variants = {"eager": (), "compile": ("--compile",), "tuned": ("--tuned",)}
-        if self.has_convolutions:
-            variants["channels_last"] = ("--channels_last",)
-            variants["channels_last+compile"] = ("--channels_last", "--compile")
-            variants["channels_last+tuned"] = ("--channels_last", "--tuned")
+        """Options of torch_ddp.py by the name that the table shows: all combinations."""
+        switches = (("channels_last",) if self.has_convolutions else ()) + ("compile", "tuned")
+        variants = {"+".join(chosen) or "eager": tuple(f"--{switch}" for switch in chosen)
+                    for count in range(len(switches) + 1) for chosen in itertools.combinations(switches, count)}
         if self.amp == "off":
             return variants
         inside = {f"bf16 inside, {name}": ("--bf16_inside", *options) for name, options in variants.items()

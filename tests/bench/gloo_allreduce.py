@@ -51,6 +51,7 @@ def main():
     elif dist.get_rank() == 0:
         for row in figures:
             print(f"{row['bytes']:>10} bytes  median {row['median_ms']:9.4f} ms  best {row['best_ms']:9.4f} ms")
+    dist.barrier()  # Gloo aborts a rank whose peer leaves first
     dist.destroy_process_group()
 
 

@@ -3,8 +3,8 @@
 
 usage: torchrun --nproc_per_node=2 torch_ddp.py --workload mlp --batch 64 --steps 1000 [--compile] [--channels_last]
 Rank 0 prints one JSON line: step time (median over the timed steps), the same without exchange (no_sync), global
-samples/s (over all timed steps), the loss after the timed steps, and start-up (from --started, in seconds since the
-epoch, to the first step done).
+samples/s (over all timed steps), the loss after the timed steps, start-up (from --started, in seconds since the
+epoch, to the first step done), and the highest proportional set size of a rank.
 """
 import argparse
 import json
@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from torch_memory import MemoryWatch
 from torch_models import workload
 
 
@@ -81,6 +82,13 @@ class Training:
         with self.net.no_sync():
             return self.step()
 
+    def highest(self, number):
+        """Of all ranks."""
+        highest = torch.tensor(number, device=self.device)
+        if self.distributed:
+            dist.all_reduce(highest, dist.ReduceOp.MAX)
+        return highest.item()
+
     def time_steps(self, step, count):
         """Seconds of each step, and the last loss."""
         seconds, loss = [], None
@@ -95,7 +103,9 @@ class Training:
 
 def main():
     options = parse_options()
+    memory = MemoryWatch()
     torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)  # as Lockstep's threads do
     torch.backends.cudnn.allow_tf32 = True  # its default, and Lockstep's on a GPU: --conv-precision tf32
     if options.bf16_inside:
         for part in ("matmul", "conv", "rnn"):
@@ -112,6 +122,7 @@ def main():
         "samples_s": round(training.world_size * options.batch / statistics.fmean(seconds), 2),
         "loss": round(loss.item(), 4),
         "params": training.parameters, "startup_ms": round(startup * 1e3, 1),
+        "peak_memory_bytes": training.highest(memory.peak_bytes()),
     }
     no_sync_steps = max(5, options.steps // 2) if options.no_sync_steps < 0 else options.no_sync_steps
     if training.distributed and no_sync_steps:

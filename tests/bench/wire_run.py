@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+from compare_run import RunFailed, figures_in
+
 HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = ("hostA", "hostB")
 ADDRESS = "10.77.0.1"
@@ -14,10 +16,6 @@ TIME_LIMIT_S = 300
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "GLOO_SOCKET_IFNAME": "eth0",
                             "LOCKSTEP_TOKEN": "the-token-of-this-benchmark"}
 TRAINING = ("--dataset", "synthetic", "--threads", "1", "--num-workers", "0", "--eval-every", "0", "--quiet")
-
-
-class RunFailed(Exception):
-    pass
 
 
 @dataclasses.dataclass
@@ -89,5 +87,5 @@ def run_peer(python, workload, batch, steps, *options):
     ranks = [{"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": ADDRESS, "MASTER_PORT": "29501"}
              for rank in (0, 1)]
     output = run_on_hosts([command, command], ranks)[0]
-    figures = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    figures = figures_in(output)
     return figures["step_ms"], figures["no_sync_ms"]

@@ -50,8 +50,7 @@ void check_gradients(const json& golden, const SafetensorsFile& file, double lea
 
 void check_first_step(const json& golden, double least) {
   const ModelRun run(golden);
-  run.train("--optimizer sgd --max-steps 1 --eval-every 0 --dump-gradients " +
-            run.at("gradients.safetensors"));
+  run.train("--optimizer sgd --max-steps 1 --eval-every 0 --dump-gradients gradients.safetensors");
   const SafetensorsFile file(run.at("gradients.safetensors"));
   const double loss = golden.at("training").at("losses").at(0);
   CHECK(std::abs(floats_of(file, "loss")[0] - loss) <= 1e-4 * loss);

@@ -25,8 +25,7 @@ json model_case(const json& golden) {
 /// Gradients of the first step, all in one vector.
 std::vector<double> gradients_of(const json& model, const std::string& options) {
   const ModelRun run(model);
-  run.train("--optimizer sgd --max-steps 1 --eval-every 0 " + options + " --dump-gradients " +
-            run.at("gradients.safetensors"));
+  run.train("--optimizer sgd --max-steps 1 --eval-every 0 --dump-gradients gradients.safetensors " + options);
   const SafetensorsFile file(run.at("gradients.safetensors"));
   std::vector<double> all;
   for (const NamedTensor& weight : formula_weights(model)) {

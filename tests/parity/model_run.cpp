@@ -42,12 +42,12 @@ ModelRun::ModelRun(const json& golden) : golden_(golden) {
 
 void ModelRun::train(const std::string& options) const {
   const std::string command =
-      trainer() + " --device " + device() + " --threads 1 --quiet --matmul-precision " +
-      std::string(name_of(precision_under_test())) + " --conv-precision " +
-      std::string(conv_name_of(precision_under_test())) + " --model " +
-      golden_.at("model").get<std::string>() + model_args(golden_) + " --dataset tensors --data-dir " +
-      at("batch.safetensors") + " --init-from " + at("weights.safetensors") + " --batch-size " +
-      golden_.at("batch").dump() + " --run-dir " + at("run") + " " + options;
+      "cd '" + folder_.path().string() + "' && '" + trainer() + "' --device " + device() +
+      " --threads 1 --quiet --matmul-precision " + std::string(name_of(precision_under_test())) +
+      " --conv-precision " + std::string(conv_name_of(precision_under_test())) + " --model " +
+      golden_.at("model").get<std::string>() + model_args(golden_) +
+      " --dataset tensors --data-dir batch.safetensors --init-from weights.safetensors --batch-size " +
+      golden_.at("batch").dump() + " --run-dir run " + options;
   INFO(command);
   REQUIRE(std::system(command.c_str()) == 0);
 }

@@ -15,7 +15,7 @@ class ModelRun {
  public:
   explicit ModelRun(const nlohmann::json& golden);
 
-  /// On the device under test, with one thread.
+  /// On the device under test, with one thread. Relative paths are those of `at`.
   void train(const std::string& options) const;
 
   std::string at(const std::string& name) const { return (folder_ / name).string(); }

@@ -51,8 +51,8 @@ TEST_CASE("loss and gradients of the first step agree with PyTorch") {
   for (const json& golden : load_cases("models")) {
     DYNAMIC_SECTION(title(golden)) {
       const ModelRun run(golden);
-      run.train("--optimizer sgd --lr 0.1 --max-steps 1 --eval-every 0 --dump-gradients " +
-                run.at("gradients.safetensors"));
+      run.train(
+          "--optimizer sgd --lr 0.1 --max-steps 1 --eval-every 0 --dump-gradients gradients.safetensors");
       const SafetensorsFile gradients(run.at("gradients.safetensors"));
       check_tensor(golden, gradients, "loss", "loss");
       const auto weights = formula_weights(golden);

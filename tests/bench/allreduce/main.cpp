@@ -172,12 +172,14 @@ int main(int argc, char** argv) {
   Plan plan;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
+    const std::string_view next = i + 1 < argc ? argv[i + 1] : "";
     const bool takes_number = argument == "--ranks" || argument == "--nodes" || argument == "--bytes";
     const auto number = takes_number && i + 1 < argc ? parse_number<int>(argv[++i]) : std::nullopt;
     if (argument == "--json") {
       json = true;
-    } else if (argument == "--data-security" && i + 1 < argc) {
-      plan.encrypts = std::string_view(argv[++i]) != "none";
+    } else if (argument == "--data-security" && (next == "tls" || next == "none")) {
+      plan.encrypts = next == "tls";
+      ++i;
     } else if (number && *number > 0) {
       if (argument == "--nodes") nodes = *number;
       if (argument == "--ranks") rank_counts.push_back(*number);

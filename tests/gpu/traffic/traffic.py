@@ -2,9 +2,9 @@
 """Bytes that each launch of our own kernels moves, on the machine in software, against the bytes that it needs.
 
 Runs kernel_traffic on the steps of some models and compares with the golden file: of each kernel the largest launch and the one
-with the worst ratio. A launch that moves over 1.1 times what it needs wants its reason at the line's end; launches that need less
-than a page are looked at in the golden file alone, since whole sectors are most of what they move. Another compiler may order loads
-in another way: 2 % is no difference."""
+with the worst ratio, and the names of those that none launches. A launch that moves over 1.1 times what it needs wants its reason at
+the line's end; launches that need less than a page are looked at in the golden file alone, since whole sectors are most of what they
+move. Another compiler may order loads in another way: 2 % is no difference."""
 import argparse
 import collections
 import os
@@ -94,11 +94,12 @@ def lines_of(program):
 
 
 def never_launched(found):
-    """Kernels of our sources that no case launches."""
+    """The golden file's last line: kernels of our sources that no case launches."""
     seen = {re.match(r"\w+", launch)[0] for launch in found}
     sources = [*ROOT.glob("kernels/cuda/*.cu"), *ROOT.glob("kernels/cuda/*.h")]
     texts = [re.sub(r"__launch_bounds__\([^)]*\)", "", source.read_text()) for source in sources]
-    return sorted({name for text in texts for name in re.findall(r"__global__\s+void\s+(\w+)\(", text)} - seen)
+    kernels = {name for text in texts for name in re.findall(r"__global__\s+void\s+(\w+)\(", text)}
+    return "# launched by none of these steps: " + ", ".join(sorted(kernels - seen))
 
 
 def text_of(found, reasons):
@@ -108,7 +109,7 @@ def text_of(found, reasons):
         if needs >= PAGE and moves > WORST * needs:
             line += ": " + reasons.get(re.match(r"\w+", launch)[0], "no reason yet")
         lines.append(line)
-    return "\n".join([*lines, "# launched by none of these steps: " + ", ".join(never_launched(found))]) + "\n"
+    return "\n".join([*lines, never_launched(found)]) + "\n"
 
 
 def complaints(found, golden):
@@ -139,6 +140,8 @@ def main():
         GOLDEN.write_text(text_of(found, reasons))
         return
     wrong = list(complaints(found, golden))
+    if not text.endswith((last_line := never_launched(found)) + "\n"):
+        wrong.append(f"not the golden file's last line: {last_line}")
     print(f"{len(found)} launches of our kernels, {sum(1 for n, m in found.values() if n >= PAGE and m > WORST * n)} over {WORST}")
     if wrong:
         sys.exit("\n".join(wrong) + f"\ntraffic.py: if that is wanted, run {HERE.relative_to(ROOT)}/traffic.py --rewrite, "
