@@ -3,9 +3,9 @@
 
 say() { printf '\n==> %s\n' "$*"; }
 
-# fail CODE MESSAGE: one line to stderr, then the end.
+# fail CODE WORDS...: one line to stderr, then the end.
 fail() {
-  printf '%s: %s\n' "${0##*/}" "$2" >&2
+  printf '%s: %s\n' "${0##*/}" "${*:2}" >&2
   exit "$1"
 }
 
@@ -22,7 +22,7 @@ with_progress() {
   local log=$1 start=$SECONDS shown=$SECONDS pid status=0
   shift
   mkdir -p "${log%/*}"
-  "$@" >"$log" 2>&1 </dev/null &
+  (trap - INT && exec "$@") >"$log" 2>&1 </dev/null &  # ^C would pass it by
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
     if [[ -t 1 ]]; then
@@ -72,7 +72,8 @@ why_no_gpu() {
 missing_packages() {
   local package
   while read -r package; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+    # A line for each architecture.
+    grep -qx installed <<<"$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null)" || echo "$package"
   done < <(grep -vE '^(#|$)' deploy/packages/debian.txt)
 }
 
@@ -94,7 +95,7 @@ provide_packages() {
     fail 2 "neither root nor sudo; as root: apt-get install ${missing[*]}"
   fi
   say "Installing ${#missing[@]} packages that the build needs: ${missing[*]}"
-  if ((EUID != 0)); then sudo -v; fi  # asks for the password before output goes to a log
+  if ((EUID != 0)); then sudo true; fi  # asks for the password, where there is one, before output goes to a log
   with_progress build/logs/apt-update.log "${as_root[@]}" apt-get update
   with_progress build/logs/apt-install.log "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}"
@@ -110,5 +111,5 @@ build() {
     with_progress "build/logs/configure-$preset.log" cmake --preset "$preset" "${fresh[@]}"
   fi
   say "Building build/$preset: $*"
-  with_progress "build/logs/build-$preset.log" cmake --build --preset "$preset" -j "$(nproc)" --target "$@"
+  with_progress "build/logs/build-$preset-$1.log" cmake --build --preset "$preset" -j "$(nproc)" --target "$@"
 }

@@ -23,18 +23,32 @@ else()
   list(APPEND _roots ${_wheels})
 endif()
 
+# _lockstep_cuda_version(VARIABLE FOLDER): of the headers there.
+function(_lockstep_cuda_version variable folder)
+  file(STRINGS ${folder}/include/cuda_runtime_api.h line REGEX "^#define CUDART_VERSION +[0-9]+$")
+  string(REGEX REPLACE "[^0-9]" "" version "${line}")
+  math(EXPR major "${version} / 1000")
+  math(EXPR minor "${version} % 1000 / 10")
+  set(${variable} ${major}.${minor} PARENT_SCOPE)
+endfunction()
+
+# What deploy/cuda-toolkit passes over is passed over here: old toolkits, and parts of one.
+function(_lockstep_cuda_is_wanted result folder)
+  _lockstep_cuda_version(version ${folder})
+  if(version VERSION_LESS LockstepCuda_FIND_VERSION OR ("libraries" IN_LIST LockstepCuda_FIND_COMPONENTS AND
+      NOT (EXISTS ${folder}/bin/nvcc AND EXISTS ${folder}/include/cublasLt.h)))
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
 # The compiler, the headers and the libraries of CUDA itself come from one folder; what often lies beside a toolkit
 # (cuDNN, NCCL) or never in one (cudnn-frontend) may come from the system or from the wheels.
-find_path(LockstepCuda_ROOT include/cuda_runtime.h HINTS ${_roots} NO_DEFAULT_PATH)
+find_path(LockstepCuda_ROOT include/cuda_runtime_api.h HINTS ${_roots} NO_DEFAULT_PATH VALIDATOR _lockstep_cuda_is_wanted)
 set(_beside ${LockstepCuda_ROOT} ${_roots} ${_wheels})
 find_path(LockstepCuda_NCCL_INCLUDE_DIR nccl.h HINTS ${_beside} PATH_SUFFIXES include)
 set(_required LockstepCuda_ROOT LockstepCuda_NCCL_INCLUDE_DIR)
 if(LockstepCuda_ROOT)
-  file(STRINGS ${LockstepCuda_ROOT}/include/cuda_runtime_api.h _line REGEX "^#define CUDART_VERSION +[0-9]+$")
-  string(REGEX REPLACE "[^0-9]" "" _version "${_line}")
-  math(EXPR _major "${_version} / 1000")
-  math(EXPR _minor "${_version} % 1000 / 10")
-  set(LockstepCuda_VERSION ${_major}.${_minor})
+  _lockstep_cuda_version(LockstepCuda_VERSION ${LockstepCuda_ROOT})
 endif()
 set(_mend "run deploy/cuda-toolkit --headers")
 

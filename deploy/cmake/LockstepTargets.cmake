@@ -162,7 +162,7 @@ function(lockstep_label_test name label)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")  # instrumented code takes several times as long
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT})
-  if(NOT label STREQUAL unit)
+  if(NOT label MATCHES "^(unit|parity)$")
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)  # several ranks each: not side by side on two cores
   endif()
   foreach(target launch trainer ${ARG_NEEDS})

@@ -17,6 +17,7 @@ foreach(test stopped_peers pauses)
   add_dependencies(test_fault_${test} launch trainer collective_rank)
   add_test(NAME slow_${test} COMMAND test_fault_${test} [matrix])
   lockstep_label_test(slow_${test} slow TIMEOUT 900 NEEDS test_fault_${test})
+  set_tests_properties(slow_${test} PROPERTIES PROCESSORS 1)  # their ranks stand still most of the time
 endforeach()
 lockstep_test(fault_scale LABEL fault TIMEOUT 300
   SOURCES scale.cpp

@@ -98,7 +98,7 @@ def lines_of(source, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cuda", help="a folder configured with CUDA")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cuda-sm90", help="a folder configured with CUDA")
     parser.add_argument("--rewrite", action="store_true", help="write the golden file anew, unless a kernel spills")
     options = parser.parse_args()
     entries = [entry for entry in json.loads((options.build / "compile_commands.json").read_text()) if entry["file"].endswith(".cu")]

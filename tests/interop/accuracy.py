@@ -64,6 +64,8 @@ def main():
     parser.add_argument("comparison", nargs="*", default=list(comparisons), help=", ".join(comparisons))
     parser.add_argument("--seeds", type=int, nargs="+", help="other ones than each comparison's own")
     arguments = parser.parse_args()
+    if unknown := set(arguments.comparison) - set(comparisons):
+        parser.error(f"no comparison: {', '.join(sorted(unknown))}; there are: {', '.join(comparisons)}")
     seeds = [arguments.seeds] if arguments.seeds else []
     too_far = [name for name in arguments.comparison if not comparisons[name](*seeds)]
     if too_far:
