@@ -1,5 +1,7 @@
 // `trainer eval` and `trainer predict`: what weights give on samples.
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -88,6 +90,22 @@ PredictionKind kind_of(const data::DatasetPtr& samples, const Shape& states) {
   return kind;
 }
 
+/// The weights, or one of their shards, would be lost when they have been read.
+void require_another_file(const std::filesystem::path& output, const Request& request) {
+  namespace fs = std::filesystem;
+  std::error_code absent;
+  if (output.empty() || !fs::exists(output, absent)) return;
+  const auto is_input = [&](const fs::path& read) {
+    const bool holds_it = fs::is_directory(read, absent) &&
+                          fs::equivalent(read, output.parent_path(), absent) &&
+                          output.filename().string().starts_with("model");
+    return holds_it || fs::equivalent(read, output, absent);
+  };
+  if (is_input(request.saved.weights) || is_input(request.options().data_dir))
+    throw UsageError(
+        fmt::format("--output {}: is what trainer predict reads; name another file", output.string()));
+}
+
 void require_finite(const Evaluation& evaluation, const Request& request) {
   if (std::isfinite(evaluation.loss)) return;
   throw NonFiniteError(
@@ -124,6 +142,7 @@ int eval_command(const std::vector<std::string>& arguments) {
 int predict_command(const std::vector<std::string>& arguments) {
   const Request request = read_request(arguments, "predict");
   if (request.options().generation.asked_for()) return write_on(request.saved, request.options());
+  require_another_file(request.options().output, request);
   PredictionInput input;
   const auto open = [&](Session& session, const WeightsFile& weights) {
     input = open_prediction_input(request.told, request.inputs, weights, session);

@@ -6,6 +6,9 @@
 #include <limits>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "kernels/base/safetensors.h"
 #include "runtime/output/standard_output.h"
@@ -15,6 +18,12 @@ namespace {
 
 constexpr std::size_t most_shown = 5;
 constexpr std::array state_names{"h_n", "c_n"};
+
+void require_finite(std::span<const float> row, std::int64_t sample) {
+  if (std::ranges::all_of(row, [](float value) { return std::isfinite(value); })) return;
+  throw NonFiniteError(fmt::format(
+      "what the model gives for sample {} is not finite: the weights are not, or its values", sample));
+}
 
 /// In double, and from the largest on, so that nothing overflows.
 std::vector<double> softmax(std::span<const float> logits) {
@@ -116,6 +125,7 @@ void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::in
   for (std::size_t at = 0; at < samples; ++at, ++next_) {
     const bool was_read = std::ranges::find(unreadable, next_) == unreadable.end();
     const auto row = batch.rows.subspan(at * width, width);
+    if (was_read) require_finite(row, next_);
     const FinalStates states{kind_.states, batch.states.subspan(at * state_width, state_width)};
     if (file_.empty()) {
       if (was_read) print_result(prediction_line(next_, shown(row), kind_.classes, names_, states));

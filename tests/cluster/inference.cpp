@@ -105,5 +105,27 @@ TEST_CASE("what cannot be scored is said in one line, with the contract's exit c
   expect(refusal({"eval", (run / "checkpoints/latest").string()}), 3, "model.safetensors");
 }
 
+TEST_CASE("predict: a number that is not finite is no answer, and the weights are not written over") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  train(1, training + Words{"--max-steps=2"}, run);
+  const auto file = run / "model.safetensors";
+  const std::string weights = contents(file);
+
+  const Refusal over = refusal({"predict", run.string(), "--output", file.string()});
+  INFO(over.said);
+  CHECK(over.code == 2);
+  CHECK_THAT(over.said, contains("is what trainer predict reads"));
+  CHECK(contents(file) == weights);
+
+  const std::string nan("\0\0\xc0\x7f", 4);
+  write_file(file, weights.substr(0, weights.size() - nan.size()) + nan);
+  const Words output = GENERATE(Words{}, Words{"--output", "logits.safetensors"});
+  const Refusal broken = refusal(Words{"predict", run.string()} + output);
+  INFO(broken.said);
+  CHECK(broken.code == 6);
+  CHECK_THAT(broken.said, contains("for sample 0 is not finite"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests
