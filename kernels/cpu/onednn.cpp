@@ -32,6 +32,7 @@ std::optional<DType> dtype_of(memory::data_type type) {
 }
 
 dnnl::memory::dims dims_of(const Shape& shape, std::int64_t groups) {
+  if (shape.rank() == 0) return {1};  // oneDNN's tensors have one dimension or more
   memory::dims dims(shape.begin(), shape.end());
   if (groups > 1) {
     dims[0] /= groups;
@@ -49,6 +50,7 @@ struct Blocked {
 Blocked blocked_from(const Shape& shape, const Layout& layout, std::int64_t groups) {
   Blocked to{
       dims_of(layout.padded, groups), memory::dims(layout.strides.begin(), layout.strides.end()), {}, {}};
+  if (shape.rank() == 0) to.strides = {1};
   const int shift = groups > 1 ? 1 : 0;
   std::int64_t block_of_outputs = 1;
   for (const Layout::Block& block : layout.blocks) {

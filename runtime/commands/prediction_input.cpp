@@ -57,8 +57,11 @@ PredictionInput open_prediction_input(const CommandOptions& told, std::span<cons
   const Options& options = told.options;
   if (!operands.empty()) return picture_input(options, operands, weights, session);
   if (names_tensors(told)) {
-    return {.samples = data::open_inputs(options.data_dir, targets_for(options)),
-            .names = {class_names_for(options, weights), {}}};
+    const data::SampleSpec targets = targets_for(options);
+    // A data set of texts would look for names in these.
+    const bool reads_texts = targets.vocab_size > 0;
+    return {.samples = data::open_inputs(options.data_dir, targets),
+            .names = {reads_texts ? weights.class_names() : class_names_for(options, weights), {}}};
   }
   TestSet set =
       open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get());

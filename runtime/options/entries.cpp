@@ -230,8 +230,9 @@ OptionEntry plugins(OptionInfo info) {
           [](Options& o, const std::string& given) {
             std::istringstream files(given);
             for (std::string file; std::getline(files, file, ',');) {
-              if (std::ranges::find(o.plugins, std::filesystem::path(file)) == o.plugins.end())
-                o.plugins.emplace_back(file);
+              // Absolute, for a run that is evaluated from another folder.
+              const auto path = std::filesystem::absolute(file).lexically_normal();
+              if (std::ranges::find(o.plugins, path) == o.plugins.end()) o.plugins.push_back(path);
             }
           },
           [](const Options& o) {

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -45,11 +47,20 @@ std::string sha256_of_file(const std::filesystem::path& file) {
   return Sha256().update(MappedFile(file).bytes()).hex();
 }
 
+/// A run's plugin that has moved is named anew, under the same name of the file.
+bool has_moved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& files) {
+  if (std::filesystem::exists(file)) return false;
+  return std::ranges::any_of(files, [&](const std::filesystem::path& other) {
+    return other.filename() == file.filename() && std::filesystem::exists(other);
+  });
+}
+
 }  // namespace
 
 Plugins load_plugins(const std::vector<std::filesystem::path>& files) {
   Plugins plugins{.registry = built_in(), .identities = {}};
   for (const std::filesystem::path& file : files) {
+    if (has_moved(file, files)) continue;
     try {
       const PluginTable& table = open_plugin(file);
       plugins.registry.begin_plugin(table.name);

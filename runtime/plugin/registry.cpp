@@ -18,11 +18,15 @@ void Registry::begin_plugin(const std::string& name) {
 
 void Registry::add_model(model::ZooEntry entry) {
   claim("model", entry.name);
+  require("model", entry.name, "wants", entry.wants != nullptr);
+  require("model", entry.name, "make", entry.make != nullptr);
   models_.push_back(std::move(entry));
 }
 
 void Registry::add_dataset(data::DatasetEntry entry) {
   claim("data set", entry.name);
+  require("data set", entry.name, "open", entry.open != nullptr);
+  require("data set", entry.name, "spec", entry.spec != nullptr);
   datasets_.push_back(std::move(entry));
 }
 
@@ -30,6 +34,12 @@ void Registry::add_op(OpEntry entry) {
   claim("op", entry.name);
   entry.plugin = plugin_;
   ops_.push_back(std::move(entry));
+}
+
+void Registry::require(std::string_view kind, const std::string& name, std::string_view function,
+                       bool is_there) const {
+  if (!is_there)
+    throw UsageError(fmt::format("plugin '{}': {} '{}' has no function {}", plugin_, kind, name, function));
 }
 
 void Registry::claim(std::string_view kind, const std::string& name) {

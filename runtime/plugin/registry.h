@@ -32,6 +32,8 @@ class LOCKSTEP_API Registry {
   const std::vector<OpEntry>& ops() const { return ops_; }
 
  private:
+  void require(std::string_view kind, const std::string& name, std::string_view function,
+               bool is_there) const;
   void claim(std::string_view kind, const std::string& name);
 
   struct Claim {

@@ -12,6 +12,7 @@
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/signature.h"
 #include "runtime/run/run_plans.h"
+#include "runtime/run/task_agreement.h"
 #include "runtime/step/parameter_io.h"
 
 namespace lockstep::runtime {
@@ -61,8 +62,14 @@ std::int64_t rows_in_batch(const data::UnpaddedSampler& sampler, std::int64_t ba
 
 TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
                               data::DatasetPtr samples) {
+  // Samples without targets tell no classes: what a model of tokens predicts are its tokens.
+  const bool of_tokens = predicts_tokens(options, wanted_input(options));
+  if (of_tokens) spec.num_classes = spec.vocab_size;
   TrainingTask task = make_task_for(options, spec);
-  if (take_vocabulary(weights, task, spec)) task = make_task_for(options, spec);
+  if (take_vocabulary(weights, task, spec)) {
+    if (of_tokens) spec.num_classes = spec.vocab_size;
+    task = make_task_for(options, spec);
+  }
   const auto classes = spec.num_classes > 0
                            ? rows_of(head_parameters(build_forward(task.model, task.input, 1)), weights)
                            : std::nullopt;

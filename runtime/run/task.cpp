@@ -143,13 +143,22 @@ void require_fitting(const TrainingTask& task, const Options& options) {
 
 namespace {
 
+data::DatasetPtr opened(const data::DatasetEntry& entry, const data::DatasetOptions& dataset,
+                        data::Split split) {
+  data::DatasetPtr samples = entry.open(dataset, split);
+  if (samples == nullptr)
+    throw UsageError(
+        fmt::format("data set '{}' opens nothing: its function open gave no samples", entry.name));
+  return samples;
+}
+
 TrainingTask open_task(const Options& options, const Plugins& plugins, data::DatasetOptions dataset,
                        Activity* activity) {
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
   keep_numbers_of_tokens(options, entry, dataset);
-  const data::DatasetPtr train_set = entry.open(dataset, data::Split::train);
+  const data::DatasetPtr train_set = opened(entry, dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
@@ -185,7 +194,7 @@ TestSet open_test_set(const Options& options, const KeptNames& names, Activity* 
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  TestSet set{.samples = entry.open(dataset, data::Split::test), .class_names = names.classes};
+  TestSet set{.samples = opened(entry, dataset, data::Split::test), .class_names = names.classes};
   if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
   return set;
 }

@@ -87,6 +87,26 @@ TEST_CASE("predict reads inputs without targets, and takes the classes from the 
   CHECK(lines[0]["top5"].size() == static_cast<std::size_t>(std::min<std::int64_t>(5, classes)));
 }
 
+TEST_CASE("predict reads tokens from tensors for a model that learned from text") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "a cab, a bad cab\n";
+  write_file(folder / "text.txt", text);
+  train(1,
+        {"--model=gpt2", "--model-args=n_layer=1,n_head=2,n_embd=16,block_size=16", "--dataset=text",
+         "--threads=1", "--batch-size=4", "--max-steps=2", "--eval-every=0", "--data-dir",
+         (folder / "text.txt").string()},
+        folder / "run");
+  const std::vector<std::int64_t> tokens(2 * 16, 1);
+  write_safetensors(
+      folder / "seen.safetensors",
+      std::vector{SafetensorsFile::Tensor{"inputs", DType::i64, {2, 16}, std::as_bytes(std::span(tokens))}});
+  const auto lines = lines_of(output_of(
+      1, {"predict", (folder / "run").string(), "--data-dir", (folder / "seen.safetensors").string()}));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["top5"].size() == 5);  // of " ,abcd" and the line's end
+}
+
 TEST_CASE("what cannot be scored is said in one line, with the contract's exit code") {
   const TemporaryFolder folder;
   const auto run = folder / "run";

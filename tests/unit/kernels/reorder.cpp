@@ -58,6 +58,17 @@ TEST_CASE("reorder of numbers that oneDNN lacks keeps all their bits") {
   check_bits<std::uint16_t>(shape, DType::u16);
 }
 
+TEST_CASE("reorder of one number without dimensions, as a scalar parameter is") {
+  const TensorDesc number{DType::f32, Shape{}, Layout::row_major(Shape{})};
+  const auto source = upload(std::vector<float>{2.5F});
+  const auto target = upload(std::vector<float>{0});
+  void* const addresses[] = {source->data(), target->data()};
+  const auto stream = device().make_stream();
+  kernel_for(device(), Reorder{}, {{number}, {number}})->bind(addresses, nullptr)->launch(*stream);
+  stream->synchronize();
+  CHECK(download<float>(*target) == std::vector<float>{2.5F});
+}
+
 TEST_CASE("reorder between every two orders of the dimensions") {
   const Shape shape{2, 5, 3, 4};
   const Values x = random_values(shape, 4);

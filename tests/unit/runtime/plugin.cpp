@@ -115,6 +115,14 @@ TEST_CASE("a name that is taken is refused with both sides") {
           "plugin 'second': op '" + std::string(op) + "' is built in; give it a name of its own");
   }
   CHECK(refusal([&] { registry.add_op(op_named("")); }) == "plugin 'second' gives one op no name");
+  model::ZooEntry without_make = model_named("half");
+  without_make.make = nullptr;
+  CHECK(refusal([&] { registry.add_model(without_make); }) ==
+        "plugin 'second': model 'half' has no function make");
+  data::DatasetEntry without_spec = dataset_named("blind");
+  without_spec.spec = nullptr;
+  CHECK(refusal([&] { registry.add_dataset(without_spec); }) ==
+        "plugin 'second': data set 'blind' has no function spec");
 }
 
 TEST_CASE("a file that is no plugin is refused by name") {
