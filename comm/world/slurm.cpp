@@ -14,6 +14,13 @@ namespace {
 // slurm.h: SLURM_INTERACTIVE_STEP, the shell that salloc gives on the first node.
 constexpr const char* interactive_step = "4294967290";
 
+bool is_task_of_srun(const Variables& variables) {
+  // The batch shell and salloc have SLURM_NTASKS too, and mpirun's daemons leave a SLURM_PROCID: only srun's
+  // tasks know their step's layout.
+  return variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty() &&
+         variables.text("SLURM_STEP_ID") != interactive_step;
+}
+
 /// Of the step: with `srun --preserve-env` SLURM_NTASKS stays the job's.
 const char* name_of_size(const Variables& variables) {
   return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
@@ -90,13 +97,6 @@ bool append_names(std::string_view part, std::vector<std::string>& names) {
 }
 
 }  // namespace
-
-bool is_task_of_srun(const Variables& variables) {
-  // The batch shell and salloc have SLURM_NTASKS too, and mpirun's daemons leave a SLURM_PROCID: only srun's
-  // tasks know their step's layout.
-  return variables.missing({"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_TASKS_PER_NODE"}).empty() &&
-         variables.text("SLURM_STEP_ID") != interactive_step;
-}
 
 bool is_step_of_one(const Variables& variables) {
   return is_task_of_srun(variables) && variables.text(name_of_size(variables)) == "1";

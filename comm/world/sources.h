@@ -32,8 +32,7 @@ inline bool started_by_mpirun(const Variables& variables) {
   return variables.has("OMPI_COMM_WORLD_RANK");
 }
 
-/// Not the batch shell, nor that of salloc.
-bool is_task_of_srun(const Variables& variables);
+/// Whether srun has started this process as the only task of its step.
 bool is_step_of_one(const Variables& variables);
 
 /// How often a launcher says that it has started the run again; 0 when it says nothing.
