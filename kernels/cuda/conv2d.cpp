@@ -152,7 +152,7 @@ class WeightsGradient {
     if (call_ != nullptr) return;
     spec.w.dtype = dtype_;
     call_ = built(cuda)->prepare(spec);
-    narrow_bytes_ = whole_lines(spec.w.bytes());
+    narrow_bytes_ = rounded_up(spec.w.bytes(), workspace_alignment);
   }
 
   std::size_t workspace_bytes() const { return narrow_bytes_ + call_->workspace_bytes(); }

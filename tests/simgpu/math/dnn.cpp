@@ -173,7 +173,7 @@ class SimulatedConvolution : public DnnCall {
   LibraryPlan plan() const override { return {.name = name_, .notes = {}}; }
 
   void launch(std::span<void* const> addresses, void* workspace, cudaStream_t stream) const override {
-    simgpu::LibraryCall call("convolution", workspace, 64);
+    simgpu::LibraryCall call("convolution", workspace, 256);
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const std::size_t bytes = operands_[i].given.get_size();
       if (operands_[i].written)
