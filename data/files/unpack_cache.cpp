@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -68,12 +69,17 @@ UniqueFd lock(const Entry& entry, Activity::Work& waiting) {
   return lock_in_turn(entry.lock(), limit, bytes_kept, waiting);
 }
 
-/// Contents of earlier states of the file, and parts that a killed process left. Called under the lock.
+/// Contents of earlier states of the file, and parts that a killed process left. Called under the lock. Young
+/// contents stay: another host with this home may map them, whose file of the same path has another time.
 void remove_stale(const Entry& entry) {
+  constexpr std::chrono::hours young{24};
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(entry.folder, ignored)) {
     const std::string name = file.path().filename().string();
-    if (is_of(entry, name) && name != entry.name) fs::remove(file.path(), ignored);
+    if (!is_of(entry, name) || name == entry.name) continue;
+    const bool is_part = name.starts_with('.');
+    if (is_part || file.last_write_time(ignored) < fs::file_time_type::clock::now() - young)
+      fs::remove(file.path(), ignored);
   }
 }
 
