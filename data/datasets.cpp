@@ -193,13 +193,12 @@ const std::vector<DatasetEntry>& datasets() {
        "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or of a folder's "
        "train*.txt and val*.txt",
        open_text, text_spec, std::nullopt, text_class_names, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(split_files(options.data_dir, ".txt")); },
-       text_class_names},
+       [](const DatasetOptions& options) { return note_on(split_files(options, ".txt")); }, text_class_names},
       {"tokens",
        "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write them, and "
        "val.bin beside train.bin, or the last tenth, to evaluate",
        open_tokens, tokens_spec, std::nullopt, nullptr, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(token_files(options.data_dir)); }},
+       [](const DatasetOptions& options) { return note_on(token_files(options)); }},
       {"labelled-text",
        "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
        "files for each class",
@@ -208,7 +207,7 @@ const std::vector<DatasetEntry>& datasets() {
       {"parallel-text",
        "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
        open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(split_files(options.data_dir, ".src")); },
+       [](const DatasetOptions& options) { return note_on(split_files(options, ".src")); },
        parallel_text_token_names},
       {"tensors",
        "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors; for rnn and lstm "

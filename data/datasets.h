@@ -39,6 +39,7 @@ struct DatasetOptions {
   std::uint64_t seed = 0;           ///< synthetic, and of random transforms
   std::string transform{};          ///< pictures: what is done to each (transforms.h)
   std::string eval_transform{};     ///< the same for Split::test
+  bool data_are_new = false;        ///< to weights that are scored: of a lone file of text all is evaluated
   bool skip_corrupt = false;        ///< pictures: the next good one in the place of one that cannot be read
   bool download = false;            ///< published sets: fetch the files that are missing
   Activity* activity = nullptr;     ///< is told what opening takes long

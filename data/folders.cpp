@@ -87,9 +87,13 @@ fs::path split_folder(const fs::path& root, Split split) {
       root.string()));
 }
 
-SplitFiles split_files(const fs::path& place, const std::string& extension) {
-  if (!fs::is_directory(place)) return {.train = {place}, .test = {}};
+SplitFiles split_files(const DatasetOptions& options, const std::string& extension) {
+  const fs::path& place = options.data_dir;
   SplitFiles files;
+  if (!fs::is_directory(place)) {
+    (options.data_are_new ? files.test : files.train).push_back(place);
+    return files;
+  }
   for (const std::string& name : files_in(place)) {
     const auto split = name.ends_with(extension) ? split_of(name) : std::nullopt;
     if (split) (*split == Split::train ? files.train : files.test).push_back(place / name);

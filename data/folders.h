@@ -26,10 +26,10 @@ struct SplitFiles {
   std::vector<std::filesystem::path> test;  ///< empty: the last tenth of each of `train`
 };
 
-/// Of a folder those whose names end in `extension` (".bin") and have "train", or else "val" or "test", in
-/// them, whole words before parts of words; a file is the training set. DataError when there is none for
-/// training.
-SplitFiles split_files(const std::filesystem::path& place, const std::string& extension);
+/// Those of options.data_dir. Of a folder, whose names end in `extension` (".bin") and have "train", or else
+/// "val" or "test", in them, whole words before parts of words. A file is the training set, or with
+/// options.data_are_new what is evaluated. DataError when a folder has none for training.
+SplitFiles split_files(const DatasetOptions& options, const std::string& extension);
 
 /// Tells that a part of the training files is evaluated; empty where others are.
 std::string note_on(const SplitFiles& files);

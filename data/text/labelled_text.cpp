@@ -76,10 +76,10 @@ void add_lines(const fs::path& path, std::vector<Text>& texts) {
 Texts read_lines(const SplitFiles& files) {
   Texts texts;
   for (const fs::path& path : files.train) add_lines(path, texts.train);
-  std::set<std::string> labels;
-  for (const Text& text : texts.train) labels.insert(text.label);
-  texts.labels = ordered(labels);
   for (const fs::path& path : files.test) add_lines(path, texts.test);
+  std::set<std::string> labels;
+  for (const Text& text : files.train.empty() ? texts.test : texts.train) labels.insert(text.label);
+  texts.labels = ordered(labels);
   if (!files.test.empty()) return texts;
   const auto cut =
       texts.train.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(texts.train.size()) * 0.9);
@@ -143,8 +143,8 @@ Samples samples_of(const std::vector<Text>& texts, const std::vector<std::string
 
 LabelledCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
-  const Texts texts = has_lines(options.data_dir) ? read_lines(split_files(options.data_dir, ".tsv"))
-                                                  : read_folders(options.data_dir);
+  const Texts texts =
+      has_lines(options.data_dir) ? read_lines(split_files(options, ".tsv")) : read_folders(options.data_dir);
   std::vector<std::string_view> all;
   for (const auto* split : {&texts.train, &texts.test}) {
     for (const Text& text : *split) all.push_back(text.text);
@@ -230,7 +230,7 @@ std::vector<std::string> labelled_text_token_names(const DatasetOptions& options
 
 std::string labelled_text_note(const DatasetOptions& options) {
   if (!has_lines(options.data_dir)) return note_on_splits(options.data_dir);
-  const std::string note = note_on(split_files(options.data_dir, ".tsv"));
+  const std::string note = note_on(split_files(options, ".tsv"));
   return note.empty() ? note : note + note_on_classes(*open_corpus(options));
 }
 

@@ -77,7 +77,7 @@ void add_lines(const FilePair& files, std::size_t begin, std::size_t end, const 
 
 ParallelCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
-  const SplitFiles paths = split_files(options.data_dir, ".src");
+  const SplitFiles paths = split_files(options, ".src");
   if (fs::is_directory(options.data_dir) && !options.target_file.empty())
     throw UsageError("--target-file is for one file; in a folder each FILE.src has its FILE.tgt");
   const std::vector<FilePair> train = open_files(options, paths.train);

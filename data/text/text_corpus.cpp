@@ -71,7 +71,7 @@ void add_parts(const fs::path& path, std::string_view text, bool has_test_files,
 TextCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
   const WindowRule rule = WindowRule::parse(options.windows);
-  const SplitFiles files = split_files(options.data_dir, ".txt");
+  const SplitFiles files = split_files(options, ".txt");
   std::vector<MappedFile> mapped;
   std::vector<std::string_view> texts;
   std::vector<Part> parts;

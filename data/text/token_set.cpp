@@ -23,7 +23,7 @@ struct TokenFiles {
 
 TokenFiles open_files(const DatasetOptions& options) {
   if (options.data_dir.empty()) throw UsageError("tokens: give the file by --data-dir FILE.bin, or a folder");
-  const SplitFiles paths = token_files(options.data_dir);
+  const SplitFiles paths = token_files(options);
   TokenFiles files{.train = {}, .test = {}, .has_test_files = !paths.test.empty()};
   for (const fs::path& path : paths.train) files.train.push_back(open_token_file(path, options.token_dtype));
   for (const fs::path& path : paths.test) files.test.push_back(open_token_file(path, options.token_dtype));
@@ -80,9 +80,10 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
 
 }  // namespace
 
-SplitFiles token_files(const fs::path& place) {
-  SplitFiles files = split_files(place, ".bin");
-  if (fs::is_directory(place)) return files;
+SplitFiles token_files(const DatasetOptions& options) {
+  const fs::path& place = options.data_dir;
+  SplitFiles files = split_files(options, ".bin");
+  if (fs::is_directory(place) || options.data_are_new) return files;
   std::string name = place.filename().string();
   const std::size_t at = name.rfind("train");
   if (at == std::string::npos) return files;

@@ -16,6 +16,6 @@ DatasetPtr open_tokens(const DatasetOptions& options, Split split);
 SampleSpec tokens_spec(const DatasetOptions& options);
 
 /// Which files these are.
-SplitFiles token_files(const std::filesystem::path& place);
+SplitFiles token_files(const DatasetOptions& options);
 
 }  // namespace lockstep::data

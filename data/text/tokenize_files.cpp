@@ -22,7 +22,7 @@ struct Job {
 
 std::vector<Job> jobs_of(const TokenizeRequest& request) {
   if (!fs::is_directory(request.input)) return {{request.input, request.output}};
-  const SplitFiles files = split_files(request.input, ".txt");
+  const SplitFiles files = split_files({.data_dir = request.input}, ".txt");
   std::vector<Job> jobs;
   for (const auto* split : {&files.train, &files.test}) {
     for (const fs::path& path : *split)

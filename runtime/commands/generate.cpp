@@ -183,7 +183,7 @@ std::int64_t places_for(const Options& options, const Session& session, std::siz
 
 int write_on(const SavedWeights& saved, const Options& options) {
   const bool all_ranks_read = !options.generation.has_prompts_in_standard_input();
-  std::string prompt_file = all_ranks_read ? read_prompt_file(options.generation) : std::string();
+  std::string prompt_file = all_ranks_read ? read_prompt_file(options.generation, nullptr) : std::string();
   if (options.generation.beam > 1 && !translates(options)) {
     throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
   }
@@ -197,7 +197,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun&) {
     if (!all_ranks_read) {  // rank 0 alone has launch's input
-      if (session.is_rank0()) prompt_file = read_prompt_file(options.generation);
+      if (session.is_rank0()) prompt_file = read_prompt_file(options.generation, session.activity.get());
       prompt_file = session.communicator->all_gather(prompt_file).front();
     }
     stop_request.accept();

@@ -13,6 +13,7 @@
 #include "runtime/commands/generate.h"
 #include "runtime/commands/prediction_input.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/options/typed_options.h"
 #include "runtime/output/run_files.h"
 #include "runtime/output/standard_output.h"
 #include "runtime/run/inference.h"
@@ -106,6 +107,15 @@ void require_another_file(const std::filesystem::path& output, const Request& re
         fmt::format("--output {}: is what trainer predict reads; name another file", output.string()));
 }
 
+/// Prompts are what texts go on from, and standard output is where.
+void require_prompts_alone(const Request& request) {
+  const auto refuse = [](const std::string& word) {
+    throw UsageError(fmt::format("{} beside --prompt or --prompt-file: leave one out", word));
+  };
+  if (!request.inputs.empty()) refuse(fmt::format("'{}'", request.inputs.front()));
+  if (!request.options().output.empty()) refuse("--output");
+}
+
 void require_finite(const Evaluation& evaluation, const Request& request) {
   if (std::isfinite(evaluation.loss)) return;
   throw NonFiniteError(
@@ -124,6 +134,7 @@ int eval_command(const std::vector<std::string>& arguments) {
                     "--dataset and --data-dir",
                     request.inputs.front()));
   }
+  require_none_of_predict(request.options());
   const auto open = [&](Session& session, const WeightsFile& weights) {
     return open_test_set(request.options(), {weights.class_names(), weights.token_names()},
                          session.activity.get())
@@ -141,7 +152,11 @@ int eval_command(const std::vector<std::string>& arguments) {
 
 int predict_command(const std::vector<std::string>& arguments) {
   const Request request = read_request(arguments, "predict");
-  if (request.options().generation.asked_for()) return write_on(request.saved, request.options());
+  if (request.options().generation.asked_for()) {
+    require_prompts_alone(request);
+    return write_on(request.saved, request.options());
+  }
+  require_none_of_generation(request.options());
   require_another_file(request.options().output, request);
   PredictionInput input;
   const auto open = [&](Session& session, const WeightsFile& weights) {

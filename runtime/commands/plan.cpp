@@ -19,6 +19,7 @@ int plan_command(const std::vector<std::string>& given) {
   // What a GPU would give is asked of a model, whatever data are here: samples as it wants them.
   Options options = parse_options(arguments, scaling.gpu.empty() ? "" : "synthetic");
   require_read_by_optimizer(options);
+  require_none_of_predict(options);
   take_pretrained_config(options, options.init_from);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;

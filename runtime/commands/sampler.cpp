@@ -1,16 +1,15 @@
 #include "data/sampler.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
 
 #include <fmt/format.h>
-#include <boost/program_options.hpp>
 
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/own_options.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -33,10 +32,7 @@ constexpr std::array numbers{Number{"samples", nullptr, {1, std::int64_t{1} << 3
                              Number{"seed", "0", {0, std::numeric_limits<std::int64_t>::max()}},
                              Number{"epoch", "0", {0, 1'000'000'000}}};
 
-po::variables_map given_words(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments) {
-    if (argument.starts_with("--")) std::replace(argument.begin(), argument.end(), '_', '-');
-  }
+po::variables_map given_words(const std::vector<std::string>& arguments) {
   po::options_description description;
   description.add_options()("no-shuffle", po::bool_switch())("drop-last", po::bool_switch());
   for (const Number& number : numbers) {
@@ -45,18 +41,9 @@ po::variables_map given_words(std::vector<std::string> arguments) {
                                                ? value->required()
                                                : value->default_value(number.otherwise));
   }
-  constexpr int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-  po::variables_map given;
-  try {
-    po::store(po::command_line_parser(arguments).options(description).style(style).run(), given);
-    po::notify(given);
-  } catch (const po::error& error) {
-    throw UsageError(
-        fmt::format("{}; trainer sampler --samples N --ranks R --rank r --seed s --epoch e "
-                    "[--no-shuffle] [--drop-last]",
-                    error.what()));
-  }
-  return given;
+  return parse_own_options(arguments, description,
+                           "trainer sampler --samples N --ranks R --rank r --seed s --epoch e [--no-shuffle] "
+                           "[--drop-last]");
 }
 
 SamplerRequest parse(const std::vector<std::string>& arguments) {

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
-#include <boost/program_options.hpp>
 
 #include "data/text/tokenizer.h"
-#include "kernels/base/error.h"
 #include "runtime/commands/commands.h"
+#include "runtime/commands/own_options.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,17 +14,10 @@ data::TokenizeRequest parse(const std::vector<std::string>& arguments) {
   description.add_options()("input", po::value<std::string>()->required());
   description.add_options()("output", po::value<std::string>()->required());
   description.add_options()("tokenizer", po::value<std::string>()->default_value("characters"));
-  constexpr int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-  po::variables_map given;
-  try {
-    po::store(po::command_line_parser(arguments).options(description).style(style).run(), given);
-    po::notify(given);
-  } catch (const po::error& error) {
-    throw UsageError(
-        fmt::format("{}; trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR "
-                    "[--tokenizer PATH|characters]",
-                    error.what()));
-  }
+  const po::variables_map given =
+      parse_own_options(arguments, description,
+                        "trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR [--tokenizer "
+                        "PATH|characters]");
   const auto text = [&](const char* name) { return given[name].as<std::string>(); };
   return {.input = text("input"),
           .output = text("output"),

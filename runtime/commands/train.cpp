@@ -31,6 +31,7 @@ TrainingTask opened(const OpenTask& open, const Options& options, Session& sessi
 int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
   Options options = parse_options(arguments);
   require_read_by_optimizer(options);
+  require_none_of_predict(options);
   take_pretrained_config(options, options.init_from);
   StopRequest stop_request;
   const OpenTask open = prepare(options);

@@ -6,7 +6,8 @@
 namespace lockstep::runtime {
 namespace {
 
-/// Longest text of a token in bytes for which room is made ahead.
+/// Room is made ahead for so many new tokens, and the text of each in bytes; longer texts grow.
+constexpr std::int64_t tokens_ahead = 1 << 12;
 constexpr std::int64_t bytes_of_token = 8;
 
 }  // namespace
@@ -33,9 +34,10 @@ void Generator::begin(std::int64_t row, std::int64_t number, std::span<const std
     begun.tokens.assign(prompt.begin(), prompt.end());
     decoder_.clear(row);
   }
-  begun.tokens.reserve(prompt.size() + static_cast<std::size_t>(options_.max_new_tokens));
+  const std::int64_t ahead = std::min(options_.max_new_tokens, tokens_ahead);
+  begun.tokens.reserve(prompt.size() + static_cast<std::size_t>(ahead));
   begun.result = {};
-  begun.result.text.reserve(static_cast<std::size_t>(options_.max_new_tokens * bytes_of_token));
+  begun.result.text.reserve(static_cast<std::size_t>(ahead * bytes_of_token));
   begun.active = true;
   decoder_.append(row, begun.tokens);
 }

@@ -1,7 +1,10 @@
 #include "runtime/generate/prompts.h"
 
-#include <iostream>
-#include <iterator>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -16,10 +19,11 @@ namespace {
 constexpr std::size_t most_shown = 40;  // bytes of a prompt in a message
 constexpr char32_t replacement_character = 0xFFFD;
 
+/// Whole characters, up to the first bytes that are none.
 std::string shown(const std::string& text) {
-  if (text.size() <= most_shown) return fmt::format("'{}'", text);
-  return fmt::format("'{}...'",
-                     std::string_view(text).substr(0, data::valid_utf8_length(text.substr(0, most_shown))));
+  const std::string_view first = std::string_view(text).substr(0, most_shown);
+  const std::size_t valid = data::valid_utf8_length(first);
+  return fmt::format("'{}{}'", first.substr(0, valid), valid < text.size() ? "..." : "");
 }
 
 std::string with_replacements(std::string_view text) {
@@ -32,12 +36,30 @@ std::string with_replacements(std::string_view text) {
   return valid;
 }
 
+std::string read_standard_input(Activity* activity) {
+  Activity::Work reading(activity, "reading prompts from standard input");
+  constexpr int look_again_ms = 200;
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (ssize_t got = 1; got != 0;) {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&input, 1, look_again_ms);
+    reading.advance();
+    if (ready == 0) continue;
+    got = ready < 0 ? -1 : ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR && errno != EAGAIN) {
+      throw DataError(fmt::format("--prompt-file -: cannot read standard input: {}", errno_message(errno)));
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string read_prompt_file(const GenerationOptions& options) {
+std::string read_prompt_file(const GenerationOptions& options, Activity* activity) {
   if (options.prompt_file.empty()) return {};
-  if (options.has_prompts_in_standard_input())
-    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  if (options.has_prompts_in_standard_input()) return read_standard_input(activity);
   try {
     return whole_text(options.prompt_file);
   } catch (const DataError& error) {
@@ -63,6 +85,10 @@ std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const 
   for (const std::string& text : texts) {
     Prompt& prompt = prompts.emplace_back();
     prompt.text = text;
+    if (const std::size_t valid = data::valid_utf8_length(text); valid < text.size()) {
+      throw UsageError(fmt::format("prompt {}: offset {}: byte 0x{:02x} is no UTF-8", shown(text), valid,
+                                   static_cast<unsigned char>(text[valid])));
+    }
     try {
       for (const std::uint32_t token : tokenizer.encode(text)) prompt.tokens.push_back(token);
     } catch (const UsageError& error) {

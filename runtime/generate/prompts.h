@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/text/tokenizer.h"
+#include "kernels/base/activity.h"
 #include "runtime/options/options.h"
 
 namespace lockstep::runtime {
@@ -15,9 +16,10 @@ struct Prompt {
   std::vector<std::int64_t> tokens;
 };
 
-/// The text of --prompt-file, or of standard input for `-`; empty without one. UsageError for a file that
-/// cannot be read.
-std::string read_prompt_file(const GenerationOptions& options);
+/// The text of --prompt-file, or of standard input for `-`; empty without one. Whoever writes into standard
+/// input may take their time: `activity`, which may be nullptr, advances. UsageError for a file that
+/// cannot be read, DataError for standard input, which one rank alone reads.
+std::string read_prompt_file(const GenerationOptions& options, Activity* activity);
 
 /// Those of --prompt, then the lines of `prompt_file` that are not empty. UsageError when that makes none.
 std::vector<std::string> prompts_of(const GenerationOptions& options, const std::string& prompt_file);

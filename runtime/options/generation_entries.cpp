@@ -1,7 +1,9 @@
-#include "runtime/options/entries.h"
-
 #include <string>
 #include <utility>
+
+#include "data/text/utf8.h"
+#include "kernels/base/error.h"
+#include "runtime/options/entries.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -41,7 +43,10 @@ std::vector<OptionEntry> generation_entries() {
        not_shown},
       {{"generation", "prompt-file", "FILE",
         "predict: a prompt on each line that is not empty; -: of standard input", nothing},
-       [](Options& o, const std::string& given) { o.generation.prompt_file = given; },
+       [](Options& o, const std::string& given) {
+         if (given.empty()) throw UsageError("'' is no file");
+         o.generation.prompt_file = given;
+       },
        not_shown},
       count("max-new-tokens", "predict: tokens behind each prompt at most", &Generation::max_new_tokens,
             token_counts),
@@ -54,7 +59,10 @@ std::vector<OptionEntry> generation_entries() {
       count("beam", "predict: of translations, the likeliest by N hypotheses; 1: tokens are drawn",
             &Generation::beam, {1, 256}),
       {{"generation", "stop", "TEXT", "predict: end before this text", nothing},
-       [](Options& o, const std::string& given) { o.generation.stop = given; },
+       [](Options& o, const std::string& given) {
+         if (data::valid_utf8_length(given) < given.size()) throw UsageError("is no UTF-8: no text has it");
+         o.generation.stop = given;
+       },
        not_shown},
   };
 }

@@ -87,7 +87,7 @@ void take_dataset_path(Options& options) {
   options.dataset = *name;
 }
 
-/// What the data set does with its pictures where nothing else is asked for. A plugin's takes what is given.
+/// What the data set does with its pictures where nothing else is asked for. A plugin's is not known yet.
 void set_transforms(Options& options) {
   const auto& entries = data::datasets();
   const auto entry = std::ranges::find(entries, options.dataset, &data::DatasetEntry::name);
@@ -128,6 +128,11 @@ bool describes_model_or_data(const std::string& name) {
   const bool in_group = entry->group == "model" || entry->group == "data";
   return (in_group && std::ranges::find(of_training, name) == of_training.end()) ||
          std::ranges::find(others, name) != others.end();
+}
+
+std::string data_dir_of(const TypedSettings& run) {
+  const auto setting = std::ranges::find(run, "data-dir", &TypedSetting::name);
+  return setting == run.end() ? std::string() : setting->text;
 }
 
 bool names(const TypedSettings& settings, std::string_view option) {
@@ -181,6 +186,7 @@ CommandOptions parse_options_of_run(
   const TypedSettings typed = with_files_read(line.settings);
   const bool data_given = names(typed, "dataset") || names(typed, "data-dir");
   const bool has_more_operands = line.operands.size() > 1;
+  const std::filesystem::path data_of_run = data_dir_of(base);
   if (has_more_operands && !config && !names(typed, "dataset"))
     base.push_back({.name = "dataset", .text = "image-folder"});
   if (data_given || has_more_operands) {
@@ -188,7 +194,10 @@ CommandOptions parse_options_of_run(
       return setting.name == "data-dir" || setting.name == "target-file" || setting.name == "eval-samples";
     });
   }
-  return {.options = resolve(base, typed), .operands = line.operands, .data_given = data_given};
+  Options options = resolve(base, typed);
+  std::error_code absent;
+  options.data_are_new = data_given && !std::filesystem::equivalent(data_of_run, options.data_dir, absent);
+  return {.options = std::move(options), .operands = line.operands, .data_given = data_given};
 }
 
 std::string to_ini(const Options& options) {

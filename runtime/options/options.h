@@ -44,7 +44,8 @@ struct Options {
 
   std::string dataset = "fashion-mnist";
   std::filesystem::path data_dir;
-  bool download = false;  ///< fetch what is missing of a published set
+  bool data_are_new = false;  ///< to weights that are scored: the run that they are of has others
+  bool download = false;      ///< fetch what is missing of a published set
   std::int64_t samples = 10000;
   Shape image_shape;                  ///< synthetic; empty: what the model wants
   std::int64_t num_classes = -1;      ///< synthetic, shards, tensors; -1: what the model wants

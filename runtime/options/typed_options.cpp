@@ -56,6 +56,14 @@ void require_read_by(const std::string& chooser, const Options& options) {
   }
 }
 
+const OptionEntry* find_typed_of_generation(const Options& options) {
+  const auto is_typed = [&](const OptionEntry& entry) {
+    return entry.group == "generation" && options.is_typed(entry.name);
+  };
+  const auto entry = std::ranges::find_if(option_table(), is_typed);
+  return entry == option_table().end() ? nullptr : &*entry;
+}
+
 bool is_built_in(const std::string& dataset) {
   return std::ranges::find(data::datasets(), dataset, &data::DatasetEntry::name) != data::datasets().end();
 }
@@ -83,6 +91,21 @@ void require_read_by_optimizer(const Options& options) {
 
 void require_read_by_dataset(const Options& options) {
   if (is_built_in(options.dataset)) require_read_by("dataset", options);
+}
+
+void require_none_of_predict(const Options& options) {
+  const OptionEntry* const typed =
+      options.is_typed("output") ? find_entry("output") : find_typed_of_generation(options);
+  if (typed == nullptr) return;
+  throw UsageError(fmt::format("--{} is read by trainer predict alone: leave it out", typed->name));
+}
+
+void require_none_of_generation(const Options& options) {
+  const OptionEntry* const typed = find_typed_of_generation(options);
+  if (typed == nullptr) return;
+  throw UsageError(
+      fmt::format("--{} is read where texts go on: give --prompt TEXT or --prompt-file FILE, or leave it out",
+                  typed->name));
 }
 
 void require_one_batch_size(const Options& options) {

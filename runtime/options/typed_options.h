@@ -11,6 +11,12 @@ void require_read_by_optimizer(const Options& options);
 /// The same of the data set. A plugin's may read all of them.
 void require_read_by_dataset(const Options& options);
 
+/// Options of `trainer predict`, which no other command reads.
+void require_none_of_predict(const Options& options);
+
+/// How texts go on, where none does.
+void require_none_of_generation(const Options& options);
+
 /// --batch-size beside --global-batch.
 void require_one_batch_size(const Options& options);
 

@@ -47,6 +47,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seed = options.seed,
           .transform = options.transform,
           .eval_transform = options.eval_transform,
+          .data_are_new = options.data_are_new,
           .skip_corrupt = options.corrupt_samples == "skip",
           .download = options.download,
           .shard_indexes = std::make_shared<data::ShardIndexes>(),

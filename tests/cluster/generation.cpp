@@ -72,9 +72,11 @@ TEST_CASE("prompts come from standard input, which one rank has, to all ranks") 
   const TemporaryFolder folder;
   const Words asked{"predict", trained(folder).string(), "--max-new-tokens=20"};
   const auto told = lines_of(output_of(1, asked + Words{"--prompt=the cat", "--prompt=m", "--prompt=on"}));
+  // Others wait for the rank that reads as long as it takes, not --timeout.
+  const Words piped{"/bin/sh", "-c", "(sleep 3; printf 'm\\n\\non\\r\\n') | exec \"$0\" \"$@\""};
   for (const int ranks : {1, 2}) {
-    const Words piped{"/bin/sh", "-c", "printf 'm\\n\\non\\r\\n' | exec \"$0\" \"$@\""};
-    Program program(piped + trainer_words(ranks, asked + Words{"--prompt=the cat", "--prompt-file=-"}));
+    Program program(
+        piped + trainer_words(ranks, asked + Words{"--prompt=the cat", "--prompt-file=-", "--timeout=1"}));
     CHECK(program.wait_for_end() == 0);
     INFO(program.output());
     CHECK(lines_of(program.output()) == told);
@@ -90,7 +92,9 @@ TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
   CHECK(lines_of(output_of(1, asked + Words{"--temperature=1", "--top-k=1"})).at(0) == greedy);
   const std::string text = greedy["text"].get<std::string>();
   const std::string stop = text.substr(9, 2);
-  const auto stopped = lines_of(output_of(1, asked + Words{"--stop=" + stop})).at(0);
+  // So many tokens want no memory before they are there.
+  const auto stopped =
+      lines_of(output_of(1, asked + Words{"--stop=" + stop, "--max-new-tokens=1000000000"})).at(0);
   CHECK(stopped["text"] == text.substr(0, text.find(stop)));
   CHECK(stopped["stop_reason"] == "stop");
 }
@@ -189,6 +193,12 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt=t", "--model=mlp", "--model-args="}, "model mlp gives no next token");
   expect({"--prompt=t", "--beam=0"}, "--beam: 0 is not in the range");
   expect({"--prompt=t", "--beam=2"}, "--beam is for translations");
+  expect({"--prompt=t", "--prompt=a\xff"}, "prompt 'a...': offset 1: byte 0xff is no UTF-8");
+  expect({"--prompt=t", "--stop=\xff"}, "--stop: is no UTF-8");
+  expect({"--prompt-file="}, "--prompt-file: '' is no file");
+  expect({"none.png", "--prompt=t"}, "'none.png' beside --prompt or --prompt-file: leave one out");
+  expect({"--prompt=t", "--output=x.safetensors"}, "--output beside --prompt or --prompt-file");
+  expect({"--temperature=0"}, "--temperature is read where texts go on: give --prompt TEXT");
   write_file(folder / "empty.txt", "\n\n");
   expect({"--prompt-file=" + (folder / "empty.txt").string()}, "has no line with a prompt");
   expect({"--prompt-file=" + (folder / "none.txt").string()}, "none.txt: cannot open: No such file");

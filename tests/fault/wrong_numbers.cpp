@@ -73,6 +73,14 @@ TEST_CASE("trainer sampler's numbers have ranges, too") {
              contains(wrong[wrong.size() - 2] + ": " + wrong.back() + " is not in the range "));
 }
 
+TEST_CASE("a word that belongs to no option is refused by commands with options of their own") {
+  CHECK_THAT(refusal({TRAINER_PROGRAM, "sampler", "100", "--samples", "5"}),
+             contains("'100' belongs to no option; trainer sampler --samples N"));
+  CHECK_THAT(
+      refusal({TRAINER_PROGRAM, "datasets", "tokenize", "--input", "a.txt", "--output", "a.bin", "b.txt"}),
+      contains("'b.txt' belongs to no option; trainer datasets tokenize --input"));
+}
+
 TEST_CASE("inputs that the model's first layer cannot take: 2, with layer and both dtypes") {
   const TemporaryFolder folder;
   const std::string data = (folder / "data.safetensors").string();

@@ -58,6 +58,12 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(train->length(3) == 4);
   CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
+  DatasetOptions new_to_weights = labelled(file);
+  new_to_weights.data_are_new = true;
+  CHECK(open_dataset(new_to_weights, Split::test)->size() == 10);
+  CHECK(samples(new_to_weights, Split::test).at(0) == token_sample(*train, 0));
+  CHECK(labelled_text_class_names(new_to_weights) == std::vector<std::string>{"9", "10"});
+  CHECK(find_dataset(datasets(), "labelled-text").note(new_to_weights).empty());
 }
 
 TEST_CASE("which labelled text is evaluated is told, and when it lacks classes") {
@@ -230,7 +236,7 @@ TEST_CASE("whole words of a file's name tell its split before parts of words") {
     for (const fs::path& file : files) all.push_back(file.filename().string());
     return all;
   };
-  const SplitFiles files = split_files(folder.path(), ".bin");
+  const SplitFiles files = split_files({.data_dir = folder.path()}, ".bin");
   CHECK(names(files.train) ==
         std::vector<std::string>{"pretrain_train.bin", "train_values.bin", "trainset2.bin"});
   CHECK(names(files.test) ==

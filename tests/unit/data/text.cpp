@@ -83,6 +83,10 @@ TEST_CASE("the last tenth of a text is evaluated whole, in windows side by side"
   const std::vector<TokenSample> expected{
       {{9, 9, 9, 9}, {9, 9, 9, 9}}, {{9, 9, 9, 9}, {9, 9, 9, 9}}, {{9, -1, -1, -1}, {9, -100, -100, -100}}};
   CHECK(all_samples(*test) == expected);
+  DatasetOptions new_to_weights = text_options(folder / "a.txt", 9);
+  new_to_weights.data_are_new = true;
+  CHECK(token_sample(*open_dataset(new_to_weights, Split::test), 0) ==
+        token_sample(*open_dataset(text_options(folder / "a.txt", 9, "each"), Split::train), 0));
   DatasetOptions last = text_options(folder / "a.txt", 6);
   last.per_token = false;
   const DatasetPtr by_sequence = open_dataset(last, Split::test);

@@ -123,6 +123,17 @@ TEST_CASE("a folder has training and evaluation by name, a lone file its last te
   CHECK(inputs_of(token_options(folder / "d", 2, "random")).size() == 6);  // no window crosses files
 }
 
+TEST_CASE("of tokens that are new to weights all are evaluated, whatever the file is called") {
+  const FolderAndCache folder;
+  write_file(folder / "train.bin", words_of<std::uint16_t>(numbers(0, 50)));
+  write_file(folder / "val.bin", words_of<std::uint16_t>(numbers(60, 8)));
+  DatasetOptions options = token_options(folder / "train.bin", 7);
+  CHECK(inputs_of(options, Split::test) == numbers(60, 7));
+  options.data_are_new = true;
+  CHECK(inputs_of(options, Split::test) == numbers(0, 49));
+  CHECK(find_dataset(datasets(), "tokens").note(options).empty());
+}
+
 TEST_CASE("documents of tokens part at their boundary, or as Megatron's index has them") {
   const FolderAndCache folder;
   const fs::path file = folder / "train.bin";

@@ -268,6 +268,22 @@ TEST_CASE("a command on a run takes model and data from its config.ini, and what
   CHECK(typed.options.eval_samples == 0);
 }
 
+TEST_CASE("data are new to weights unless they are those of their run") {
+  const tests::TemporaryFolder folder;
+  for (const char* name : {"a.txt", "b.txt"}) tests::write_file(folder / name, "text");
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  tests::write_file(folder / "config.ini",
+                    "model = gpt2\ndataset = text\ndata-dir = " + path("a.txt") + "\n");
+  const auto are_new = [&](const Words& words) {
+    const auto config = [&](const std::string&) { return std::optional(folder / "config.ini"); };
+    return parse_options_of_run(words, config).options.data_are_new;
+  };
+  CHECK_FALSE(are_new({"RUN"}));
+  CHECK_FALSE(are_new({"RUN", "--data-dir=" + path("./a.txt")}));
+  CHECK(are_new({"RUN", "--data-dir=" + path("b.txt")}));
+  CHECK_FALSE(parse_options({"--model=gpt2", "--dataset=text", "--data-dir=" + path("b.txt")}).data_are_new);
+}
+
 TEST_CASE("--world's help lists every source") {
   for (const auto& finding : comm::examine([](const char*) { return std::nullopt; })) {
     CHECK_THAT(options_help(), tests::contains(std::string(finding.source)));

@@ -57,6 +57,20 @@ TEST_CASE("an option that the data set does not read is refused, unless a plugin
   CHECK(refusal({"--dataset=parallel-text", "--target-file=a.tgt", "--tokenizer=t"}).empty());
 }
 
+TEST_CASE("options of predict are refused elsewhere, those of texts where none goes on") {
+  const auto refused = [](auto* require, const Words& words) {
+    return tests::message_of<UsageError>([&] { require(parse_options(words)); });
+  };
+  CHECK(refused(require_none_of_predict, {"--max-new-tokens=9"}) ==
+        "--max-new-tokens is read by trainer predict alone: leave it out");
+  CHECK(refused(require_none_of_predict, {"--output=a.safetensors"}) ==
+        "--output is read by trainer predict alone: leave it out");
+  CHECK(refused(require_none_of_generation, {"--output=a.safetensors"}).empty());
+  CHECK(refused(require_none_of_generation, {"--top-k=3"}) ==
+        "--top-k is read where texts go on: give --prompt TEXT or --prompt-file FILE, or leave it out");
+  CHECK(refused(require_none_of_predict, {"--epochs=3"}).empty());
+}
+
 TEST_CASE("what a config file says was typed, unless a run wrote it") {
   const tests::TemporaryFolder folder;
   const auto own = folder / "own.ini", of_a_run = folder / "config.ini";
