@@ -67,7 +67,7 @@ struct DatasetEntry {
   /// What samples look like. Of files it reads only what tells classes, vocabulary or shapes, and where the
   /// name and the options tell them, none: `trainer plan` needs no samples.
   SampleSpec (*spec)(const DatasetOptions&);
-  /// Of pictures: what is done to them when nothing else is asked for.
+  /// Of pictures: what is done to them when nothing else is asked for, which `open` then gets.
   std::optional<TransformLists> transforms{};
   /// Names of its classes, by number, without reading samples; empty where nothing tells them. Null: it has
   /// none.

@@ -57,8 +57,12 @@ struct LOCKSTEP_API ExternalOp {
     visit("attributes", ExternalAttributes{rules ? rules->attributes() : std::string()});
   }
 
-  Types infer(TypeSpan in) const { return rules->infer(in); }
-  double flops(TypeSpan in, TypeSpan out) const { return rules->flops(in, out); }
+  /// UsageError without rules.
+  Types infer(TypeSpan in) const {
+    if (!rules) throw_misfit("its ExternalOp has no rules");
+    return rules->infer(in);
+  }
+  double flops(TypeSpan in, TypeSpan out) const { return rules ? rules->flops(in, out) : 0; }
 };
 
 }  // namespace lockstep::kernels

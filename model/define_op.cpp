@@ -49,7 +49,7 @@ std::string parameter_name(const std::string& layer, const char* parameter) {
 }
 
 std::string layer_of(Tensor parameter) {
-  const std::string& name = parameter.graph().value(parameter.id()).name;
+  const std::string& name = parameter.graph().given(parameter.id()).name;
   return name.substr(0, name.rfind('.'));
 }
 

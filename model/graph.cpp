@@ -1,16 +1,41 @@
 #include "model/graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/json.h"
 #include "kernels/reorder.h"
 #include "kernels/step_state.h"
 #include "model/spec_op.h"
 
 namespace lockstep::model {
+namespace {
+
+/// A file of weights has names as texts of JSON, and an entry of its own among them.
+void require_storable(const std::string& name) {
+  const std::string quoted = Json(name).dump();
+  const bool controls = std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 0x7F; });
+  if (!controls && name != "__metadata__" && Json::parse(quoted).get<std::string>() == name) return;
+  throw UsageError(
+      fmt::format("parameter {}: no file of weights can keep this name; take one of UTF-8 without control "
+                  "characters that is not __metadata__",
+                  quoted));
+}
+
+void require_sound(const std::string& name, const Initializer& initializer) {
+  const auto [bound, start, deviation] = initializer;
+  if (std::isfinite(bound) && std::isfinite(start) && std::isfinite(deviation) && deviation >= 0) return;
+  throw UsageError(fmt::format(
+      "parameter '{}' is to start with bound {}, start {} and deviation {}: give finite numbers, and no "
+      "negative deviation",
+      name, bound, start, deviation));
+}
+
+}  // namespace
 
 void draw(const Initializer& initializer, const Philox& random, std::span<float> values) {
   const auto [bound, start, deviation] = initializer;
@@ -38,6 +63,7 @@ ValueId Graph::add_value(std::string name, ValueType type, Role role) {
 }
 
 void Graph::require_new_name(const std::string& name) const {
+  require_storable(name);
   for (const Value& other : values_) {
     const bool named = other.role == Role::parameter || other.role == Role::buffer;
     if (!named || other.name != name) continue;
@@ -47,6 +73,7 @@ void Graph::require_new_name(const std::string& name) const {
 
 ValueId Graph::add_parameter(const std::string& name, const Shape& shape, Initializer initializer) {
   require_new_name(name);
+  require_sound(name, initializer);
   const ValueId id = add_value(name, {DType::f32, shape}, Role::parameter);
   parameters_.push_back({.value = id, .gradient = no_value, .file_shape = shape, .initializer = initializer});
   return id;
@@ -73,6 +100,7 @@ std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, cons
   Types outputs;
   try {
     outputs = op->infer(types(inputs));
+    if (outputs.empty()) throw UsageError("infer gives no output: give the type of one or more");
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("layer '{}' ({}): {}", layer, op->name(), error.what()));
   }
@@ -182,8 +210,13 @@ kernels::KernelIo Graph::io(const Node& node) const {
 Types Graph::types(std::span<const ValueId> ids) const {
   Types types;
   types.reserve(ids.size());
-  for (const ValueId id : ids) types.push_back(value(id).type);
+  for (const ValueId id : ids) types.push_back(given(id).type);
   return types;
+}
+
+const Value& Graph::given(ValueId id) const {
+  if (id >= 0 && static_cast<std::size_t>(id) < values_.size()) return value(id);
+  throw UsageError("a tensor is of another call of forward: make it anew in each call");
 }
 
 }  // namespace lockstep::model

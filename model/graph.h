@@ -117,6 +117,8 @@ struct Decoding {
 class LOCKSTEP_API Graph {
  public:
   ValueId add_value(std::string name, ValueType type, Role role);
+  /// UsageError for a name that is taken or that no file of weights can keep, and for an initializer that is
+  /// not finite.
   ValueId add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
   ValueId add_buffer(const std::string& name, const Shape& shape, float start, DType dtype = DType::f32);
   ValueId add_statistics(const std::string& name, const ValueType& type);
@@ -139,6 +141,8 @@ class LOCKSTEP_API Graph {
 
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  /// The same of what a model hands to a layer. UsageError for a value that is not here.
+  const Value& given(ValueId id) const;
   std::size_t value_count() const { return values_.size(); }
 
   /// Forward nodes added from here on are a segment, until its end. Gives false inside another segment, to
@@ -192,6 +196,7 @@ class LOCKSTEP_API Graph {
 
   /// Descriptions of a node's tensors as kernels take them.
   kernels::KernelIo io(const Node& node) const;
+  /// UsageError for a value that is not here.
   Types types(std::span<const ValueId> ids) const;
 
  private:

@@ -17,8 +17,9 @@ class Tensor {
   Tensor(Graph& graph, ValueId id) : graph_(&graph), id_(id) {}
   Graph& graph() const { return *graph_; }
   ValueId id() const { return id_; }
-  const Shape& shape() const { return graph_->value(id_).type.shape; }
-  DType dtype() const { return graph_->value(id_).type.dtype; }
+  /// Both throw UsageError for a tensor of another graph.
+  const Shape& shape() const { return graph_->given(id_).type.shape; }
+  DType dtype() const { return graph_->given(id_).type.dtype; }
 
  private:
   Graph* graph_;

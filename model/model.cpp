@@ -78,6 +78,15 @@ ValueId add_target(Graph& graph, const Model& model, const InputSpec& input, std
   return graph.add_value("target", type, Role::target);
 }
 
+Tensor run_forward(const Model& model, Tensor x) {
+  if (!model.forward)
+    throw UsageError(fmt::format("model '{}' has no function forward: give it its layers", model.name));
+  const Tensor output = model.forward(x);
+  if (&output.graph() == &x.graph()) return output;
+  throw UsageError(fmt::format(
+      "model '{}' gives a tensor of another call of forward: make it anew in each call", model.name));
+}
+
 /// Before a kernel is prepared for it, or memory allocated.
 void require_addressable(const Model& model, const Graph& graph) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
@@ -110,7 +119,7 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
   const Tensor x = add_input(graph, input, batch_size);
   if (input.states.rank() > 0)
     graph.add_value("states", {DType::f32, with_batch(batch_size, input.states)}, Role::states);
-  const Tensor output = model.forward(x);
+  const Tensor output = run_forward(model, x);
   require_output(model, input, batch_size, output.shape());
   require_addressable(model, graph);
   graph.output = output.id();
@@ -133,7 +142,7 @@ Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t ba
     graph.decoding->cache_rows =
         graph.add_value("cache rows", {DType::i64, {batch_size, capacity}}, Role::cache_rows);
   }
-  const Tensor output = model.forward(Tensor(graph, x));
+  const Tensor output = run_forward(model, Tensor(graph, x));
   const Shape& shape = output.shape();
   if (shape.rank() != 3 || shape[0] != batch_size || shape[1] != tokens) {
     throw UsageError(

@@ -56,7 +56,7 @@ struct Model {
 
 /// The network alone on a batch: what evaluation, prediction and export share; `Graph::output` is what it
 /// gives, with `returns_states` of a recurrent network `Graph::final_states`, too. UsageError when the output
-/// does not fit the targets.
+/// does not fit the targets, or there is no `forward`.
 Graph build_forward(const Model& model, const InputSpec& input, std::int64_t batch_size,
                     bool training = false, bool returns_states = false);
 

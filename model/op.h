@@ -35,8 +35,8 @@ class LOCKSTEP_API Op {
   /// name.
   virtual Types infer(TypeSpan inputs) const = 0;
 
-  /// Adds the nodes that compute the gradients of the inputs from those of the outputs. An op that stands
-  /// only in backward throws.
+  /// Adds the nodes that compute the gradients of the inputs from those of the outputs. UsageError where the
+  /// op has no gradient; the pass adds the layer's name.
   virtual void differentiate(Backward& backward) const = 0;
 
   /// Floating-point operations of one launch.

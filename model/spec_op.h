@@ -84,7 +84,8 @@ class SpecOp final : public Op {
   }
 
   void differentiate(Backward& backward) const override {
-    if (gradient_ == nullptr) throw std::logic_error(name() + " has no gradient");
+    if (gradient_ == nullptr)
+      kernels::throw_misfit("it has no gradient, and parameters before it learn: give `apply` its function");
     gradient_(spec_, backward);
   }
 

@@ -9,6 +9,9 @@ namespace lockstep {
 std::int64_t Shape::elements(std::size_t first) const {
   std::int64_t product = 1;
   for (std::size_t axis = first; axis < extents_.size(); ++axis) {
+    // Two of them would make a product that looks like one of sizes.
+    if (extents_[axis] < 0)
+      throw UsageError(fmt::format("shape {} has a negative size: give sizes from 0 on", str()));
     if (__builtin_mul_overflow(product, extents_[axis], &product) || product > most_bytes) {
       throw UsageError(fmt::format("shape {} has more than 2^40 elements: give smaller sizes", str()));
     }

@@ -29,7 +29,7 @@ class LOCKSTEP_API Shape {
   auto begin() const { return extents_.begin(); }
   auto end() const { return extents_.end(); }
 
-  /// Product of the extents from axis `first` on; 1 for a scalar. UsageError above `most_bytes`.
+  /// Product of the extents from axis `first` on; 1 for a scalar. UsageError below 0 and above `most_bytes`.
   std::int64_t elements(std::size_t first = 0) const;
 
   /// "64x3x28x28"; "scalar" for rank 0.

@@ -1,11 +1,21 @@
 #include "kernels/external_op.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/rethrow.h"
 #include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const ExternalOp& op, const KernelIo& io) {
-  ExternalKernel kernel = op.rules->cpu_kernel(io);
+  const std::string whose = fmt::format("op '{}' of plugin '{}'", op.rules->name(), op.rules->plugin());
+  ExternalKernel kernel;
+  try {
+    kernel = op.rules->cpu_kernel(io);
+  } catch (...) {
+    rethrow_as<UsageError>(whose);
+  }
+  if (!kernel.run) throw UsageError(whose + ": its cpu_kernel gives nothing to run");
   return simd_kernel(io, std::move(kernel.run), kernel.workspace_bytes);
 }
 

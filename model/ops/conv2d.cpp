@@ -24,6 +24,13 @@ void differentiate(const Conv2d& op, Backward& backward) {
   backward.add_gradients(data, {dy, backward.input(Conv2d::w)}, {Conv2d::x});
 }
 
+/// With sizes up to this one the extents of the output fit 64 bits.
+constexpr std::int64_t most_pixels = std::int64_t{1} << 24;
+
+bool is_size(std::int64_t size, std::int64_t least) {
+  return size >= least && size <= most_pixels;
+}
+
 }  // namespace
 
 Initializer kaiming_normal_fan_out(const Conv2dOptions& o) {
@@ -34,11 +41,13 @@ Initializer kaiming_normal_fan_out(const Conv2dOptions& o) {
 Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
   Graph& graph = x.graph();
   const bool divides = o.groups > 0 && x.shape().rank() == 4 && x.shape()[1] % o.groups == 0;
-  if (!divides || o.out_channels < 1 || o.out_channels % o.groups != 0 || o.stride < 1 || o.kernel < 1) {
-    throw UsageError(
-        fmt::format("layer '{}' (conv2d): input {}, {} output channels, {} groups, kernel {} and "
-                    "stride {} do not fit",
-                    name, x.shape().str(), o.out_channels, o.groups, o.kernel, o.stride));
+  const bool is_window =
+      is_size(o.kernel, 1) && is_size(o.stride, 1) && is_size(o.padding, 0) && is_size(o.dilation, 1);
+  if (!divides || o.out_channels < 1 || o.out_channels % o.groups != 0 || !is_window) {
+    throw UsageError(fmt::format(
+        "layer '{}' (conv2d): input {}, {} output channels, {} groups, kernel {}, stride {}, "
+        "padding {} and dilation {} do not fit",
+        name, x.shape().str(), o.out_channels, o.groups, o.kernel, o.stride, o.padding, o.dilation));
   }
   const std::int64_t channels = x.shape()[1] / o.groups;
   const auto [weight, bias] = initializers(o.initializer, channels * o.kernel * o.kernel);

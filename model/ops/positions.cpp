@@ -7,6 +7,12 @@ namespace lockstep::model {
 
 Tensor rows_of_positions(Tensor x, Tensor table) {
   const Graph& graph = x.graph();
+  if (x.shape().rank() < 2 || table.shape().rank() != 2) {
+    throw UsageError(
+        fmt::format("the table '{}' of positions is {} and its input {}: a table (positions, D) "
+                    "and an input (N, T, ...) are wanted",
+                    graph.given(table.id()).name, table.shape().str(), x.shape().str()));
+  }
   if (graph.decodes()) return embedding(Tensor(x.graph(), graph.decoding->positions), table);
   const std::int64_t length = x.shape()[1];
   const std::int64_t positions = table.shape()[0];

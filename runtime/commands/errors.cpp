@@ -56,6 +56,9 @@ int run_reporting_errors(const std::function<int()>& command) {
                         ExitCode::device);
   } catch (const std::exception& error) {
     return report_error(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
+  } catch (...) {
+    return report_error("internal error, please report it: what was thrown is no std::exception",
+                        ExitCode::device);
   }
 }
 

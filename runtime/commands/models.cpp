@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "runtime/commands/commands.h"
 #include "runtime/plan/print.h"
+#include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
 
 namespace lockstep::runtime {
@@ -14,9 +15,9 @@ std::string describe_flops(double flops) {
   return fmt::format("{:.2f} GFLOP", flops / 1e9);
 }
 
-void print_model(const model::ZooEntry& entry, const std::string& options_before) {
-  const model::InputSpec input = entry.wants({});
-  const model::Graph graph = model::build_forward(entry.make({}, input), input, 1);
+void print_model(const Registry& registry, const model::ZooEntry& entry, const std::string& options_before) {
+  const model::InputSpec input = wants_of(registry, entry, {});
+  const model::Graph graph = model::build_forward(make_model(registry, entry, {}, input), input, 1);
   fmt::print("{}: {}\n", entry.name, entry.what);
   fmt::print("  {} parameters, forward {} for a sample of {}\n", graph.parameter_elements(),
              describe_flops(flops_of(graph)), input.shape.str());
@@ -35,7 +36,7 @@ int models_command(const std::vector<std::string>& arguments) {
   for (const auto& file : options.plugins) plugin_options += " --plugin " + file.string();
   for (const model::ZooEntry& entry : plugins.registry.models()) {
     const bool built_in = model::find_entry(model::zoo(), entry.name) != nullptr;
-    print_model(entry, built_in ? std::string() : plugin_options);
+    print_model(plugins.registry, entry, built_in ? std::string() : plugin_options);
   }
   return 0;
 }

@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "kernels/base/rethrow.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
 #include "runtime/options/typed_options.h"
+#include "runtime/plugin/named_errors.h"
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/trainer.h"
@@ -16,6 +19,23 @@ namespace lockstep::runtime {
 namespace {
 
 using OpenTask = std::function<TrainingTask(Activity* activity)>;
+using MakeTask = std::function<TrainingTask(const Options&)>;
+
+/// Of a person's own program, whose errors are not Lockstep's.
+TrainingTask task_of_program(const MakeTask& make, const Options& options) {
+  TrainingTask task = [&] {
+    try {
+      return make(options);
+    } catch (...) {
+      rethrow_as<UsageError>("this program's task");
+    }
+  }();
+  task.model.forward =
+      with_named_errors(std::move(task.model.forward), fmt::format("model '{}'", task.model.name));
+  task.train_set = with_named_errors(std::move(task.train_set), "the training set");
+  task.test_set = with_named_errors(std::move(task.test_set), "the test set");
+  return task;
+}
 
 TrainingTask opened(const OpenTask& open, const Options& options, Session& session) {
   TrainingTask task = open(session.activity.get());
@@ -54,9 +74,9 @@ bool asks_for_help(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
-int train_main(int argc, const char* const* argv, const std::function<TrainingTask(const Options&)>& make) {
+int train_main(int argc, const char* const* argv, const MakeTask& make) {
   const auto prepare = [&make](const Options& options) {
-    return [&make, options](Activity*) { return make(options); };
+    return [&make, options](Activity*) { return task_of_program(make, options); };
   };
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (asks_for_help(words)) {

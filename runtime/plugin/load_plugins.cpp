@@ -9,8 +9,10 @@
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/load_module.h"
+#include "kernels/base/rethrow.h"
 #include "kernels/dispatch.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/plugin/shared_object.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -28,6 +30,7 @@ const PluginTable& open_plugin(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) throw UsageError("no such file");
   if (std::filesystem::is_fifo(file)) throw UsageError("is a FIFO, not a file");
   if (!std::filesystem::is_regular_file(file)) throw UsageError("is no regular file");
+  if (is_cut_off(file)) throw UsageError("is cut off: copy or build it again");
   // Never unloaded: graphs and data sets hold its code until the end.
   void* const library =
       dlopen(std::filesystem::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -41,6 +44,14 @@ const PluginTable& open_plugin(const std::filesystem::path& file) {
   const std::string difference = build_difference(table.identity, abi_identity(plugin_border()));
   if (!difference.empty()) throw UsageError(difference + ": build it against this installation");
   return table;
+}
+
+void register_entries(const PluginTable& table, Registry& registry) {
+  try {
+    table.add_to(registry);
+  } catch (...) {
+    rethrow_as<UsageError>(fmt::format("the register function of plugin '{}'", table.name));
+  }
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {
@@ -64,10 +75,12 @@ Plugins load_plugins(const std::vector<std::filesystem::path>& files) {
     try {
       const PluginTable& table = open_plugin(file);
       plugins.registry.begin_plugin(table.name);
-      table.add_to(plugins.registry);
+      register_entries(table, plugins.registry);
       plugins.identities.push_back(fmt::format("plugin {} sha256 {}", table.name, sha256_of_file(file)));
     } catch (const UsageError& error) {
       throw UsageError(fmt::format("--plugin {}: {}", file.string(), error.what()));
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("--plugin {}: {}", file.string(), error.what()));
     }
   }
   return plugins;

@@ -14,8 +14,9 @@ struct Plugins {
   std::vector<std::string> identities;
 };
 
-/// Loads --plugin's files, which stay loaded. UsageError names the file: it is not there, no shared object,
-/// no plugin, built from another commit, or has a name that is taken.
+/// Loads --plugin's files, which stay loaded. UsageError names the file: it is not there, cut off, no shared
+/// object, no plugin, built from another commit, has a name that is taken, or its register function throws.
+/// An Error that this throws keeps its code.
 Plugins load_plugins(const std::vector<std::filesystem::path>& files);
 
 }  // namespace lockstep::runtime

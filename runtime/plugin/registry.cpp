@@ -44,10 +44,8 @@ void Registry::require(std::string_view kind, const std::string& name, std::stri
 
 void Registry::claim(std::string_view kind, const std::string& name) {
   if (name.empty()) throw UsageError(fmt::format("plugin '{}' gives one {} no name", plugin_, kind));
-  const auto other = std::ranges::find_if(claims_, [&, folded_name = folded(name)](const Claim& claim) {
-    return claim.kind == kind && folded(claim.name) == folded_name;
-  });
-  if (other == claims_.end()) {
+  const Claim* const other = claim_of(kind, name);
+  if (other == nullptr) {
     claims_.push_back({std::string(kind), name, plugin_});
     return;
   }
@@ -55,6 +53,18 @@ void Registry::claim(std::string_view kind, const std::string& name) {
       other->plugin.empty() ? "is built in" : fmt::format("is in plugin '{}' already", other->plugin);
   throw UsageError(
       fmt::format("plugin '{}': {} '{}' {}; give it a name of its own", plugin_, kind, name, owner));
+}
+
+const Registry::Claim* Registry::claim_of(std::string_view kind, const std::string& name) const {
+  const auto found = std::ranges::find_if(claims_, [&, folded_name = folded(name)](const Claim& claim) {
+    return claim.kind == kind && folded(claim.name) == folded_name;
+  });
+  return found == claims_.end() ? nullptr : &*found;
+}
+
+std::string Registry::plugin_of(std::string_view kind, const std::string& name) const {
+  const Claim* const found = claim_of(kind, name);
+  return found == nullptr ? std::string() : found->plugin;
 }
 
 void require_registered(const model::Graph& graph, const std::vector<OpEntry>& ops) {

@@ -31,6 +31,9 @@ class LOCKSTEP_API Registry {
   const std::vector<data::DatasetEntry>& datasets() const { return datasets_; }
   const std::vector<OpEntry>& ops() const { return ops_; }
 
+  /// Which plugin brought the "model", "data set" or "op" of this name; empty: it is built in, or not there.
+  std::string plugin_of(std::string_view kind, const std::string& name) const;
+
  private:
   void require(std::string_view kind, const std::string& name, std::string_view function,
                bool is_there) const;
@@ -41,6 +44,9 @@ class LOCKSTEP_API Registry {
     std::string name;
     std::string plugin;  ///< empty: built in
   };
+  /// Null if the name is free.
+  const Claim* claim_of(std::string_view kind, const std::string& name) const;
+
   std::vector<Claim> claims_;
   std::string plugin_;
   std::vector<model::ZooEntry> models_;

@@ -1,6 +1,9 @@
 #include "runtime/run/plan_requests.h"
 
 #include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "data/lengths.h"
 #include "kernels/base/error.h"
@@ -27,19 +30,27 @@ void add_last_keys(const Batching& batching, const EpochSize& epoch, std::vector
   }
 }
 
+/// "'fc.weight' 10x64", of each parameter that the model has for batches of this size, cut to `length`.
+std::vector<std::string> parameters_of(const TrainingTask& task, std::int64_t batch, std::int64_t length) {
+  const model::Graph graph = model::build_forward(task.model, model::cut_to(task.input, length), batch);
+  std::vector<std::string> all;
+  for (const model::Parameter& parameter : graph.parameters())
+    all.push_back(fmt::format("'{}' {}", graph.value(parameter.value).name, parameter.file_shape.str()));
+  return all;
+}
+
 /// Whether the model, which learns from whole rows, has the same parameters for rows of `length`.
 bool can_cut(const TrainingTask& task, std::int64_t length) {
-  const auto shapes = [&](std::int64_t cut) {
-    std::vector<Shape> all;
-    const model::Graph graph = model::build_forward(task.model, model::cut_to(task.input, cut), 1);
-    for (const model::Parameter& parameter : graph.parameters()) all.push_back(parameter.file_shape);
-    return all;
-  };
   try {
-    return shapes(length) == shapes(0);
+    return parameters_of(task, 1, length) == parameters_of(task, 1, 0);
   } catch (const UsageError&) {
     return false;
   }
+}
+
+std::string described(const PlanKey& key) {
+  const std::string cut = key.length > 0 ? fmt::format(" of length {}", key.length) : std::string();
+  return fmt::format("a batch of {}{}", key.batch, cut);
 }
 
 std::vector<std::int64_t> lengths_for(const TrainingTask& task, const data::DatasetPtr& samples,
@@ -50,6 +61,23 @@ std::vector<std::int64_t> lengths_for(const TrainingTask& task, const data::Data
 }
 
 }  // namespace
+
+void require_same_parameters(const TrainingTask& task, const std::vector<PlanRequest>& requests) {
+  const PlanKey& first = requests.front().key;
+  std::vector<std::string> wanted;
+  for (const PlanRequest& request : requests) {
+    const PlanKey& key = request.key;
+    if (key.batch == first.batch && key.length == first.length) continue;
+    if (wanted.empty()) wanted = parameters_of(task, first.batch, first.length);
+    const std::vector<std::string> given = parameters_of(task, key.batch, key.length);
+    const auto [ours, theirs] = std::ranges::mismatch(wanted, given);
+    if (ours == wanted.end() && theirs == given.end()) continue;
+    throw UsageError(fmt::format(
+        "model '{}' has parameter {} for {}, and {} for {}: names and shapes must not follow the batch",
+        task.model.name, ours == wanted.end() ? "none" : *ours, described(first),
+        theirs == given.end() ? "none" : *theirs, described(key)));
+  }
+}
 
 BatchLengths batch_lengths_of(const TrainingTask& task, const Batching& batching, Activity* activity) {
   return {.training = lengths_for(task, task.train_set, batching, activity),

@@ -28,4 +28,8 @@ std::vector<PlanKey> of_lengths(const std::vector<PlanKey>& keys, const std::vec
 std::vector<PlanRequest> plan_requests(const Options& options, const Batching& batching, int ranks,
                                        ScheduleOptions exchange, bool evaluates, const BatchLengths& lengths);
 
+/// Plans of a run share the memory of their parameters, which the first lays out: UsageError unless the model
+/// has the same for all.
+void require_same_parameters(const TrainingTask& task, const std::vector<PlanRequest>& requests);
+
 }  // namespace lockstep::runtime

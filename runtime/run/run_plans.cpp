@@ -81,6 +81,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
                                  .stream_ordered = session.communicator->stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
+  require_same_parameters(task, requests);
   for (const PlanRequest& request : requests) {
     plans.all.push_back(plan(request));
     if (plans.all.size() > 1) continue;

@@ -34,7 +34,8 @@ struct RunPlans {
 };
 
 /// Collective. A resumed run keeps the algorithms that were `saved`, so that its bits stay; another run with
-/// --benchmark uses those that rank 0 measures, now or in an earlier run.
+/// --benchmark uses those that rank 0 measures, now or in an earlier run. UsageError when the model's
+/// parameters follow the size of its batches.
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<SelectedAlgorithms>& saved);
 

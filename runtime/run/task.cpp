@@ -11,6 +11,7 @@
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/options/typed_options.h"
+#include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/run/task_agreement.h"
 #include "runtime/step/weights_file.h"
@@ -58,18 +59,18 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .texts = std::make_shared<data::OpenedTexts>()};
 }
 
-/// A graph with an op that nobody registered is refused when it is built.
-void require_registered_ops(model::Model& model, const std::vector<OpEntry>& ops) {
-  model.forward = [forward = std::move(model.forward), ops](model::Tensor x) {
-    const model::Tensor output = forward(x);
-    require_registered(output.graph(), ops);
-    return output;
-  };
+/// What a plugin's data set does with its pictures where nothing else is asked for: when options were read,
+/// only those of built-in sets were known.
+void take_transforms(const Registry& registry, data::DatasetOptions& dataset) {
+  if (registry.plugin_of("data set", dataset.name).empty()) return;
+  const auto& own = data::find_dataset(registry.datasets(), dataset.name).transforms;
+  if (own && dataset.transform.empty()) dataset.transform = own->train;
+  if (own && dataset.eval_transform.empty()) dataset.eval_transform = own->eval;
 }
 
 TrainingTask task_for(const Options& options, const Plugins& plugins, const data::SampleSpec& spec) {
   const model::ZooEntry& entry = find_model(options, plugins);
-  const model::InputSpec wants = entry.wants(options.model_args);
+  const model::InputSpec wants = wants_of(plugins.registry, entry, options.model_args);
   require_agreement(options, wants, spec);
   require_fitting_states(options, states_of(entry, options), spec.states_shape);
   model::InputSpec input{.shape = spec.input_shape,
@@ -81,11 +82,10 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
                          .states = spec.states_shape,
                          .packed = spec.packed};
   take_vocabulary(options, wants, input);
-  TrainingTask task{.model = entry.make(options.model_args, input), .input = input};
+  TrainingTask task{.model = make_model(plugins.registry, entry, options.model_args, input), .input = input};
   task.model.label_smoothing = static_cast<float>(options.label_smoothing);
   task.plugins = plugins.identities;
   task.pictures = spec.pictures;
-  if (!task.plugins.empty()) require_registered_ops(task.model, plugins.registry.ops());
   return task;
 }
 
@@ -104,9 +104,11 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   if (options.model.empty()) throw UsageError("--model NAME is needed; `trainer models` lists them");
   if (options.download) require_downloadable(options, plugins);
   const model::ZooEntry& entry = find_model(options, plugins);
-  const model::InputSpec wants = entry.wants(options.model_args);
+  const model::InputSpec wants = wants_of(plugins.registry, entry, options.model_args);
   require_known_kind(options, wants, entry);
-  return dataset_options(options, wants, states_of(entry, options));
+  data::DatasetOptions dataset = dataset_options(options, wants, states_of(entry, options));
+  take_transforms(plugins.registry, dataset);
+  return dataset;
 }
 
 /// Characters keep the numbers that the weights of --init-from know them by. A run that resumes does without
@@ -133,6 +135,8 @@ std::string source_of(const Options& options) {
 }
 
 void require_fitting(const TrainingTask& task, const Options& options) {
+  if (task.train_set != nullptr) require_counts("training set", *task.train_set, 1);
+  if (task.test_set != nullptr) require_counts("test set", *task.test_set, 0);
   for (const auto* set : {&task.train_set, &task.test_set}) {
     if (*set != nullptr) require_same_types(task.input, (*set)->spec());
   }
@@ -144,9 +148,9 @@ void require_fitting(const TrainingTask& task, const Options& options) {
 
 namespace {
 
-data::DatasetPtr opened(const data::DatasetEntry& entry, const data::DatasetOptions& dataset,
-                        data::Split split) {
-  data::DatasetPtr samples = entry.open(dataset, split);
+data::DatasetPtr opened(const Plugins& plugins, const data::DatasetEntry& entry,
+                        const data::DatasetOptions& dataset, data::Split split) {
+  data::DatasetPtr samples = open_samples(plugins.registry, entry, dataset, split);
   if (samples == nullptr)
     throw UsageError(
         fmt::format("data set '{}' opens nothing: its function open gave no samples", entry.name));
@@ -159,7 +163,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
   keep_numbers_of_tokens(options, entry, dataset);
-  const data::DatasetPtr train_set = opened(entry, dataset, data::Split::train);
+  const data::DatasetPtr train_set = opened(plugins, entry, dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
@@ -167,7 +171,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   task.class_names = std::move(names.classes);
   task.token_names = std::move(names.tokens);
   if (options.eval_every == 0) return task;
-  task.test_set = entry.open(dataset, data::Split::test);
+  task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
   if (entry.note != nullptr) task.note = entry.note(dataset);
   return task;
 }
@@ -195,7 +199,7 @@ TestSet open_test_set(const Options& options, const KeptNames& names, Activity* 
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  TestSet set{.samples = opened(entry, dataset, data::Split::test), .class_names = names.classes};
+  TestSet set{.samples = opened(plugins, entry, dataset, data::Split::test), .class_names = names.classes};
   if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
   return set;
 }
@@ -222,7 +226,8 @@ TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec)
 }
 
 model::InputSpec wanted_input(const Options& options) {
-  return find_model(options, load_plugins(options.plugins)).wants(options.model_args);
+  const Plugins plugins = load_plugins(options.plugins);
+  return wants_of(plugins.registry, find_model(options, plugins), options.model_args);
 }
 
 Shape wanted_states(const Options& options) {
@@ -241,7 +246,7 @@ TrainingTask make_task_without_data(const Options& options) {
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
   keep_numbers_of_tokens(options, entry, dataset);
-  return task_for(options, plugins, entry.spec(dataset));
+  return task_for(options, plugins, spec_of(plugins.registry, entry, dataset));
 }
 
 }  // namespace lockstep::runtime

@@ -34,8 +34,8 @@ struct TrainingTask {
 /// Of the samples, for reports: "mnist (/data/mnist)".
 std::string source_of(const Options& options);
 
-/// UsageError when the samples have another dtype or size than the model's inputs and targets, and when there
-/// are fewer than --eval-samples.
+/// UsageError when the samples have another dtype or size than the model's inputs and targets, when there are
+/// none to train on, or fewer than --eval-samples, and when their number or that of their classes is none.
 void require_fitting(const TrainingTask& task, const Options& options);
 
 /// The model of the zoo and the data set that the options name.

@@ -79,6 +79,19 @@ void require_fitting_states(const Options& options, const Shape& taken, const Sh
                                brought.str(), options.model, taken.rank() == 0 ? "none" : taken.str()));
 }
 
+void require_counts(std::string_view what, const data::Dataset& set, std::int64_t least) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  if (set.size() < least || set.size() > most) {
+    throw UsageError(
+        fmt::format("the {} has {} samples: {} to {} are possible", what, set.size(), least, most));
+  }
+  const std::int64_t classes = set.spec().num_classes;
+  if (classes >= 0 && classes <= data::most_classes) return;
+  throw UsageError(
+      fmt::format("the {} has {} classes: 1 to {} are possible, and 0 for targets that are values", what,
+                  classes, data::most_classes));
+}
+
 void require_same_types(const model::InputSpec& input, const data::SampleSpec& spec) {
   if (spec.input_dtype != input.dtype || spec.input_bytes() != bytes_of(input.dtype, input.shape)) {
     throw UsageError(fmt::format("the data set gives inputs of {}, the model takes {}",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "data/dataset.h"
 #include "model/model.h"
@@ -31,6 +32,10 @@ void take_vocabulary(const Options& options, const model::InputSpec& wants, mode
 
 /// A plugin's data set may bring states of any shape.
 void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought);
+
+/// A data set of one's own may count as it likes: `set` has so many samples and classes as a run can number.
+/// `what` it is, for people; `least` samples.
+void require_counts(std::string_view what, const data::Dataset& set, std::int64_t least);
 
 /// Samples have the types of the model's inputs and targets.
 void require_same_types(const model::InputSpec& input, const data::SampleSpec& spec);

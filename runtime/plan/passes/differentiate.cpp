@@ -80,6 +80,15 @@ void disown(Graph& graph, ValueId gradient) {
   own(graph, *owner, graph.insert_copy(gradient));
 }
 
+/// UsageError names the layer.
+void differentiate_node(const Node& node, model::Backward& backward) {
+  try {
+    node.op->differentiate(backward);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("layer '{}' ({}): {}", node.layer, node.op->name(), error.what()));
+  }
+}
+
 }  // namespace
 
 void set_gradient(Graph& graph, model::Parameter& parameter, ValueId gradient) {
@@ -96,7 +105,7 @@ void differentiate(Graph& graph, bool allow_unused) {
         node.outputs, [&](ValueId id) { return gradients[static_cast<std::size_t>(id)] != model::no_value; });
     if (!reached && !is_loss(graph, node)) continue;
     model::Backward backward(graph, node, gradients, needed);
-    node.op->differentiate(backward);
+    differentiate_node(node, backward);
   }
   if (!allow_unused) require_gradients(graph, gradients);
   for (model::Parameter& parameter : graph.parameters()) {

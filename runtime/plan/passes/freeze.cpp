@@ -21,9 +21,10 @@ void freeze_parameters(model::Graph& graph, std::span<const std::string> pattern
     }
     if (!matches) throw UsageError("--freeze: " + unknown_name("parameter", pattern, names));
   }
-  if (!patterns.empty() && std::ranges::all_of(graph.parameters(), &model::Parameter::frozen)) {
-    throw UsageError("--freeze: no parameter is left to learn; `trainer eval` scores given weights");
-  }
+  if (!graph.training || !std::ranges::all_of(graph.parameters(), &model::Parameter::frozen)) return;
+  throw UsageError(names.empty()
+                       ? "the model has no parameters, so that nothing can learn: give it a layer with some"
+                       : "--freeze: no parameter is left to learn; `trainer eval` scores given weights");
 }
 
 }  // namespace lockstep::runtime

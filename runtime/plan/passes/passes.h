@@ -23,7 +23,7 @@ using ParameterLayouts = std::map<std::string, kernels::Layout>;
 
 /// `--freeze`: parameters whose names match one of the patterns (globs, as fnmatch(3)) are frozen: they keep
 /// their values, and nothing is computed, exchanged or kept for their sake. UsageError for a pattern that
-/// matches none, with the nearest names, and when nothing is left to learn.
+/// matches none, with the nearest names, and when a graph of training has nothing to learn.
 void freeze_parameters(model::Graph& graph, std::span<const std::string> patterns);
 
 /// Right behind `freeze_parameters`: a linear map to 8192 classes or more whose only reader is the cross

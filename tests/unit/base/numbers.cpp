@@ -52,7 +52,7 @@ TEST_CASE("a long deadline has not passed: it saturates") {
   CHECK(clock_duration(Seconds(2)) == std::chrono::seconds(2));
 }
 
-TEST_CASE("sizes whose product is over 2^40 are refused, those that would overflow too") {
+TEST_CASE("sizes whose product is over 2^40 are refused, those that would overflow and negative ones too") {
   constexpr std::int64_t large = std::int64_t{1} << 32;
   CHECK(Shape{2, 3, 4}.elements() == 24);
   CHECK(Shape{}.elements() == 1);
@@ -60,6 +60,10 @@ TEST_CASE("sizes whose product is over 2^40 are refused, those that would overfl
   for (const Shape& shape : {Shape{large, 257}, Shape{large, large}, Shape{large, large, large}}) {
     CHECK(message_of<UsageError>([&] { static_cast<void>(shape.elements()); }) ==
           "shape " + shape.str() + " has more than 2^40 elements: give smaller sizes");
+  }
+  for (const Shape& shape : {Shape{-2}, Shape{-64, -2}, Shape{0, -1}}) {
+    CHECK(message_of<UsageError>([&] { static_cast<void>(shape.elements()); }) ==
+          "shape " + shape.str() + " has a negative size: give sizes from 0 on");
   }
   CHECK(bytes_of(DType::f16, {3, 5}) == 30);
   CHECK(bytes_of(DType::f32, {large, 64}) == static_cast<std::size_t>(most_bytes));

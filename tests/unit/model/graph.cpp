@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "kernels/base/error.h"
 #include "model/layers.h"
 #include "model/model.h"
@@ -43,6 +46,82 @@ TEST_CASE("a layer that does not fit is named, with the shapes") {
   linear(x, "head", 2);
   CHECK_THAT(message_of<UsageError>([&] { linear(x, "head", 2); }),
              contains("two parameters are named 'head.weight'"));
+}
+
+TEST_CASE("a convolution's window is refused with the layer where it is none") {
+  Graph graph;
+  const Tensor x = images(graph, {2, 3, 8, 8});
+  const auto refusal = [&](Conv2dOptions options) {
+    return message_of<UsageError>([&] { conv2d(x, "c", options); });
+  };
+  CHECK_THAT(refusal({.out_channels = 4, .kernel = 3, .padding = -1}),
+             contains("layer 'c' (conv2d)") && contains("padding -1 and dilation 1 do not fit"));
+  CHECK_THAT(refusal({.out_channels = 4, .kernel = 3, .dilation = 0}), contains("dilation 0"));
+  CHECK_THAT(refusal({.out_channels = 4, .kernel = 3, .padding = std::int64_t{1} << 62}),
+             contains("padding 4611686018427387904"));
+  CHECK(refusal({.out_channels = 4, .kernel = 3, .padding = 9, .dilation = 4}).empty());
+}
+
+TEST_CASE("a table of positions and its input have dimensions for them") {
+  Graph graph;
+  const Tensor table = parameter(graph, "table", {3, 4});
+  const Tensor row = parameter(graph, "row", {3});
+  const auto refusal = [&](Shape input, Tensor positions) {
+    return message_of<UsageError>([&] { rows_of_positions(images(graph, std::move(input)), positions); });
+  };
+  CHECK_THAT(refusal({2, 3}, row), contains("the table 'row' of positions is 3 and its input 2x3"));
+  CHECK_THAT(refusal({6}, table), contains("the table 'table' of positions is 3x4 and its input 6"));
+  CHECK(refusal({2, 3}, table).empty());
+}
+
+TEST_CASE("a tensor of another call of forward is refused") {
+  Graph graph;
+  Graph other;
+  const Tensor x = images(graph, {2, 4});
+  images(other, {2, 4});
+  const Tensor weight = parameter(other, "w", {3, 4});
+  CHECK(message_of<UsageError>([&] { shared_linear(x, weight); }) ==
+        "layer 'w' (linear): a tensor is of another call of forward: make it anew in each call");
+  CHECK_THROWS_AS(Tensor(graph, 7).shape(), UsageError);
+  const Model stray{.name = "stray", .forward = [&](Tensor) { return weight; }};
+  CHECK(message_of<UsageError>([&] { build_forward(stray, {.shape = {4}, .num_classes = 3}, 2); }) ==
+        "model 'stray' gives a tensor of another call of forward: make it anew in each call");
+}
+
+TEST_CASE("a model without a function, and a segment without a block, are named") {
+  CHECK(message_of<UsageError>([] {
+          build_forward({.name = "empty", .forward = {}}, {.shape = {4}, .num_classes = 3}, 2);
+        }) == "model 'empty' has no function forward: give it its layers");
+  Graph graph;
+  CHECK_THAT(message_of<UsageError>([&] {
+               segment(images(graph, {2, 4}), {});
+             }),
+             contains("segment: its block is no function"));
+}
+
+TEST_CASE("names that a file of weights cannot keep are refused, in one line") {
+  Graph graph;
+  const auto refusal = [&](const std::string& name) {
+    return message_of<UsageError>([&] { parameter(graph, name, {2}); });
+  };
+  CHECK_THAT(refusal("__metadata__"), contains(R"(parameter "__metadata__": no file of weights)"));
+  CHECK_THAT(refusal("a\nb"), contains(R"(parameter "a\nb": no file of weights)"));
+  CHECK_THAT(refusal("a\xff"), contains("no file of weights"));
+  CHECK_THROWS_AS(graph.add_buffer("__metadata__", {2}, 0), UsageError);
+  CHECK(refusal("layer1.0/größe \"a\"").empty());
+  CHECK(graph.parameters().size() == 1);
+}
+
+TEST_CASE("what parameters are to start with is finite, and spreads by no negative deviation") {
+  Graph graph;
+  const auto refusal = [&](Initializer initializer) {
+    return message_of<UsageError>([&] { parameter(graph, "p", {2}, initializer); });
+  };
+  CHECK_THAT(refusal({.bound = std::nanf("")}), contains("parameter 'p' is to start with bound nan"));
+  CHECK_THAT(refusal({.start = std::numeric_limits<float>::infinity()}), contains("start inf"));
+  CHECK_THAT(refusal({.deviation = std::numeric_limits<float>::infinity()}), contains("deviation inf"));
+  CHECK_THAT(refusal({.deviation = -1}), contains("deviation -1"));
+  CHECK(refusal({.start = 1, .deviation = 0.5F}).empty());
 }
 
 TEST_CASE("parameters start in PyTorch's bounds") {

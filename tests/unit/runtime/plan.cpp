@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "kernels/base/alignment.h"
+#include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
@@ -65,6 +67,19 @@ TEST_CASE("workspace: a plan's covers that of every launch") {
   CHECK(plan.launches.clip.kernel->workspace_bytes() > 0);
   CHECK(plan.workspace_bytes >= static_cast<std::size_t>(plan.launches.clip.workspace.first) +
                                     plan.launches.clip.kernel->workspace_bytes());
+}
+
+TEST_CASE("a model without parameters is planned to be evaluated, not to learn") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto refusal = [&](Mode mode) {
+    return tests::message_of<UsageError>([&] {
+      make_plan(testing::classifier([](model::Tensor x) { return relu(x); }),
+                {.shape = {10}, .num_classes = 10}, {.key = {.mode = mode, .batch = 4}}, *device, {});
+    });
+  };
+  CHECK(refusal(Mode::evaluate).empty());
+  CHECK(refusal(Mode::train) ==
+        "the model has no parameters, so that nothing can learn: give it a layer with some");
 }
 
 }  // namespace

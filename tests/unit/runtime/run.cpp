@@ -146,16 +146,18 @@ TEST_CASE("a run that no memory can hold is refused before it has any") {
   CHECK_THROWS_AS(batch_size_per_rank(options, 2), UsageError);
 }
 
-TEST_CASE("samples of another dtype or size than the batch slots are refused") {
+TEST_CASE("samples of another dtype or size than the batch slots, and in no possible number, are refused") {
   struct Samples : data::Dataset {
-    std::int64_t size() const override { return 8; }
+    std::int64_t size() const override { return count; }
     const data::SampleSpec& spec() const override { return sample; }
     void get(std::int64_t, std::int64_t, std::span<std::byte>, std::span<std::byte>) const override {}
+    std::int64_t count = 8;
     data::SampleSpec sample{.input_shape = {3}, .num_classes = 2};
   };
-  const auto refusal = [](const data::SampleSpec& sample) {
+  const auto refusal = [](const data::SampleSpec& sample, std::int64_t count = 8) {
     auto set = std::make_shared<Samples>();
     set->sample = sample;
+    set->count = count;
     const TrainingTask task{
         .model = {}, .input = {.shape = {3}, .num_classes = 2}, .train_set = set, .test_set = nullptr};
     return message_of<UsageError>([&] { require_fitting(task, {}); });
@@ -167,6 +169,14 @@ TEST_CASE("samples of another dtype or size than the batch slots are refused") {
         "the data set gives inputs of f32 (4), the model takes f32 (3)");
   CHECK(refusal({.input_shape = {3}, .target_shape = {2}, .num_classes = 2}) ==
         "the data set gives targets of i64 (2), the model takes i64 (scalar)");
+  for (const std::int64_t count : {std::int64_t{-5}, std::int64_t{0}, std::int64_t{1} << 62}) {
+    CHECK(refusal({.input_shape = {3}, .num_classes = 2}, count) ==
+          "the training set has " + std::to_string(count) + " samples: 1 to 1099511627776 are possible");
+  }
+  CHECK_THAT(refusal({.input_shape = {3}, .num_classes = -3}),
+             tests::contains("the training set has -3 classes: 1 to 16777216 are possible"));
+  CHECK_THAT(refusal({.input_shape = {-3}, .num_classes = 2}),
+             tests::contains("shape -3 has a negative size"));
 }
 
 TEST_CASE("a batch slot holds inputs of their dtype") {

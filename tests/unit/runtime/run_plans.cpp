@@ -1,8 +1,14 @@
 #include "runtime/run/run_plans.h"
 
+#include "comm/make_communicator.h"
+#include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
-using namespace lockstep::runtime;
+namespace lockstep::runtime {
+namespace {
+
+using model::Tensor;
 
 TEST_CASE("the largest batch that fits is found with few plans") {
   for (const std::int64_t largest : {0, 1, 2, 7, 511, 4095}) {
@@ -16,3 +22,48 @@ TEST_CASE("the largest batch that fits is found with few plans") {
   }
   CHECK(largest_batch(1, [](std::int64_t) { return true; }) == 0);
 }
+
+struct TenSamples : data::Dataset {
+  std::int64_t size() const override { return 10; }
+  const data::SampleSpec& spec() const override { return sample; }
+  void get(std::int64_t, std::int64_t, std::span<std::byte>, std::span<std::byte>) const override {}
+  data::SampleSpec sample{.input_shape = {3}, .num_classes = 2};
+};
+
+/// Plans of a run in batches of 4, whose last one has 2 samples; how many.
+std::size_t plans_of(Tensor (*forward)(Tensor)) {
+  Options options;
+  options.epochs = 1;
+  options.batch_size = 4;
+  const TrainingTask task{.model = {.name = "m", .forward = forward},
+                          .input = {.shape = {3}, .num_classes = 2},
+                          .train_set = std::make_shared<TenSamples>(),
+                          .test_set = nullptr};
+  Session session;
+  session.device = kernels::make_cpu_device(1);
+  session.communicator = comm::make_communicator({}, {});
+  return plan_run(options, task, batching_of(options, {}, 10), session, std::nullopt).all.size();
+}
+
+TEST_CASE("parameters whose names or shapes follow the size of the batch are refused") {
+  CHECK(plans_of([](Tensor x) { return linear(x, "fc", 2); }) == 2);
+  CHECK(
+      tests::message_of<UsageError>([] {
+        plans_of([](Tensor x) {
+          const Tensor y = linear(x, "fc", 2);
+          return add(y, parameter(x.graph(), "p", {x.shape()[0], 2}, {.bound = 1}));
+        });
+      }) ==
+      "model 'm' has parameter 'p' 4x2 for a batch of 4, and 'p' 2x2 for a batch of 2: names and shapes must "
+      "not follow the batch");
+  CHECK_THAT(tests::message_of<UsageError>([] {
+               plans_of([](Tensor x) {
+                 const Tensor y = linear(x, "fc", 2);
+                 return x.shape()[0] == 4 ? add(y, parameter(x.graph(), "q", {2}, {.bound = 1})) : y;
+               });
+             }),
+             tests::contains("parameter 'q' 2 for a batch of 4, and none for a batch of 2"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

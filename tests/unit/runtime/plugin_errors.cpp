@@ -1,0 +1,145 @@
+// What a plugin's code throws or leaves out, and what a file of one lacks, is told with the plugin's name.
+#include <array>
+#include <stdexcept>
+
+#include "kernels/base/error.h"
+#include "kernels/external_op.h"
+#include "model/define_op.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plugin/load_plugins.h"
+#include "runtime/run/task.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/variable.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using kernels::ExternalOp;
+using model::Tensor;
+using tests::message_of;
+
+const std::string file = FAULTY_PLUGIN;
+
+TrainingTask task_of(const std::string& model, const std::string& dataset,
+                     const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words{"--plugin=" + file, "--model=" + model, "--dataset=" + dataset};
+  words.insert(words.end(), more.begin(), more.end());
+  return make_task(parse_options(words));
+}
+
+TEST_CASE("what a plugin's register function throws is told with its file") {
+  const auto refusal = [](const char* thrown) {
+    const tests::Variable variable("FAULTY_PLUGIN_THROWS", thrown);
+    return message_of<UsageError>([] { load_plugins({file}); });
+  };
+  const std::string whose = "--plugin " + file + ": the register function of plugin 'faulty': ";
+  CHECK(refusal("exception") == whose + "no licence");
+  CHECK(refusal("number") == whose + "it threw what is no std::exception");
+  const tests::Variable variable("FAULTY_PLUGIN_THROWS", "data error");
+  try {
+    load_plugins({file});
+    FAIL("it throws");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::data);
+    CHECK(error.what() == "--plugin " + file + ": table.txt: offset 0: is empty");
+  }
+}
+
+TEST_CASE("what a plugin's data set throws is told with its name, and the sample's number") {
+  const TrainingTask task = task_of("mlp", "points");
+  const auto refusal = [&](std::int64_t sample) {
+    std::array<std::byte, 8> input{};
+    std::array<std::byte, 8> target{};
+    return message_of<DataError>([&] { task.train_set->get(sample, 0, input, target); });
+  };
+  CHECK(refusal(2).empty());
+  CHECK(refusal(3) == "data set 'points' of plugin 'faulty', sample 3: no row 3");
+  CHECK(message_of<DataError>([] { task_of("mlp", "closed"); }) ==
+        "data set 'closed' of plugin 'faulty': no such table");
+}
+
+TEST_CASE("what a plugin's model throws is told with its name") {
+  const auto refusal = [](const std::string& model) {
+    return message_of<UsageError>([&] {
+      const TrainingTask task = task_of(model, "points");
+      model::build_forward(task.model, task.input, 4);
+    });
+  };
+  CHECK(refusal("throwing") == "model 'throwing' of plugin 'faulty': no layers");
+  CHECK(refusal("unmade") == "model 'unmade' of plugin 'faulty': it threw what is no std::exception");
+  CHECK(refusal("hollow") == "model 'hollow' has no function forward: give it its layers");
+}
+
+TEST_CASE("a plugin's data set gets the transforms that it declares where no others are asked for") {
+  CHECK(task_of("mlp", "points").train_set->note() == "flip | none");
+  CHECK(task_of("mlp", "points", {"--transform=pad-crop=2"}).train_set->note() == "pad-crop=2 | none");
+}
+
+TEST_CASE("a plugin's file that was cut off is refused before it is loaded") {
+  const tests::TemporaryFolder folder;
+  const auto cut = folder.path() / "cut.so";
+  const std::string whole = tests::contents(file);
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{4096}}) {
+    tests::write_file(cut, whole.substr(0, bytes));
+    CHECK(message_of<UsageError>([&] { load_plugins({cut}); }) ==
+          "--plugin " + cut.string() + ": is cut off: copy or build it again");
+  }
+}
+
+enum class Fault { none, no_output, no_run, kernel_throws };
+
+/// An op with one fault.
+struct Faulty : kernels::ExternalRules {
+  explicit Faulty(Fault which) : fault(which) {}
+  std::string plugin() const override { return "test"; }
+  std::string name() const override { return "odd"; }
+  kernels::Types infer(kernels::TypeSpan in) const override {
+    return fault == Fault::no_output ? kernels::Types{} : kernels::Types{in[0]};
+  }
+  kernels::ExternalKernel cpu_kernel(const kernels::KernelIo&) const override {
+    if (fault == Fault::kernel_throws) throw std::runtime_error("no kernel");
+    if (fault == Fault::no_run) return {};
+    return {.run = [](const kernels::Addresses&) {}};
+  }
+  Fault fault;
+};
+
+void differentiate(const ExternalOp& op, model::Backward& backward) {
+  backward.add_gradients(op, {backward.output_gradient()}, {0});
+}
+
+/// Why a model with this op between two layers is not planned.
+std::string refusal_of(const ExternalOp& op, model::Gradient<ExternalOp> gradient) {
+  const auto device = kernels::make_cpu_device(1);
+  const model::Model model{.name = "test", .forward = [&](Tensor x) {
+                             x = linear(x, "fc1", 4);
+                             x = model::apply(x.graph(), op, gradient, {x.id()}, "middle");
+                             return linear(x, "fc2", 2);
+                           }};
+  return message_of<UsageError>([&] {
+    make_plan(model, {.shape = {3}, .num_classes = 2, .target_shape = {}}, {.key = {.batch = 4}}, *device,
+              {});
+  });
+}
+
+std::string refusal_of(Fault fault) {
+  return refusal_of({std::make_shared<Faulty>(fault)}, differentiate);
+}
+
+TEST_CASE("an op that leaves out a part is told with its layer or plugin") {
+  CHECK(refusal_of(Fault::none).empty());
+  CHECK(refusal_of(Fault::no_output) ==
+        "layer 'middle' (odd): infer gives no output: give the type of one or more");
+  CHECK(refusal_of(Fault::no_run) == "op 'odd' of plugin 'test': its cpu_kernel gives nothing to run");
+  CHECK(refusal_of(Fault::kernel_throws) == "op 'odd' of plugin 'test': no kernel");
+  CHECK(refusal_of(ExternalOp{}, differentiate) == "layer 'middle' (external): its ExternalOp has no rules");
+  CHECK(
+      refusal_of({std::make_shared<Faulty>(Fault::none)}, nullptr) ==
+      "layer 'middle' (odd): it has no gradient, and parameters before it learn: give `apply` its function");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
