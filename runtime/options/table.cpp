@@ -168,10 +168,9 @@ std::vector<OptionEntry> device_and_exchange() {
       precision({"device", "matmul-precision", "highest|high|medium",
                  "of products: fp32; or TF32 on GPUs, and with medium bf16 on CPUs", numbers},
                 kernels::matmul_precision_names, &O::matmul_precision),
-      precision(
-          {"device", "conv-precision", "ieee|tf32|bf16",
-           "of convolutions: fp32; TF32, which GPUs take if nothing is given; or bf16 on CPUs", numbers},
-          kernels::conv_precision_names, &O::conv_precision),
+      precision({"device", "conv-precision", "ieee|tf32|bf16",
+                 "of convolutions: fp32; TF32 (which GPUs take by default); or bf16 on CPUs", numbers},
+                kernels::conv_precision_names, &O::conv_precision),
       amp({"device", "amp", "off|bf16|fp16",
            "mixed precision, as torch.autocast; alone bf16, on a GPU without it fp16 (off)", numbers}),
       on_off({"device", "benchmark", "", "time the algorithms of each op first and use the fastest", nothing},
