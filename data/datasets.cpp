@@ -101,7 +101,7 @@ const fs::path& given_folder(const DatasetOptions& options) {
 }
 
 DatasetPtr open_image_folder_of(const DatasetOptions& options, Split split) {
-  return with_transform(open_image_folder(given_folder(options), split), options, split);
+  return with_transform(open_image_folder(given_folder(options), split, options.class_names), options, split);
 }
 
 SampleSpec image_folder_spec(const DatasetOptions& options) {

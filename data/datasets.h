@@ -48,7 +48,8 @@ struct DatasetOptions {
   std::string token_dtype{};  ///< tokens: of files without a header, "uint16" or "uint32"; empty: uint16
   std::filesystem::path tokenizer{};       ///< of text; empty: its characters are the vocabulary
   std::filesystem::path target_file{};     ///< parallel text: the translation of `data_dir`
-  std::vector<std::string> class_names{};  ///< of labelled text, as weights know them; empty: the data's own
+  std::vector<std::string> class_names{};  ///< of labelled text and of folders of pictures, as weights know
+                                           ///< them; empty: the data's own
   std::vector<std::string> token_names{};  ///< the same of characters of text
   std::shared_ptr<OpenedTexts> texts{};    ///< text: shared by calls with copies of these options
 };

@@ -1,7 +1,8 @@
 #include "data/pictures/image_folder.h"
 
-#include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,14 +26,21 @@ std::vector<std::string> classes_of(const fs::path& folder) {
   return classes;
 }
 
+std::map<std::string_view, std::int64_t> numbered(const std::vector<std::string>& classes) {
+  std::map<std::string_view, std::int64_t> labels;
+  for (const std::string& name : classes) labels.emplace(name, std::ssize(labels));
+  return labels;
+}
+
 class ImageFolder final : public PictureSet {
  public:
   ImageFolder(const fs::path& folder, const std::vector<std::string>& classes)
       : num_classes_(std::ssize(classes)) {
-    for (const std::string& name : folders_in(folder)) {
-      const auto known = std::ranges::lower_bound(classes, name);
-      if (known == classes.end() || *known != name) fail(folder / name, "training has no class of this name");
-      add_class(folder / name, known - classes.begin());
+    const std::map<std::string_view, std::int64_t> labels = numbered(classes);
+    for (const std::string& name : classes_of(folder)) {
+      const auto known = labels.find(name);
+      if (known == labels.end()) fail(folder / name, "training has no class of this name");
+      add_class(folder / name, known->second);
     }
   }
 
@@ -76,9 +84,9 @@ class ImageFolder final : public PictureSet {
 
 }  // namespace
 
-PictureSetPtr open_image_folder(const fs::path& root, Split split) {
+PictureSetPtr open_image_folder(const fs::path& root, Split split, const std::vector<std::string>& known) {
   return std::make_shared<ImageFolder>(split_folder(root, split),
-                                       classes_of(split_folder(root, Split::train)));
+                                       known.empty() ? image_folder_classes(root) : known);
 }
 
 std::vector<std::string> image_folder_classes(const fs::path& root) {

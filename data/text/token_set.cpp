@@ -39,8 +39,14 @@ TokenFiles open_files(const DatasetOptions& options) {
                               vocab_size));
 }
 
+/// Of --tokenizer PATH, which knows tokens that these files may not have; 0 where none is given.
+std::int64_t tokens_of_tokenizer(const DatasetOptions& options) {
+  if (options.tokenizer.empty() || options.tokenizer == "characters") return 0;
+  return open_tokenizer(options.tokenizer)->size();
+}
+
 SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
-  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : 0;
+  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : tokens_of_tokenizer(options);
   settled_vocab_size(options, vocab_size);
   for (const auto* split : {&files.train, &files.test}) {
     for (const TokenFile& file : *split) {

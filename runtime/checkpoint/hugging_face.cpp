@@ -120,7 +120,11 @@ void use_model_names(WeightsFile& file, const std::string& model) {
   file.rename(name_of);
   const WeightsTensor* const head = file.find("lm_head.weight");
   const WeightsTensor* const table = file.find(prefix + "wte.weight");
-  if (head == nullptr || table == nullptr) return;
+  if (head == nullptr) return;
+  if (table == nullptr) {  // safetensors' save_model keeps the first name of a tensor that has two
+    return file.rename(
+        [&](const std::string& name) { return name == "lm_head.weight" ? prefix + "wte.weight" : name; });
+  }
   if (!std::ranges::equal(head->bytes, table->bytes)) {
     throw DataError(
         fmt::format("{}: lm_head.weight is not transformer.wte.weight; model 'gpt2' has one for both",

@@ -144,7 +144,7 @@ void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>
   for (const ParameterSlot& slot : slots) {
     if (std::ranges::find(without, slot.name) != without.end()) continue;
     const DType dtype = type_of(slot).dtype;
-    write(slot, to_words(matching_tensor(file, slot.name, dtype, slot.file_shape), dtype));
+    write(slot, needed_words(file, slot.name, dtype, slot.file_shape));
   }
   copy_parameters();
 }

@@ -28,10 +28,36 @@ constexpr std::array storage_classes{
     StorageClass{"torch.LongStorage", DType::i64},      StorageClass{"torch.IntStorage", DType::i32},
     StorageClass{"torch.ByteStorage", DType::u8},       StorageClass{"torch.BoolStorage", DType::u8}};
 
+/// What training scripts keep beside their weights: options, schedules, records. It is passed over.
+constexpr std::array<std::string_view, 23> beside_weights{"argparse.Namespace",
+                                                          "types.SimpleNamespace",
+                                                          "collections.Counter",
+                                                          "collections.defaultdict",
+                                                          "__builtin__.set",
+                                                          "builtins.set",
+                                                          "__builtin__.list",
+                                                          "__builtin__.dict",
+                                                          "pathlib.PosixPath",
+                                                          "_codecs.encode",
+                                                          "numpy.dtype",
+                                                          "numpy.core.multiarray.scalar",
+                                                          "numpy._core.multiarray.scalar",
+                                                          "torch.device",
+                                                          "torch.float32",
+                                                          "torch.float64",
+                                                          "torch.float16",
+                                                          "torch.bfloat16",
+                                                          "torch.int64",
+                                                          "torch.int32",
+                                                          "torch.uint8",
+                                                          "torch.int8",
+                                                          "torch.bool"};
+
 std::vector<std::string_view> allowed_globals() {
   std::vector<std::string_view> names{rebuild_tensor, rebuild_parameter, "collections.OrderedDict",
                                       "torch.Size"};
   for (const StorageClass& each : storage_classes) names.push_back(each.name);
+  names.insert(names.end(), beside_weights.begin(), beside_weights.end());
   return names;
 }
 

@@ -122,6 +122,21 @@ std::vector<std::string> names_in(const std::vector<SafetensorsFile>& files, con
   return {};
 }
 
+const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
+                                     const Shape& shape) {
+  const WeightsTensor* tensor = file.find(name);
+  if (tensor == nullptr) {
+    throw DataError(fmt::format("{}: has no tensor '{}', which the model needs{}", file.path().string(), name,
+                                did_you_mean(name, file.names())));
+  }
+  if (tensor->shape != shape || (tensor->dtype != dtype && dtype != DType::f32)) {
+    throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs {} {}", tensor->file.string(),
+                                name, name_of(tensor->dtype), tensor->shape.str(), name_of(dtype),
+                                shape.str()));
+  }
+  return *tensor;
+}
+
 }  // namespace
 
 std::optional<fs::path> weights_in(const fs::path& folder) {
@@ -184,8 +199,12 @@ void WeightsFile::drop_wrappers() {
     for (auto at = tensor.name.find(compiled); at != std::string::npos; at = tensor.name.find(compiled))
       tensor.name.erase(at, compiled.size());
   }
-  const auto is_parallel = [&](const WeightsTensor& tensor) { return tensor.name.starts_with(parallel); };
+  const std::string averaged = "n_averaged";  // AveragedModel's count, beside the model that it wraps
+  const auto is_parallel = [&](const WeightsTensor& tensor) {
+    return tensor.name.starts_with(parallel) || tensor.name == averaged;
+  };
   if (!std::ranges::all_of(tensors_, is_parallel)) return;
+  std::erase_if(tensors_, [&](const WeightsTensor& tensor) { return tensor.name == averaged; });
   for (WeightsTensor& tensor : tensors_) tensor.name.erase(0, parallel.size());
 }
 
@@ -226,24 +245,12 @@ std::vector<float> to_floats(const WeightsTensor& tensor) {
   }
 }
 
-const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
-                                     const Shape& shape) {
-  const WeightsTensor* tensor = file.find(name);
-  if (tensor == nullptr) {
-    throw DataError(fmt::format("{}: has no tensor '{}', which the model needs{}", file.path().string(), name,
-                                did_you_mean(name, file.names())));
-  }
-  if (tensor->shape != shape || (tensor->dtype != dtype && dtype != DType::f32)) {
-    throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs {} {}", tensor->file.string(),
-                                name, name_of(tensor->dtype), tensor->shape.str(), name_of(dtype),
-                                shape.str()));
-  }
-  return *tensor;
-}
-
-std::vector<float> to_words(const WeightsTensor& tensor, DType dtype) {
+std::vector<float> needed_words(const WeightsFile& file, const std::string& name, DType dtype,
+                                const Shape& shape) {
+  std::vector<float> words(bytes_of(dtype, shape) / sizeof(float));
+  if (name.ends_with(".num_batches_tracked") && file.find(name) == nullptr) return words;
+  const WeightsTensor& tensor = matching_tensor(file, name, dtype, shape);
   if (dtype == DType::f32) return to_floats(tensor);
-  std::vector<float> words(tensor.bytes.size() / sizeof(float));
   std::memcpy(words.data(), tensor.bytes.data(), tensor.bytes.size());
   return words;
 }

@@ -72,15 +72,14 @@ class WeightsFile {
   std::vector<WeightsTensor> tensors_;
 };
 
-/// DataError, with the nearest name, unless the file has the tensor that a model needs. Floating-point types
-/// are converted to f32.
-const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
-                                     const Shape& shape);
-
 /// The elements as f32; f64 is rounded. DataError for integers.
 std::vector<float> to_floats(const WeightsTensor& tensor);
-/// The same if `dtype` is f32; else the bytes as they lie in the file, which has that type.
-std::vector<float> to_words(const WeightsTensor& tensor, DType dtype);
+
+/// The tensor that a model needs: if `dtype` is f32 by `to_floats`, else as it lies in the file, which has
+/// that type. Zero for batch norm's count of batches in files from before PyTorch had it (0.4.1). DataError,
+/// with the nearest name, where the file lacks any other.
+std::vector<float> needed_words(const WeightsFile& file, const std::string& name, DType dtype,
+                                const Shape& shape);
 
 /// Writes `tensors` (their bytes valid until this returns) as FOLDER/model.safetensors, or, when they are
 /// more than `max_shard_bytes`, as shards model-00001-of-00003.safetensors of at most so many bytes (a single

@@ -79,6 +79,27 @@ TEST_CASE("a folder with train and val is split, with the classes of train") {
   CHECK(folder_complaint(folder.path(), Split::test) == "/val/c: training has no class of this name");
 }
 
+TEST_CASE("classes that weights know by name keep their numbers, whichever of them a folder has") {
+  const TemporaryFolder folder;
+  put(folder / "dog" / "1.jpg", 21);
+  put(folder / "ant" / "1.jpg", 22);
+  const std::vector<std::string> known{"cat", "dog", "ant"};
+  const auto set = open_image_folder(folder.path(), Split::test, known);
+  CHECK(widths_and_labels(*set) == All{{22, 2}, {21, 1}});
+  CHECK(set->num_classes() == 3);
+  DatasetOptions options{
+      .name = "image-folder", .data_dir = folder.path(), .eval_transform = "resize=8,crop=8"};
+  options.class_names = known;
+  const DatasetPtr samples = open_dataset(options, Split::test);
+  std::vector<std::byte> input(samples->spec().input_bytes());
+  std::int64_t label = 0;
+  samples->get(0, 0, input, std::as_writable_bytes(std::span(&label, 1)));
+  CHECK(label == 2);
+  put(folder / "eel" / "1.jpg", 23);
+  CHECK(message_of<DataError>([&] { open_dataset(options, Split::test); }) ==
+        (folder / "eel").string() + ": training has no class of this name");
+}
+
 TEST_CASE("that the samples of training are evaluated is told") {
   const TemporaryFolder folder;
   for (const char* name : {"image-folder", "shards"}) {

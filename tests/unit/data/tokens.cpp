@@ -134,6 +134,16 @@ TEST_CASE("of tokens that are new to weights all are evaluated, whatever the fil
   CHECK(find_dataset(datasets(), "tokens").note(options).empty());
 }
 
+TEST_CASE("tokens of a tokenizer have its vocabulary, whichever of them the file has") {
+  const FolderAndCache folder;
+  write_file(folder / "a.bin", words_of<std::uint16_t>(numbers(0, 50)));
+  DatasetOptions options = token_options(folder / "a.bin", 7);
+  CHECK(open_dataset(options, Split::train)->spec().vocab_size == 50);
+  options.tokenizer = TOKENIZER;
+  CHECK(open_dataset(options, Split::train)->spec().vocab_size == 1500);
+  CHECK(dataset_spec(options).vocab_size == 1500);
+}
+
 TEST_CASE("documents of tokens part at their boundary, or as Megatron's index has them") {
   const FolderAndCache folder;
   const fs::path file = folder / "train.bin";

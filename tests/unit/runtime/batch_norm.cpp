@@ -144,6 +144,23 @@ TEST_CASE("batch norm: its buffers go through files to the bit, the count as PyT
   CHECK(other.run(Mode::evaluate).loss == one.run(Mode::evaluate).loss);
 }
 
+TEST_CASE(
+    "batch norm: of files from before PyTorch counted batches the count is 0; other tensors must be there") {
+  const tests::TemporaryFolder folder;
+  Replica trained;
+  trained.run(Mode::train);
+  const auto loaded_without = [&](const std::string& name) {
+    std::vector<NamedTensor> tensors = trained.io().parameters();
+    std::erase_if(tensors, [&](const NamedTensor& tensor) { return tensor.name == name; });
+    save_tensors(folder / "model", tensors);
+    trained.io().load(WeightsFile(folder / "model"));
+  };
+  CHECK(trained.batches() == 1);
+  loaded_without("bn.num_batches_tracked");
+  CHECK(trained.batches() == 0);
+  CHECK_THROWS_WITH(loaded_without("bn.running_mean"), tests::contains("has no tensor 'bn.running_mean'"));
+}
+
 std::vector<std::string> attributes_of_norms(const model::Graph& graph) {
   std::vector<std::string> attributes;
   for (const model::Node& node : graph.nodes()) {

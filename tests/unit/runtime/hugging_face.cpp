@@ -114,6 +114,11 @@ TEST_CASE("tensors of files without the prefix have the model's names; masks and
   WeightsFile file(folder.path());
   use_model_names(file, "mlp");
   CHECK(file.names().size() == 4);
+  const std::vector<SafetensorsFile::Tensor> first_name_alone{tensor("lm_head.weight", values)};
+  write_safetensors(folder / "model.safetensors", first_name_alone);
+  WeightsFile tied(folder.path());
+  use_model_names(tied, "gpt2");
+  CHECK(tied.names() == std::vector<std::string>{"transformer.wte.weight"});
 }
 
 TEST_CASE("config.json of ours is read back") {

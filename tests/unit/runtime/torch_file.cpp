@@ -4,6 +4,11 @@
 //       "module.fc.weight": nn.Parameter(torch.arange(6.).reshape(2, 3).t()),
 //       "module.fc.bias": torch.tensor([1.5, -2, 0.25]).to(torch.bfloat16),
 //       "module.odd": base[1::2], "module.empty": torch.zeros(0, 3)})}, "state_dict.pt")
+// training_checkpoint.pt, too, of a Linear(2, 1):
+//   torch.save({"model": net.state_dict(), "optimizer": SGD's, "lr_scheduler": MultiStepLR's, "epoch": 2,
+//       "args": argparse.Namespace(lr=.1, device=torch.device("cpu"), dtype=torch.float32,
+//           folder=pathlib.PosixPath("x"), seen={1, 2}), "best": numpy.float64(.5)},
+//           "training_checkpoint.pt")
 #include "runtime/step/torch_file.h"
 
 #include "kernels/base/error.h"
@@ -29,6 +34,13 @@ TEST_CASE("a state dict of torch.save is read: strides, dtypes, its key, the pre
   CHECK(to_floats(*file.find("fc.bias")) == std::vector<float>{1.5, -2, 0.25});
   CHECK(to_floats(*file.find("odd")) == std::vector<float>{1, 3, 5, 7});
   CHECK(to_floats(*file.find("empty")).empty());
+}
+
+TEST_CASE("what a training script keeps beside its weights is passed over") {
+  const WeightsFile file(TRAINING_CHECKPOINT_FILE);
+  CHECK(file.names() == std::vector<std::string>{"weight", "bias"});
+  CHECK(to_floats(*file.find("weight")) == std::vector<float>{1, 2});
+  CHECK(to_floats(*file.find("bias")) == std::vector<float>{3});
 }
 
 TEST_CASE("a file of torch.save is known by what is in it, whatever its name") {

@@ -111,10 +111,11 @@ class Replica {
   ParameterIO io() { return {*device_, plans_.front(), *memory_}; }
   const Plan& plan() const { return plans_.front(); }
 
-  std::vector<std::string> start_from(const std::filesystem::path& path) {
+  std::vector<std::string> start_from(const std::filesystem::path& path,
+                                      const std::vector<std::string>& of_tokens = {}) {
     ParameterIO replica = io();
     const auto head = model::head_parameters(model::build_forward(model_, input_, 1));
-    return runtime::start_from(replica, WeightsFile(path), head, 9);
+    return runtime::start_from(replica, WeightsFile(path), head, of_tokens, 9);
   }
 
  private:
@@ -143,6 +144,18 @@ TEST_CASE("weights of other classes start all but the head, which is drawn anew"
   Replica again(10);
   CHECK(again.start_from(folder / "ten").empty());
   CHECK(again.io().fingerprint() == ten.io().fingerprint());
+}
+
+TEST_CASE("what weights know of tokens is never drawn anew, also where it is the head") {
+  const tests::TemporaryFolder folder;
+  Replica ten(10);
+  Replica three(3);
+  save_tensors(folder / "ten", ten.io().parameters());
+  save_tensors(folder / "three", three.io().parameters());
+  CHECK(message_of<DataError>([&] { three.start_from(folder / "ten", {"fc2.weight"}); }) ==
+        (folder / "ten").string() + ": fc2.weight knows 10 tokens, the model has 3; give --vocab-size 10");
+  CHECK(message_of<DataError>([&] { ten.start_from(folder / "three", {"fc2.weight"}); }) ==
+        (folder / "three").string() + ": fc2.weight knows 3 tokens, the model has 10");
 }
 
 TEST_CASE("any other mismatch is an error with both shapes, or with the nearest names") {
@@ -235,6 +248,7 @@ TEST_CASE(
   CHECK(names_of("_orig_mod.1.bias", "_orig_mod.1.weight") == Names{"1.bias", "1.weight"});
   CHECK(names_of("_orig_mod.module.a.b", "module.a._orig_mod.c") == Names{"a.b", "a.c"});
   CHECK(names_of("module.a", "other.b") == Names{"module.a", "other.b"});
+  CHECK(names_of("n_averaged", "module.a.b") == Names{"a.b"});
   write_file_atomically(folder / "config.ini", "");
   CHECK(names_of("module.a", "module.b") == Names{"module.a", "module.b"});
 }
