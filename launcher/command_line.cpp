@@ -56,7 +56,7 @@ po::options_description describe() {
       "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGXCPU)");
   add("allow-gpu-sharing", flag(),
       "more ranks than GPUs: local rank modulo GPUs; NCCL, if asked for, by sockets");
-  add("numa-binding", text(""), "not in this version: ranks get equal slices of the cores");
+  add("numa-binding", text(""), "none: ranks are bound to no cores; they get equal slices, near their GPUs");
   add("help,h", flag(), "this text");
   add("version", flag(), "version and commit");
   return all;
@@ -177,7 +177,13 @@ CommandLine read_command_line(const Arguments& arguments, const EnvironmentLooku
   CommandLine result;
   result.command = std::move(front.command);
   store(result.values, all, std::move(front.options));
-  store(result.values, all, from_environment(all, environment));
+  const bool is_typed = !result.values["rdzv-endpoint"].defaulted();
+  std::vector<po::option> others = from_environment(all, environment);
+  // PET_MASTER_ADDR and PET_MASTER_PORT, which come before an endpoint, do not come before a typed one.
+  std::erase_if(others, [&](const po::option& option) {
+    return is_typed && (option.string_key == "master-addr" || option.string_key == "master-port");
+  });
+  store(result.values, all, std::move(others));
   return result;
 }
 

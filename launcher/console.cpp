@@ -1,5 +1,6 @@
 #include "launcher/console.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -19,6 +20,13 @@ constexpr std::size_t longest_line = 1 << 20;
 
 constexpr std::size_t most_queued = 1 << 20;
 constexpr const char* erase_line = "\r\x1b[K";
+
+/// Without a way to open it (another user's) it is written to as it is.
+UniqueFd reopened_terminal(int stream) {
+  if (isatty(stream) == 0) return {};
+  return UniqueFd(
+      open(fmt::format("/proc/self/fd/{}", stream).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
 
 bool is_writable(int fd) {
   pollfd entry = {.fd = fd, .events = POLLOUT, .revents = 0};
@@ -78,6 +86,9 @@ ConsoleText Lines::finish() {
   return result;
 }
 
+Console::Console(bool terminal)
+    : terminal_(terminal), own_{reopened_terminal(STDOUT_FILENO), reopened_terminal(STDERR_FILENO)} {}
+
 void Console::show(int stream, const ConsoleText& text) {
   std::string& queue = queues_[index(stream)];
   if (text.text.empty() || closed_[index(stream)]) return;
@@ -92,10 +103,11 @@ void Console::flush() {
   for (int stream : {1, 2}) {
     std::string& queue = queues_[index(stream)];
     std::size_t written = 0;
-    // A pipe that polls as writable takes PIPE_BUF bytes without waiting, and no more is promised.
-    while (written < queue.size() && is_writable(stream)) {
-      const ssize_t count =
-          ::write(stream, queue.data() + written, std::min<std::size_t>(queue.size() - written, PIPE_BUF));
+    // A pipe that polls as writable takes PIPE_BUF bytes without waiting, and no more is promised; a terminal
+    // takes what it has room for, and then makes a blocking writer wait.
+    while (written < queue.size() && is_writable(fd(stream))) {
+      const ssize_t count = ::write(fd(stream), queue.data() + written,
+                                    std::min<std::size_t>(queue.size() - written, PIPE_BUF));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0 && errno == EAGAIN) break;
       if (count < 0) {
@@ -124,7 +136,7 @@ bool Console::is_full() const {
 
 void Console::add_polls(std::vector<pollfd>& polls) const {
   for (int stream : {1, 2}) {
-    if (!queues_[index(stream)].empty()) polls.push_back({.fd = stream, .events = POLLOUT, .revents = 0});
+    if (!queues_[index(stream)].empty()) polls.push_back({.fd = fd(stream), .events = POLLOUT, .revents = 0});
   }
 }
 

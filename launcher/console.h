@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/unique_fd.h"
+
 namespace lockstep::launcher {
 
 /// What launch says once of a stream or a log that takes no more: a full disk, `ulimit -f`.
@@ -43,7 +45,7 @@ class Lines {
 /// takes it, so that a stalled pager never keeps launch from watching its workers.
 class Console {
  public:
-  explicit Console(bool terminal) : terminal_(terminal) {}
+  explicit Console(bool terminal);
 
   /// `stream` is 1 (stdout) or 2 (stderr).
   void show(int stream, const ConsoleText& text);
@@ -62,12 +64,15 @@ class Console {
   void add_polls(std::vector<pollfd>& polls) const;
 
  private:
+  int fd(int stream) const { return own_[index(stream)] ? own_[index(stream)].get() : stream; }
   void name_loss(int stream, int error);
   static std::size_t index(int stream) { return static_cast<std::size_t>(stream - 1); }
 
   bool terminal_;
   bool bar_open_ = false;
   bool drops_excess_ = false;
+  /// A terminal, opened once more: who shares it with us must not find it non-blocking. None: no terminal.
+  std::array<UniqueFd, 2> own_;
   std::array<std::string, 2> queues_;
   std::array<bool, 2> closed_ = {};
   std::array<bool, 2> loses_text_ = {};

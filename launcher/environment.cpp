@@ -91,7 +91,9 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   Variables variables = torchrun_variables(job, local_rank, error_file);
   variables.merge(gpu_variables(job, local_rank, value_of(inherited, "CUDA_VISIBLE_DEVICES")));
   for (const auto& [name, value] : default_variables(job)) {
-    const auto is_set = [&name = name](const std::string& v) { return name_of(v) == name; };
+    const auto is_set = [&name = name](const std::string& v) {
+      return name_of(v) == name && v != "OMP_NUM_THREADS=";  // which says nothing
+    };
     if (std::ranges::none_of(inherited, is_set)) variables[name] = value;
   }
 

@@ -73,7 +73,7 @@ ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later) {
   const auto telling = [](const ExitStatus& status) {
     if (status.stopped()) return 3;
     if (status.good()) return 0;
-    return asks_to_end(status.signal) ? 1 : 2;
+    return asks_to_stop(status.signal) ? 1 : 2;
   };
   return telling(later) > telling(wrapper) ? later : wrapper;
 }

@@ -31,7 +31,7 @@ fs::path make_unique_folder(const fs::path& prefix) {
   if (!mkdtemp(name.data()))
     throw DeviceError(fmt::format("cannot create '{}': {}; name another folder by TMPDIR or --log-dir", name,
                                   errno_message(errno)));
-  return name;
+  return fs::absolute(name);  // ranks may change theirs
 }
 
 fs::path in_temporary_folder(const std::string& name) {

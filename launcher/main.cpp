@@ -96,8 +96,8 @@ std::vector<Worker> start_workers(const Command& command, const Job& job, const 
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
     workers.emplace_back(rank, command, variables, slice, output.open(rank));
     reaper.watch(workers.back().pid());
+    output.close_worker_ends();
   }
-  output.close_worker_ends();
   return workers;
 }
 
@@ -142,7 +142,9 @@ int launch(const Options& options, std::int64_t start_ns) {
   Job job = describe_job(options, cores, ranks, gpus, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices =
-      choose_slices(cores, ranks, threads, find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
+      !options.binds ? std::vector<CpuList>{}
+                     : choose_slices(cores, ranks, threads,
+                                     find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
   const Reaper reaper;
   // Orphans of workers become our children, so that none is left behind.

@@ -48,8 +48,9 @@ void refuse_what_is_missing(const po::variables_map& values) {
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   refuse_unless(text("rdzv-backend") == "static" || text("rdzv-backend") == "c10d", "rdzv-backend",
                 text("rdzv-backend"), "static and c10d");
-  refuse_unless(text("numa-binding").empty(), "numa-binding", text("numa-binding"),
-                "binding of each rank to an equal slice of the cores, by itself");
+  const bool binds_as_ever = text("numa-binding").empty() || text("numa-binding") == "none";
+  refuse_unless(binds_as_ever, "numa-binding", text("numa-binding"),
+                "none, or left out binding of each rank to an equal slice of the cores");
 }
 
 Arguments split_list(const std::string& text) {
@@ -70,12 +71,14 @@ int parse_signal(const std::string& name) {
   throw UsageError(fmt::format("--signals-to-handle: '{}' is no signal that can be handled", name));
 }
 
-/// "host:port", "[::1]:port" or "host".
+std::string without_brackets(const std::string& host) {
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+/// "host:port", "[::1]:port", "::1:port", as torchrun reads it, or "host".
 void read_endpoint(const std::string& endpoint, Options& options) {
-  const bool bracketed = endpoint.starts_with('[');
-  const auto colon = endpoint.find(':', bracketed ? endpoint.find(']') : 0);
-  std::string host = endpoint.substr(0, colon);
-  if (bracketed && host.size() > 2) host = host.substr(1, host.size() - 2);
+  const auto colon = endpoint.ends_with(']') ? std::string::npos : endpoint.rfind(':');
+  const std::string host = without_brackets(endpoint.substr(0, colon));
   if (options.master_addr.empty()) options.master_addr = host;
   if (options.master_port == 0 && colon != std::string::npos) {
     options.master_port = parse_int("rdzv-endpoint", std::string_view(endpoint).substr(colon + 1), ports);
@@ -119,7 +122,7 @@ void read_nodes(const po::variables_map& values, Options& options) {
 void read_rendezvous(const po::variables_map& values, Options& options) {
   options.run_id = values["rdzv-id"].as<std::string>();
   if (!values["standalone"].as<bool>()) {
-    options.master_addr = values["master-addr"].as<std::string>();
+    options.master_addr = without_brackets(values["master-addr"].as<std::string>());
     options.master_port = parse_int("master-port", values["master-port"].as<std::string>(), ports);
     read_endpoint(values["rdzv-endpoint"].as<std::string>(), options);
   }
@@ -178,6 +181,7 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   refuse_what_is_missing(values);
   options.nproc_per_node = values["nproc-per-node"].as<std::string>();
   options.role = values["role"].as<std::string>();
+  options.binds = values["numa-binding"].as<std::string>() != "none";
   options.module = values["module"].as<bool>();
   options.allow_gpu_sharing = values["allow-gpu-sharing"].as<bool>();
   options.no_python = values["no-python"].as<bool>();

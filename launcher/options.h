@@ -44,6 +44,7 @@ struct Options {
   std::string role = "default";
 
   bool allow_gpu_sharing = false;
+  bool binds = true;  ///< each rank to a slice of the cores
 
   int max_restarts = 0;          ///< of all ranks of this node, after failures
   double shutdown_timeout = 30;  ///< seconds

@@ -120,7 +120,7 @@ void Supervisor::reap() {
     if (rank && worker_of(*rank).pid() == info.si_pid) {
       worker_of(*rank).set_ended();
       round.push_back(exit_status_of(info, *rank));
-    } else if (rank && stopping_) {
+    } else if (rank && (stopping_ || told_to_stop_)) {
       note_end_of_orphan(exit_status_of(info, *rank));
     }
     info = {};
@@ -167,7 +167,10 @@ void Supervisor::note_end_of_worker(const ExitStatus& status) {
   stopped_.erase(status.rank);
   const pid_t group = worker_of(status.rank).pid();
   if (!has_children_in(group)) reaper_.forget(group);
-  if (stopping_ && status.failed()) {
+  // A batch system's warning ends a wrapper script at once, and lets what it has started save.
+  const bool of_warning = told_to_stop_ && asks_to_stop(status.signal);
+  if (of_warning) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+  if ((stopping_ || of_warning) && status.failed()) {
     ended_wrappers_.emplace(status.rank, status);
   } else {
     judge(status);

@@ -25,8 +25,8 @@ Finding examine_openmpi(const Environment& environment) {
   // Before MASTER_ADDR, which by ssh reaches other hosts only with `-x`. The namespace is made from mpirun's
   // host and pid, which two containers may share; in Open MPI 4 the other variable is random.
   world.run_id = make_run_id(world, environment, {"PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"});
-  world.master_addr = variables.text_or("MASTER_ADDR", world.master_addr);
-  world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
+  world.master_addr = master_addr(variables).value_or(world.master_addr);
+  world.master_port = master_port(variables);
   return {"openmpi", world, "OMPI_COMM_WORLD_RANK and _SIZE are set"};
 }
 

@@ -37,7 +37,7 @@ std::vector<int> tasks_per_node(const Variables& variables, int size) {
 }
 
 std::string master_address(const Variables& variables, int node_count) {
-  if (const auto given = variables.text("MASTER_ADDR")) return *given;
+  if (const auto given = master_addr(variables)) return *given;
   if (node_count == 1) return World{}.master_addr;
   // Slurm sorts the nodes' list, and here task 0 may be on any of them.
   if (variables.text("SLURM_DISTRIBUTION") == "arbitrary") return {};
@@ -118,7 +118,7 @@ Finding examine_slurm(const Environment& environment) {
   world.local_size = tasks[static_cast<std::size_t>(world.node_rank)];
   world.local_rank = variables.required_number("SLURM_LOCALID", 0, world.local_size - 1);
   world.master_addr = master_address(variables, world.node_count);
-  world.master_port = variables.number("MASTER_PORT", 1, 65535).value_or(0);
+  world.master_port = master_port(variables);
   world.run_id = make_run_id(world, environment, {"SLURM_JOB_ID", "SLURM_STEP_ID"});
   world.restart = restart_count(variables, "SLURM_RESTART_COUNT");
   return {"slurm", world, "a task of srun"};

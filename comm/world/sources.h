@@ -35,6 +35,16 @@ inline bool started_by_mpirun(const Variables& variables) {
 /// Whether srun has started this process as the only task of its step.
 bool is_step_of_one(const Variables& variables);
 
+/// Where a source does without them; set and empty they are as good as not set.
+inline std::optional<std::string> master_addr(const Variables& variables) {
+  auto text = variables.text("MASTER_ADDR");
+  return text && !text->empty() ? text : std::nullopt;
+}
+inline int master_port(const Variables& variables) {
+  return variables.text_or("MASTER_PORT", "").empty() ? 0
+                                                      : variables.required_number("MASTER_PORT", 1, 65535);
+}
+
 /// How often a launcher says that it has started the run again; 0 when it says nothing.
 inline int restart_count(const Variables& variables, const char* name) {
   return variables.number(name, 0, std::numeric_limits<int>::max()).value_or(0);

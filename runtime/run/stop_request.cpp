@@ -60,6 +60,7 @@ void StopRequest::die_of(int signal_number) const {
   std::signal(signal_number, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &heeded_, nullptr);
   raise(signal_number);
+  _exit(128 + signal_number);  // the kernel ends a container's first process by no signal of its own
 }
 
 }  // namespace lockstep::runtime

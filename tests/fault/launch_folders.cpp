@@ -20,6 +20,7 @@ namespace lockstep::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+using tests::contains;
 using tests::files_in;
 using tests::Program;
 using tests::TemporaryFolder;
@@ -56,6 +57,16 @@ void kill_whole(Program& launch) {
 void launch_once(const fs::path& folder) {
   Program launch(launch_in(folder, {"true"}));
   CHECK(launch.wait_for_end() == 0);
+}
+
+TEST_CASE("what a rank says reaches launch from another folder, too, when --log-dir is relative") {
+  const TemporaryFolder folder;
+  Program shell({"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", folder.path().string(), LAUNCH_PROGRAM,
+                 "--log-dir=logs", "--max_restarts=3", "sh", "-c",
+                 "cd / && echo \"$0\" >\"$TORCHELASTIC_ERROR_FILE\"; exit 2",
+                 R"({"message": {"message": "no such word", "extraInfo": {"exit_code": 2}}})"});
+  CHECK(shell.wait_for_end() == 2);
+  CHECK_THAT(shell.output(), contains("it said: no such word") && !contains("starts all ranks"));
 }
 
 TEST_CASE("the folder of a launch that was killed goes with the next one, that of a living one stays") {

@@ -116,6 +116,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("launch needs no more than two descriptors for each rank") {
+  Program run(Words{"/bin/sh", "-c", "ulimit -n 128; exec \"$0\" --nproc_per_node=40 true", LAUNCH_PROGRAM});
+  CHECK(run.wait_for_end() == 0);
+  CHECK_THAT(run.output(), !contains("Too many open files"));
+}
+
 TEST_CASE("where standard output takes no more, text is lost, never the run, and that is said once") {
   const TemporaryFolder folder;
   const Words words{"--model=mlp",   "--dataset=synthetic", "--samples=64",

@@ -5,15 +5,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ends a run by SIGTERM to launch and expects what README promises: 75, and a checkpoint to go on from.
-void check_saves_on_sigterm(const Words& words, const fs::path& run_dir) {
+/// Ends a run by a signal to launch and expects what README promises: 75, and a checkpoint to go on from.
+void check_saves_on(int signal, const Words& words, const fs::path& run_dir) {
   Program run(words);
   wait_for_steps(run_dir);
-  ::kill(run.pid(), SIGTERM);
+  ::kill(run.pid(), signal);
   CHECK(run.wait_for_end() == 75);
   INFO(run.output());
   CHECK(has_checkpoint(run_dir));
-  CHECK_THAT(run.output(), contains("stopped by SIGTERM after saving"));
+  CHECK_THAT(run.output(), contains("after saving"));
+  if (signal == SIGTERM) CHECK_THAT(run.output(), contains("stopped by SIGTERM after saving"));
+}
+
+void check_saves_on_sigterm(const Words& words, const fs::path& run_dir) {
+  check_saves_on(SIGTERM, words, run_dir);
 }
 
 TEST_CASE("a wrapper script that dies of SIGTERM does not take the trainer along: 75, saved") {
@@ -23,6 +28,25 @@ TEST_CASE("a wrapper script that dies of SIGTERM does not take the trainer along
   const fs::path run_dir = folder / "run";
   check_saves_on_sigterm(launched(ranks, in_script(shell, "\"$0\" \"$@\"; true", endless_training(run_dir))),
                          run_dir);
+}
+
+TEST_CASE("a wrapper script that a batch system's warning ends does not take the trainer along: 75, saved") {
+  const int signal = GENERATE(SIGUSR1, SIGXCPU);
+  const int ranks = GENERATE(1, 2);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  check_saves_on(signal, launched(ranks, in_script("bash", "\"$0\" \"$@\"; true", endless_training(run_dir))),
+                 run_dir);
+}
+
+TEST_CASE("what a wrapper that such a warning ended has started gets the shutdown timeout, no more") {
+  Program run(launched(
+      1, in_script("bash", "bash -c 'trap \"\" USR1; echo pid=$$.; while :; do sleep 1000; done'; true", {}),
+      {"--shutdown_timeout=0.3"}));
+  run.wait_for(".\n");
+  ::kill(run.pid(), SIGUSR1);
+  CHECK(run.wait_for_end() == 128 + SIGKILL);
+  CHECK(wait_until_gone(run.number_after("pid")));
 }
 
 TEST_CASE("wrappers inside wrappers, and one that leaves the session") {

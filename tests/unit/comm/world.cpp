@@ -69,6 +69,8 @@ TEST_CASE("the world is read from whoever started us", "[bootstrap]") {
       {"Open MPI", openmpi, "openmpi", 2, 3, 2, 3, 0, 1, "127.0.0.1", 0, false},
       {"Open MPI with an address", openmpi + Map{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "99"}}, "openmpi", 2,
        3, 2, 3, 0, 1, "h", 99, false},
+      {"Open MPI with an empty address", openmpi + Map{{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}, "openmpi",
+       2, 3, 2, 3, 0, 1, "127.0.0.1", 0, false},
       {"torchrun on one node", torchrun_one_node, "torchrun", 1, 2, 1, 2, 0, 1, "localhost", 41231, false},
       {"mpirun on two nodes", openmpi_two_nodes, "openmpi", 3, 4, 1, 2, 1, 2, "127.0.0.1", 0, false},
       {"mpirun in salloc, rank 0 beside mpirun",

@@ -50,6 +50,7 @@ TEST_CASE("a step counts its own tasks, not the job's", "[bootstrap]") {
 
 TEST_CASE("tasks in an order of the user's own: which node has the first is not known", "[bootstrap]") {
   CHECK(world_from(slurm).master_addr == "gpu01");
+  CHECK(world_from(slurm + Map{{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}).master_addr == "gpu01");
   const Map arbitrary{{"SLURM_DISTRIBUTION", "arbitrary"}};
   CHECK(world_from(slurm + arbitrary).master_addr.empty());
   CHECK(world_from(slurm + arbitrary + Map{{"MASTER_ADDR", "gpu03"}}).master_addr == "gpu03");

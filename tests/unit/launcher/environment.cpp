@@ -79,6 +79,9 @@ TEST_CASE("the user's own thread count stays") {
   const auto variables = worker_environment({"OMP_NUM_THREADS=9"}, three_ranks, 0, "/tmp/e.json");
   CHECK(has(variables, "OMP_NUM_THREADS=9"));
   CHECK_FALSE(has(variables, "OMP_NUM_THREADS=2"));
+  const auto of_empty = worker_environment({"OMP_NUM_THREADS="}, three_ranks, 0, "/tmp/e.json");
+  CHECK(has(of_empty, "OMP_NUM_THREADS=2"));
+  CHECK_FALSE(has(of_empty, "OMP_NUM_THREADS="));
 }
 
 Job job_of(int ranks, int gpus, bool allow_gpu_sharing) {

@@ -77,7 +77,16 @@ TEST_CASE("an endpoint stands in for address and port; standalone ignores both")
   CHECK(options.master_port == 7000);
   CHECK(parse({"--rdzv_endpoint=[::1]:7000", "p"}).master_addr == "::1");
   CHECK(parse({"--rdzv_endpoint=[::1]:7000", "p"}).master_port == 7000);
+  CHECK(parse({"--rdzv_endpoint=fd00::1:7000", "p"}).master_addr == "fd00::1");
+  CHECK(parse({"--rdzv_endpoint=fd00::1:7000", "p"}).master_port == 7000);
+  CHECK(parse({"--rdzv_endpoint=[fd00::1]", "p"}).master_addr == "fd00::1");
+  CHECK(parse({"--rdzv_endpoint=[fd00::1]", "p"}).master_port == 0);
+  CHECK(parse({"--master_addr=[fd00::1]", "p"}).master_addr == "fd00::1");
   CHECK(parse({"--rdzv_endpoint=hostA", "p"}).master_port == 0);
+  const Variables others = {{"PET_MASTER_ADDR", "hostB"}, {"PET_MASTER_PORT", "8"}};
+  CHECK(parse({"--rdzv_endpoint=hostA:7000", "p"}, others).master_addr == "hostA");
+  CHECK(parse({"--rdzv_endpoint=hostA:7000", "p"}, others).master_port == 7000);
+  CHECK(parse({"--rdzv_endpoint=hostA:7000", "--master_port=9", "p"}, others).master_port == 9);
   CHECK(parse({"--rdzv_endpoint=hostA:7000", "--master_port=8", "p"}).master_port == 8);
   CHECK(parse({"--standalone", "--rdzv_endpoint=hostA:7000", "p"}).master_addr == "127.0.0.1");
   CHECK(parse({"--standalone", "--master_port=8", "p"}).master_port == 0);
@@ -88,6 +97,11 @@ TEST_CASE("what one node needs nothing of is accepted, what is missing is refuse
   for (const char* option : {"--nnodes=1:4", "--rdzv_backend=etcd", "--numa_binding=node"}) {
     CHECK(complaint({option, "p"}).find("not in this version") != std::string::npos);
   }
+}
+
+TEST_CASE("ranks are bound unless told otherwise") {
+  CHECK(parse({"p"}).binds);
+  CHECK_FALSE(parse({"--numa_binding=none", "p"}).binds);
 }
 
 TEST_CASE("several nodes: all are told the same, and which one they are") {
