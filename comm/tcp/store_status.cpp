@@ -18,9 +18,13 @@ namespace {
 constexpr const char* abort_key = "abort";
 constexpr const char* report_key = "report";
 
-// The store may be closing, or its rank suspended: what is not answered by then is left.
+/// The store may be closing, or its rank suspended: what is not answered by then is left.
+constexpr Seconds time_to_answer{0.5};
+/// Of a store that is late already, whose rank the report must still name in time.
+constexpr Seconds time_when_late{0.05};
+
 Deadline soon() {
-  return Deadline::in(Seconds(0.5));
+  return Deadline::in(time_to_answer);
 }
 
 std::string status_key(int rank) {
@@ -31,6 +35,15 @@ std::string status_key(int rank) {
 
 StoreStatus::StoreStatus(Connect connect, const std::vector<Link>& links, int rank, Deadline deadline)
     : connect_(std::move(connect)), store_(connect_(deadline)), links_(links), rank_(rank) {}
+
+template <class Call>
+auto StoreStatus::answer_of(Call call) {
+  const bool was_late = is_late_ && !store_.has_all_answers();
+  is_late_ = true;
+  auto answer = call(Deadline::in(was_late ? time_when_late : time_to_answer));
+  is_late_ = false;
+  return answer;
+}
 
 void StoreStatus::publish_heartbeat(const std::string& text) noexcept {
   try {
@@ -44,7 +57,10 @@ void StoreStatus::publish_heartbeat(const std::string& text) noexcept {
 
 void StoreStatus::publish_final_status(const std::string& text) noexcept {
   try {
-    store_.set(status_key(rank_), text, soon());
+    answer_of([&](const Deadline& deadline) {
+      store_.set(status_key(rank_), text, deadline);
+      return true;
+    });
   } catch (const std::exception&) {
     // Then the ranks of other nodes know this one by its connections.
   }
@@ -53,10 +69,8 @@ void StoreStatus::publish_final_status(const std::string& text) noexcept {
 std::optional<std::string> StoreStatus::read_status(int rank) noexcept {
   try {
     if (is_late_ && !store_.has_all_answers()) return std::nullopt;
-    is_late_ = true;
-    std::string text = store_.get(status_key(rank), soon()).value_or("");
-    is_late_ = false;
-    return text;
+    return answer_of([&](const Deadline& deadline) { return store_.get(status_key(rank), deadline); })
+        .value_or("");
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -64,8 +78,12 @@ std::optional<std::string> StoreStatus::read_status(int rank) noexcept {
 
 std::string StoreStatus::publish_abort(const std::string& reason) noexcept {
   try {
-    if (store_.compare_and_set(abort_key, std::nullopt, reason, soon())) return reason;
-    return store_.get(abort_key, soon()).value_or(reason);
+    const bool is_first = answer_of([&](const Deadline& deadline) {
+      return store_.compare_and_set(abort_key, std::nullopt, reason, deadline);
+    });
+    if (is_first) return reason;
+    return answer_of([&](const Deadline& deadline) { return store_.get(abort_key, deadline); })
+        .value_or(reason);
   } catch (const std::exception&) {
     return reason;
   }
@@ -86,7 +104,7 @@ std::vector<int> StoreStatus::lost_ranks() noexcept {
 
 bool StoreStatus::claim_report(const std::string& cause) noexcept {
   try {
-    return store_.compare_and_set(report_key, std::nullopt, cause, soon());
+    return store_.compare_and_set(report_key, std::nullopt, cause, soon());  // late or not: one alone prints
   } catch (const std::exception&) {
     return true;
   }

@@ -30,6 +30,10 @@ class StoreStatus final : public RemoteStatus {
   bool claim_report(const std::string& cause) noexcept override;
 
  private:
+  /// That of `call(deadline)`, which asks the store and throws where no answer comes by then.
+  template <class Call>
+  auto answer_of(Call call);
+
   Connect connect_;
   StoreClient store_;
   const std::vector<Link>& links_;
