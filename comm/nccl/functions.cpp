@@ -70,7 +70,7 @@ std::string version_text(int version) {
 
 std::string host_to_nccl() {
   const char* const replaced = std::getenv("NCCL_HOSTID");
-  return replaced == nullptr ? boot_id() : replaced;
+  return replaced == nullptr ? host_name() + boot_id() : replaced;
 }
 
 const NcclFunctions& nccl_functions() {

@@ -92,28 +92,29 @@ void NcclGroup::close(const Deadline& deadline) {
   nccl_.destroy(std::exchange(communicator_, nullptr));
 }
 
-NcclMemory::NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t bytes, bool as_window,
-                       cudaStream_t stream, const Deadline& deadline)
-    : nccl_(nccl), group_(group) {
+NcclMemory::NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t bytes)
+    : nccl_(nccl), group_(group), bytes_(std::max<std::size_t>(bytes, 1)) {
   void* memory = nullptr;
-  bytes = std::max<std::size_t>(bytes, 1);
-  const ncclResult_t result = nccl_.allocate(&memory, bytes);
+  const ncclResult_t result = nccl_.allocate(&memory, bytes_);
   if (result != ncclSuccess) {
     throw DeviceError(
         fmt::format("cuda: {} bytes for an arena: {}; use a smaller model or fewer processes on this GPU",
-                    bytes, nccl_.error_string(result)));
+                    bytes_, nccl_.error_string(result)));
   }
   data_ = static_cast<std::byte*>(memory);
-  kernels::check(cudaMemsetAsync(memory, 0, bytes, stream), "clearing an arena");
+}
+
+void NcclMemory::prepare(bool as_window, cudaStream_t stream, const Deadline& deadline) {
+  kernels::check(cudaMemsetAsync(data_, 0, bytes_, stream), "clearing an arena");
   kernels::check(cudaStreamSynchronize(stream), "clearing an arena");
   if (as_window) {
     group_.make(registering, deadline, [&](ncclComm_t communicator) {
-      return nccl_.register_window(communicator, memory, bytes, &window_, symmetric_window);
+      return nccl_.register_window(communicator, data_, bytes_, &window_, symmetric_window);
     });
   }
   if (window_ != nullptr) return;
   group_.make(registering, deadline, [&](ncclComm_t communicator) {
-    return nccl_.register_buffer(communicator, memory, bytes, &registration_);
+    return nccl_.register_buffer(communicator, data_, bytes_, &registration_);
   });
 }
 
@@ -132,7 +133,8 @@ void NcclMemory::deregister(const Deadline& deadline) {
 std::unique_ptr<Arena> NcclArenas::allocate(DType dtype, std::int64_t elements, bool as_window,
                                             cudaStream_t stream, const Deadline& deadline) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
-  const NcclMemory& memory = memory_.emplace_back(nccl_, group_, bytes, as_window, stream, deadline);
+  NcclMemory& memory = memory_.emplace_back(nccl_, group_, bytes);
+  memory.prepare(as_window, stream, deadline);
   return std::make_unique<NcclArena>(owner_, ++arenas_, memory, dtype, elements, weak_from_this());
 }
 

@@ -72,15 +72,17 @@ class NcclGroup {
 /// registered like those of graphs, and choose alike.
 class NcclMemory {
  public:
-  /// On the current device; `stream` is one of its. All ranks pass the same.
-  NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t bytes, bool as_window,
-             cudaStream_t stream, const Deadline& deadline);
+  /// On the current device.
+  NcclMemory(const NcclFunctions& nccl, NcclGroup& group, std::size_t bytes);
   ~NcclMemory();
   NcclMemory(const NcclMemory&) = delete;
   NcclMemory& operator=(const NcclMemory&) = delete;
 
   std::byte* data() const { return data_; }
 
+  /// `stream` is one of the device's; all ranks pass the same otherwise. Where it throws, NCCL may write to
+  /// this object until the group has aborted.
+  void prepare(bool as_window, cudaStream_t stream, const Deadline& deadline);
   /// Before the group closes.
   void deregister(const Deadline& deadline);
   /// Leaves the memory to the end of the process: freeing waits for what is on the GPU.
@@ -89,6 +91,7 @@ class NcclMemory {
  private:
   const NcclFunctions& nccl_;
   NcclGroup& group_;
+  const std::size_t bytes_;
   std::byte* data_ = nullptr;
   NcclFunctions::Window window_ = nullptr;
   void* registration_ = nullptr;

@@ -39,14 +39,17 @@ class DnnHandle {
 namespace {
 
 /// cuDNN looks for plans that it compiles at run time only where it finds the driver's functions. Without a
-/// driver it finds ours, which refuse: the library beside this one, which is called libcuda.so.1, too.
+/// driver it finds ours, which refuse: a library that is called libcuda.so.1, too, beside this one where it
+/// was built and in a folder below where it is installed.
 void find_driver_functions() {
   constexpr int flags = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
   if (dlopen("libcuda.so.1", flags) != nullptr) return;
   Dl_info here{};
   if (dladdr(reinterpret_cast<const void*>(&find_driver_functions), &here) == 0) return;
   const auto folder = std::filesystem::path(here.dli_fname).parent_path();
-  if (dlopen((folder / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
+  for (const auto& place : {folder, folder / "lockstep"}) {
+    if (dlopen((place / "liblockstep_no_driver.so").c_str(), flags) != nullptr) return;
+  }
   throw DeviceError(fmt::format("cuda: a GPU is planned for that is not here: {}", dlerror()));
 }
 
