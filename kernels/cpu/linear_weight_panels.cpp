@@ -77,12 +77,43 @@ struct WeightGradient {
     }
   }
 
+  /// A chunk of a matrix, as far as a product reads it.
+  struct Rows {
+    const void* at;
+    std::int64_t count, stride, bytes;  ///< from row to row, and of a row
+    bool stays;                         ///< the matrix, in the second cache
+  };
+
+  static bool stays_in_cache(std::int64_t bytes) { return bytes <= PanelProduct::second_cache; }
+
+  Rows dy_rows(const Arguments& a, std::int64_t row, std::int64_t at) const {
+    const std::int64_t row_bytes = size.outputs * bytes();
+    return {a.dy + row * row_bytes + at * group() * bytes(), chunk_rows(), row_bytes, group() * bytes(),
+            stays_in_cache(size.rows * row_bytes)};
+  }
+  /// Of a block's inputs [first, first + count).
+  Rows x_rows(const Arguments& a, std::int64_t row, std::int64_t begin, std::int64_t first,
+              std::int64_t count) const {
+    const bool stays = stays_in_cache(size.rows * size.inputs * bytes());
+    if (in_place())
+      return {x_at(a, row, begin + first), chunk, size.inputs * bytes(), count * bytes(), stays};
+    const std::int64_t inputs = std::min(block(), size.inputs - begin);
+    return {a.packed + (row / chunk_rows() * inputs + first) * chunk, chunk, count * word, count * word,
+            stays};
+  }
+
+  static void fetch(const Rows& rows, PanelProduct& product) {
+    product.next = rows.at;
+    product.next_row = rows.stride;
+    product.next_bytes = rows.bytes;
+    product.next_rows = rows.stays ? 0 : rows.count;
+  }
+
   /// Inputs [first, first + count) of the block that begins at `begin`, of group `at` of panels.
   void add_up(const Arguments& a, std::int64_t at, std::int64_t begin, std::int64_t first,
               std::int64_t count) const {
     const std::int64_t output = at * group();
     const std::int64_t columns = std::min(group(), size.outputs - output);
-    const std::int64_t inputs = std::min(block(), size.inputs - begin);
     float* const copied = a.rooms + omp_get_thread_num() * room();
     float* const dw =
         in_panels() ? a.dw + output * size.inputs + (begin + first) * panel : copied + chunk * panel;
@@ -91,26 +122,22 @@ struct WeightGradient {
     for (std::int64_t row = 0; row < size.rows; row += chunk_rows()) {
       const std::byte* const dy = a.dy + (row * size.outputs + output) * bytes();
       const bool last = row + chunk_rows() >= size.rows;
-      const std::byte* const next =
-          last ? a.dy + (at + 1) % groups() * group() * bytes() : dy + chunk_rows() * size.outputs * bytes();
+      const std::int64_t next = last ? 0 : row + chunk_rows();
       const PanelCopy copy{std::min(chunk_rows(), size.rows - row), size.outputs, factors};
-      const void* const x = in_place() ? static_cast<const void*>(x_at(a, row, begin + first))
-                                       : a.packed + (row / chunk_rows() * inputs + first) * chunk;
+      const Rows x = x_rows(a, row, begin, first, count);
+      // The first panel's product fetches what comes next of dy, the second's of x.
+      const Rows next_dy = dy_rows(a, next, last ? (at + 1) % groups() : at);
       PanelProduct product{count, words(copy.rows), in_place() ? panel : panel * chunk, panel};
       product.copy = &copy;
       product.accumulates = row > 0;
       product.factors = factors;
       product.a_term = in_place() ? size.inputs : panel;
       product.pairs_rows = layout == WeightLayout::panels_of_pairs;
-      product.next_row = size.outputs * bytes();
-      product.next_bytes = group() * bytes();
-      const bool fetches = size.rows * product.next_row > PanelProduct::second_cache;
-      product.next_rows = fetches ? copy.rows * panel / columns : 0;
       for (std::int64_t column = 0; column < columns; column += panel) {
-        product.next = next + column / panel * product.next_rows * product.next_row;
+        fetch(column == 0 ? next_dy : x_rows(a, next, begin, first, count), product);
         product.from = dy + column * bytes();
         product.from_sums = sums + column;
-        simd::best<PanelProduct>()(product, x, copied, dw + column / panel * dw_panel);
+        simd::best<PanelProduct>()(product, x.at, copied, dw + column / panel * dw_panel);
       }
     }
     for (std::int64_t column = 0; !in_panels() && column < columns; column += panel) {
