@@ -1,6 +1,7 @@
 #include "data/folders.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
@@ -56,8 +57,30 @@ std::optional<Split> split_of(const std::string& name) {
   return has("val") || has("test") ? std::optional(Split::test) : std::nullopt;
 }
 
-bool has_splits(const fs::path& root) {
-  return fs::is_directory(root / "train");
+constexpr std::array held_back_names{"val", "valid", "validation", "test"};
+
+/// The folder of what is evaluated; empty for none.
+fs::path held_back_in(const fs::path& root) {
+  for (const char* name : held_back_names) {
+    if (fs::is_directory(root / name)) return root / name;
+  }
+  return {};
+}
+
+/// A split has folders of classes, or archives; a class that is called "train" has nothing but other files.
+bool looks_like_split(const fs::path& folder) {
+  const std::vector<std::string> files = files_in(folder);
+  const auto is_archive = [](const std::string& name) { return name.ends_with(".tar"); };
+  return files.empty() || !folders_in(folder).empty() || std::ranges::any_of(files, is_archive);
+}
+
+/// As where ImageNet's val alone was fetched.
+bool has_nothing_else(const fs::path& root, const fs::path& held_back) {
+  const auto is_held_back = [](const std::string& name) {
+    return std::ranges::find(held_back_names, name) != held_back_names.end();
+  };
+  return !held_back.empty() && looks_like_split(held_back) &&
+         std::ranges::all_of(folders_in(root), is_held_back);
 }
 
 }  // namespace
@@ -76,15 +99,22 @@ std::vector<std::string> folders_below(const fs::path& folder) {
   return folders;
 }
 
+SplitFolders split_folders(const fs::path& root) {
+  const fs::path train = root / "train", held_back = held_back_in(root);
+  if (fs::is_directory(train) && (!held_back.empty() || looks_like_split(train))) return {train, held_back};
+  if (has_nothing_else(root, held_back)) return {{}, held_back};
+  return {root, root};
+}
+
 fs::path split_folder(const fs::path& root, Split split) {
-  if (!has_splits(root)) return root;
-  if (split == Split::train) return root / "train";
-  for (const char* name : {"val", "validation", "test"}) {
-    if (fs::is_directory(root / name)) return root / name;
-  }
+  const SplitFolders folders = split_folders(root);
+  const fs::path& folder = split == Split::train ? folders.train : folders.test;
+  if (!folder.empty()) return folder;
   throw DataError(fmt::format(
-      "{}: beside train there is no val, validation or test: give --eval-every 0 to train without",
-      root.string()));
+      "{}: {}", root.string(),
+      split == Split::train
+          ? fmt::format("there is no train beside {}", folders.test.filename().string())
+          : "beside train there is no val, valid, validation or test: give --eval-every 0 to train without"));
 }
 
 SplitFiles split_files(const DatasetOptions& options, const std::string& extension) {
@@ -111,7 +141,7 @@ std::string note_on(const SplitFiles& files) {
 }
 
 std::string note_on_splits(const fs::path& root) {
-  if (has_splits(root)) return {};
+  if (split_folders(root).train != root) return {};
   return fmt::format("evaluated are the samples that are trained on: {} has no folders train and val",
                      root.string());
 }

@@ -16,8 +16,20 @@ std::vector<std::string> files_in(const std::filesystem::path& folder);
 /// `folder` and all folders below it, in byte order of their paths. DataError where they nest without end.
 std::vector<std::string> folders_below(const std::filesystem::path& folder);
 
-/// Where a split's files are: a `root` with the folder `train` has the others in `val`, `validation` or
-/// `test`; else every split is the whole. DataError when there is none of these.
+/// Folders of the splits; empty: it is not there.
+struct SplitFolders {
+  std::filesystem::path train;
+  std::filesystem::path test;
+
+  /// Whose folders, or archives, tell the classes.
+  const std::filesystem::path& classes() const { return train.empty() ? test : train; }
+};
+
+/// `train`, and the first of `val`, `valid`, `validation` and `test` that is there, or one of these alone;
+/// else both are `root`, as where a class is called "train".
+SplitFolders split_folders(const std::filesystem::path& root);
+
+/// One of them. DataError when it is not there.
 std::filesystem::path split_folder(const std::filesystem::path& root, Split split);
 
 /// Files of a split each, in byte order.

@@ -90,7 +90,7 @@ PictureSetPtr open_image_folder(const fs::path& root, Split split, const std::ve
 }
 
 std::vector<std::string> image_folder_classes(const fs::path& root) {
-  return classes_of(split_folder(root, Split::train));
+  return classes_of(split_folders(root).classes());
 }
 
 }  // namespace lockstep::data

@@ -11,11 +11,10 @@ namespace lockstep::data {
 
 /// JPEG and PNG pictures in a folder for each class, as torchvision's ImageFolder reads them: classes are the
 /// folders' names in byte order, samples are all pictures below them, class by class, in byte order of their
-/// folders and names; links are followed. A `root` with the folder `train` is split: Split::test is then
-/// `val`, `validation` or `test`, with classes of `train`; else every split is the whole. Where weights know
-/// their classes by name, these are `known`, in their order, and a folder need not be there for each.
-/// DataError names the folder and what is wrong: no classes, a class without pictures, a class that is not
-/// known.
+/// folders and names; links are followed. A `root` that is split (`split_folder`) has the classes of `train`.
+/// Where weights know their classes by name, these are `known`, in their order, and a folder need not be
+/// there for each. DataError names the folder and what is wrong: no classes, a class without pictures, a
+/// class that is not known.
 PictureSetPtr open_image_folder(const std::filesystem::path& root, Split split,
                                 const std::vector<std::string>& known = {});
 

@@ -69,22 +69,51 @@ std::int64_t parse_class(const fs::path& path, const TarMember& member, std::spa
   return *label;
 }
 
+/// WebDataset, too, passes over hidden files, names without a dot, and what it says of the archive itself.
+bool is_of_a_sample(const TarMember& member) {
+  const auto [key, kind] = split_name(member.name);
+  const bool is_hidden = key.empty() || key.ends_with('/');
+  return !is_hidden && !kind.empty() && !member.name.starts_with("__");
+}
+
+/// Of a sample: its picture is .jpg before .mask.jpg, and so with classes.
+class Choice {
+ public:
+  void offer(const TarMember& member, std::string_view kind) {
+    (kind.find('.') == kind.npos ? plain_ : dotted_).push_back(&member);
+  }
+  const TarMember& only(const fs::path& path, const TarMember& first, const char* what) const {
+    const auto& offered = plain_.empty() ? dotted_ : plain_;
+    if (offered.empty())
+      fail(path, first.offset, fmt::format("sample '{}' has no {}", split_name(first.name).first, what));
+    if (offered.size() > 1) {
+      fail(path, offered[1]->offset,
+           fmt::format("'{}' is a second {} beside '{}'", offered[1]->name, what, offered[0]->name));
+    }
+    return *offered.front();
+  }
+
+ private:
+  std::vector<const TarMember*> plain_;
+  std::vector<const TarMember*> dotted_;
+};
+
 ShardIndex scan(const fs::path& path, std::span<const std::byte> archive) {
-  const std::vector<TarMember> members = read_tar(path, archive);
+  std::vector<TarMember> members = read_tar(path, archive);
+  std::erase_if(members, [](const TarMember& member) { return !is_of_a_sample(member); });
   ShardIndex index;
   for (std::size_t first = 0, end = 0; first < members.size(); first = end) {
     const std::string_view key = split_name(members[first].name).first;
-    const TarMember* picture = nullptr;
-    const TarMember* label = nullptr;
+    Choice pictures, labels;
     for (end = first; end < members.size() && split_name(members[end].name).first == key; ++end) {
       const std::string_view kind = split_name(members[end].name).second;
-      if (kind == "cls" || kind.ends_with(".cls")) label = &members[end];
-      if (is_picture_name(members[end].name)) picture = &members[end];
+      if (kind == "cls" || kind.ends_with(".cls")) labels.offer(members[end], kind);
+      if (is_picture_name(members[end].name)) pictures.offer(members[end], kind);
     }
-    if (picture == nullptr) fail(path, members[first].offset, fmt::format("sample '{}' has no picture", key));
-    if (label == nullptr) fail(path, picture->offset, fmt::format("sample '{}' has no .cls", key));
-    index.samples.push_back({picture->offset, picture->size, parse_class(path, *label, archive)});
-    add_folder(index.samples.back().label, fs::path(picture->name).parent_path().filename().string(),
+    const TarMember& picture = pictures.only(path, members[first], "picture");
+    const TarMember& label = labels.only(path, members[first], ".cls");
+    index.samples.push_back({picture.offset, picture.size, parse_class(path, label, archive)});
+    add_folder(index.samples.back().label, fs::path(picture.name).parent_path().filename().string(),
                index.folders);
   }
   return index;
@@ -159,7 +188,7 @@ ShardIndex kept_or_scanned(const fs::path& archive, std::span<const std::byte> b
 /// `folder`: empty if none keeps it. `known`: null if no other caller wants it.
 std::shared_ptr<const ShardIndex> index_of(const fs::path& archive, std::span<const std::byte> bytes,
                                            const fs::path& folder, ShardIndexes* known) {
-  const fs::path path = kept_path(folder, archive, ".index");
+  const fs::path path = kept_path(folder, archive, ".samples");
   std::shared_ptr<const ShardIndex> unshared;
   auto& index = known != nullptr ? known->of(path.string()) : unshared;
   if (index == nullptr) index = std::make_shared<const ShardIndex>(kept_or_scanned(archive, bytes, path));
@@ -213,9 +242,8 @@ class Shards final : public PictureSet {
   std::vector<Shard> shards_;
 };
 
-std::vector<fs::path> archives_in(const fs::path& place, Split split) {
-  if (!fs::is_directory(place)) return {place};
-  const fs::path folder = split_folder(place, split);
+std::vector<fs::path> archives_in(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return {folder};
   std::vector<fs::path> archives;
   for (const std::string& name : files_in(folder)) {
     if (name.ends_with(".tar")) archives.push_back(folder / name);
@@ -228,7 +256,8 @@ std::vector<fs::path> archives_in(const fs::path& place, Split split) {
 
 PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_classes,
                           const fs::path& index_folder, ShardIndexes* known) {
-  auto shards = std::make_shared<Shards>(archives_in(place, split), num_classes, index_folder, known);
+  auto shards =
+      std::make_shared<Shards>(archives_in(split_folder(place, split)), num_classes, index_folder, known);
   if (shards->size() == 0) throw DataError(fmt::format("{}: no samples in its archives", place.string()));
   return shards;
 }
@@ -236,7 +265,7 @@ PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_c
 std::vector<std::string> shard_class_names(const fs::path& place, std::int64_t num_classes,
                                            const fs::path& index_folder, ShardIndexes* known) {
   std::map<std::int64_t, std::string> folders;
-  for (const fs::path& path : archives_in(place, Split::train)) {
+  for (const fs::path& path : archives_in(split_folders(place).classes())) {
     const auto index = index_of(path, MappedFile(path).bytes(), index_folder, known);
     for (const auto& [label, folder] : index->folders) add_folder(label, folder, folders);
   }

@@ -25,9 +25,9 @@ class ShardIndexes {
 };
 
 /// Pictures in tar archives as WebDataset writes them: members that follow each other with the same name up
-/// to the first dot are a sample, its picture .jpg, .jpeg or .png and its class the number in .cls; other
-/// members are passed over. `place`: an archive, or a folder whose .tar files are taken in byte order; of one
-/// with the folder `train`, Split::test is `val`, `validation` or `test`, else every split is the whole.
+/// to the first dot are a sample, its picture .jpg, .jpeg or .png and its class the number in .cls, before
+/// those with more dots (.mask.png); other members are passed over. `place`: an archive, or a folder whose
+/// .tar files are taken in byte order; of one that is split (`split_folders`), those of the split.
 ///
 /// Where each sample lies is kept in `index_folder`, by the archive's path, size and time of change, so an
 /// archive is scanned once per machine, and samples are read in any order. `known`: indexes of this process,

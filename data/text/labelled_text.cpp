@@ -110,14 +110,19 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
 
 Texts read_folders(const fs::path& root) {
   Texts texts;
-  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
-  texts.labels = folders_in(train);
+  const SplitFolders folders = split_folders(root);
+  texts.labels = folders_in(folders.classes());
   if (texts.labels.empty()) {
-    throw DataError(fmt::format(
-        "{}: neither train*.tsv files nor folders of .txt files for each class are here", train.string()));
+    throw DataError(
+        fmt::format("{}: neither train*.tsv files nor folders of .txt files for each class are here",
+                    folders.classes().string()));
   }
-  for (const std::string& label : texts.labels) add_files(train / label, label, texts.train);
-  for (const std::string& label : folders_in(test)) add_files(test / label, label, texts.test);
+  const auto add = [](const fs::path& folder, std::vector<Text>& to) {
+    if (folder.empty()) return;
+    for (const std::string& label : folders_in(folder)) add_files(folder / label, label, to);
+  };
+  add(folders.train, texts.train);
+  add(folders.test, texts.test);
   return texts;
 }
 
@@ -211,8 +216,10 @@ DatasetPtr open_labelled_text(const DatasetOptions& options, Split split) {
   const auto corpus = open_corpus(options);
   const Samples& samples = split == Split::train ? corpus->train : corpus->test;
   const SampleSpec spec = spec_for(options, *corpus);
-  if (samples.sequences.size() == 0)
+  if (samples.sequences.size() == 0) {
+    if (!has_lines(options.data_dir)) split_folder(options.data_dir, split);  // tells what is not there
     throw DataError(fmt::format("{}: too few texts to hold a tenth back", options.data_dir.string()));
+  }
   return std::make_shared<LabelledText>(corpus, samples, spec);
 }
 

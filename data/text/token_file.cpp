@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "data/text/megatron.h"
+#include "data/text/numpy_tokens.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
@@ -72,12 +74,23 @@ std::size_t width_of(const std::string& dtype) {
   throw UsageError(fmt::format("--token-dtype '{}': uint16 or uint32", dtype));
 }
 
+/// What would pass for a bare file, whose every byte is a token's.
+void refuse_other_contents(const TokenFile& file) {
+  const std::span<const std::byte> bytes = file.file->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (file.path.extension() == ".txt") {
+    fail(file.path, 0, "it is text: give --dataset text, or make tokens of it by trainer datasets tokenize");
+  }
+  if (text.starts_with("PK\3\4"))
+    fail(file.path, 0, "it is a zip archive, as torch.save and np.savez write: no tokens");
+}
+
 void read_bare(TokenFile& file, std::size_t width) {
+  refuse_other_contents(file);
   const std::span<const std::byte> bytes = file.file->bytes();
   if (bytes.size() % width != 0)
     fail(file.path, bytes.size() - bytes.size() % width, fmt::format("a token of {} bytes is cut", width));
   file.tokens = TokenSpan(bytes, width);
-  file.usual_boundary = width == 2 ? gpt2_end_of_text : llama3_begin_of_text;
 }
 
 /// In pieces, so that who watches sees that it gets on.
@@ -107,9 +120,13 @@ TokenFile open_token_file(const fs::path& path, const std::string& dtype) {
   const LlmCFormat* format = llm_c_format(file.file->bytes());
   if (format != nullptr) {
     read_llm_c(file, *format);
+  } else if (is_numpy(file.file->bytes())) {
+    read_numpy(file);
   } else {
     read_bare(file, bare_width);
   }
+  if (format == nullptr)
+    file.usual_boundary = file.tokens.width() == 2 ? gpt2_end_of_text : llama3_begin_of_text;
   if (file.tokens.size() == 0) fail(path, file.offset, "it holds no tokens");
   return file;
 }

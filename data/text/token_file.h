@@ -29,6 +29,7 @@ struct TokenFile {
 /// - Megatron-LM: FILE.bin with FILE.idx ("MMIDIDX", version 1) beside it; either may be named;
 /// - llm.c: 256 int32 of header: magic number 20240520, version 1 and the number of tokens, which are uint16,
 ///   or 20240801, version 7 and uint32;
+/// - NumPy: an array that np.save wrote, as build-nanogpt's files are;
 /// - nanoGPT: nothing but tokens, uint16 or as `dtype` says ("uint16", "uint32").
 /// DataError names the file, the offset and what is wrong there. UsageError for another `dtype`.
 TokenFile open_token_file(const std::filesystem::path& path, const std::string& dtype);

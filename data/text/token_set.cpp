@@ -84,11 +84,20 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
   return piece;
 }
 
+bool has_arrays_alone(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const std::vector<std::string> names = files_in(folder);
+  const auto has = [&](const char* extension) {
+    return std::ranges::any_of(names, [&](const std::string& name) { return name.ends_with(extension); });
+  };
+  return has(".npy") && !has(".bin");
+}
+
 }  // namespace
 
 SplitFiles token_files(const DatasetOptions& options) {
   const fs::path& place = options.data_dir;
-  SplitFiles files = split_files(options, ".bin");
+  SplitFiles files = split_files(options, has_arrays_alone(place) ? ".npy" : ".bin");
   if (fs::is_directory(place) || options.data_are_new) return files;
   std::string name = place.filename().string();
   const std::size_t at = name.rfind("train");

@@ -79,6 +79,29 @@ TEST_CASE("a folder with train and val is split, with the classes of train") {
   CHECK(folder_complaint(folder.path(), Split::test) == "/val/c: training has no class of this name");
 }
 
+TEST_CASE("what is evaluated is val before valid before test, and may be there alone") {
+  const TemporaryFolder folder;
+  put(folder / "test" / "b" / "1.jpg", 21);
+  put(folder / "test" / "a" / "1.jpg", 22);
+  CHECK(widths_and_labels(*open_image_folder(folder.path(), Split::test)) == All{{22, 0}, {21, 1}});
+  CHECK(folder_complaint(folder.path()) == ": there is no train beside test");
+  CHECK(find_dataset(datasets(), "image-folder").note({.data_dir = folder.path()}).empty());
+  put(folder / "valid" / "a" / "1.jpg", 23);
+  put(folder / "train" / "a" / "1.jpg", 24);
+  CHECK(widths_and_labels(*open_image_folder(folder.path(), Split::test)) == All{{23, 0}});
+  put(folder / "val" / "a" / "1.jpg", 25);
+  CHECK(widths_and_labels(*open_image_folder(folder.path(), Split::test)) == All{{25, 0}});
+}
+
+TEST_CASE("classes may be called train or test") {
+  const TemporaryFolder folder;
+  for (const char* name : {"bus", "test", "train"}) put(folder / name / "1.jpg", 21);
+  fs::rename(folder / "test", folder / "plane");
+  CHECK(image_folder_classes(folder.path()) == std::vector<std::string>{"bus", "plane", "train"});
+  fs::rename(folder / "train", folder / "test");
+  CHECK(image_folder_classes(folder.path()) == std::vector<std::string>{"bus", "plane", "test"});
+}
+
 TEST_CASE("classes that weights know by name keep their numbers, whichever of them a folder has") {
   const TemporaryFolder folder;
   put(folder / "dog" / "1.jpg", 21);
@@ -226,6 +249,21 @@ TEST_CASE("shards name their classes after folders that each have one class, fro
   CHECK(names_of(sample("dog/1", 20, "2"), sample("hound/2", 20, "2")).empty());
   CHECK(names_of(sample("all/1", 20, "2"), sample("all/2", 20, "1")).empty());
   CHECK(names_of(sample("1", 20, "2"), sample("cat/2", 20, "1")).empty());
+}
+
+TEST_CASE("of several pictures in a sample that without further words in its name is taken") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "0.tar";
+  const std::string foreign =
+      tar_member("._1.jpg", "x") + tar_member("README", "x") + tar_member("__info__.json", "{}");
+  const std::string others = tar_member("1.coarse.cls", "2") + tar_member("1.mask.jpg", picture_of(31));
+  write_file(path,
+             foreign + others + sample("1", 21, "1") + tar_member("1.seg.jpg", picture_of(32)) + tar_end());
+  CHECK(widths_and_labels(*open_shards(path, Split::train, 3, {})) == All{{21, 1}});
+  write_file(path, sample("1", 21, "1") + tar_member("1.png", "x") + tar_end());
+  CHECK(message_of<DataError>([&] {
+          open_shards(path, Split::train, 3, {});
+        }).ends_with("'1.png' is a second picture beside '1.jpg'"));
 }
 
 TEST_CASE("shards with samples that are none are refused with their offset") {

@@ -209,6 +209,21 @@ TEST_CASE("a folder has pairs of files for training and evaluation") {
   CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
 }
 
+TEST_CASE("folders of classes may have a split alone, and lack the other only where it is wanted") {
+  const TemporaryFolder folder;
+  put(folder / "d/train/x/1.txt", "a");
+  CHECK(samples(labelled(folder / "d"), Split::train).size() == 1);
+  CHECK(message_of<DataError>([&] {
+          open_dataset(labelled(folder / "d"), Split::test);
+        }).starts_with((folder / "d").string() + ": beside train there is no val"));
+  put(folder / "e/test/y/1.txt", "a");
+  put(folder / "e/test/x/1.txt", "a");
+  CHECK(samples(labelled(folder / "e"), Split::test) ==
+        std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}, {{0, -1, -1, -1}, {1}}});
+  CHECK(message_of<DataError>([&] { open_dataset(labelled(folder / "e"), Split::train); }) ==
+        (folder / "e").string() + ": there is no train beside test");
+}
+
 TEST_CASE("a byte order mark is no part of a text") {
   const TemporaryFolder folder;
   const std::string mark = "\xEF\xBB\xBF";
