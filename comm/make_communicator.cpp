@@ -31,16 +31,26 @@ bool has_several_nodes(const World& world, const CommOptions& options) {
 std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& options) {
   const Deadline deadline = Deadline::in(options.timeout);
   std::shared_ptr<MpiRendezvous> mpi;
+  bool calls_mpi = false;
   Broadcast by_mpi;
   if (world.source == "openmpi" && mpi_is_built_in()) {
     by_mpi = [&](std::string_view from_rank_0) {
+      calls_mpi = true;
       mpi = open_mpi_rendezvous(world, deadline.left());
       return mpi->broadcast(from_rank_0);
     };
   }
-  Rendezvous rendezvous = open_rendezvous(world, options, deadline, by_mpi);
-  rendezvous.keep_alive = mpi;
-  return std::make_unique<TcpCommunicator>(world, options, std::move(rendezvous), deadline);
+  try {
+    Rendezvous rendezvous = open_rendezvous(world, options, deadline, by_mpi);
+    rendezvous.keep_alive = mpi;
+    return std::make_unique<TcpCommunicator>(world, options, std::move(rendezvous), deadline);
+  } catch (const CommError& error) {
+    if (!by_mpi || calls_mpi || !deadline.passed()) throw;
+    throw CommError(
+        fmt::format("{}; this rank has MASTER_ADDR and a secret of its own, and ranks without them wait in "
+                    "MPI_Init: give both to all ranks (mpirun -x MASTER_ADDR -x LOCKSTEP_TOKEN), or to none",
+                    error.what()));
+  }
 }
 
 /// NCCL takes the network that the user named, unless its own variable names another; it reads that once.

@@ -29,6 +29,11 @@ ExchangeTiming time_since(Clock::time_point start) {
   return {.transfer_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()};
 }
 
+/// By ssh mpirun hands variables to the ranks of its own host alone.
+constexpr const char* hint_at_other_way =
+    ", or that has MASTER_ADDR and a secret of its own, and so does not meet by MPI: give both to all ranks "
+    "(mpirun -x MASTER_ADDR -x LOCKSTEP_TOKEN), or to none";
+
 class Broadcaster final : public MpiRendezvous {
  public:
   Broadcaster(const World& world, Seconds timeout) : communicator_(world, {.timeout = timeout}) {}
@@ -200,6 +205,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(const World& world, const Co
 }
 
 std::unique_ptr<MpiRendezvous> open_mpi_rendezvous(const World& world, Seconds timeout) {
+  const auto session = MpiSession::open(world, timeout, hint_at_other_way);  // the communicator joins it
   return std::make_unique<Broadcaster>(world, timeout);
 }
 

@@ -60,12 +60,12 @@ void check_same_world(const MpiModule& module, const World& world) {
 }
 
 /// MPI's own waits cannot be interrupted: a process that is still in one at the time limit ends.
-auto leaving_after(Seconds timeout) {
-  return [timeout](const std::string& call) {
+auto leaving_after(Seconds timeout, const char* hint = "") {
+  return [timeout, hint](const std::string& call) {
     log::error(
         "{} was not done within {:g} s (--timeout): MPI cannot tell which rank is missing; look for one "
-        "that is stopped, or ended without it",
-        call, timeout.count());
+        "that is stopped, or ended without it{}",
+        call, timeout.count(), hint);
     std::_Exit(static_cast<int>(ExitCode::peer));
   };
 }
@@ -76,7 +76,7 @@ std::string MpiCall::describe() const {
   return fmt::format("{} {}{}", kind, number, label.str());
 }
 
-std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout) {
+std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout, const char* hint) {
   // MPI itself is one per process: this only mirrors it.
   static std::mutex mutex;
   static std::weak_ptr<MpiSession> current;
@@ -90,7 +90,7 @@ std::shared_ptr<MpiSession> MpiSession::open(const World& world, Seconds timeout
     session.reset(new MpiSession(load_mpi_module(), timeout));
     was_started = true;
     const int error =
-        in_time(timeout, "MPI_Init", leaving_after(timeout), [&] { return session->module_.start(); });
+        in_time(timeout, "MPI_Init", leaving_after(timeout, hint), [&] { return session->module_.start(); });
     if (error != 0) {
       throw CommError(fmt::format("MPI_Init: {}", error_text(session->module_, error)));
     }

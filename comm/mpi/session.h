@@ -30,7 +30,8 @@ class MpiSession {
  public:
   /// Loads the module and starts MPI, or joins the session that is open. Errors: see make_mpi_communicator.
   /// When MPI_Init, or later MPI_Finalize, waits for a rank for longer than `timeout`, the process ends.
-  static std::shared_ptr<MpiSession> open(const World& world, Seconds timeout);
+  /// `hint`, a literal: what else may keep a rank from MPI_Init.
+  static std::shared_ptr<MpiSession> open(const World& world, Seconds timeout, const char* hint = "");
 
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

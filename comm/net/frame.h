@@ -24,7 +24,7 @@ struct Frame {
     compare_and_set,  ///< key, 1 and the expected value (or 0 and "": absent), new value -> value or absent:
                       ///< as before
     claim,    ///< key, text -> absent: the key has that text now, until this client's connection ends,
-              ///< whose loss is reported by it. Or value: somebody else's text
+              ///< whose loss is reported by the first. Or value: somebody else's text
     erase,    ///< key -> done or absent
     watch,    ///< key -> done, then once, as soon as the key is there: changed
     goodbye,  ///< no reply: the connection closes and its client does not count as lost

@@ -1,7 +1,6 @@
 #include "comm/rendezvous/rendezvous.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +12,9 @@
 #include "comm/net/addresses.h"
 #include "comm/net/tcp.h"
 #include "comm/rendezvous/run_secret.h"
+#include "comm/rendezvous/start.h"
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
-#include "kernels/base/host.h"
 #include "kernels/base/log.h"
 #include "kernels/base/random.h"
 
@@ -85,10 +84,6 @@ std::string listening_address(const Call& call) {
   return is_own ? address : own_address(call.options);
 }
 
-std::string key_of_place(int rank) {
-  return fmt::format("rank/{}", rank);
-}
-
 /// UsageError when the run's store, which another start of rank 0 has opened, is there.
 void require_no_store(const Call& call, const std::string& address, int port, const Credentials& credentials,
                       Deadline deadline) {
@@ -109,48 +104,6 @@ std::unique_ptr<StoreServer> open_store(const Call& call, const std::string& add
   return std::make_unique<StoreServer>(std::move(listener), credentials);
 }
 
-std::string key_of_start(int first_rank) {
-  return fmt::format("start/{}", first_rank);
-}
-
-/// Of two launches of a node one goes on with all its ranks: that whose first rank has its place.
-void require_own_launch(StoreClient& store, const World& world, int first_rank, Deadline deadline) {
-  const auto start = store.wait_for(key_of_start(first_rank), deadline);
-  if (!start) throw CommError(fmt::format("rank {} did not join the rendezvous in time", first_rank));
-  if (*start == std::to_string(world.start_ns)) return;
-  throw second_start(
-      world.run_id,
-      store.get(key_of_place(first_rank), deadline).value_or(fmt::format("rank {}", first_rank)));
-}
-
-/// Nodes that count differently would wait for ranks that nobody starts.
-void require_same_size(StoreClient& store, const World& world, Deadline deadline) {
-  constexpr std::string_view key = "size";
-  if (world.rank == 0) store.set(key, std::to_string(world.size), deadline);
-  const std::string size = store.wait(key, deadline);
-  if (size == std::to_string(world.size)) return;
-  const std::string refusal = fmt::format(
-      "rank {} counts {} ranks, rank 0 counts {}: start all nodes with the same number of nodes, and "
-      "of ranks on each",
-      world.rank, world.size, size);
-  store.set(refusal_key, refusal, deadline);
-  throw UsageError(refusal);
-}
-
-/// UsageError when another process has this rank's place. Whoever has none is not missed when it goes.
-void take_place(StoreClient& store, const World& world, Deadline deadline) {
-  const int first_rank = world.rank - world.local_rank;
-  const bool is_launched = world.start_ns != 0;
-  if (is_launched && world.rank != first_rank) require_own_launch(store, world, first_rank, deadline);
-  const std::string own = fmt::format("rank {} (pid {} on {})", world.rank, getpid(), host_name());
-  if (const auto holder = store.claim(key_of_place(world.rank), own, deadline)) {
-    throw second_start(world.run_id, *holder);
-  }
-  if (is_launched && world.rank == first_rank) {
-    store.set(key_of_start(first_rank), std::to_string(world.start_ns), deadline);
-  }
-}
-
 /// A process of an earlier start that is still alive proves itself at no data port of this one.
 std::uint64_t agree_on_incarnation(StoreClient& store, const World& world, Deadline deadline) {
   constexpr std::string_view key = "incarnation";
@@ -161,9 +114,9 @@ std::uint64_t agree_on_incarnation(StoreClient& store, const World& world, Deadl
 /// `server` is empty on all ranks but rank 0.
 Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std::string& address,
                 const std::vector<int>& ports, const Credentials& credentials, Deadline deadline) {
-  StoreClient store = StoreClient::connect(address, ports, credentials, deadline);
-  require_same_size(store, call.world, call.deadline);
-  take_place(store, call.world, call.deadline);
+  StoreClient store = StoreClient::connect(
+      address, ports, credentials, deadline,
+      [&call](StoreClient& found) { return join_start(found, call.world, call.deadline); });
   const std::uint64_t incarnation = agree_on_incarnation(store, call.world, call.deadline);
   std::string own =
       call.options.interface.empty() ? store.own_address() : address_of_interface(call.options.interface);

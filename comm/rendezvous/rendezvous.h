@@ -28,16 +28,14 @@ struct Rendezvous {
   std::shared_ptr<void> keep_alive;  ///< for the caller: what must last as long, such as MPI
 };
 
-/// Where a rank that counts other ranks than rank 0 says so, for all that wait for it.
-inline constexpr const char* refusal_key = "refusal";
-
 /// Collective: what rank 0 gives, on all ranks. It is called at most once, and not where all ranks were given
 /// the secret and the address, so it may start what it needs by then. Empty: there is none.
 using Broadcast = std::function<std::string(std::string_view)>;
 
 /// Brings the ranks of several nodes to the store, which rank 0 opens. The secret: see given_secret. When
 /// that or rank 0's address is not given, rank 0 passes both on by `broadcast`, else by RUN/meeting
-/// (--run-dir), which needs a disk that all nodes see. UsageError when there is no such way, when this rank
+/// (--run-dir), which needs a disk that all nodes see. A start of the run that has failed or comes to its end
+/// is passed by until the next one's store is there. UsageError when there is no such way, when this rank
 /// runs already, and when rank 0 counts other ranks; CommError when rank 0 is not found by the deadline.
 Rendezvous open_rendezvous(const World& world, const CommOptions& options, Deadline deadline,
                            const Broadcast& broadcast = {});

@@ -125,6 +125,14 @@ std::optional<StoreClient::Change> StoreClient::take_change() {
   return change;
 }
 
+void StoreClient::wait_for_end(Deadline deadline) {
+  try {
+    while (wait_for_events(POLLIN, deadline)) read_some();
+  } catch (const CommError&) {
+    // The end that was waited for.
+  }
+}
+
 void StoreClient::say_goodbye(Deadline deadline) {
   queue({Frame::Type::goodbye, {}});
   while (!outgoing_.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,10 +21,14 @@ namespace lockstep::comm {
 /// other error it is closed.
 class StoreClient {
  public:
-  /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store.
-  /// What is in the way is logged within 5 s, and thrown at the deadline, or when the store itself refuses.
+  /// Says why a store of the run is not the one that is looked for; nothing when it is.
+  using Inspect = std::function<std::optional<std::string>(StoreClient&)>;
+
+  /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store,
+  /// and `inspect` says nothing against it and does not lose it. What is in the way is logged within 5 s, and
+  /// thrown at the deadline, or when the store itself refuses.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
-                             const Credentials& credentials, Deadline deadline);
+                             const Credentials& credentials, Deadline deadline, const Inspect& inspect = {});
   /// The run's store, when it is there: asks once.
   static std::optional<StoreClient> find(const std::string& address, int port, const Credentials& credentials,
                                          Deadline deadline);
@@ -48,8 +53,8 @@ class StoreClient {
   /// Sets `desired` when the value is `expected` (nothing: when the key is absent). True when it did so.
   bool compare_and_set(std::string_view key, std::optional<std::string_view> expected,
                        std::string_view desired, Deadline deadline);
-  /// Makes a key `text` for as long as this connection lasts, whose loss the server reports by it. Somebody
-  /// else's text when the key is there already.
+  /// Makes a key `text` for as long as this connection lasts, whose loss the server reports by the first such
+  /// text. Somebody else's text when the key is there already.
   std::optional<std::string> claim(std::string_view key, std::string_view text, Deadline deadline);
   /// True when the key was there.
   bool erase(std::string_view key, Deadline deadline);
@@ -66,6 +71,9 @@ class StoreClient {
   std::optional<Change> take_change();
   /// For poll(2); -1 when the connection is lost.
   int fd() const { return channel_.fd(); }
+
+  /// Until the store is lost, or the deadline.
+  void wait_for_end(Deadline deadline);
 
   /// Closes in order: the server does not count this client as lost.
   void say_goodbye(Deadline deadline);

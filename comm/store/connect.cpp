@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 
 #include "comm/net/handshake.h"
 #include "comm/polling.h"
@@ -42,11 +43,19 @@ class Search {
     if (is_cut_short && obstacles_.contains(port)) return;
     obstacles_[port] = obstacle.text;
     has_met_stranger_ = has_met_stranger_ || obstacle.is_stranger;
+    if (old_store_ == port) old_store_.reset();
+  }
+
+  /// The run's own store, but not the one that is looked for.
+  void meet_old_store(int port, const std::string& objection) {
+    obstacles_[port] = objection;
+    old_store_ = port;
   }
 
   /// When all ports have been asked, and there is more than nodes that start one after the other.
   void warn_once() {
-    if (has_warned_ || !has_met_stranger_ || !patience_.passed() || obstacles_.size() < ports_) return;
+    const bool is_in_the_way = has_met_stranger_ || old_store_;
+    if (has_warned_ || !is_in_the_way || !patience_.passed() || obstacles_.size() < ports_) return;
     log::warn("{}; trying on", result());
     has_warned_ = true;
   }
@@ -62,6 +71,7 @@ class Search {
   }
 
   std::string advice() const {
+    if (old_store_) return "; start all nodes again";
     return has_met_stranger_
                ? "; start all nodes with the same address and port of rank 0 and the same --rdzv_id"
                : "; is rank 0 started, and is its port open to other hosts?";
@@ -72,14 +82,27 @@ class Search {
   std::string where_;
   std::map<int, std::string> obstacles_;
   Deadline patience_ = Deadline::in(time_before_warning);
+  std::optional<int> old_store_;  ///< its port, while it is there
   bool has_met_stranger_ = false;
   bool has_warned_ = false;
 };
 
+/// That of `inspect`; also that the store was lost meanwhile.
+std::optional<std::string> objection_to(StoreClient& store, const StoreClient::Inspect& inspect,
+                                        Deadline deadline) {
+  if (!inspect) return std::nullopt;
+  try {
+    return inspect(store);
+  } catch (const CommError& error) {
+    if (deadline.passed()) throw;
+    return error.what();
+  }
+}
+
 }  // namespace
 
 StoreClient StoreClient::connect(const std::string& address, const std::vector<int>& ports,
-                                 const Credentials& credentials, Deadline deadline) {
+                                 const Credentials& credentials, Deadline deadline, const Inspect& inspect) {
   const TlsContext context(credentials);
   Search search(address, ports, credentials.run_id);
   Backoff backoff(between_tries);
@@ -90,9 +113,15 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
       Obstacle obstacle;
       const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
       Channel channel = connect_proved(address, port, context, store_request(), try_until, obstacle);
-      if (channel) return {std::move(channel), address, port};
-      search.meet(port, obstacle, deadline.passed());
-      if (obstacle.is_final) throw CommError(search.result());
+      if (channel) {
+        StoreClient store(std::move(channel), address, port);
+        const auto objection = objection_to(store, inspect, deadline);
+        if (!objection) return store;
+        search.meet_old_store(port, *objection);
+      } else {
+        search.meet(port, obstacle, deadline.passed());
+        if (obstacle.is_final) throw CommError(search.result());
+      }
       search.warn_once();
     }
     if (deadline.passed()) throw CommError(search.result() + search.advice());

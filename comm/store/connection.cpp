@@ -188,8 +188,8 @@ void Connection::claim(const Frame& frame, Table& table) {
   const Frame before = table.answer(
       {Frame::Type::compare_and_set, FieldWriter().text(*key).number(0).text({}).text(*text).take()});
   if (before.type == Frame::Type::absent) {
+    if (claims_.empty()) name_ = *std::move(text);
     claims_.push_back(*std::move(key));
-    name_ = *std::move(text);
   }
   send(before);
 }

@@ -71,7 +71,7 @@ class Connection {
   /// Gives up what the client had claimed.
   void release(Table& table);
 
-  /// What it claimed last; empty when it claimed nothing.
+  /// What it claimed first; empty when it claimed nothing.
   const std::string& name() const { return name_; }
   /// How the connection ended; empty after a goodbye.
   const std::string& loss() const { return loss_; }

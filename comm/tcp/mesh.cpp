@@ -12,7 +12,7 @@
 #include "comm/net/handshake.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
-#include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/start.h"
 #include "comm/shm/local_rendezvous.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -27,8 +27,6 @@ constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
 
 constexpr Seconds shortest_wait{0.02};
 constexpr Seconds longest_wait{1};
-
-constexpr const char* peers_key = "peer/";
 
 std::string key_of(int rank) {
   return peers_key + std::to_string(rank);

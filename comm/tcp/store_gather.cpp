@@ -24,8 +24,9 @@ std::string keys_of(std::uint64_t number) {
 std::vector<std::string> StoreGather::operator()(std::string_view mine) {
   const int rank = node_.rank();
   ++number_;
-  const Deadline deadline = Deadline::at(node_.deadline());
-  store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine), deadline);
+  start_ = Clock::now();
+  store_.set(key_of(rank, number_), fmt::format("{} {}", node_.call().signature(), mine),
+             Deadline::in(node_.timeout()));
   std::vector<std::string> texts;
   while (texts.size() < peers_.size()) wait_for_more(texts);
   // A rank that set this number has read all texts of the last one. Ranks may have been waited for past the
@@ -36,8 +37,8 @@ std::vector<std::string> StoreGather::operator()(std::string_view mine) {
 
 void StoreGather::wait_for_more(std::vector<std::string>& texts) {
   const int rank = static_cast<int>(texts.size());
-  Patience patience(node_.rank(), node_.timeout(), node_.call().start, status_of_);
-  Deadline look = Deadline::at(Patience::first_look(node_.call().start, node_.timeout()));
+  Patience patience(node_.rank(), node_.timeout(), start_, status_of_);
+  Deadline look = Deadline::at(Patience::first_look(start_, node_.timeout()));
   for (Seconds wait = shortest_wait;; wait = std::min(2 * wait, longest_wait)) {
     const auto values = store_.wait_for_each(keys_of(number_), rank, std::ssize(peers_),
                                              Deadline::in(std::min(look.left(), wait)));

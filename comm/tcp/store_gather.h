@@ -9,6 +9,7 @@
 #include "comm/store/client.h"
 #include "comm/tcp/mesh.h"
 #include "comm/watchdog/patience.h"
+#include "kernels/base/deadline.h"
 
 namespace lockstep::comm {
 
@@ -36,6 +37,7 @@ class StoreGather {
   const std::vector<PeerInfo>& peers_;
   const Patience::StatusOf status_of_;
   std::uint64_t number_ = 0;
+  Clock::time_point start_{};  ///< of this gather: its call may have waited for another, past its deadline
 };
 
 }  // namespace lockstep::comm

@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 
 #include "comm/net/tcp.h"
+#include "comm/rendezvous/start.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr const char* abort_key = "abort";
 constexpr const char* report_key = "report";
 
 /// The store may be closing, or its rank suspended: what is not answered by then is left.

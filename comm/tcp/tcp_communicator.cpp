@@ -12,13 +12,14 @@
 #include "comm/tcp/mesh.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
+#include "kernels/base/number.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// Broadcasts go through the store. Pieces let the root send one while the others fetch the last: 64 MiB to 4
-/// ranks take 0.30 s in pieces of 512 KiB, 0.40 s of 4 MiB.
-constexpr std::size_t broadcast_piece = std::size_t{512} << 10;
+/// Broadcasts and texts go through the store, whose values are limited. Pieces let the root send one while
+/// the others fetch the last: 64 MiB to 4 ranks take 0.30 s in pieces of 512 KiB, 0.40 s of 4 MiB.
+constexpr std::size_t piece_bytes = std::size_t{512} << 10;
 
 /// How long a rank that ends with an error waits for the others to do so too.
 constexpr Seconds time_to_give_up{1};
@@ -208,7 +209,7 @@ void TcpCommunicator::all_reduce_sum(std::span<double> values) {
 void TcpCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   const auto scope = node_->begin(Call::Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
   do {
-    const auto piece = bytes.first(std::min(bytes.size(), broadcast_piece));
+    const auto piece = bytes.first(std::min(bytes.size(), piece_bytes));
     const std::string_view mine(reinterpret_cast<const char*>(piece.data()),
                                 world_.rank == root ? piece.size() : 0);
     const std::string sent =
@@ -221,7 +222,20 @@ void TcpCommunicator::broadcast(std::span<std::byte> bytes, int root) {
 
 std::vector<std::string> TcpCommunicator::all_gather(std::string_view mine) {
   const auto scope = node_->begin(Call::Kind::all_gather_texts, 0);
-  return guarded([&] { return (*gather_)(mine); });
+  std::vector<std::string> texts(static_cast<std::size_t>(world_.size));
+  bool complete = false;
+  // A piece is the length of what is left, a space, then as much of it as fits.
+  while (!complete) {
+    const std::string piece = fmt::format("{} {}", mine.size(), mine.substr(0, piece_bytes));
+    mine.remove_prefix(std::min(mine.size(), piece_bytes));
+    const std::vector<std::string> pieces = guarded([&] { return (*gather_)(piece); });
+    complete = true;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      texts[rank].append(pieces[rank], pieces[rank].find(' ') + 1);
+      complete = complete && leading_number<std::size_t>(pieces[rank]) <= piece_bytes;
+    }
+  }
+  return texts;
 }
 
 void TcpCommunicator::barrier() {

@@ -108,7 +108,9 @@ std::string make_run_id(const World& world, const Environment& environment,
   for (const char* name : job_variables) {
     if (const auto value = environment(name)) text += fmt::format("\n{}={}", name, *value);
   }
-  text += fmt::format("\n{}:{}", world.master_addr, world.master_port);
+  // Each host has its own name for the interface of a link-local address.
+  const std::string address = world.master_addr.substr(0, world.master_addr.find('%'));
+  text += fmt::format("\n{}:{}", address, world.master_port);
   return fmt::format("{:016x}", fnv1a(text));
 }
 

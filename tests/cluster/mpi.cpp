@@ -91,6 +91,24 @@ TEST_CASE("a rank that does not come to MPI_Init ends all, and the call is named
   CHECK_THAT(outcome.output, contains("MPI_Init was not done within 1 s"));
 }
 
+TEST_CASE("where one rank alone has MASTER_ADDR and a secret, it and the other say so") {
+  const bool is_other_first = GENERATE(false, true);  // whose time is over first
+  const TemporaryFolder folder;
+  const auto rank = [&](const Words& variables, bool is_first) {
+    const Words trainer{TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=64",
+                        "--run-dir=" + (folder / "run").string()};
+    return Words{"/usr/bin/env"} + variables + trainer + Words{is_first ? "--timeout=2" : "--timeout=15"};
+  };
+  const Words with_address{"LOCKSTEP_NODE=a", "MASTER_ADDR=localhost", "LOCKSTEP_TOKEN=secret-of-this-test"};
+  const Outcome outcome = run(mpirun_words(1, rank(with_address, !is_other_first)) + Words{":", "-np", "1"} +
+                              rank({"LOCKSTEP_NODE=b"}, is_other_first));
+  INFO(outcome.output);
+  CHECK(outcome.code != 0);
+  CHECK_THAT(outcome.output, contains(is_other_first ? "MPI_Init was not done within "
+                                                     : "rank 1 of 2 did not join the rendezvous in time"));
+  CHECK_THAT(outcome.output, contains("(mpirun -x MASTER_ADDR -x LOCKSTEP_TOKEN), or to none"));
+}
+
 TEST_CASE("a rank that does not come to MPI_Finalize ends all, and the call is named") {
   const Outcome outcome = play(2, "no-finalize");
   INFO(outcome.output);

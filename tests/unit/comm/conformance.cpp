@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -255,6 +256,17 @@ class Conformance {
   Values fillers_;  ///< around a range, and in the others' shards before an all_gather
 };
 
+/// One rank alone has a text, which is longer than a message of any backend.
+void check_long_text(Communicator& group) {
+  std::string text(std::size_t{17} << 20, 'x');
+  for (std::size_t i = 0; i < text.size(); i += 1000) text[i] = static_cast<char>(i >> 10);
+  std::vector<std::string> expected(index_of(group.world().size));
+  expected.back() = text;
+  const bool has_text = group.world().rank == group.world().size - 1;
+  if (group.all_gather(has_text ? text : "") != expected)
+    throw std::runtime_error("all_gather of a long text");
+}
+
 }  // namespace
 
 Backend host_backend(Communicator& group, kernels::Stream& stream, SumOrder order) {
@@ -273,6 +285,7 @@ void check_conformance(const Backend& backend) {
   Conformance<float>(backend, DType::f32).run();
   Conformance<BFloat16>(backend, DType::bf16).run();
   Conformance<Float16>(backend, DType::f16).run();
+  check_long_text(backend.group);
 }
 
 }  // namespace lockstep::comm::testing

@@ -26,8 +26,8 @@ struct Backend {
 Backend host_backend(Communicator& group, kernels::Stream& stream, SumOrder order = SumOrder::tree);
 
 /// Makes all_reduce, reduce_scatter and all_gather over ranges of many sizes in the middle of an arena, in
-/// f32, bf16 and f16, and looks at every element of the arena. By all ranks alike. std::runtime_error names
-/// the collective, type, size and first wrong element.
+/// f32, bf16 and f16, and looks at every element of the arena; and an all_gather of a long text. By all ranks
+/// alike. std::runtime_error names the collective, type, size and first wrong element.
 void check_conformance(const Backend& backend);
 
 }  // namespace lockstep::comm::testing

@@ -219,7 +219,9 @@ TEST_CASE("a rank that dies is lost by its name", "[rendezvous]") {
   Rendezvous met = open_rendezvous(world_of(0, run_id), options, soon());
   met.server->on_lost([&](const std::string& name, const std::string&) { lost.set_value(name); });
   const RankProcess other([&] {
-    const Rendezvous theirs = open_rendezvous(world_of(1, run_id), options, soon());
+    World of_launch = world_of(1, run_id);
+    of_launch.start_ns = 1;
+    const Rendezvous theirs = open_rendezvous(of_launch, options, soon());
     raise(SIGKILL);
   });
   std::future<std::string> name = lost.get_future();

@@ -225,8 +225,8 @@ TEST_CASE("the lowest rank that is there prints the report, not one that is gone
 
 namespace {
 
-/// Rank 0 works for several time-outs of 1 s before it comes; `advances`: and tells that it gets on.
-void come_late(Communicator& group, bool advances) {
+/// Rank 0 works for several time-outs of 1 s; `advances`: and tells that it gets on.
+void work_at_rank_0(Communicator& group, bool advances) {
   const auto progress =
       std::make_shared<std::atomic<std::uint64_t>>(1);  // the group outlives a failed barrier
   group.watch({.position = [] { return "unpacking data, 35 %"; },
@@ -238,6 +238,10 @@ void come_late(Communicator& group, bool advances) {
       if (advances) ++*progress;
     }
   }
+}
+
+void come_late(Communicator& group, bool advances) {
+  work_at_rank_0(group, advances);
   group.barrier();
   group.watch({});
 }
@@ -263,4 +267,15 @@ TEST_CASE("ranks of several nodes wait for one that gets on with long work, and 
   };
   CHECK(run(true) == std::vector<std::string>(3));
   CHECK_THAT(run(false)[1], contains(overdue));
+}
+
+TEST_CASE("all pieces of a long text come from a rank that was waited for beyond the time-out", "[comm]") {
+  const std::string text(std::size_t{3} << 20, 'x');
+  const auto errors = run_nodes({0, 1}, Seconds(1), [&](Communicator& group) {
+    work_at_rank_0(group, true);
+    const auto texts = group.all_gather(group.world().rank == 0 ? text : "");
+    group.watch({});
+    if (texts != std::vector<std::string>{text, ""}) throw std::runtime_error("another text");
+  });
+  CHECK(errors == std::vector<std::string>(2));
 }

@@ -198,6 +198,9 @@ TEST_CASE("the run id is the same on all ranks and differs between runs", "[boot
   CHECK(id == run_id(torchrun + Map{{"RANK", "2"}, {"LOCAL_RANK", "0"}}));
   CHECK(id != run_id(torchrun + Map{{"TORCHELASTIC_RUN_ID", "other"}}));
   CHECK(id != run_id(torchrun + Map{{"MASTER_PORT", "29501"}}));
+  const auto at = [&](const char* address) { return run_id(torchrun + Map{{"MASTER_ADDR", address}}); };
+  CHECK(at("fe80::1%eth0") == at("fe80::1%ens3"));  // each host has its own name for it
+  CHECK(at("fe80::1%eth0") != at("fe80::2%eth0"));
   CHECK(run_id(slurm) != run_id(slurm + Map{{"SLURM_STEP_ID", "1"}}));
   CHECK(run_id(openmpi) != run_id(openmpi + Map{{"PMIX_NAMESPACE", "2"}}));
   // mpirun in another container may have the same namespace, and by ssh MASTER_ADDR is rank 0's alone.
