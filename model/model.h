@@ -51,7 +51,7 @@ struct Model {
   std::string name;
   std::function<Tensor(Tensor batch)> forward;
   LossKind loss = LossKind::cross_entropy;
-  float label_smoothing = 0;
+  float label_smoothing = 0;  ///< of the cross-entropy; --label-smoothing takes its place
 };
 
 /// The network alone on a batch: what evaluation, prediction and export share; `Graph::output` is what it

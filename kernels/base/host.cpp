@@ -23,6 +23,14 @@ std::string boot_id() {
   return first_line("/proc/sys/kernel/random/boot_id");
 }
 
+std::optional<std::int64_t> start_ticks(const std::string& process) {
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", process));
+  std::size_t at = stat.rfind(')');  // the name before it may hold anything
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  return leading_number<std::int64_t>(std::string_view(stat).substr(at + 1));
+}
+
 CpuList affinity_mask() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,10 @@ std::string host_name();
 /// The kernel's random id of this boot: equal in two processes on one machine, containers included. Empty
 /// when the system does not tell.
 std::string boot_id();
+
+/// When a process ("self" or a pid) was started, in clock ticks since boot: with the pid its name for as long
+/// as the machine runs. Nothing when it is gone.
+std::optional<std::int64_t> start_ticks(const std::string& process);
 
 /// CPUs by number, ascending.
 using CpuList = std::vector<int>;

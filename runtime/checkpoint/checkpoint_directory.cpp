@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
+#include "kernels/base/log.h"
 #include "kernels/base/number.h"
 #include "kernels/base/random.h"
 #include "runtime/checkpoint/run_access.h"
@@ -97,6 +99,14 @@ void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename", errno_message(errno));
 }
 
+void warn_once(const fs::path& latest, const std::string& reason) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    log::warn("{} cannot be set: {}; --resume auto finds the newest checkpoint without it", latest.string(),
+              reason);
+  });
+}
+
 /// A folder that the destructor removes, unless `keep` was called.
 class ScratchFolder {
  public:
@@ -175,10 +185,15 @@ void CheckpointDirectory::add(std::int64_t step, const std::function<void(const 
   point_latest_at(name_of(step));
 }
 
+/// Not every disk has links, and a copy of a run may have a folder of that name: it goes on without.
 void CheckpointDirectory::point_latest_at(const std::string& name) const {
   const fs::path link = folder_ / fmt::format("{}latest.{}", hidden_prefix, random_hex(8));
-  if (::symlink(name.c_str(), link.c_str()) != 0) fail(link, "make the link", errno_message(errno));
-  rename_to(link, folder_ / "latest");
+  const fs::path latest = folder_ / "latest";
+  if (::symlink(name.c_str(), link.c_str()) != 0 || ::rename(link.c_str(), latest.c_str()) != 0) {
+    warn_once(latest, errno_message(errno));
+    ::unlink(link.c_str());
+    return;
+  }
   flush_folder(folder_);
 }
 

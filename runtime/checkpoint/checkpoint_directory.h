@@ -19,7 +19,8 @@ inline constexpr const char* checkpoint_files[] = {"model.safetensors", "optimiz
 inline constexpr const char* manifest_file = "manifest.json";
 
 /// RUN/checkpoints on one disk: a folder step-00001200 for each checkpoint, and the link `latest` to the
-/// newest. A checkpoint appears whole or not at all; `damage_of` finds later damage on the disk.
+/// newest, for people; a warning where it cannot be made. A checkpoint appears whole or not at all;
+/// `damage_of` finds later damage on the disk.
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::filesystem::path folder) : folder_(std::move(folder)) {}

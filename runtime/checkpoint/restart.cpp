@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/restart.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/host.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 namespace lockstep::runtime {
@@ -24,8 +27,22 @@ struct Launcher {
 constexpr std::array launchers{Launcher{"TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"},
                                Launcher{"SLURM_RESTART_COUNT", "SLURM_JOB_ID"}};
 
+/// A line for one agent of torchrun or launch, which restarts its ranks: the folder of its logs, whose name
+/// has a random part, else the agent's process.
+std::string agent_of(const comm::Environment& environment) {
+  const std::string report = environment("TORCHELASTIC_ERROR_FILE").value_or("");
+  if (const auto end = report.rfind("/attempt_"); end != std::string::npos)
+    return fmt::format("TORCHELASTIC_ERROR_FILE={}\n", report.substr(0, end));
+  const pid_t agent = ::getppid();
+  return fmt::format("AGENT={} {} {}\n", boot_id(), agent, start_ticks(std::to_string(agent)).value_or(0));
+}
+
+/// A line that a restart of the job has, too, and no other job; empty where there is no such launcher.
 std::string job_of(const Launcher& launcher, const comm::Environment& environment) {
-  return fmt::format("{}={}\n", launcher.job, environment(launcher.job).value_or(""));
+  const std::string id = environment(launcher.job).value_or("");
+  const bool is_name = !id.empty() && id != "none";  // torchrun's --rdzv-id is "none" where nothing is typed
+  if (is_name) return fmt::format("{}={}\n", launcher.job, id);
+  return environment(launcher.restarts) ? agent_of(environment) : std::string();
 }
 
 /// Of the launchers that say that they have restarted the run; empty if none does.
@@ -64,6 +81,14 @@ std::string default_resume(const comm::Environment& environment) {
 std::string launcher_jobs(const comm::Environment& environment) {
   std::string jobs;
   for (const Launcher& launcher : launchers) jobs += job_of(launcher, environment);
+  return jobs;
+}
+
+std::string launcher_jobs(comm::Communicator& communicator, const comm::Environment& environment) {
+  std::string jobs;
+  for (const std::string& job : communicator.all_gather(launcher_jobs(environment))) {
+    if (jobs.find(job) == std::string::npos) jobs += job;
+  }
   return jobs;
 }
 

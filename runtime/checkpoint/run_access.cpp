@@ -43,9 +43,8 @@ bool is_ours(gid_t group) {
       fmt::format("{}: cannot be written: {}; name another --run-dir", file.string(), errno_message(error)));
 }
 
-std::string description_of_holder(const std::string& run_id) {
-  return fmt::format("{} process {} run {}\n{}", host_name(), ::getpid(), run_id,
-                     launcher_jobs(comm::process_environment()));
+std::string description_of_holder(const std::string& run_id, const std::string& jobs) {
+  return fmt::format("{} process {} run {}\n{}", host_name(), ::getpid(), run_id, jobs);
 }
 
 void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const std::string& holder) {
@@ -130,13 +129,14 @@ std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirec
                                 Activity* activity) {
   std::optional<RunLock> lock;
   std::string problem;
+  const std::string jobs = launcher_jobs(communicator, comm::process_environment());
+  // A run that will be refused must not look like the one that is there.
+  const bool is_refused = !reason_to_spare(communicator, run_directory, activity).empty();
   if (run_directory.writes_checkpoints) {
     const Activity::Work work(activity, "locking " + run_directory.run.string());
     try {
-      // A run that will be refused must not look like the one that is there.
-      const bool is_refused = holds_another_run(run_directory);
-      lock.emplace(run_directory.run,
-                   is_refused ? std::string() : description_of_holder(communicator.world().run_id));
+      const std::string holder = description_of_holder(communicator.world().run_id, jobs);
+      lock.emplace(run_directory.run, is_refused ? std::string() : holder);
     } catch (const UsageError& error) {
       problem = error.what();
     }

@@ -18,6 +18,7 @@
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/run_access.h"
+#include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -87,12 +88,40 @@ std::string reason_to_refuse(const std::string& resume) {
   return fmt::format("--resume {}: is a file; name the folder RUN/checkpoints/step-N, or its RUN", resume);
 }
 
+/// Of what a run writes in RUN/ or removes there. config.json has many other uses.
+bool would_be_lost(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (name == "config.json") return Json::parse_or_null(read_text(file)).contains("model_type");
+  return names_weights(name) || name == "config.ini";
+}
+
+/// A run makes its log before any of these: what stands there without it is somebody's own.
+std::string reason_to_keep_files(const fs::path& run) {
+  std::error_code ignored;
+  const bool is_of_a_run = fs::exists(run / "log.jsonl", ignored) && fs::exists(run / "config.ini", ignored);
+  if (is_of_a_run || holds_a_run(run)) return {};
+  for (const auto& entry : fs::directory_iterator(run, ignored)) {
+    if (!would_be_lost(entry.path())) continue;
+    return fmt::format("{} holds {}, which no run has made there: name another --run-dir", run.string(),
+                       entry.path().filename().string());
+  }
+  return {};
+}
+
+bool has_checkpoints(const fs::path& run) {
+  return !CheckpointDirectory(run / "checkpoints").steps().empty();
+}
+
 }  // namespace
 
 bool holds_a_run(const fs::path& run) {
   std::error_code ignored;
-  return fs::exists(run / "summary.json", ignored) ||
-         !CheckpointDirectory(run / "checkpoints").steps().empty();
+  return fs::exists(run / "summary.json", ignored) || has_checkpoints(run);
+}
+
+bool is_finished(const fs::path& run) {
+  const Json summary = Json::parse_or_null(read_text(run / "summary.json"));
+  return !summary["stopped"].get_or(true);
 }
 
 std::optional<fs::path> run_of(const fs::path& resumed) {
@@ -136,6 +165,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
       make_folders(run);
       problem = reason_to_distrust_run(run);
     }
+    if (problem.empty()) problem = reason_to_keep_files(run);
     decision = {{"resuming", resumes_in(run, resume)},
                 {"marker", fmt::format(".same-disk.{}.tmp", random_hex(8))}};
     if (problem.empty()) marker.emplace(run / decision["marker"].get<std::string>());
@@ -163,17 +193,32 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   return run_directory;
 }
 
-bool holds_another_run(const RunDirectory& run_directory) {
-  return !run_directory.resuming && holds_a_run(run_directory.run);
+std::string reason_to_spare(comm::Communicator& communicator, const RunDirectory& run_directory,
+                            Activity* activity) {
+  const fs::path& run = run_directory.run;
+  bool is_used = false;
+  bool has_ended = false;
+  std::string checkpoints;
+  if (run_directory.writes_checkpoints) {
+    const Activity::Work work(activity, "looking at " + run.string());
+    is_used = !run_directory.resuming && holds_a_run(run);
+    has_ended = is_finished(run);
+    if (has_checkpoints(run)) checkpoints = "some";
+  }
+  const std::vector<std::string> of_disks = communicator.all_gather(checkpoints);
+  const auto is_empty = [](const std::string& text) { return text.empty(); };
+  const bool is_lost = is_used || run_directory.resume == "auto";
+  if (is_lost && has_ended && std::ranges::all_of(of_disks, is_empty)) {
+    return fmt::format("{} holds a finished run and no checkpoint to go on from: name another --run-dir",
+                       run.string());
+  }
+  if (!is_used) return {};
+  return fmt::format("{} already holds a run: go on with --resume auto, or name another --run-dir",
+                     run.string());
 }
 
-void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory) {
-  const bool used = run_directory.writes_checkpoints && holds_another_run(run_directory);
-  throw_any_problem<UsageError>(
-      communicator,
-      used ? fmt::format("{} already holds a run: go on with --resume auto, or name another --run-dir",
-                         run_directory.run.string())
-           : std::string());
+void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory, Activity* activity) {
+  throw_any_problem<UsageError>(communicator, reason_to_spare(communicator, run_directory, activity));
 }
 
 }  // namespace lockstep::runtime

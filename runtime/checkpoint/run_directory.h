@@ -31,8 +31,9 @@ struct RunDirectory {
 };
 
 /// Collective. Rank 0's `run` and `resume` (empty: none) count; one rank of each disk makes the folder.
-/// UsageError on all ranks where others could write it (`reason_to_distrust_run`). `activity` is told what
-/// may take long, here and in other functions of this folder.
+/// UsageError on all ranks where others could write it (`reason_to_distrust_run`), or where rank 0's holds
+/// weights or a config.ini that no run has made. `activity` is told what may take long, here and in other
+/// functions of this folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume, Activity* activity = nullptr);
 
@@ -45,16 +46,21 @@ bool names_a_path(const std::string& resume);
 /// Whether a folder holds results that a new run must not overwrite: summary.json or checkpoints.
 bool holds_a_run(const std::filesystem::path& run);
 
-/// Whether RUN/ on this rank's disk holds a run that is not being resumed.
-bool holds_another_run(const RunDirectory& run_directory);
+/// Whether RUN/ has the summary.json of a run that was not stopped.
+bool is_finished(const std::filesystem::path& run);
 
 /// RUN of RUN/checkpoints/step-..., of RUN/checkpoints, and of RUN itself; none for a checkpoint in another
 /// place.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& resumed);
 
-/// Collective. UsageError on all ranks when RUN/ of a rank that writes checkpoints holds a run that is not
-/// being resumed.
-void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory);
+/// Collective. Why RUN/ on this rank's disk must stay as it is: it holds a run that is not being resumed, or
+/// a finished one, and no disk has a checkpoint from which `auto` could go on. Empty if it need not.
+std::string reason_to_spare(comm::Communicator& communicator, const RunDirectory& run_directory,
+                            Activity* activity = nullptr);
+
+/// Collective. UsageError on all ranks when any has a `reason_to_spare` RUN/.
+void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory,
+                    Activity* activity = nullptr);
 
 /// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank.
 template <class Error>

@@ -179,7 +179,9 @@ void require_same_settings(const std::filesystem::path& checkpoint, const Settin
   const bool same_ranks = ranks_in(saved) == ranks_in(now);
   const auto compared = [same_ranks](Settings settings) {
     std::erase_if(settings, [same_ranks](const auto& setting) {
-      return setting.first == "ranks" || (!same_ranks && setting.first == "--batch-size");
+      // A tokenizer may lie elsewhere: what it makes of the text is among the contents of the training set.
+      if (setting.first == "ranks" || setting.first == "--tokenizer") return true;
+      return !same_ranks && (setting.first == "--batch-size" || setting.first == "--accumulate-steps");
     });
     return settings;
   };

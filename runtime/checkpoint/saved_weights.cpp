@@ -64,6 +64,14 @@ SavedWeights find_saved_weights(const fs::path& named) {
   return of_folder(path);
 }
 
+fs::path first_weights(const Options& options) {
+  std::error_code ignored;
+  if (options.init_from.empty() || fs::exists(options.init_from, ignored)) return options.init_from;
+  const fs::path run =
+      names_a_path(options.resume) ? run_of(options.resume).value_or(fs::path()) : options.run_dir;
+  return !run.empty() && holds_a_run(run) ? run : fs::path();
+}
+
 WeightsFile open_weights(const SavedWeights& saved, const std::string& model) {
   WeightsFile file(saved.weights);
   if (saved.config) return file;

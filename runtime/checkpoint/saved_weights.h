@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/options/options.h"
 #include "runtime/step/weights_file.h"
 
 namespace lockstep::runtime {
@@ -17,6 +18,10 @@ struct SavedWeights {
 /// `named`: a run's folder (its final weights, or those of its newest whole checkpoint while it has none), a
 /// checkpoint's folder, or anything that a WeightsFile opens. DataError names what is missing or damaged.
 SavedWeights find_saved_weights(const std::filesystem::path& named);
+
+/// What --init-from names. Where that is gone a run that goes on does without: the RUN that the options name,
+/// if it holds a run. Empty for neither.
+std::filesystem::path first_weights(const Options& options);
 
 /// Its tensors by the names that `model` has for them. Those that no run made may have the names of PyTorch's
 /// wrappers (`WeightsFile::drop_wrappers`) or of Hugging Face (`use_model_names`).

@@ -7,12 +7,14 @@
 #include "kernels/base/error.h"
 #include "kernels/base/rethrow.h"
 #include "runtime/checkpoint/hugging_face.h"
+#include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
 #include "runtime/options/typed_options.h"
 #include "runtime/plugin/named_errors.h"
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/stop_request.h"
+#include "runtime/run/task_agreement.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
@@ -30,6 +32,7 @@ TrainingTask task_of_program(const MakeTask& make, const Options& options) {
       rethrow_as<UsageError>("this program's task");
     }
   }();
+  take_label_smoothing(options, task.model);
   task.model.forward =
       with_named_errors(std::move(task.model.forward), fmt::format("model '{}'", task.model.name));
   task.train_set = with_named_errors(std::move(task.train_set), "the training set");
@@ -52,7 +55,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   Options options = parse_options(arguments);
   require_read_by_optimizer(options);
   require_none_of_predict(options);
-  take_pretrained_config(options, options.init_from);
+  take_pretrained_config(options, first_weights(options));
   StopRequest stop_request;
   const OpenTask open = prepare(options);
   Session session = open_session(options);

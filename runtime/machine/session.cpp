@@ -3,13 +3,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "comm/make_communicator.h"
 #include "comm/world/environment.h"
 #include "comm/world/world.h"
-#include "kernels/base/file.h"
+#include "kernels/base/host.h"
 #include "kernels/base/log.h"
 #include "runtime/machine/open_device.h"
 
@@ -18,13 +17,10 @@ namespace {
 
 constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
 
-/// Field 22 of /proc/self/stat, in clock ticks since boot: 10 ms fine.
+/// In steps of 10 ms.
 std::int64_t process_start_ns() {
-  const std::string text = read_text("/proc/self/stat");
-  std::size_t at = text.rfind(')');  // the name before it may hold anything
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return boottime_ns();
-  return std::strtoll(text.c_str() + at, nullptr, 10) * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK));
+  const auto ticks = start_ticks("self");
+  return ticks ? *ticks * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK)) : boottime_ns();
 }
 
 }  // namespace

@@ -40,11 +40,6 @@ OptionEntry on_off(OptionInfo info, bool Options::*field) {
           [field](const Options& o) { return std::string(o.*field ? "true" : "false"); }};
 }
 
-OptionEntry path(OptionInfo info, std::filesystem::path Options::*field) {
-  return {std::move(info), [field](Options& o, const std::string& given) { o.*field = given; },
-          [field](const Options& o) { return (o.*field).string(); }};
-}
-
 OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::string> choices) {
   return {std::move(info),
           [field, choices = std::move(choices)](Options& o, const std::string& given) {
@@ -175,6 +170,17 @@ OptionEntry clip_grad_value(OptionInfo info, Range<double> range) {
           show_real(range.least), show_real(range.most)};
 }
 
+OptionEntry label_smoothing(OptionInfo info, Range<double> range) {
+  return {std::move(info),
+          [range](Options& o, const std::string& given) {
+            o.label_smoothing = static_cast<float>(number_in(given, range));
+          },
+          [](const Options& o) {
+            return o.label_smoothing ? fmt::format("{}", *o.label_smoothing) : std::string();
+          },
+          show_real(range.least), show_real(range.most)};
+}
+
 OptionEntry batch_size(OptionInfo info, Range<std::int64_t> range) {
   OptionEntry entry = integer(std::move(info), &Options::batch_size, range);
   entry.set = [set = std::move(entry.set)](Options& o, const std::string& given) {
@@ -223,23 +229,6 @@ OptionEntry sync_bn(OptionInfo info) {
   OptionEntry entry = on_off(std::move(info), &Options::sync_bn);
   entry.show = [](const Options& o) { return std::string(o.sync_bn ? "true" : ""); };
   return entry;
-}
-
-OptionEntry plugins(OptionInfo info) {
-  return {std::move(info),
-          [](Options& o, const std::string& given) {
-            std::istringstream files(given);
-            for (std::string file; std::getline(files, file, ',');) {
-              // Absolute, for a run that is evaluated from another folder.
-              const auto path = std::filesystem::absolute(file).lexically_normal();
-              if (std::ranges::find(o.plugins, path) == o.plugins.end()) o.plugins.push_back(path);
-            }
-          },
-          [](const Options& o) {
-            std::string files;
-            for (const auto& file : o.plugins) files += (files.empty() ? "" : ",") + file.string();
-            return files;
-          }};
 }
 
 OptionEntry freeze(OptionInfo info) {

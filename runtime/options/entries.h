@@ -48,6 +48,8 @@ OptionEntry real(OptionInfo info, double Options::*field, Range<double> range);
 OptionEntry optimizer_real(OptionInfo info, double model::OptimizerOptions::*field, Range<double> range);
 OptionEntry on_off(OptionInfo info, bool Options::*field);
 OptionEntry path(OptionInfo info, std::filesystem::path Options::*field);
+/// Absolute in config.ini, for a run that is evaluated or repeated from another folder.
+OptionEntry place(OptionInfo info, std::filesystem::path Options::*field);
 /// `choices`: none for any text.
 OptionEntry text(OptionInfo info, std::string Options::*field, std::vector<std::string> choices = {});
 
@@ -72,6 +74,7 @@ OptionEntry resume(OptionInfo info);
 /// 0 shows as not given, which is what checkpoints from before it say.
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
 OptionEntry clip_grad_value(OptionInfo info, Range<double> range);
+OptionEntry label_smoothing(OptionInfo info, Range<double> range);
 /// 1 shows as not given, for the same reason.
 OptionEntry batch_size(OptionInfo info, Range<std::int64_t> range);
 OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range);

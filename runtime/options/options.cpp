@@ -204,7 +204,7 @@ std::string to_ini(const Options& options) {
   std::string ini;
   std::string group;
   for (const OptionEntry& entry : option_table()) {
-    const std::string value = entry.show(options);
+    const std::string value = entry.keep ? entry.keep(options) : entry.show(options);
     if (value.empty()) continue;
     if (entry.group != group) ini += (ini.empty() ? "" : "\n") + group_title(entry.group);
     group = entry.group;

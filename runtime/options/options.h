@@ -73,10 +73,10 @@ struct Options {
   std::int64_t max_steps = 0;  ///< 0: no limit
   model::OptimizerOptions optimizer;
   bool weight_decay_given = false;
-  double label_smoothing = 0;
-  double clip_grad_norm = 0;        ///< 0: not clipped
-  double ema = 0;                   ///< decay of the moving average of weights; 0: none
-  std::vector<std::string> freeze;  ///< patterns of parameters' names
+  std::optional<float> label_smoothing;  ///< none: the model's own
+  double clip_grad_norm = 0;             ///< 0: not clipped
+  double ema = 0;                        ///< decay of the moving average of weights; 0: none
+  std::vector<std::string> freeze;       ///< patterns of parameters' names
   bool allow_unused = false;
   std::uint64_t seed = 0;
 

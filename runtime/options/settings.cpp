@@ -114,9 +114,11 @@ std::string with_hashes(std::string kept) {
   return kept;
 }
 
+/// A user's own file may have titles, too, but not each of those whose options always have values.
 bool is_written_by_a_run(std::string_view text) {
-  return std::ranges::any_of(option_table(), [text](const OptionEntry& entry) {
-    return text.starts_with(group_title(entry.group));
+  const Options defaults;
+  return std::ranges::all_of(option_table(), [&](const OptionEntry& entry) {
+    return entry.show(defaults).empty() || text.find(group_title(entry.group)) != text.npos;
   });
 }
 

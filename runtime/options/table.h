@@ -29,8 +29,9 @@ struct OptionEntry : OptionInfo {
   std::function<std::string(const Options&)> show;  ///< empty text: not given
   std::string least{};                              ///< of a number; empty for anything else
   std::string most{};
-  std::optional<std::string> alone{};  ///< the value when none is typed; switches: "true"
-  bool is_pair = false;                ///< may be typed as two words
+  std::optional<std::string> alone{};                 ///< the value when none is typed; switches: "true"
+  bool is_pair = false;                               ///< may be typed as two words
+  std::function<std::string(const Options&)> keep{};  ///< for config.ini, where that is another text
 
   bool is_switch() const { return value_name.empty(); }
   OptionEntry taken_alone_as(std::string value) && {

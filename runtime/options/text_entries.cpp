@@ -15,6 +15,15 @@ OptionEntry windows(OptionInfo info) {
           [](const Options& o) { return o.windows; }};
 }
 
+/// "characters" is no path.
+OptionEntry tokenizer(OptionInfo info) {
+  OptionEntry entry = place(std::move(info), &Options::tokenizer);
+  entry.keep = [show = entry.show, keep = entry.keep](const Options& o) {
+    return o.tokenizer == "characters" ? show(o) : keep(o);
+  };
+  return entry;
+}
+
 }  // namespace
 
 std::vector<OptionEntry> text_data() {
@@ -26,13 +35,12 @@ std::vector<OptionEntry> text_data() {
            numbers}),
       text({"data", "token-dtype", "uint16|uint32", "tokens: of files without a header (uint16)", numbers},
            &Options::token_dtype, {"uint16", "uint32"}),
-      path({"data", "tokenizer", "PATH",
-            "of text: tokenizer.json, or the folder of GPT-2's vocab.json and merges.txt (characters)",
-            numbers},
-           &Options::tokenizer),
-      path({"data", "target-file", "FILE", "parallel-text: the translations of --data-dir, line by line",
-            nothing},
-           &Options::target_file),
+      tokenizer({"data", "tokenizer", "PATH",
+                 "of text: tokenizer.json, or the folder of GPT-2's vocab.json and merges.txt (characters)",
+                 nothing}),
+      place({"data", "target-file", "FILE", "parallel-text: the translations of --data-dir, line by line",
+             nothing},
+            &Options::target_file),
   };
 }
 

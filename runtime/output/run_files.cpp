@@ -143,11 +143,6 @@ void RunFiles::write_summary(const Summary& summary) const {
   write_file_atomically(path_ / "summary.json", to_json(summary));
 }
 
-bool RunFiles::is_finished() const {
-  const Json json = Json::parse_or_null(read_text(path_ / "summary.json"));
-  return !json["stopped"].get_or(true);
-}
-
 void RunFiles::remove_summary() const {
   std::filesystem::remove(path_ / "summary.json");
 }

@@ -35,8 +35,6 @@ class RunFiles {
   /// By rank. From any thread.
   void log_gpus(std::int64_t step, const std::map<int, GpuReadings>& gpus) const;
   void write_summary(const Summary& summary) const;
-  /// Whether summary.json is there and is of a run that was not stopped.
-  bool is_finished() const;
   /// Removes summary.json of an earlier part of the run.
   void remove_summary() const;
 

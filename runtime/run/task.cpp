@@ -83,7 +83,7 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
                          .packed = spec.packed};
   take_vocabulary(options, wants, input);
   TrainingTask task{.model = make_model(plugins.registry, entry, options.model_args, input), .input = input};
-  task.model.label_smoothing = static_cast<float>(options.label_smoothing);
+  take_label_smoothing(options, task.model);
   task.plugins = plugins.identities;
   task.pictures = spec.pictures;
   return task;
@@ -111,13 +111,13 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   return dataset;
 }
 
-/// Characters keep the numbers that the weights of --init-from know them by. A run that resumes does without
-/// that file.
+/// Characters keep the numbers that the weights of --init-from know them by; a run that goes on without that
+/// file has them in its checkpoints.
 void keep_numbers_of_tokens(const Options& options, const data::DatasetEntry& entry,
                             data::DatasetOptions& dataset) {
-  if (entry.token_names == nullptr || options.init_from.empty()) return;
-  if (!std::filesystem::exists(options.init_from)) return;
-  dataset.token_names = WeightsFile(find_saved_weights(options.init_from).weights).token_names();
+  const std::filesystem::path weights = first_weights(options);
+  if (entry.token_names == nullptr || weights.empty()) return;
+  dataset.token_names = WeightsFile(find_saved_weights(weights).weights).token_names();
 }
 
 KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& dataset) {

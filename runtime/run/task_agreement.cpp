@@ -73,6 +73,14 @@ void take_vocabulary(const Options& options, const model::InputSpec& wants, mode
   input.vocab_size = given;
 }
 
+void take_label_smoothing(const Options& options, model::Model& model) {
+  if (model.loss != model::LossKind::cross_entropy && options.is_typed("label-smoothing")) {
+    throw UsageError(fmt::format(
+        "--label-smoothing is of the cross-entropy, but model '{}' learns values: leave it out", model.name));
+  }
+  if (options.label_smoothing) model.label_smoothing = *options.label_smoothing;
+}
+
 void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought) {
   if (brought.rank() == 0 || brought == taken) return;
   throw UsageError(fmt::format("the data set gives states of {} to begin with, model {} takes {}",

@@ -30,6 +30,9 @@ void require_agreement(const Options& options, const model::InputSpec& wants, co
 /// A model may have room for more tokens than the data, but not for fewer.
 void take_vocabulary(const Options& options, const model::InputSpec& wants, model::InputSpec& input);
 
+/// --label-smoothing takes the place of the model's own; a model that learns values reads neither.
+void take_label_smoothing(const Options& options, model::Model& model);
+
 /// A plugin's data set may bring states of any shape.
 void require_fitting_states(const Options& options, const Shape& taken, const Shape& brought);
 

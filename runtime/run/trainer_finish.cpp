@@ -73,7 +73,7 @@ void Trainer::free_training_memory() {
 
 void Trainer::write_results(const Summary& summary, const std::vector<NamedTensor>& weights) {
   const std::filesystem::path& run = files_->path();
-  if (!made_a_step() && files_->is_finished()) return console_.print(nothing_left_line(summary, run));
+  if (!made_a_step() && is_finished(run)) return console_.print(nothing_left_line(summary, run));
   Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
   save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes),
                {task_.class_names, task_.token_names});

@@ -34,11 +34,12 @@ std::string obstacle_to_graphs(const Session& session, const Options& options) {
   return session.communicator->obstacle_to_graphs();
 }
 
-/// The options with defaults that depend on the machine.
+/// The options with defaults that depend on the machine and the model.
 Options resolved(Options options, const TrainingTask& task, const Session& session) {
   options.threads = session.device->threads();
   options.amp = amp_on(*session.device, options.amp);
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
+  if (!options.label_smoothing) options.label_smoothing = task.model.label_smoothing;
   options.data_device = keeps_data(task) ? "gpu" : "host";
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.batch_size == automatic_batch && options.global_batch == 0)
@@ -137,7 +138,7 @@ void Trainer::find_checkpoint() {
       communicator, run_folder(options_, task_.model.name, session_.world), options_.resume, activity);
   follow_restart(communicator, run_directory_, comm::process_environment(), activity);
   run_lock_ = lock_run(communicator, run_directory_, activity);
-  require_unused(communicator, run_directory_);
+  require_unused(communicator, run_directory_, activity);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
   settings_ = settings_of(options_, session_.world, task_.train_set->size(),
                           data::fingerprint_of(*samples_, activity));

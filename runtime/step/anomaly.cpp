@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/attention.h"
 #include "kernels/base/half.h"
 #include "kernels/step_state.h"
 
@@ -52,6 +53,26 @@ std::optional<Found> first_not_finite(DType dtype, const std::vector<std::byte>&
   return first_not_finite<float>(bytes);
 }
 
+/// Broken scores show in y.
+bool is_logsumexp(const model::Node& node, std::size_t output) {
+  return node.op->as<kernels::Attention>() != nullptr && output == kernels::Attention::logsumexp;
+}
+
+/// A loss writes the control block, and behind it gradients.
+bool is_gradient(const model::Graph& graph, const model::Node& node, std::size_t output) {
+  const bool is_loss = graph.value(node.outputs.front()).role == model::Role::control;
+  return node.phase == model::Phase::backward || (is_loss && output > 0);
+}
+
+bool need_not_be_finite(const Plan& plan, const Step& step, std::size_t output) {
+  const bool scales_gradients = plan.compute_dtype == DType::f16;
+  if (step.kind != Step::Kind::launch) {
+    return scales_gradients && (step.kind == Step::Kind::add_rows || step.kind == Step::Kind::clip);
+  }
+  const model::Node& node = plan.graph.nodes()[step.index];
+  return is_logsumexp(node, output) || (scales_gradients && is_gradient(plan.graph, node, output));
+}
+
 std::string phase_of(const Plan& plan, const Step& step) {
   if (step.kind != Step::Kind::launch) return {};
   return plan.graph.nodes()[step.index].phase == model::Phase::forward ? " (forward)" : " (backward)";
@@ -67,6 +88,7 @@ void AnomalyDetector::add(const kernels::BoundKernel& kernel, const Plan& plan, 
     const Operand& operand = launch.operands[launch.io.inputs.size() + i];
     const kernels::TensorDesc& tensor = launch.io.outputs[i];
     if (!is_control(operand) && !is_float(tensor.dtype)) continue;
+    if (need_not_be_finite(plan, step, i)) continue;
     outputs.push_back({.index = i,
                        .data = memory_.address(operand, slot),
                        .dtype = is_control(operand) ? kernels::ControlBlock::dtype : tensor.dtype,

@@ -13,7 +13,10 @@
 namespace lockstep::runtime {
 
 /// --detect-anomaly: reads what each kernel has written, and finds the first value that is not finite. Slow:
-/// everything is copied to the host.
+/// everything is copied to the host. Passed over is what sound steps may have: the logsumexp of attention,
+/// which is infinite where a query may look at no key, and in fp16 all gradients, from the loss's own to the
+/// norm. They carry a loss scale: where it is too great they become infinite, and then NaN (infinity times
+/// zero), and GradScaler skips the update. Forward and updates have no scale: they are always looked at.
 class AnomalyDetector {
  public:
   AnomalyDetector(kernels::Device& device, const ReplicaMemory& memory) : device_(device), memory_(memory) {}

@@ -97,9 +97,11 @@ void write_index(const fs::path& folder, Tensors tensors, const std::map<std::st
   write_file_atomically(folder / shard_index_file, json.dump(2) + "\n");
 }
 
-bool is_shard(const std::string& name) {
-  return name.starts_with("model-") && name.ends_with(".safetensors") &&
-         name.find("-of-") != std::string::npos;
+bool is_shard(std::string_view name) {
+  constexpr std::string_view form = "model-00000-of-00000.safetensors";
+  return std::ranges::equal(name, form, [](char character, char wanted) {
+    return wanted == '0' ? '0' <= character && character <= '9' : character == wanted;
+  });
 }
 
 /// Removes weights of an earlier call that `written` do not replace.
@@ -107,8 +109,8 @@ void remove_others(const fs::path& folder, const std::vector<std::string>& writt
   std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool weights = name == single_file || name == shard_index_file || is_shard(name);
-    if (weights && std::ranges::find(written, name) == written.end()) others.push_back(entry.path());
+    const bool is_written = std::ranges::find(written, name) != written.end();
+    if (names_weights(name) && !is_written) others.push_back(entry.path());
   }
   for (const fs::path& other : others) fs::remove(other);
 }
@@ -138,6 +140,10 @@ const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string&
 }
 
 }  // namespace
+
+bool names_weights(std::string_view name) {
+  return name == single_file || name == shard_index_file || is_shard(name);
+}
 
 std::optional<fs::path> weights_in(const fs::path& folder) {
   for (const char* name : {shard_index_file, single_file, torch_file}) {

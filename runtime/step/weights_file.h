@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/base/dtype.h"
@@ -87,6 +88,9 @@ std::vector<float> needed_words(const WeightsFile& file, const std::string& name
 /// otherwise. 0: never shards. Names and index are those of Hugging Face's save_pretrained.
 void write_weights(const std::filesystem::path& folder, std::span<const SafetensorsFile::Tensor> tensors,
                    std::size_t max_shard_bytes, const KeptNames& names = {});
+
+/// Whether `write_weights` may write or remove a file of this name.
+bool names_weights(std::string_view name);
 
 /// Metadata of a file of weights: "format", which PyTorch's readers want, and lists of names as JSON.
 std::map<std::string, std::string> weights_metadata(const KeptNames& names);

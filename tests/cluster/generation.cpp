@@ -129,6 +129,9 @@ TEST_CASE("weights go on with another text in the numbers of their own character
   };
   const auto written = writes({run.string()});
   CHECK(writes({(folder / "further").string()}) == written);
+  // Characters that are kept with the weights come before another's tokenizer beside them.
+  write_file(folder / "further/tokenizer.json", "{}");
+  CHECK(writes({(folder / "further").string()}) == written);
   const SafetensorsFile file(folder / "further/model.safetensors");
   auto metadata = file.metadata();
   CHECK(metadata == SafetensorsFile(run / "model.safetensors").metadata());

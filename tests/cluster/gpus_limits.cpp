@@ -88,7 +88,8 @@ TEST_CASE("--batch-size auto takes what fits the fullest GPU, and a run that goe
     const std::string config = contents(folder.path() / "run" / "config.ini");
     return number_between(config, "batch-size = ", "\nnum-workers");
   };
-  const Words automatic{"--batch-size=auto", "--run-dir", (folder.path() / "run").string()};
+  const Words automatic{"--batch-size=auto", "--checkpoint-every=1", "--run-dir",
+                        (folder.path() / "run").string()};
   const auto fitting = run_with("48", automatic + Words{"--max-steps=1"});
   CHECK(fitting > 1000);
   CHECK(fitting < 10000);

@@ -44,6 +44,9 @@ TEST_CASE("fp16: a step whose gradients overflow is skipped, and the scale halve
   CHECK(whole["applied_updates"] == 3);
   CHECK(whole["grad_scale"] == 128);
   CHECK_THAT(contents(folder.path() / "whole" / "log.jsonl"), contains("\"grad_scale\":65536"));
+  const auto looking =
+      train(1, options + fp16 + Words{"--max-steps=12", "--detect-anomaly"}, folder.path() / "looking");
+  CHECK(looking["weights_sha256"] == whole["weights_sha256"]);
   train(1, options + fp16 + Words{"--max-steps=10"}, folder.path() / "parts");
   const auto parts =
       train(1, options + fp16 + Words{"--max-steps=12", "--resume=auto"}, folder.path() / "parts");
@@ -62,6 +65,21 @@ TEST_CASE("fp16: gradients that are not finite at any scale end the run with 6")
   INFO(run.output());
   CHECK(code == 6);
   CHECK_THAT(run.output(), contains("the gradients are not finite in fp16 at step 42 "));
+}
+
+TEST_CASE("fp16: --detect-anomaly names what is not finite without a scale") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  write_far_targets(folder.path() / "far.safetensors", 1e30F);
+  Program run(trainer_words(
+      1, {"--model=linear", "--dataset=tensors", "--data-dir=" + (folder.path() / "far.safetensors").string(),
+          "--batch-size=4", "--device=cuda", "--eval-every=0", "--amp=fp16", "--detect-anomaly", "--run-dir",
+          (folder.path() / "run").string()}));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  CHECK(code == 6);
+  CHECK_THAT(run.output(), contains("rank 0, step 1, loss mean_squared_error: the first result that is not "
+                                    "finite, inf at element 0 of output 0 (forward)"));
 }
 
 TEST_CASE("bf16 and fp16 on GPUs: near fp32, the same bits on every run, in graphs and walked") {

@@ -138,6 +138,15 @@ TEST_CASE(
   CHECK(later["weights_sha256"] == whole["weights_sha256"]);
 }
 
+TEST_CASE("packed documents: rows with room behind the last one are no anomaly") {
+  const Files files;
+  const Words options = files.options() + Words{"--windows=packed=0", "--batch-size=8"};
+  const auto plain = train(1, options, files / "plain");
+  const auto looking = train(1, options + Words{"--detect-anomaly"}, files / "looking");
+  CHECK(looking["weights_sha256"] == plain["weights_sha256"]);
+  CHECK(looking["eval"] == plain["eval"]);
+}
+
 TEST_CASE("models that would see from one document into the next are refused with 2") {
   const Files files;
   for (const std::string model : {"rnn", "lstm", "transformer", "tagger"}) {

@@ -259,11 +259,12 @@ TEST_CASE("a launcher's restart resumes by itself; a named checkpoint starts ano
     CHECK(code == 0);
     return run.output();
   };
-  run_in({}, "one", {"--max-steps=10", "--checkpoint-every=5"});
+  const Words job{"/usr/bin/env", "SLURM_JOB_ID=77"};
+  run_in(job, "one", {"--max-steps=10", "--checkpoint-every=5"});
   const std::string checkpoint = (folder / "one/checkpoints/step-00000005").string();
   CHECK_THAT(run_in({}, "two", {"--max-steps=20", "--resume=" + checkpoint}),
              contains("goes on after step 5"));
-  CHECK_THAT(run_in({"/usr/bin/env", "SLURM_RESTART_COUNT=1"}, "one", {"--max-steps=20"}),
+  CHECK_THAT(run_in(job + Words{"SLURM_RESTART_COUNT=1"}, "one", {"--max-steps=20"}),
              contains("goes on after step 10"));
   CHECK(hash_in(folder / "one") == hash_in(folder / "two"));
 }

@@ -1,4 +1,6 @@
 // What log.jsonl has of a run that was begun or taken up in a folder where it, or another, had logged before.
+#include <map>
+
 #include "tests/fault/resume_runs.h"
 #include "tests/support/json_lines.h"
 
@@ -42,6 +44,26 @@ TEST_CASE("an evaluation stands once in the log, however often the run is taken 
   train(1, words + Words{"--max-steps=17"}, run_dir);
   CHECK(steps_with("eval", run_dir) == std::vector<std::int64_t>{10, 15, 17});
   CHECK(summary["eval"]["samples"] > 0);
+}
+
+TEST_CASE("a finished run that has saved no checkpoint is left as it is, and another folder asked for") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  train(1, small + Words{"--max-steps=3", "--eval-every=0", "--log-every=1"}, run_dir);
+  const auto texts = [&] {
+    std::map<std::string, std::string> by_name;
+    for (const auto& entry : fs::directory_iterator(run_dir)) {
+      by_name[entry.path().filename().string()] = contents(entry.path());
+    }
+    return by_name;
+  };
+  const auto before = texts();
+  REQUIRE(before.contains("model.safetensors"));
+  Program run(trainer_words(
+      1, small + Words{"--max-steps=5", "--lr=0.5", "--resume=auto", "--run-dir=" + run_dir.string()}));
+  CHECK(run.wait_for_end() == 2);
+  CHECK_THAT(run.output(), contains("holds a finished run and no checkpoint to go on from"));
+  CHECK(texts() == before);
 }
 
 }  // namespace

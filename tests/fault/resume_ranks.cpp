@@ -28,6 +28,11 @@ TEST_CASE("an epoch begun on 2 ranks goes on with exactly its other samples, on 
   CHECK(resume(1, on_one, {"--batch-size=10"})["samples"] == unit_vector_count);
   CHECK(samples_by_step_size(on_one) == std::map<int, int>{{8, 16}, {10, 30}, {4, 4}});
 
+  // The same steps of 10 in two parts each.
+  const auto in_parts = begun("parts");
+  CHECK(resume(1, in_parts, {"--batch-size=5", "--accumulate-steps=2"})["samples"] == unit_vector_count);
+  CHECK(samples_by_step_size(in_parts) == samples_by_step_size(on_one));
+
   // Stopped once more on 3 ranks, then on 2 again.
   const auto often = begun("often");
   resume(3, often, {"--batch-size=4", "--max-steps=3"});

@@ -14,6 +14,12 @@ Words started_again(const std::filesystem::path& run_dir, const Words& launch_op
   return words;
 }
 
+/// One of two nodes whose ranks are started again three times at most.
+Words node_started_again(const std::filesystem::path& run_dir, int node, int port) {
+  return started_again(run_dir, {"--nnodes=2", fmt::format("--node_rank={}", node), "--master_addr=127.0.0.1",
+                                 fmt::format("--master_port={}", port), "--max_restarts=3"});
+}
+
 /// Kills a rank when the run has saved a step from `step` on; its output when launch has seen it to its end.
 std::string output_after_kill(const Words& words, const std::filesystem::path& run_dir, std::int64_t step) {
   Program run(words);
@@ -77,11 +83,14 @@ TEST_CASE("a run that began with a named checkpoint goes on with its own when la
 
 TEST_CASE("a launcher's restart leaves a run alone that was there before its first start") {
   const std::string every = GENERATE("--checkpoint-every=0", "--checkpoint-every=5");
+  const bool has_names = GENERATE(true, false);  // torchrun calls all others "none"
   const TemporaryFolder folder;
   const std::filesystem::path run_dir = folder / "run";
   const auto code_of = [&](const std::string& job, int restart, const std::string& steps,
                            const std::string& said) {
-    Program run(Words{"/usr/bin/env", "TORCHELASTIC_RUN_ID=" + job,
+    const std::string logs = (folder / fmt::format("logs/{}/attempt_{}", job, restart)).string();
+    Program run(Words{"/usr/bin/env", "TORCHELASTIC_RUN_ID=" + (has_names ? job : "none"),
+                      "TORCHELASTIC_ERROR_FILE=" + logs + "/0/error.json",
                       fmt::format("TORCHELASTIC_RESTART_COUNT={}", restart), TRAINER_PROGRAM, "--model=mlp",
                       "--dataset=synthetic", "--samples=640", "--threads=1", "--eval-every=0",
                       "--progress=plain", "--run-dir=" + run_dir.string(), steps, every});
@@ -91,13 +100,20 @@ TEST_CASE("a launcher's restart leaves a run alone that was there before its fir
   };
   REQUIRE(code_of("old", 0, "--max-steps=10", "step") == 0);
   const std::string summary = contents(run_dir / "summary.json");
-  // The second: what was refused has not made the folder its own.
-  for (const int restart : {1, 2})
-    CHECK(code_of("new", restart, "--max-steps=20", "already holds a run: go on with --resume auto") == 2);
-  CHECK(contents(run_dir / "summary.json") == summary);
   const bool has_checkpoint = every != "--checkpoint-every=0";
-  CHECK(code_of("old", 1, "--max-steps=20",
-                has_checkpoint ? "goes on after step 10" : "begins at the beginning") == 0);
+  const std::string finished = "holds a finished run and no checkpoint to go on from: name another --run-dir";
+  // The second: what was refused has not made the folder its own.
+  for (const int restart : {1, 2}) {
+    CHECK(code_of("new", restart, "--max-steps=20",
+                  has_checkpoint ? "already holds a run: go on with --resume auto" : finished) == 2);
+  }
+  CHECK(contents(run_dir / "summary.json") == summary);
+  if (has_checkpoint) {
+    CHECK(code_of("old", 1, "--max-steps=20", "goes on after step 10") == 0);
+  } else {
+    CHECK(code_of("old", 1, "--max-steps=20", finished) == 2);
+    CHECK(contents(run_dir / "summary.json") == summary);
+  }
 }
 
 TEST_CASE("of two nodes each starts its ranks again when one loses a rank") {
@@ -105,14 +121,9 @@ TEST_CASE("of two nodes each starts its ranks again when one loses a rank") {
   CAPTURE(killed);
   const TemporaryFolder folder;
   const int port = unused_port();
-  const auto node = [&](int rank) {
-    return started_again(folder / "run",
-                         {"--nnodes=2", fmt::format("--node_rank={}", rank), "--master_addr=127.0.0.1",
-                          fmt::format("--master_port={}", port), "--max_restarts=3"});
-  };
   ::setenv("LOCKSTEP_TOKEN", "the secret of this test", 1);
-  Program first(node(0));
-  Program second(node(1));
+  Program first(node_started_again(folder / "run", 0, port));
+  Program second(node_started_again(folder / "run", 1, port));
   kill_rank_after_step(killed == 0 ? first : second, folder / "run", killed, 15);
   const int first_code = first.wait_for_end(whole_run);
   const int second_code = second.wait_for_end(whole_run);
@@ -122,6 +133,33 @@ TEST_CASE("of two nodes each starts its ranks again when one loses a rank") {
   CHECK(second_code == 0);
   CHECK_THAT(first.output(), contains("starts all ranks of this node again, 1 of 3"));
   CHECK_THAT(second.output(), contains("starts all ranks of this node again, 1 of 3"));
+}
+
+TEST_CASE("a node that loses all its ranks at once waits for the other node's next start, in one start") {
+  const int ranks = GENERATE(1, 2);  // of each node
+  CAPTURE(ranks);
+  const TemporaryFolder folder;
+  const int port = unused_port();
+  const auto node = [&](int number) {
+    Words words = node_started_again(folder / "run", number, port);
+    std::ranges::replace(words, std::string("--nproc_per_node=2"), fmt::format("--nproc_per_node={}", ranks));
+    return Words{"/usr/bin/env", "LOCKSTEP_TOKEN=the secret of this test",
+                 fmt::format("LOCKSTEP_NODE=node {}", number)} +
+           words;
+  };
+  Program first(node(0));
+  Program second(node(1));
+  const auto pid_of = [](int rank) { return fmt::format("pid{}", rank); };
+  for (int rank = ranks; rank < 2 * ranks; ++rank) second.wait_for(pid_of(rank) + "=");
+  wait_until_seen([&] { return logged_step(folder / "run") >= 15; });
+  for (int rank = ranks; rank < 2 * ranks; ++rank) ::kill(second.number_after(pid_of(rank)), SIGKILL);
+  const int first_code = first.wait_for_end(whole_run);
+  const int second_code = second.wait_for_end(whole_run);
+  INFO(first.output() << second.output());
+  CHECK(first_code == 0);
+  CHECK(second_code == 0);
+  CHECK(count_of(first.output(), "starts all ranks of this node again") == 1);
+  CHECK(count_of(second.output(), "starts all ranks of this node again") == 1);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Models of text whose steps draw random numbers: windows that begin anywhere, dropout.
+#include <fmt/format.h>
+
 #include "tests/fault/ten_kills.h"
 
 namespace lockstep::tests {
@@ -19,6 +21,25 @@ TEST_CASE("gpt2 with dropout on random windows of a text: killed whole at ten mo
                    "--batch-size=6", "--lr=3e-3"},
        .steps = steps},
       folder.path());
+}
+
+TEST_CASE("text with a vocabulary of other weights goes on when these are gone") {
+  const TemporaryFolder folder;
+  write_file(folder / "wide.txt", "abcdefghij\nabcdefghij\nabcdefghij\n");
+  write_file(folder / "text.txt", "hahagagahagahahagagahagahahagagahagahahagagahaga");
+  const auto options = [&](const char* text, int max_steps) {
+    return Words{"--model=gpt2",         "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4",
+                 "--dataset=text",       "--data-dir=" + (folder / text).string(),
+                 "--batch-size=2",       "--eval-every=0",
+                 "--checkpoint-every=2", fmt::format("--max-steps={}", max_steps)};
+  };
+  train(1, options("wide.txt", 2), folder / "wide");
+  const Words from{"--init-from=" + (folder / "wide").string()};
+  const auto whole = train(1, options("text.txt", 4) + from, folder / "whole");
+  train(1, options("text.txt", 2) + from, folder / "parts");
+  std::filesystem::remove_all(folder / "wide");
+  const auto parts = train(1, options("text.txt", 4) + from + Words{"--resume"}, folder / "parts");
+  CHECK(parts["weights_sha256"] == whole["weights_sha256"]);
 }
 
 TEST_CASE("lstm with dropout between its layers on texts of unequal lengths: killed whole at ten moments") {

@@ -120,6 +120,22 @@ TEST_CASE("of the links in a run only latest is followed, to a checkpoint beside
   CHECK_THAT(output, contains("latest: is no link to a checkpoint beside it"));
 }
 
+TEST_CASE("weights are not trained in the folder where they were found: 2, and nothing is touched") {
+  const TemporaryFolder folder;
+  const Words small{"--model=mlp", "--dataset=synthetic", "--samples=64", "--max-steps=1", "--eval-every=0"};
+  train(1, small, folder / "run");
+  fs::create_directories(folder / "theirs");
+  const fs::path weights = folder / "theirs/model.safetensors";
+  fs::copy(folder / "run/model.safetensors", weights);
+  const auto [code, output] =
+      ending_of(trainer_words(1, small + Words{"--init-from", (folder / "theirs").string(), "--run-dir",
+                                               (folder / "theirs").string()}));
+  CHECK(code == 2);
+  CHECK_THAT(output, contains("theirs holds model.safetensors, which no run has made there"));
+  CHECK(contents(weights) == contents(folder / "run/model.safetensors"));
+  CHECK(files_in(folder / "theirs") == 1);
+}
+
 TEST_CASE("a checkpoint is found by what is typed in its run and beside it") {
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";

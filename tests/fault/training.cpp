@@ -109,7 +109,7 @@ TEST_CASE("a folder that holds a run is left alone") {
   train(1, options, folder.path());
   const std::string before = contents(folder.path() / "summary.json");
   CHECK_THAT(error_of(options + Words{"--run-dir", folder.path().string()}, 2),
-             contains("already holds a run"));
+             contains("holds a finished run"));
   CHECK(contents(folder.path() / "summary.json") == before);
 }
 

@@ -40,6 +40,16 @@ refuses() {
   [[ $rc == "$code" ]] && grep -qF -- "$text" <<<"$said"
 }
 
+# first_step NAME PROGRAM...: loss and gradients of the program's first step, in TREE/NAME.safetensors.
+first_step() {
+  "${@:2}" --max-steps 1 --eval-every 0 --run-dir "$tree/$1" --dump-gradients "$tree/$1.safetensors"
+}
+
+# differ FILE FILE: their bytes do.
+differ() {
+  ! cmp -s "$1" "$2"
+}
+
 # exports_only NAME FILE: of ours, the shared object FILE exports NAME alone.
 exports_only() {
   local names
@@ -81,6 +91,20 @@ learns "$tree/circle" 0.95
 "$launch" --nproc_per_node=2 trainer --plugin "$plugin" --model rings_mlp --dataset rings --batch-size 64 --lr 0.01 \
   --epochs 5 --run-dir "$tree/rings"
 learns "$tree/rings" 0.9
+
+# One's own model has its own label smoothing, unless --label-smoothing is given; a run says in config.ini which it had.
+rings=("$trainer" --plugin "$plugin" --model rings_mlp --dataset rings)
+first_step own "${rings[@]}"
+first_step same "${rings[@]}" --label-smoothing 0.1
+first_step other "${rings[@]}" --label-smoothing 0.3
+first_step again "$trainer" --config "$tree/other/config.ini"
+first_step none "$tree/program/program"
+first_step given "$tree/program/program" --label-smoothing 0.1
+cmp "$tree/own.safetensors" "$tree/same.safetensors"
+cmp "$tree/other.safetensors" "$tree/again.safetensors"
+differ "$tree/own.safetensors" "$tree/other.safetensors"
+differ "$tree/none.safetensors" "$tree/given.safetensors"
+grep -qx 'label-smoothing = 0.1' "$tree/own/config.ini"
 
 shows 'softsign slope 2' "$trainer" plan --plugin "$plugin" --model rings_mlp --model-args slope=2 --dataset rings
 shows 'rings_mlp' "$trainer" models --plugin "$plugin"

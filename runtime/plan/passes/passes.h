@@ -33,10 +33,10 @@ void freeze_parameters(model::Graph& graph, std::span<const std::string> pattern
 void fuse_classifier(model::Graph& graph);
 
 /// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
-/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses and norms theirs as
-/// f32, pointwise functions and concatenations the widest of theirs; any other op computes in the type that
-/// it gets. A value is cast once for all of its readers, so parameters stay f32, and so does what the network
-/// gives.
+/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses, norms, tables of
+/// embeddings and positions theirs as f32, pointwise functions and concatenations the widest of theirs; any
+/// other op computes in the type that it gets. UsageError with its layer where it does not take that. A value
+/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
 void autocast(model::Graph& graph, DType narrow);
 
 /// After `fuse`: parameters that `autocast` has cast to `narrow` are read from copies which their update

@@ -3,16 +3,21 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "kernels/attention.h"
+#include "kernels/base/error.h"
 #include "kernels/cached_attention.h"
 #include "kernels/cast.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
+#include "kernels/embedding.h"
 #include "kernels/external_op.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
+#include "kernels/position_encoding.h"
 #include "kernels/recurrent.h"
 #include "kernels/rms_norm.h"
 #include "kernels/split.h"
@@ -40,8 +45,9 @@ bool computes_narrow(const Node& node) {
                 kernels::Rnn>(node);
 }
 bool computes_in_f32(const Node& node) {
-  return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::LayerNorm, kernels::RmsNorm,
-                kernels::SoftmaxCrossEntropy, kernels::MeanSquaredError, kernels::ExternalOp>(node);
+  return is_any<kernels::CacheAppend, kernels::CachedAttention, kernels::Embedding, kernels::LayerNorm,
+                kernels::PositionEncoding, kernels::RmsNorm, kernels::SoftmaxCrossEntropy,
+                kernels::MeanSquaredError, kernels::ExternalOp>(node);
 }
 bool takes_the_widest(const Node& node) {
   return is_any<kernels::Pointwise, kernels::Concat>(node);
@@ -90,8 +96,17 @@ class Autocast {
     return copy->second;
   }
 
+  model::Types types_given_by(const Node& node) const {
+    try {
+      return node.op->infer(graph_.types(node.inputs));
+    } catch (const UsageError& error) {
+      throw UsageError(
+          fmt::format("layer '{}' ({}) under --amp: {}", node.layer, node.op->name(), error.what()));
+    }
+  }
+
   void infer_outputs(const Node& node) {
-    const model::Types types = node.op->infer(graph_.types(node.inputs));
+    const model::Types types = types_given_by(node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) graph_.value(node.outputs[i]).type = types[i];
   }
 

@@ -103,7 +103,8 @@ int strike(std::string_view act, std::string_view struck, long passes) {
   static constexpr std::array errors{
       std::pair{"EIO", EIO},       std::pair{"ENOSPC", ENOSPC}, std::pair{"ECONNRESET", ECONNRESET},
       std::pair{"EINTR", EINTR},   std::pair{"EAGAIN", EAGAIN}, std::pair{"ECONNABORTED", ECONNABORTED},
-      std::pair{"ENOMEM", ENOMEM}, std::pair{"EMFILE", EMFILE}, std::pair{"flip", flipped}};
+      std::pair{"ENOMEM", ENOMEM}, std::pair{"EMFILE", EMFILE}, std::pair{"EPERM", EPERM},
+      std::pair{"flip", flipped}};
   for (const auto& [name, error] : errors) {
     if (act != name) continue;
     note(std::string(struck), std::string(name) + "\n");

@@ -111,11 +111,14 @@ model::InputSpec wants(const model::ModelArgs&) {
 }
 
 model::Model make(const model::ModelArgs& args, const model::InputSpec& input) {
-  return {.name = "rings_mlp", .forward = [s = slope.of(args), classes = input.num_classes](model::Tensor x) {
-            x = softsign(model::linear(x, "hidden1", 32), s);
-            x = softsign(model::linear(x, "hidden2", 32), s);
-            return model::linear(x, "out", classes);
-          }};
+  return {.name = "rings_mlp",
+          .forward =
+              [s = slope.of(args), classes = input.num_classes](model::Tensor x) {
+                x = softsign(model::linear(x, "hidden1", 32), s);
+                x = softsign(model::linear(x, "hidden2", 32), s);
+                return model::linear(x, "out", classes);
+              },
+          .label_smoothing = 0.1F};
 }
 
 void add_to(runtime::Registry& registry) {

@@ -196,4 +196,8 @@ TEST_CASE("the first line of a small file of the system") {
   CHECK(first_line(folder / "none").empty());
   CHECK(boot_id().size() == std::string_view("01234567-89ab-cdef-0123-456789abcdef").size());
   CHECK(boot_id() == boot_id());
+  REQUIRE(start_ticks("self"));
+  CHECK(start_ticks("self") == start_ticks(std::to_string(::getpid())));
+  CHECK(start_ticks("self") >= start_ticks(std::to_string(::getppid())));
+  CHECK_FALSE(start_ticks("none"));
 }

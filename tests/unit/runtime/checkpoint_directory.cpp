@@ -70,6 +70,17 @@ TEST_CASE("pruning keeps the newest, never removes the one just written, and spa
   CHECK(tests::files_in(directory.folder()) == 2);
 }
 
+TEST_CASE("a folder in the place of latest, as a copy of a run may have it, stays, and nothing else does") {
+  const tests::TemporaryFolder folder;
+  fs::create_directories(folder / "latest");
+  write_file(folder / "latest" / "state.json", "a copy");
+  const CheckpointDirectory directory = directory_with(folder.path(), {1, 2});
+  directory.set_latest(1);
+  CHECK(directory.steps() == Steps{2, 1});
+  CHECK(contents(folder / "latest" / "state.json") == "a copy");
+  CHECK(tests::files_in(folder.path()) == 3);
+}
+
 TEST_CASE("every kind of damage is found and names the file") {
   const tests::TemporaryFolder folder;
   const CheckpointDirectory directory = directory_with(folder.path(), {1});

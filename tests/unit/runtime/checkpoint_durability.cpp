@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace {
 
 thread_local std::vector<std::string>* calls = nullptr;  ///< of this thread, while it is looked at
+thread_local bool has_links = true;                      ///< the disk, for this thread
 
 std::string file_name_of(int fd) {
   return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).filename();
@@ -31,6 +33,12 @@ extern "C" int fsync(int fd) {
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (calls != nullptr) calls->push_back("rename to " + std::filesystem::path(to).filename().string());
   return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+extern "C" int symlink(const char* target, const char* link) noexcept {
+  if (has_links) return static_cast<int>(syscall(SYS_symlinkat, target, AT_FDCWD, link));
+  errno = EPERM;
+  return -1;
 }
 
 namespace lockstep::runtime {
@@ -52,6 +60,19 @@ TEST_CASE("a checkpoint is flushed before it gets its name, and the name before 
   calls = nullptr;
   CHECK(seen == std::vector<std::string>{"flush " + scratch, "rename to step-00000007", "flush checkpoints",
                                          "rename to latest", "flush checkpoints"});
+}
+
+TEST_CASE("a disk without symbolic links has checkpoints all the same") {
+  const tests::TemporaryFolder folder;
+  const CheckpointDirectory directory(folder / "checkpoints");
+  has_links = false;
+  CHECK_NOTHROW(directory.add(7, [](const fs::path& path) { tests::write_file(path / "state.json", "{}"); }));
+  CHECK_NOTHROW(directory.set_latest(7));
+  has_links = true;
+  CHECK(directory.steps() == std::vector<std::int64_t>{7});
+  CHECK(tests::files_in(directory.folder()) == 1);
+  directory.set_latest(7);
+  CHECK(fs::read_symlink(directory.folder() / "latest") == "step-00000007");
 }
 
 TEST_CASE("the manifest of a checkpoint is flushed before it gets its name") {

@@ -141,6 +141,11 @@ TEST_CASE("a run resumes only with the settings that its results depend on; othe
   const auto on_four =
       settings_of(parse_options({"--model=mlp", "--lr=0.1", "--batch-size=32"}), {.size = 4}, 1000, "d0");
   CHECK(message_of<UsageError>([&] { require_same_settings("RUN/step", saved, on_four); }).empty());
+  const auto on_one =
+      settings_of(parse_options({"--model=mlp", "--lr=0.1", "--accumulate-steps=2"}), {}, 1000, "d0");
+  CHECK(message_of<UsageError>([&] { require_same_settings("RUN/step", saved, on_one); }).empty());
+  CHECK_FALSE(refusal({"--model=mlp", "--lr=0.1", "--accumulate-steps=2"}).empty());
+  CHECK(refusal({"--model=mlp", "--lr=0.1", "--tokenizer=elsewhere"}).empty());
   CHECK_THAT(message_of<UsageError>([&] { require_same_settings("RUN/step", saved, others); }),
              contains("made with samples of the training set 1000 (now 999)"));
   CHECK(differences({{"a", ""}}, {{"a", "1"}}) == "a not given (now 1)");

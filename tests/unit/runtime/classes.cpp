@@ -46,6 +46,18 @@ TEST_CASE("options that the data set does not read are refused where it is known
         "--samples is not read by --dataset fashion-mnist: leave it out, or give --dataset synthetic");
 }
 
+TEST_CASE("--label-smoothing is refused for a loss of values, unless a run's config.ini has it") {
+  const Words words{"--model=linear", "--dataset=synthetic", "--label-smoothing=0.1"};
+  CHECK(refusal(words) ==
+        "--label-smoothing is of the cross-entropy, but model 'linear' learns values: leave it out");
+  const tests::TemporaryFolder folder;
+  const auto config = folder / "config.ini";
+  tests::write_file(config, to_ini(parse_options(words)));
+  CHECK(refusal({"--config", config.string()}).empty());
+  const Words classes{"--config", config.string(), "--model=mlp"};
+  CHECK(task_of(classes).model.label_smoothing == 0.1F);
+}
+
 TEST_CASE("labels of a file of tensors are below the model's classes, however few there are") {
   const tests::TemporaryFolder folder;
   const std::vector<float> inputs(4);

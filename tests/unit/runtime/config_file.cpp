@@ -51,11 +51,35 @@ TEST_CASE("a # of a value comes back from a config file; behind a blank one begi
   for (const std::string place : {"/data/C#/train.txt", "#pics", "/data/my #2", "a\\#b"}) {
     CAPTURE(place);
     tests::write_file(file, to_ini(parse_options({"--data-dir", place})));
-    CHECK(parse_options({"--config", file.string()}).data_dir == place);
+    CHECK(parse_options({"--config", file.string()}).data_dir == std::filesystem::absolute(place));
   }
   tests::write_file(file, "# all of C#\nlr = 0.5 # as before\ndata-dir = /data/C#\n");
   CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
   CHECK(parse_options({"--config", file.string()}).data_dir == "/data/C#");
+}
+
+TEST_CASE("a run's config file names its data for every folder that it is read in") {
+  const tests::TemporaryFolder folder;
+  const auto run = folder.path() / "config.ini";
+  tests::write_file(folder / "a.txt", "text");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const Options options = parse_options({"--model=gpt2", "--dataset=text", "--data-dir=a.txt"});
+  tests::write_file(run, to_ini(options));
+  std::filesystem::current_path(before);
+  CHECK(options.data_dir == "a.txt");
+  CHECK(of_run(run, {"RUN"}).options.data_dir == folder / "a.txt");
+  CHECK_FALSE(of_run(run, {"RUN", "--data-dir=" + (folder / "a.txt").string()}).options.data_are_new);
+}
+
+TEST_CASE("what a user's own file sets counts as typed, whatever its first line") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder.path() / "run.ini";
+  tests::write_file(file, "# data\ndataset = cifar10\ntransform = pad-crop=4,flip\n");
+  CHECK_THAT(refusal({"--model=resnet18", "--config", file.string()}),
+             tests::contains("normalises otherwise than --eval-transform"));
+  tests::write_file(file, to_ini(parse_options({"--model=mlp", "--batch-size=8"})));
+  CHECK_FALSE(parse_options({"--config", file.string()}).is_typed("batch-size"));
 }
 
 TEST_CASE("data that a config file names are other data than the run's, as typed ones are") {

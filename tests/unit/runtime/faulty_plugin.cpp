@@ -58,6 +58,15 @@ model::Model make_nothing(const model::ModelArgs&, const model::InputSpec&) {
   throw 42;
 }
 
+model::Tensor one_layer(model::Tensor x) {
+  return model::linear(x, "fc", 2);
+}
+
+/// Without a fault.
+model::Model make_smoothed(const model::ModelArgs&, const model::InputSpec&) {
+  return {.name = "smoothed", .forward = one_layer, .label_smoothing = 0.25F};
+}
+
 void add_model(runtime::Registry& registry, const char* name,
                model::Model (*make)(const model::ModelArgs&, const model::InputSpec&)) {
   registry.add_model({.name = name, .what = "", .arguments = {}, .wants = wants, .make = make});
@@ -72,6 +81,7 @@ void add_to(runtime::Registry& registry) {
   add_model(registry, "throwing", make_throwing);
   add_model(registry, "hollow", make_hollow);
   add_model(registry, "unmade", make_nothing);
+  add_model(registry, "smoothed", make_smoothed);
   registry.add_dataset({.name = "points",
                         .what = "",
                         .open = open_points,

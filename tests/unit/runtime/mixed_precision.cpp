@@ -3,10 +3,12 @@
 
 #include "kernels/cast.h"
 #include "kernels/conv2d.h"
+#include "kernels/embedding.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/pool2d.h"
+#include "kernels/position_encoding.h"
 #include "model/spec_op.h"
 #include "runtime/plan/passes/passes.h"
 #include "tests/support/catch.h"
@@ -74,6 +76,19 @@ TEST_CASE("mixed precision: each op has the type of autocast's lists") {
   CHECK(pointwise["relu"] == "bf16 -> bf16");
   CHECK(pointwise["tanh"] == "bf16 -> bf16");
   CHECK(pointwise["add"] == "f32 f32 -> f32");  // the widest: the norm gives f32
+}
+
+TEST_CASE("mixed precision: positions and rows of tables are f32, behind a layer too") {
+  const model::InputSpec tokens{
+      .shape = {5}, .num_classes = 10, .target_shape = {5}, .dtype = DType::i64, .vocab_size = 16};
+  const auto net = [](Tensor x) {
+    const Tensor table = linear(embedding_weight(x.graph(), "table", 16, 4), "wide", 6);
+    return linear(position_encoding(linear(embedding(x, table), "in", 6)), "head", 10);
+  };
+  Graph graph = build_graph(classifier(net), tokens, 4, true);
+  autocast(graph, DType::bf16);
+  CHECK(types_at<kernels::Embedding>(graph) == "i64 f32 -> f32");
+  CHECK(types_at<kernels::PositionEncoding>(graph) == "f32 -> f32");
 }
 
 /// A transformer's block: x + half of the norm's own, twice.

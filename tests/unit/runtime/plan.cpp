@@ -4,6 +4,8 @@
 
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
+#include "kernels/linear_rows.h"
+#include "model/spec_op.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/runtime/small_plans.h"
@@ -80,6 +82,24 @@ TEST_CASE("a model without parameters is planned to be evaluated, not to learn")
   CHECK(refusal(Mode::evaluate).empty());
   CHECK(refusal(Mode::train) ==
         "the model has no parameters, so that nothing can learn: give it a layer with some");
+}
+
+TEST_CASE("operands that an op refuses in mixed precision alone are named with op and layer") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto net = [](model::Tensor x) {
+    x = linear(x, "in", 8);
+    const model::Tensor weight = parameter(x.graph(), "rows.weight", {10, 8});
+    const auto op = model::make_op(kernels::LinearRows{});
+    return model::Tensor(x.graph(), x.graph().add_node(op, {x.id(), weight.id()}, "rows").front());
+  };
+  const auto refusal = [&](DType dtype) {
+    return tests::message_of<UsageError>([&] {
+      make_plan(testing::classifier(net), {.shape = {10}, .num_classes = 10},
+                {.key = {.mode = Mode::evaluate, .batch = 4}}, *device, {.compute_dtype = dtype});
+    });
+  };
+  CHECK(refusal(DType::f32).empty());
+  CHECK_THAT(refusal(DType::bf16), tests::contains("layer 'rows' (linear_rows) under --amp: "));
 }
 
 }  // namespace

@@ -78,6 +78,15 @@ TEST_CASE("a plugin's data set gets the transforms that it declares where no oth
   CHECK(task_of("mlp", "points", {"--transform=pad-crop=2"}).train_set->note() == "pad-crop=2 | none");
 }
 
+TEST_CASE("a plugin's model has the label smoothing that it declares where no other is asked for") {
+  const auto smoothing = [](const std::vector<std::string>& more) {
+    return task_of("smoothed", "points", more).model.label_smoothing;
+  };
+  CHECK(smoothing({}) == 0.25F);
+  CHECK(smoothing({"--label-smoothing=0.5"}) == 0.5F);
+  CHECK(smoothing({"--label-smoothing=0"}) == 0);
+}
+
 TEST_CASE("a plugin's file that was cut off is refused before it is loaded") {
   const tests::TemporaryFolder folder;
   const auto cut = folder.path() / "cut.so";

@@ -3,11 +3,13 @@
 #include <map>
 
 #include "comm/make_communicator.h"
+#include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/resume.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::runtime {
@@ -107,7 +109,7 @@ TEST_CASE("a launcher's restart goes on with the run of its own job, however tha
   const auto lock_of = [](const std::string& job) {
     return "host process 1 run 2\n" + launcher_jobs(environment_of({{"SLURM_JOB_ID", job}}));
   };
-  CHECK(lock_of("78") == "host process 1 run 2\nTORCHELASTIC_RUN_ID=\nSLURM_JOB_ID=78\n");
+  CHECK(lock_of("78") == "host process 1 run 2\nSLURM_JOB_ID=78\n");
   CHECK(resumed("", "0") == "none");
   CHECK(resumed("", "1") == "auto");
   CHECK(resumed(named, "1") == named);
@@ -124,6 +126,82 @@ TEST_CASE("a launcher's restart goes on with the run of its own job, however tha
   }
   CHECK(resumed("", "0") == "none");
   CHECK(resumed(named, "0") == named);
+}
+
+TEST_CASE("jobs of torchrun without a name are told apart by their agents") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  add(run.path(), 7);
+  const auto environment = [](const std::string& report, const std::string& restarts) {
+    return environment_of({{"TORCHELASTIC_RUN_ID", "none"},
+                           {"TORCHELASTIC_RESTART_COUNT", restarts},
+                           {"TORCHELASTIC_ERROR_FILE", report}});
+  };
+  const auto resumed = [&](const std::string& jobs, const std::string& report) {
+    write_file(run / "lock", "host process 1 run 2\n" + jobs);
+    RunDirectory run_directory = agree_on_run_directory(*communicator, run.path(), "");
+    follow_restart(*communicator, run_directory, environment(report, "1"));
+    return run_directory.resume;
+  };
+  const std::string begun =
+      launcher_jobs(*communicator, environment("/tmp/none_1/attempt_0/3/error.json", "0"));
+  CHECK(begun == "TORCHELASTIC_ERROR_FILE=/tmp/none_1\n");
+  CHECK(resumed(begun, "/tmp/none_1/attempt_1/0/error.json") == "auto");
+  CHECK(resumed("TORCHELASTIC_ERROR_FILE=/tmp/none_0\n" + begun, "/tmp/none_1/attempt_1/0/error.json") ==
+        "auto");
+  CHECK(resumed(begun, "/tmp/none_2/attempt_1/0/error.json") == "none");
+  CHECK(resumed("TORCHELASTIC_RUN_ID=none\n", "/tmp/none_1/attempt_1/0/error.json") == "none");
+  // Without logs the agent is this process's parent, both times.
+  CHECK(resumed(launcher_jobs(environment("", "0")), "") == "auto");
+  CHECK(resumed(begun, "") == "none");
+}
+
+std::string refusal_of_unused(const fs::path& run, const std::string& resume) {
+  const auto communicator = comm::make_communicator({}, {});
+  return tests::message_of<UsageError>(
+      [&] { require_unused(*communicator, agree_on_run_directory(*communicator, run, resume)); });
+}
+
+TEST_CASE("a finished run without checkpoints is not begun once more in its place") {
+  const tests::TemporaryFolder run;
+  write_file(run / "summary.json", R"({"stopped": true})");
+  CHECK(refusal_of_unused(run.path(), "auto").empty());
+  CHECK_THAT(refusal_of_unused(run.path(), "none"), tests::contains("already holds a run"));
+  write_file(run / "summary.json", R"({"stopped": false})");
+  for (const char* resume : {"auto", "none", "elsewhere"}) {
+    CHECK(refusal_of_unused(run.path(), resume) ==
+          run.path().string() +
+              " holds a finished run and no checkpoint to go on from: name another --run-dir");
+  }
+  add(run.path(), 7);
+  CHECK(refusal_of_unused(run.path(), "auto").empty());
+  CHECK_THAT(refusal_of_unused(run.path(), "none"), tests::contains("already holds a run"));
+}
+
+TEST_CASE("weights and options that no run has made are in no run's folder") {
+  const std::map<std::string, std::string> kept{{"model.safetensors", "weights"},
+                                                {"model.safetensors.index.json", "{}"},
+                                                {"model-00001-of-00002.safetensors", "weights"},
+                                                {"config.json", R"({"model_type": "llama"})"},
+                                                {"config.ini", "lr = 0.1\n"}};
+  for (const auto& [name, text] : kept) {
+    CAPTURE(name);
+    const tests::TemporaryFolder run;
+    write_file(run / name, text);
+    for (const char* resume : {"none", "auto", "elsewhere"}) {
+      CHECK(refusal_of_unused(run.path(), resume) ==
+            run.path().string() + " holds " + name + ", which no run has made there: name another --run-dir");
+    }
+    CHECK(tests::files_in(run.path()) == 1);
+    // A run's own, which was killed before it could write its summary.
+    write_file(run / "log.jsonl", "");
+    write_file(run / "config.ini", "");
+    CHECK(refusal_of_unused(run.path(), "none").empty());
+  }
+  const tests::TemporaryFolder project;
+  for (const char* name : {"model-best-of-3.safetensors", "config.json", "README.md"})
+    write_file(project / name, "{}");
+  CHECK(refusal_of_unused(project.path(), "none").empty());
 }
 
 }  // namespace

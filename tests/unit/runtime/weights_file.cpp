@@ -78,6 +78,17 @@ TEST_CASE("weights above the limit are written in shards with Hugging Face's nam
   CHECK(WeightsFile(folder.path()).tensors().size() == 4);
 }
 
+TEST_CASE("of weights in a folder only those with a name that is ours make room for others") {
+  const tests::TemporaryFolder folder;
+  std::vector<std::string> others{"model-1-of-2.safetensors", "model-a0001-of-00002.safetensors",
+                                  "model-best-of-3.safetensors"};
+  for (const std::string& name : others) tests::write_file(folder / name, "");
+  tests::write_file(folder / "model-00002-of-00002.safetensors", "");
+  save_weights(folder.path(), std::vector{tensor("a", 10)}, 0);
+  others.emplace_back("model.safetensors");
+  CHECK(files_in(folder.path()) == others);
+}
+
 TEST_CASE("an index that its shards do not bear out is refused by name") {
   const tests::TemporaryFolder folder;
   save_weights(folder.path(), std::vector{tensor("a", 10), tensor("b", 20)}, 50);
