@@ -228,8 +228,7 @@ std::optional<std::string> dataset_at(const std::string& path, bool bare_folders
   const bool is_folder = bare_folders && named(datasets(), path) == nullptr && fs::is_directory(path);
   if (!is_path && !is_folder) return std::nullopt;
   if (path.ends_with(".tar") && !fs::is_directory(path)) return "shards";
-  const fs::path folder =
-      fs::is_directory(fs::path(path) / "train") ? fs::path(path) / "train" : fs::path(path);
+  const fs::path folder = split_folders(path).classes();
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder, error)) {
     if (file.path().extension() == ".tar") return "shards";

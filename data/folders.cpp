@@ -67,20 +67,28 @@ fs::path held_back_in(const fs::path& root) {
   return {};
 }
 
-/// A split has folders of classes, or archives; a class that is called "train" has nothing but other files.
-bool looks_like_split(const fs::path& folder) {
-  const std::vector<std::string> files = files_in(folder);
-  const auto is_archive = [](const std::string& name) { return name.ends_with(".tar"); };
-  return files.empty() || !folders_in(folder).empty() || std::ranges::any_of(files, is_archive);
+bool has_archives(const fs::path& folder) {
+  return std::ranges::any_of(files_in(folder),
+                             [](const std::string& name) { return name.ends_with(".tar"); });
+}
+
+bool names_what_is_evaluated(const std::string& name) {
+  return name.starts_with("test") || name.starts_with("val");
+}
+
+/// A split has folders of classes, or archives; a class that is called "train" has files, and classes beside
+/// it.
+bool is_split(const fs::path& train) {
+  if (!folders_in(train).empty() || files_in(train).empty() || has_archives(train)) return true;
+  return std::ranges::all_of(folders_in(train.parent_path()), [](const std::string& name) {
+    return name == "train" || names_what_is_evaluated(name);
+  });
 }
 
 /// As where ImageNet's val alone was fetched.
-bool has_nothing_else(const fs::path& root, const fs::path& held_back) {
-  const auto is_held_back = [](const std::string& name) {
-    return std::ranges::find(held_back_names, name) != held_back_names.end();
-  };
-  return !held_back.empty() && looks_like_split(held_back) &&
-         std::ranges::all_of(folders_in(root), is_held_back);
+bool is_alone(const fs::path& held_back) {
+  return !folders_in(held_back).empty() &&
+         std::ranges::all_of(folders_in(held_back.parent_path()), names_what_is_evaluated);
 }
 
 }  // namespace
@@ -101,9 +109,10 @@ std::vector<std::string> folders_below(const fs::path& folder) {
 
 SplitFolders split_folders(const fs::path& root) {
   const fs::path train = root / "train", held_back = held_back_in(root);
-  if (fs::is_directory(train) && (!held_back.empty() || looks_like_split(train))) return {train, held_back};
-  if (has_nothing_else(root, held_back)) return {{}, held_back};
-  return {root, root};
+  if (fs::is_directory(train) && (!held_back.empty() || is_split(train))) return {train, held_back};
+  if (held_back.empty()) return {root, root};
+  if (has_archives(held_back)) return {has_archives(root) ? root : fs::path(), held_back};
+  return is_alone(held_back) ? SplitFolders{{}, held_back} : SplitFolders{root, root};
 }
 
 fs::path split_folder(const fs::path& root, Split split) {
@@ -141,7 +150,7 @@ std::string note_on(const SplitFiles& files) {
 }
 
 std::string note_on_splits(const fs::path& root) {
-  if (split_folders(root).train != root) return {};
+  if (split_folders(root).test != root) return {};
   return fmt::format("evaluated are the samples that are trained on: {} has no folders train and val",
                      root.string());
 }

@@ -25,8 +25,8 @@ struct SplitFolders {
   const std::filesystem::path& classes() const { return train.empty() ? test : train; }
 };
 
-/// `train`, and the first of `val`, `valid`, `validation` and `test` that is there, or one of these alone;
-/// else both are `root`, as where a class is called "train".
+/// `train`, and the first of `val`, `valid`, `validation` and `test` that is there, or one of these alone,
+/// or beside archives for training; else both are `root`, as where a class is called "train".
 SplitFolders split_folders(const std::filesystem::path& root);
 
 /// One of them. DataError when it is not there.

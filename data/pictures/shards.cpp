@@ -72,8 +72,9 @@ std::int64_t parse_class(const fs::path& path, const TarMember& member, std::spa
 /// WebDataset, too, passes over hidden files, names without a dot, and what it says of the archive itself.
 bool is_of_a_sample(const TarMember& member) {
   const auto [key, kind] = split_name(member.name);
-  const bool is_hidden = key.empty() || key.ends_with('/');
-  return !is_hidden && !kind.empty() && !member.name.starts_with("__");
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  const bool is_of_the_archive = name.starts_with("__") && name.ends_with("__");
+  return !name.empty() && !kind.empty() && !is_of_the_archive;
 }
 
 /// Of a sample: its picture is .jpg before .mask.jpg, and so with classes.
