@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/cores.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/gpus.h"
@@ -73,29 +72,6 @@ std::string plural(int count, const char* noun) {
 
 }  // namespace
 
-int Cores::usable() const {
-  return cpus_within(quota, static_cast<int>(cores.size()));
-}
-
-Cores find_cores(const CpuList& mask, const fs::path& root) {
-  return {.cores = group_by_core(mask, root), .quota = cgroup_quota(root)};
-}
-
-std::vector<CpuList> slice_cores(const Cores& cores, int ranks) {
-  std::vector<CpuList> slices;
-  if (ranks < 2 || ranks > cores.usable()) return slices;
-  const auto count = cores.cores.size();
-  const auto parts = static_cast<std::size_t>(ranks);
-  for (std::size_t part = 0; part < parts; ++part) {
-    CpuList& slice = slices.emplace_back();
-    for (auto core = part * count / parts; core < (part + 1) * count / parts; ++core) {
-      slice.insert(slice.end(), cores.cores[core].begin(), cores.cores[core].end());
-    }
-    std::ranges::sort(slice);
-  }
-  return slices;
-}
-
 int NumaNodes::node_of(int cpu) const {
   const auto has_it = [cpu](const CpuList& node) { return std::ranges::binary_search(node, cpu); };
   const auto found = std::ranges::find_if(cpus, has_it);
@@ -156,16 +132,16 @@ int count_ranks(const std::string& wanted, const Cores& cores, int devices) {
 
 std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
                                    const NumaNodes& nodes) {
-  if (std::atoi(threads.c_str()) > cores.usable() / ranks) return {};
-  if (!nodes.matter()) return slice_cores(cores, ranks);
-  return match_to_gpus(slice_cores(group_by_node(cores, nodes), ranks), nodes);
+  const int omp_threads = std::atoi(threads.c_str());
+  if (!nodes.matter()) return slice_cores(cores, ranks, omp_threads);
+  return match_to_gpus(slice_cores(group_by_node(cores, nodes), ranks, omp_threads), nodes);
 }
 
 std::string start_line(const Cores& cores, const std::vector<CpuList>& slices, int ranks,
                        const std::string& threads) {
   const int usable = cores.usable();
-  const std::string each = threads.empty() ? plural(std::max(1, usable / ranks), "thread")
-                                           : fmt::format("OMP_NUM_THREADS={}", threads);
+  const std::string each =
+      threads.empty() ? plural(cores.per_rank(ranks), "thread") : fmt::format("OMP_NUM_THREADS={}", threads);
   std::string line = fmt::format("{} on {}: {} each, ", plural(ranks, "rank"), plural(usable, "core"), each);
   if (slices.empty()) return line + (ranks > usable ? "not bound (more ranks than cores)" : "not bound");
   std::string lists;

@@ -4,27 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/cores.h"
 #include "kernels/base/host.h"
 
 namespace lockstep::launcher {
-
-/// The cores that this process may use.
-struct Cores {
-  std::vector<CpuList> cores;  ///< per core its hardware threads in the affinity mask, by lowest CPU number
-  double quota = 0;            ///< CPUs that the cgroup grants; 0: no limit
-
-  /// Cores that can compute at the same time: in the mask and inside the quota; at least 1.
-  int usable() const;
-};
-
-/// `mask` grouped into cores, and the least CPU quota of our cgroup (v1 and v2) and its parents. System files
-/// are read below `root`.
-Cores find_cores(const CpuList& mask, const std::filesystem::path& root = "/");
-
-/// One contiguous slice of the mask per rank; empty when ranks outnumber the usable cores or there is one
-/// rank. A quota smaller than the mask narrows the thread counts, not the slices: which CPUs it pays for is
-/// not fixed.
-std::vector<CpuList> slice_cores(const Cores& cores, int ranks);
 
 /// Which CPUs and GPUs are near each other.
 struct NumaNodes {
@@ -51,8 +34,8 @@ std::vector<CpuList> match_to_gpus(std::vector<CpuList> slices, const NumaNodes&
 /// any, else per core. DeviceError for gpu without one, UsageError for anything else.
 int count_ranks(const std::string& wanted, const Cores& cores, int devices);
 
-/// The slices to bind the ranks to, near their GPUs where there are nodes to choose from; none when
-/// OMP_NUM_THREADS (`threads`, may be empty) wants more than a slice has.
+/// The slices to bind the ranks to, near their GPUs where there are nodes to choose from. `threads`:
+/// OMP_NUM_THREADS, may be empty.
 std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
                                    const NumaNodes& nodes);
 

@@ -77,7 +77,7 @@ Job describe_job(const Options& options, const Cores& cores, int ranks, int gpus
           .local_size = ranks,
           .node_rank = options.node_rank,
           .node_count = options.nnodes,
-          .threads = std::max(1, cores.usable() / ranks),
+          .threads = cores.per_rank(ranks),
           .max_restarts = options.max_restarts,
           .start_ns = start_ns,
           .terminal_columns = terminal_columns(),

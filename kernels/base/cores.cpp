@@ -103,4 +103,31 @@ int cpus_within(double quota, int cpus) {
   return quota > 0 ? static_cast<int>(std::clamp(quota, 1.0, static_cast<double>(most))) : most;
 }
 
+int Cores::usable() const {
+  return cpus_within(quota, static_cast<int>(cores.size()));
+}
+
+int Cores::per_rank(int ranks) const {
+  return std::max(1, usable() / ranks);
+}
+
+Cores find_cores(const CpuList& mask, const fs::path& root) {
+  return {.cores = group_by_core(mask, root), .quota = cgroup_quota(root)};
+}
+
+std::vector<CpuList> slice_cores(const Cores& cores, int ranks, int omp_threads) {
+  std::vector<CpuList> slices;
+  if (ranks < 2 || ranks > cores.usable() || omp_threads > cores.per_rank(ranks)) return slices;
+  const auto count = cores.cores.size();
+  const auto parts = static_cast<std::size_t>(ranks);
+  for (std::size_t part = 0; part < parts; ++part) {
+    CpuList& slice = slices.emplace_back();
+    for (auto core = part * count / parts; core < (part + 1) * count / parts; ++core) {
+      slice.insert(slice.end(), cores.cores[core].begin(), cores.cores[core].end());
+    }
+    std::ranges::sort(slice);
+  }
+  return slices;
+}
+
 }  // namespace lockstep

@@ -9,8 +9,8 @@
 #include "comm/communicator.h"
 #include "comm/make_communicator.h"
 #include "comm/world/environment.h"
+#include "kernels/base/cores.h"
 #include "kernels/base/error.h"
-#include "kernels/base/host.h"
 #include "kernels/base/number.h"
 #include "runtime/commands/take_option.h"
 #include "runtime/machine/local_ranks.h"
@@ -53,14 +53,14 @@ std::vector<int> rank_counts_up_to(int ranks) {
 /// On one rank of a node: the numbers of each cluster's timeline.
 std::vector<double> predict_from_here(const comm::World& world, const Options& given,
                                       const TrainingTask& task, const std::vector<Cluster>& clusters,
-                                      const TcpTimes& tcp) {
+                                      const TcpTimes& tcp, bool has_spare_core) {
   const auto device = open_device(given, world);
   if (device->is_async()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
   Options options = given;
   options.amp = amp_on(*device, given.amp);
   const auto node = comm::make_communicator(world, {.timeout = Seconds(options.timeout)});
   MeasuredStep measured = measure_step(options, task, *device, *node);
-  measured.times.spare_core = device->threads() < static_cast<int>(affinity_mask().size());
+  measured.times.spare_core = has_spare_core;
   std::vector<double> numbers;
   for (const Cluster& cluster : clusters) {
     const Timeline timeline = predict(measured.plans, cluster, measured.times, tcp);
@@ -69,27 +69,26 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
   return numbers;
 }
 
-/// Cores of this process for each rank of a full node.
-int threads_of(const Options& options, int ranks_per_node) {
-  if (options.threads > 0) return options.threads;
+int omp_threads_given() {
   const auto omp = comm::process_environment()("OMP_NUM_THREADS");
-  if (const int threads = omp ? std::atoi(omp->c_str()) : 0; threads > 0) return threads;
-  return std::max(1, static_cast<int>(affinity_mask().size()) / ranks_per_node);
+  return omp ? std::max(0, std::atoi(omp->c_str())) : 0;
 }
 
-void require_cores(int ranks_per_node, int threads) {
-  const auto cores = static_cast<int>(affinity_mask().size());
-  if (ranks_per_node * threads <= cores) return;
+/// Hardware threads count: as many threads of a rank run at the same time, if the user wants them.
+void require_cpus(int ranks, int threads, const Cores& cores) {
+  int cpus = 0;
+  for (const CpuList& core : cores.cores) cpus += static_cast<int>(core.size());
+  cpus = cpus_within(cores.quota, cpus);
+  if (ranks * threads <= cpus) return;
   throw UsageError(fmt::format(
       "{} ranks a node x {} threads are measured at the same time, and this process has {} CPUs: fewer "
       "--nproc-per-node or --threads",
-      ranks_per_node, threads, cores));
+      ranks, threads, cpus));
 }
 
 /// Measures each number of ranks that a node has in one of them.
 std::vector<Timeline> measure_and_predict(const Options& options, const TrainingTask& task,
-                                          const std::vector<Cluster>& clusters) {
-  const int parts = clusters.back().ranks_per_node;
+                                          const std::vector<Cluster>& clusters, const RankCores& cores) {
   const TcpTimes tcp =
       clusters.back().nodes() > 1 ? measure_tcp(options, task, clusters.back().link_bytes_per_s) : TcpTimes{};
   std::vector<Timeline> timelines;
@@ -98,8 +97,8 @@ std::vector<Timeline> measure_and_predict(const Options& options, const Training
     std::vector<Cluster> alike;
     std::ranges::copy_if(clusters, std::back_inserter(alike),
                          [busy](const Cluster& cluster) { return cluster.most_on_a_node() == busy; });
-    const std::vector<double> numbers = run_local_ranks(busy, parts, [&](const comm::World& world) {
-      return predict_from_here(world, options, task, alike, tcp);
+    const std::vector<double> numbers = run_local_ranks(busy, cores.slices, [&](const comm::World& world) {
+      return predict_from_here(world, options, task, alike, tcp, cores.has_spare);
     });
     for (std::size_t at = 0; at < numbers.size(); at += 4) {
       timelines.push_back({.step = numbers[at],
@@ -169,15 +168,25 @@ std::vector<Cluster> clusters_of(const ScalingRequest& request) {
   return clusters;
 }
 
+RankCores cores_of_ranks(const ScalingRequest& request, const Cores& cores, int threads, int omp_threads) {
+  const int own = cores.per_rank(request.ranks_per_node);
+  if (threads == 0) threads = omp_threads > 0 ? omp_threads : own;
+  require_cpus(std::min(request.ranks, request.ranks_per_node), threads, cores);
+  return {.threads = threads,
+          .slices = slice_cores(cores, request.ranks_per_node, omp_threads),
+          .has_spare = threads < own};
+}
+
 void print_scaling(const Options& given, const ScalingRequest& request) {
+  const RankCores cores =
+      cores_of_ranks(request, find_cores(affinity_mask()), given.threads, omp_threads_given());
   Options options = given;
   options.batch_size = batch_size_per_rank(given, request.ranks);
   options.global_batch = 0;
-  options.threads = threads_of(given, request.ranks_per_node);
-  require_cores(std::min(request.ranks, request.ranks_per_node), options.threads);
+  options.threads = cores.threads;
   const TrainingTask task = make_task_without_data(options);
   const std::vector<Cluster> clusters = clusters_of(request);
-  const std::vector<Timeline> timelines = measure_and_predict(options, task, clusters);
+  const std::vector<Timeline> timelines = measure_and_predict(options, task, clusters, cores);
   fmt::print("{}: {} x batch {} per rank, {} thread{}\n", task.model.name, options.accumulate_steps,
              options.batch_size, options.threads, options.threads == 1 ? "" : "s");
   print_table(clusters, timelines, static_cast<double>(options.batch_size * options.accumulate_steps));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/cores.h"
 #include "runtime/options/options.h"
 #include "runtime/predict/scaling.h"
 
@@ -22,6 +23,17 @@ ScalingRequest take_scaling_request(std::vector<std::string>& arguments);
 
 /// One rank, then 2, 4, ... of them.
 std::vector<Cluster> clusters_of(const ScalingRequest& request);
+
+/// The threads and the cores of each rank of a full node, as `launch` gives them.
+struct RankCores {
+  int threads = 1;
+  std::vector<CpuList> slices;  ///< by rank: the CPUs that it is bound to; empty: none is bound
+  bool has_spare = false;       ///< a rank has more cores than threads
+};
+
+/// `threads` (--threads), `omp_threads` (OMP_NUM_THREADS): 0: not given. UsageError when the ranks that are
+/// measured at the same time want more CPUs than there are.
+RankCores cores_of_ranks(const ScalingRequest& request, const Cores& cores, int threads, int omp_threads);
 
 /// These options, for --help.
 std::string scaling_help();

@@ -27,15 +27,10 @@ namespace {
 
 using Body = std::function<std::vector<double>(const comm::World&)>;
 
-void bind_to_part(int part, int parts) {
-  const CpuList cpus = affinity_mask();
-  const auto count = static_cast<int>(cpus.size());
-  if (count < parts) return;
+void bind_to(const CpuList& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (int at = part * count / parts; at < (part + 1) * count / parts; ++at) {
-    CPU_SET(cpus[static_cast<std::size_t>(at)], &set);
-  }
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
   ::sched_setaffinity(0, sizeof set, &set);  // without it the ranks measure each other's moves, too
 }
 
@@ -52,9 +47,10 @@ std::string answer_of(const Body& body, const comm::World& world) {
   }
 }
 
-[[noreturn]] void run_rank(const Body& body, const comm::World& world, int parts, int answers) {
+[[noreturn]] void run_rank(const Body& body, const comm::World& world, const std::vector<CpuList>& slices,
+                           int answers) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  bind_to_part(world.rank, parts);
+  if (!slices.empty()) bind_to(slices[static_cast<std::size_t>(world.rank) % slices.size()]);
   const std::string text = answer_of(body, world);
   std::span<const char> rest = text;
   while (world.rank == 0 && !rest.empty()) {
@@ -87,7 +83,7 @@ std::vector<double> numbers_in(const std::string& answer) {
 
 }  // namespace
 
-std::vector<double> run_local_ranks(int ranks, int parts, const Body& body) {
+std::vector<double> run_local_ranks(int ranks, const std::vector<CpuList>& slices, const Body& body) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw DeviceError("no pipe for ranks: " + errno_message(errno));
   const UniqueFd from(ends[0]);
@@ -97,7 +93,7 @@ std::vector<double> run_local_ranks(int ranks, int parts, const Body& body) {
   for (int rank = 0; rank < ranks; ++rank) {
     world.rank = world.local_rank = rank;
     const pid_t process = ::fork();
-    if (process == 0) run_rank(body, world, parts, to.get());
+    if (process == 0) run_rank(body, world, slices, to.get());
     if (process > 0) processes.push_back(process);
   }
   to = {};

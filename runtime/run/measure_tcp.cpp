@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -13,8 +14,8 @@
 #include "comm/make_communicator.h"
 #include "comm/net/credentials.h"
 #include "comm/net/tcp.h"
+#include "kernels/base/cores.h"
 #include "kernels/base/deadline.h"
-#include "kernels/base/host.h"
 #include "kernels/device.h"
 #include "runtime/machine/local_ranks.h"
 #include "runtime/run/practice_replica.h"
@@ -209,16 +210,19 @@ TcpTimes measure_tcp(const Options& options, const TrainingTask& task, double li
   // The ranks find secret and port in what they inherit; the port is free until rank 0 takes it.
   ::setenv("LOCKSTEP_TOKEN", comm::make_secret().c_str(), 1);
   const int port = comm::local_port(comm::listen_tcp("127.0.0.1", 0).get());
-  const auto cores = static_cast<int>(affinity_mask().size());
-  // Each rank is on a single core, which its exchange and its compute share.
-  const std::vector<double> numbers = run_local_ranks(ranks, std::max(cores, ranks), [&](comm::World world) {
+  // Each rank is on a single core, which its exchange and its compute share; both are on one if there is no
+  // other.
+  Cores cores = find_cores(affinity_mask());
+  cores.cores.resize(static_cast<std::size_t>(std::min(cores.usable(), ranks)));
+  const bool on_one_core = std::ssize(cores.cores) < ranks;
+  const std::vector<double> numbers = run_local_ranks(ranks, cores.cores, [&](comm::World world) {
     world.master_port = port;
     world.master_port_is_ours = true;
     const comm::CommOptions pair{.timeout = Seconds(options.timeout),
                                  .encrypt_data = options.data_security == "tls",
                                  .node = fmt::format("node {}", world.rank),
                                  .most_bytes_per_s = std::max(link_bytes_per_s, least_pace)};
-    return measure_rank(world, pair, options, task, cores < ranks);
+    return measure_rank(world, pair, options, task, on_one_core);
   });
   return {
       .alone = {numbers[0], numbers[1]}, .busy = {numbers[2], numbers[3]}, .core = {numbers[4], numbers[5]}};

@@ -10,17 +10,17 @@ using tests::ScratchFolder;
 
 TEST_CASE("hardware threads of one core count once, as far as they are among the CPUs") {
   const ScratchFolder root;
-  using Cores = std::vector<CpuList>;
-  CHECK(group_by_core({2, 5, 7}, root.path()) == Cores{{2}, {5}, {7}});
+  using Groups = std::vector<CpuList>;
+  CHECK(group_by_core({2, 5, 7}, root.path()) == Groups{{2}, {5}, {7}});
   root.write("sys/devices/system/cpu/smt/active", "1\n");
   const char* const siblings[] = {"0,2\n", "1,3\n", "0,2\n", "1,3\n"};
   for (std::size_t cpu = 0; cpu < std::size(siblings); ++cpu) {
     root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
                siblings[cpu]);
   }
-  CHECK(group_by_core({0, 1, 2, 3}, root.path()) == Cores{{0, 2}, {1, 3}});
-  CHECK(group_by_core({0, 1, 2}, root.path()) == Cores{{0, 2}, {1}});
-  CHECK(group_by_core({0, 2}, root.path()) == Cores{{0, 2}});
+  CHECK(group_by_core({0, 1, 2, 3}, root.path()) == Groups{{0, 2}, {1, 3}});
+  CHECK(group_by_core({0, 1, 2}, root.path()) == Groups{{0, 2}, {1}});
+  CHECK(group_by_core({0, 2}, root.path()) == Groups{{0, 2}});
   CHECK(group_by_core({}, root.path()).empty());
 }
 
@@ -75,6 +75,53 @@ TEST_CASE("of the CPUs as many compute at the same time as the quota lets, but o
   CHECK(cpus_within(0.05, 4) == 1);
   CHECK(cpus_within(0, 0) == 1);
   CHECK(cpus_within(2, 0) == 1);
+}
+
+TEST_CASE("without files the mask alone counts") {
+  const ScratchFolder root;
+  const Cores cores = find_cores({2, 5, 7}, root.path());
+  CHECK(cores.cores == std::vector<CpuList>{{2}, {5}, {7}});
+  CHECK(cores.quota == 0);
+  CHECK(cores.usable() == 3);
+}
+
+TEST_CASE("cores count, not hardware threads, as far as the quota goes") {
+  const ScratchFolder root;
+  root.write("sys/devices/system/cpu/smt/active", "1\n");
+  for (const int cpu : {0, 1, 2, 3}) {
+    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+               cpu % 2 == 0 ? "0,2\n" : "1,3\n");
+  }
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 2);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).quota == Approx(1.5));
+  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 1);
+}
+
+TEST_CASE("slices are contiguous, equal but for one, and cover the mask") {
+  const Cores cores = {.cores = {{0}, {1}, {2}, {3}, {4}}, .quota = 0};
+  CHECK(slice_cores(cores, 2) == std::vector<CpuList>{{0, 1}, {2, 3, 4}});
+  CHECK(slice_cores(cores, 5).size() == 5);
+  CHECK(slice_cores(cores, 6).empty());
+  CHECK(slice_cores(cores, 1).empty());
+}
+
+TEST_CASE("a quota below the mask limits the ranks that are bound, not the slices") {
+  const Cores cores = {.cores = {{0}, {1}, {2}, {3}}, .quota = 2};
+  CHECK(slice_cores(cores, 2) == std::vector<CpuList>{{0, 1}, {2, 3}});
+  CHECK(slice_cores(cores, 3).empty());
+}
+
+TEST_CASE("each rank has an equal part of the usable cores, and slices hold whole cores") {
+  const Cores cores = {.cores = {{0, 4}, {1, 5}, {2, 6}, {3, 7}}, .quota = 0};
+  CHECK(cores.per_rank(1) == 4);
+  CHECK(cores.per_rank(3) == 1);
+  CHECK(cores.per_rank(8) == 1);
+  const std::vector<CpuList> halves{{0, 1, 4, 5}, {2, 3, 6, 7}};
+  CHECK(slice_cores(cores, 2) == halves);
+  CHECK(slice_cores(cores, 2, 2) == halves);
+  CHECK(slice_cores(cores, 2, 3).empty());
 }
 
 TEST_CASE("lists are written as the kernel writes them") {

@@ -8,42 +8,6 @@ namespace {
 
 using tests::ScratchFolder;
 
-TEST_CASE("without files the mask alone counts") {
-  const ScratchFolder root;
-  const Cores cores = find_cores({2, 5, 7}, root.path());
-  CHECK(cores.cores == std::vector<CpuList>{{2}, {5}, {7}});
-  CHECK(cores.quota == 0);
-  CHECK(cores.usable() == 3);
-}
-
-TEST_CASE("cores count, not hardware threads, as far as the quota goes") {
-  const ScratchFolder root;
-  root.write("sys/devices/system/cpu/smt/active", "1\n");
-  for (const int cpu : {0, 1, 2, 3}) {
-    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
-               cpu % 2 == 0 ? "0,2\n" : "1,3\n");
-  }
-  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 2);
-  root.write("proc/self/cgroup", "0::/\n");
-  root.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
-  CHECK(find_cores({0, 1, 2, 3}, root.path()).quota == Approx(1.5));
-  CHECK(find_cores({0, 1, 2, 3}, root.path()).usable() == 1);
-}
-
-TEST_CASE("slices are contiguous, equal but for one, and cover the mask") {
-  const Cores cores = {.cores = {{0}, {1}, {2}, {3}, {4}}, .quota = 0};
-  CHECK(slice_cores(cores, 2) == std::vector<CpuList>{{0, 1}, {2, 3, 4}});
-  CHECK(slice_cores(cores, 5).size() == 5);
-  CHECK(slice_cores(cores, 6).empty());
-  CHECK(slice_cores(cores, 1).empty());
-}
-
-TEST_CASE("a quota below the mask limits the ranks that are bound, not the slices") {
-  const Cores cores = {.cores = {{0}, {1}, {2}, {3}}, .quota = 2};
-  CHECK(slice_cores(cores, 2) == std::vector<CpuList>{{0, 1}, {2, 3}});
-  CHECK(slice_cores(cores, 3).empty());
-}
-
 /// Eight CPUs with numbers that alternate between two nodes, and four GPUs: two on node 1, then two on node
 /// 0.
 void write_machine(const ScratchFolder& root) {

@@ -1,12 +1,14 @@
 #include "runtime/predict/scaling.h"
 
 #include <span>
+#include <string>
 
 #include "kernels/base/error.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/machine/local_ranks.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
@@ -127,14 +129,60 @@ TEST_CASE("scaling: the options of a prediction, and what contradicts itself") {
 }
 
 TEST_CASE("scaling: ranks of this machine run in processes of their own, and rank 0 answers") {
-  const auto numbers = run_local_ranks(2, 2, [](const comm::World& world) {
+  const auto numbers = run_local_ranks(2, {}, [](const comm::World& world) {
     return std::vector<double>{static_cast<double>(world.rank), static_cast<double>(world.size), 0.1};
   });
   CHECK(numbers == std::vector{0.0, 2.0, 0.1});
   const auto fail = [] {
-    run_local_ranks(1, 1, [](const comm::World&) -> std::vector<double> { throw UsageError("not so"); });
+    run_local_ranks(1, {}, [](const comm::World&) -> std::vector<double> { throw UsageError("not so"); });
   };
   CHECK(tests::message_of<Error>(fail) == "not so");
+}
+
+TEST_CASE("scaling: a rank is bound to its slice, if there are slices") {
+  const auto cpus_of_rank_0 = [](const std::vector<CpuList>& slices) {
+    return run_local_ranks(1, slices, [](const comm::World&) {
+      const CpuList cpus = affinity_mask();
+      return std::vector<double>(cpus.begin(), cpus.end());
+    });
+  };
+  const CpuList mask = affinity_mask();
+  const std::vector<CpuList> slices{{mask.back()}, {mask.front()}};
+  CHECK(cpus_of_rank_0(slices) == std::vector{static_cast<double>(mask.back())});
+  CHECK(cpus_of_rank_0({}) == std::vector<double>(mask.begin(), mask.end()));
+}
+
+TEST_CASE("scaling: ranks have the threads and the whole cores that launch gives them") {
+  const tests::ScratchFolder root;
+  root.write("sys/devices/system/cpu/smt/active", "1\n");
+  CpuList cpus;
+  for (int cpu = 0; cpu < 16; ++cpu) {
+    cpus.push_back(cpu);
+    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+               std::to_string(cpu % 8) + "," + std::to_string(cpu % 8 + 8) + "\n");
+  }
+  const auto cores_for = [&](int ranks, int threads = 0, int omp_threads = 0) {
+    return cores_of_ranks({.ranks = ranks, .ranks_per_node = ranks}, find_cores(cpus, root.path()), threads,
+                          omp_threads);
+  };
+  const std::vector<CpuList> halves{{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}};
+  CHECK(cores_for(1).threads == 8);
+  CHECK(cores_for(1).slices.empty());
+  CHECK(cores_for(2).threads == 4);
+  CHECK(cores_for(2).slices == halves);
+  CHECK_FALSE(cores_for(2).has_spare);
+  CHECK(cores_for(2, 3).has_spare);
+  CHECK(cores_for(2, 8).slices == halves);
+  CHECK(cores_for(2, 0, 8).threads == 8);
+  CHECK(cores_for(2, 0, 8).slices.empty());
+  CHECK(tests::message_of<UsageError>([&] { cores_for(2, 9); }).find("has 16 CPUs") != std::string::npos);
+
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  CHECK(cores_for(2).threads == 1);
+  CHECK(cores_for(2).slices == halves);
+  CHECK_FALSE(cores_for(2).has_spare);
+  CHECK(tests::message_of<UsageError>([&] { cores_for(2, 2); }).find("has 2 CPUs") != std::string::npos);
 }
 
 }  // namespace
