@@ -55,9 +55,10 @@ set(_mend "run deploy/cuda-toolkit --headers")
 if("libraries" IN_LIST LockstepCuda_FIND_COMPONENTS)
   set(_mend "run deploy/cuda-toolkit")
   find_program(LockstepCuda_NVCC nvcc HINTS ${LockstepCuda_ROOT}/bin NO_DEFAULT_PATH)
+  # Debian's toolkit is in /usr; find_library adds the architecture to prefixes, not to HINTS.
   foreach(_library cudart cublasLt nvrtc)
     find_library(LockstepCuda_${_library} ${_library} HINTS ${LockstepCuda_ROOT} NO_DEFAULT_PATH
-      PATH_SUFFIXES lib64 lib targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib)
+      PATH_SUFFIXES lib64 lib targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib lib/${CMAKE_LIBRARY_ARCHITECTURE})
   endforeach()
   foreach(_library cudnn nccl)
     find_library(LockstepCuda_${_library} ${_library} HINTS ${_beside} PATH_SUFFIXES lib64 lib)
