@@ -47,8 +47,8 @@ std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& 
   } catch (const CommError& error) {
     if (!by_mpi || calls_mpi || !deadline.passed()) throw;
     throw CommError(
-        fmt::format("{}; this rank has MASTER_ADDR and a secret of its own, and ranks without them wait in "
-                    "MPI_Init: give both to all ranks (mpirun -x MASTER_ADDR -x LOCKSTEP_TOKEN), or to none",
+        fmt::format("{}; ranks without MASTER_ADDR and a secret, which this one has, would wait in MPI_Init: "
+                    "give both to all ranks (mpirun -x MASTER_ADDR -x LOCKSTEP_TOKEN), or to none",
                     error.what()));
   }
 }

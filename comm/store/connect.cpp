@@ -56,7 +56,7 @@ class Search {
   void warn_once() {
     const bool is_in_the_way = has_met_stranger_ || old_store_;
     if (has_warned_ || !is_in_the_way || !patience_.passed() || obstacles_.size() < ports_) return;
-    log::warn("{}; trying on", result());
+    log::warn("{}{}; trying on", result(), old_store_ ? advice() : "");
     has_warned_ = true;
   }
 

@@ -174,6 +174,17 @@ Options parse_options(const std::vector<std::string>& arguments, const std::stri
   return options;
 }
 
+namespace {
+
+/// A run's data that are not where they were may have moved with it.
+bool is_same_data(const std::filesystem::path& of_run, const std::filesystem::path& given) {
+  std::error_code absent;
+  if (std::filesystem::exists(of_run, absent)) return std::filesystem::equivalent(of_run, given, absent);
+  return of_run.has_filename() && of_run.filename() == given.filename();
+}
+
+}  // namespace
+
 CommandOptions parse_options_of_run(
     const std::vector<std::string>& arguments,
     const std::function<std::optional<std::filesystem::path>(const std::string& operand)>& config_of) {
@@ -195,8 +206,7 @@ CommandOptions parse_options_of_run(
     });
   }
   Options options = resolve(base, typed);
-  std::error_code absent;
-  options.data_are_new = data_given && !std::filesystem::equivalent(data_of_run, options.data_dir, absent);
+  options.data_are_new = data_given && !is_same_data(data_of_run, options.data_dir);
   return {.options = std::move(options), .operands = line.operands, .data_given = data_given};
 }
 

@@ -6,8 +6,10 @@
 namespace lockstep::runtime {
 namespace {
 
-std::filesystem::path absolute_path(const std::filesystem::path& path) {
-  return path.empty() ? path : std::filesystem::absolute(path);
+/// What a plugin takes for a place need be none of the file system.
+std::filesystem::path absolute_if_there(const std::filesystem::path& path) {
+  std::error_code absent;
+  return std::filesystem::exists(path, absent) ? std::filesystem::absolute(path) : path;
 }
 
 }  // namespace
@@ -19,7 +21,7 @@ OptionEntry path(OptionInfo info, std::filesystem::path Options::*field) {
 
 OptionEntry place(OptionInfo info, std::filesystem::path Options::*field) {
   OptionEntry entry = path(std::move(info), field);
-  entry.keep = [field](const Options& o) { return absolute_path(o.*field).string(); };
+  entry.keep = [field](const Options& o) { return absolute_if_there(o.*field).string(); };
   return entry;
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -114,12 +115,13 @@ std::string with_hashes(std::string kept) {
   return kept;
 }
 
-/// A user's own file may have titles, too, but not each of those whose options always have values.
+/// A user's own file may have titles, too, but not most of them.
 bool is_written_by_a_run(std::string_view text) {
-  const Options defaults;
-  return std::ranges::all_of(option_table(), [&](const OptionEntry& entry) {
-    return entry.show(defaults).empty() || text.find(group_title(entry.group)) != text.npos;
-  });
+  std::set<std::string> titles;
+  for (const OptionEntry& entry : option_table()) titles.insert(group_title(entry.group));
+  const auto found = std::ranges::count_if(
+      titles, [text](const std::string& title) { return text.find(title) != text.npos; });
+  return 2 * found > std::ssize(titles);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TypedSettings with_files_read(const TypedSettings& typed);
 /// As an ini file has it: there a '#' may begin a comment.
 std::string config_value(std::string value);
 
-/// The line above the options of a group in config.ini. By having all of them the file is known again.
+/// The line above the options of a group in config.ini. By having most of them the file is known again.
 std::string group_title(const std::string& group);
 
 }  // namespace lockstep::runtime
