@@ -51,11 +51,13 @@ struct RowList {
         numbers(reinterpret_cast<const std::int32_t*>(list + RowListShape::numbers_at())),
         values(reinterpret_cast<const Element*>(list + shape.values_at())) {}
 
-  /// The place of the row in the list, or -1.
-  std::int64_t find(std::int32_t row) const {
-    const std::int32_t* const end = numbers + header->rows;
-    const std::int32_t* const at = std::lower_bound(numbers, end, row);
-    return at != end && *at == row ? at - numbers : -1;
+  /// The place of the first row that is not before `row`.
+  std::int64_t place_from(std::int64_t row) const {
+    return std::lower_bound(numbers, numbers + header->rows, row) - numbers;
+  }
+  /// The number of the row at a place, behind the last one `none`.
+  std::int64_t number(std::int64_t place, std::int64_t none) const {
+    return place < header->rows ? numbers[place] : none;
   }
 };
 
@@ -135,47 +137,51 @@ class AddRowsRun {
   AddRowsRun(const AddRows& op, const KernelIo& io)
       : shape_(op.shape(io.outputs[AddRows::sum].type())),
         ranks_(static_cast<int>(io.inputs[AddRows::lists].shape[0])),
-        elements_(io.outputs[AddRows::sum].shape.elements()),
+        rows_(io.outputs[AddRows::sum].shape[0]),
         overwrites_(op.overwrites) {}
 
+  std::size_t workspace_bytes() const {
+    return static_cast<std::size_t>(threads_ * ranks_) * sizeof(std::int64_t);
+  }
+
   void operator()(const Addresses& a) const {
-    const auto* const lists = a.in<std::byte>(AddRows::lists);
-    auto* const sum = a.out<Element>(AddRows::sum);
-    if (overwrites_) {
-      parallel_ranges(elements_, elements_, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
-        std::fill(sum + begin, sum + end, Element{});
-      });
-    }
-    const std::int64_t entries = ranks_ * shape_.capacity;
-    parallel_ranges(entries, entries * shape_.dim, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t entry = begin; entry < end; ++entry) {
-        const auto first = static_cast<int>(entry / shape_.capacity);
-        const RowList<Element> list = list_of(lists, first);
-        const std::int64_t place = entry % shape_.capacity;
-        if (place >= list.header->rows) {
-          entry += shape_.capacity - place - 1;
-          continue;
-        }
-        const std::int32_t row = list.numbers[place];
-        if (!is_in_lists_before(lists, first, row)) add_row(lists, row, sum + row * shape_.dim);
-      }
+    const std::int64_t work = (ranks_ * shape_.capacity + (overwrites_ ? rows_ : 0)) * shape_.dim;
+    parallel_ranges(rows_, work, 1, [&](std::int64_t begin, std::int64_t end) {
+      add_rows(a.in<std::byte>(AddRows::lists), begin, end,
+               a.workspace<std::int64_t>() + omp_get_thread_num() * ranks_, a.out<Element>(AddRows::sum));
     });
   }
 
  private:
+  /// Rows [begin, end) of the sum. `places`: of each rank's list, where it goes on.
+  void add_rows(const std::byte* lists, std::int64_t begin, std::int64_t end, std::int64_t* places,
+                Element* sum) const {
+    for (int rank = 0; rank < ranks_; ++rank) places[rank] = list_of(lists, rank).place_from(begin);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t listed = next_row(lists, places, end);
+      if (overwrites_) std::fill(sum + row * shape_.dim, sum + listed * shape_.dim, Element{});
+      if (listed == end) return;
+      row = listed;
+      add_row(lists, row, places, sum + row * shape_.dim);
+    }
+  }
+
+  /// The least that any list has next, at most `end`.
+  std::int64_t next_row(const std::byte* lists, const std::int64_t* places, std::int64_t end) const {
+    std::int64_t least = end;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      least = std::min(least, list_of(lists, rank).number(places[rank], end));
+    }
+    return least;
+  }
+
   RowList<Element> list_of(const std::byte* lists, int rank) const {
     return {shape_, lists + static_cast<std::size_t>(rank) * shape_.bytes()};
   }
 
-  bool is_in_lists_before(const std::byte* lists, int rank, std::int32_t row) const {
-    for (int other = 0; other < rank; ++other) {
-      if (list_of(lists, other).find(row) >= 0) return true;
-    }
-    return false;
-  }
-
-  /// A rank without the row takes no part in the sum, as if it had zeros.
-  void add_row(const std::byte* lists, std::int32_t row, Element* to) const {
+  /// And moves the places of lists that have the row behind it. A rank without it takes no part in the sum,
+  /// as if it had zeros.
+  void add_row(const std::byte* lists, std::int64_t row, std::int64_t* places, Element* to) const {
     for (std::int64_t k = 0; k < shape_.dim; k += block) {
       const std::int64_t columns = std::min(block, shape_.dim - k);
       std::array<Block, most_depth> sums;
@@ -183,11 +189,10 @@ class AddRowsRun {
       int depth = 0;
       for (int rank = 0; rank < ranks_; ++rank) {
         const RowList<Element> list = list_of(lists, rank);
-        const std::int64_t place = list.find(row);
-        is_there[depth] = place >= 0;
+        is_there[depth] = list.number(places[rank], rows_) == row;
         if (is_there[depth]) {
           std::fill_n(sums[depth].data(), columns, 0.0F);
-          add_to(sums[depth].data(), list.values + place * shape_.dim + k, columns);
+          add_to(sums[depth].data(), list.values + places[rank] * shape_.dim + k, columns);
         }
         ++depth;
         for (int merges = merges_after(rank, ranks_, depth); merges > 0; --merges) {
@@ -198,16 +203,20 @@ class AddRowsRun {
           is_there[depth - 1] = true;
         }
       }
-      add_to(sums[0].data(), to + k, columns);
+      if (!overwrites_) add_to(sums[0].data(), to + k, columns);
       round_to(sums[0].data(), to + k, columns);
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (list_of(lists, rank).number(places[rank], rows_) == row) ++places[rank];
     }
   }
 
   static constexpr std::size_t most_depth = 17;  ///< up to 2^16 ranks
   RowListShape shape_;
   int ranks_;
-  std::int64_t elements_;
+  std::int64_t rows_;
   bool overwrites_;
+  std::int64_t threads_ = omp_get_max_threads();
 };
 
 /// `make(element)` with a null pointer to the type of the rows.
@@ -233,8 +242,10 @@ KernelPtr prepare(Cpu, const EmbeddingRows& op, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const AddRows& op, const KernelIo& io) {
-  return for_rows(io.outputs[AddRows::sum].dtype,
-                  [&]<class Element>(Element*) { return simd_kernel(io, AddRowsRun<Element>(op, io)); });
+  return for_rows(io.outputs[AddRows::sum].dtype, [&]<class Element>(Element*) {
+    const AddRowsRun<Element> run(op, io);
+    return simd_kernel(io, run, run.workspace_bytes());
+  });
 }
 
 }  // namespace lockstep::kernels

@@ -215,7 +215,9 @@ TEST_CASE("rows of all ranks are added in the tree over the ranks, and rounded o
   const auto kernel = kernel_for(device(), AddRows{.capacity = capacity, .overwrites = overwrites}, io);
   const std::array<void*, 2> addresses{memory->data(), sum->data()};
   const auto stream = device().make_stream();
-  kernel->bind(addresses, nullptr)->launch(*stream);
+  const auto workspace = device().allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  const auto bound = kernel->bind(addresses, workspace->data());
+  bound->launch(*stream);
   stream->synchronize();
   const Values got = unpack(*sum, {vocab, dim}, Layout::row_major({vocab, dim}), dtype);
   for (std::int32_t row = 0; row < vocab; ++row) {
