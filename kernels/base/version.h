@@ -7,7 +7,8 @@ namespace lockstep {
 /// The release, e.g. "0.1.0". Link lockstep::version.
 std::string_view version();
 
-/// The commit that was built, "-dirty" when files differed from it, "unknown" outside a git checkout.
+/// The commit that was built, "-dirty" when files differed from it; outside a git checkout "sources-" and a
+/// hash of what is compiled.
 std::string_view commit();
 
 }  // namespace lockstep
