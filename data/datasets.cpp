@@ -181,7 +181,7 @@ const std::vector<DatasetEntry>& datasets() {
        "JPEG and PNG pictures in a folder for each class, below train and val if there are; also --dataset "
        "DIR",
        open_image_folder_of, image_folder_spec, imagenet, image_folder_class_names, photographs, false,
-       splits_note},
+       splits_note, nullptr, true},
       {"shards",
        "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
        open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs, false, splits_note},
@@ -203,7 +203,7 @@ const std::vector<DatasetEntry>& datasets() {
        "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
        "files for each class",
        open_labelled_text, labelled_text_spec, std::nullopt, labelled_text_class_names, std::nullopt, false,
-       labelled_text_note, labelled_text_token_names},
+       labelled_text_note, labelled_text_token_names, true},
       {"parallel-text",
        "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
        open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names, std::nullopt, false,

@@ -80,6 +80,9 @@ struct DatasetEntry {
   std::string (*note)(const DatasetOptions&) = nullptr;
   /// Names of its tokens, by number, where they are characters; null, or empty: they are not.
   std::vector<std::string> (*token_names)(const DatasetOptions&) = nullptr;
+  /// Classes have the order of their names, unless DatasetOptions::class_names has their numbers: one that
+  /// samples lack changes the numbers of those behind it.
+  bool numbers_classes_by_name = false;
 };
 
 LOCKSTEP_API const std::vector<DatasetEntry>& datasets();

@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
+#include "kernels/base/log.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
@@ -67,6 +68,7 @@ int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& bo
     const data::DatasetPtr samples = open(session, weights);
     TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
     require_fitting(task, request.options());
+    if (gives == Inference::Gives::scores && session.is_rank0() && !task.note.empty()) log::warn(task.note);
     Inference inference(request.options(), session, std::move(task), weights, gives);
     const bool done = body(session, inference, stop_request);
     session.communicator->barrier();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,6 +43,18 @@ bool take_vocabulary(const WeightsFile& weights, const TrainingTask& task, data:
   return true;
 }
 
+/// Numbers by names are a guess where the weights have more classes, and do not tell what they are called.
+std::string note_on_classes(const Options& options, const WeightsFile& weights, std::int64_t of_samples,
+                            std::int64_t of_weights) {
+  if (of_samples >= of_weights || !weights.class_names().empty() || !numbers_classes_by_name(options))
+    return {};
+  return fmt::format(
+      "{}: its {} classes are numbered from 0 in the order of their names, but {} knows {} and not their "
+      "names: scores are right only if the classes that are missing here are the last; give samples of each "
+      "class, or weights with class_names in their metadata",
+      source_of(options), of_samples, weights.path().string(), of_weights);
+}
+
 /// What the loss reads is what the network gives, after all passes.
 const Launch& loss_launch(const Plan& plan) {
   const auto& nodes = plan.graph.nodes();
@@ -74,8 +87,9 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
                            ? rows_of(head_parameters(build_forward(task.model, task.input, 1)), weights)
                            : std::nullopt;
   if (classes && *classes != spec.num_classes) {
-    spec.num_classes = *classes;
+    const std::int64_t of_samples = std::exchange(spec.num_classes, *classes);
     task = make_task_for(options, spec);
+    task.note = note_on_classes(options, weights, of_samples, *classes);
   }
   task.test_set = std::move(samples);
   return task;

@@ -15,7 +15,7 @@
 namespace lockstep::runtime {
 
 /// The model of the options for samples like `spec`, with as many classes and tokens as the weights know, and
-/// `samples` as its test set.
+/// `samples` as its test set. Its note tells where their classes may have other numbers than the weights'.
 TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
                               data::DatasetPtr samples);
 

@@ -234,6 +234,11 @@ Shape wanted_states(const Options& options) {
   return states_of(find_model(options, load_plugins(options.plugins)), options);
 }
 
+bool numbers_classes_by_name(const Options& options) {
+  const Plugins plugins = load_plugins(options.plugins);
+  return data::find_dataset(plugins.registry.datasets(), options.dataset).numbers_classes_by_name;
+}
+
 KeptNames names_of_data(const Options& options) {
   const Plugins plugins = load_plugins(options.plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), options.dataset);

@@ -56,6 +56,9 @@ struct TestSet {
 /// have the numbers that the model was trained with.
 TestSet open_test_set(const Options& options, const KeptNames& names, Activity* activity);
 
+/// Whether the options' data set gives its classes the order of their names, where weights do not tell them.
+bool numbers_classes_by_name(const Options& options);
+
 /// The model of the options for samples like these; the data sets are null.
 TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec);
 

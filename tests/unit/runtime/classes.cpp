@@ -2,6 +2,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
+#include "runtime/run/inference.h"
 #include "runtime/run/task.h"
 #include "runtime/step/weights_file.h"
 #include "tests/support/catch.h"
@@ -122,6 +123,33 @@ TEST_CASE("classes have the names that the weights know, else those of the data 
   const std::vector<std::string> known{"pos", "neg", "odd"};
   CHECK(open_test_set(options, {}, nullptr).class_names == std::vector<std::string>{"neg", "pos"});
   CHECK(open_test_set(options, {.classes = known}, nullptr).class_names == known);
+}
+
+TEST_CASE("that classes are numbered by a guess is told where the weights know more and do not name them") {
+  const tests::TemporaryFolder folder;
+  const std::string text = (folder / "a.tsv").string();
+  tests::write_file(text, "pos\tab\nneg\tb\n");
+  const Options options =
+      parse_options(Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + text});
+  const auto note = [&](std::int64_t classes, const KeptNames& names) {
+    const auto file = folder / "w.safetensors";
+    const std::vector<float> values(static_cast<std::size_t>(classes));
+    const SafetensorsFile::Tensor head{"fc.bias", DType::f32, {classes}, std::as_bytes(std::span(values))};
+    write_safetensors(file, std::span(&head, 1), weights_metadata(names));
+    const WeightsFile weights(file);
+    const data::DatasetPtr samples = open_test_set(options, {weights.class_names(), {}}, nullptr).samples;
+    const TrainingTask task = task_for_weights(options, weights, samples->spec(), samples);
+    CHECK(task.input.num_classes == classes);
+    return task.note;
+  };
+  CHECK(
+      note(3, {}) ==
+      "labelled-text (" + text + "): its 2 classes are numbered from 0 in the order of their names, but " +
+          (folder / "w.safetensors").string() +
+          " knows 3 and not their names: scores are right only if the classes that are missing here are the "
+          "last; give samples of each class, or weights with class_names in their metadata");
+  CHECK(note(3, {.classes = {"pos", "neg", "odd"}}).empty());
+  CHECK(note(2, {}).empty());
 }
 
 }  // namespace
