@@ -208,14 +208,17 @@ void require_readable(const std::vector<CheckpointInfo>& by_rank) {
   }
 }
 
-[[noreturn]] void throw_nothing_to_resume(const RunDirectory& run_directory,
-                                          const std::vector<CheckpointInfo>& by_rank) {
+/// Of the newest that is damaged; empty for none.
+std::string first_damage(const std::vector<CheckpointInfo>& by_rank) {
   for (const CheckpointInfo& info : by_rank) {
-    if (!info.damaged.empty()) {
-      throw DataError(
-          fmt::format("--resume {}: no whole checkpoint: {}", run_directory.resume, info.damaged.front()));
-    }
+    if (!info.damaged.empty()) return info.damaged.front();
   }
+  return {};
+}
+
+[[noreturn]] void throw_nothing_to_resume(const RunDirectory& run_directory, const std::string& damage) {
+  if (!damage.empty())
+    throw DataError(fmt::format("--resume {}: no whole checkpoint: {}", run_directory.resume, damage));
   throw DataError(
       fmt::format("--resume {}: there is no checkpoint; name a folder RUN/checkpoints/step-N, or "
                   "its RUN",
@@ -272,7 +275,8 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   require_readable(by_rank);
   const auto best = std::ranges::max_element(by_rank, {}, &CheckpointInfo::step);
   const bool nothing = best->step < 0;
-  if (nothing && is_named) throw_nothing_to_resume(run_directory, by_rank);
+  if (nothing && is_named) throw_nothing_to_resume(run_directory, first_damage(by_rank));
+  if (nothing) require_unfinished(communicator, run_directory, first_damage(by_rank), activity);
   if (rank == 0) warn_of_damage(by_rank);
   if (nothing) return std::nullopt;
 

@@ -217,6 +217,20 @@ std::string reason_to_spare(comm::Communicator& communicator, const RunDirectory
                      run.string());
 }
 
+void require_unfinished(comm::Communicator& communicator, const RunDirectory& run_directory,
+                        const std::string& damage, Activity* activity) {
+  std::string problem;
+  if (run_directory.writes_checkpoints) {
+    const Activity::Work work(activity, "looking at " + run_directory.run.string());
+    if (is_finished(run_directory.run)) {
+      problem = fmt::format(
+          "{} holds a finished run and no whole checkpoint to go on from ({}): name another --run-dir",
+          run_directory.run.string(), damage);
+    }
+  }
+  throw_any_problem<UsageError>(communicator, problem);
+}
+
 void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory, Activity* activity) {
   throw_any_problem<UsageError>(communicator, reason_to_spare(communicator, run_directory, activity));
 }

@@ -62,6 +62,11 @@ std::string reason_to_spare(comm::Communicator& communicator, const RunDirectory
 void require_unused(comm::Communicator& communicator, const RunDirectory& run_directory,
                     Activity* activity = nullptr);
 
+/// Collective. UsageError on all ranks where RUN/ on any disk holds a finished run: no checkpoint is whole
+/// (`damage`: of one), and a run from the beginning would overwrite its results.
+void require_unfinished(comm::Communicator& communicator, const RunDirectory& run_directory,
+                        const std::string& damage, Activity* activity = nullptr);
+
 /// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank.
 template <class Error>
 void throw_any_problem(comm::Communicator& communicator, const std::string& problem) {

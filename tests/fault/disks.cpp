@@ -177,6 +177,7 @@ void check(const std::string& placement, const std::vector<std::string>& harm_of
     disks.push_back(std::make_unique<Disk>(folder / name));
     fs::copy(trained_on(placement).folder / name / "run", folder / name / "run",
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    fs::remove(folder / name / "run/summary.json");  // a finished one would not be begun once more
     apply(harm.name, folder / name / "run", *disks.back());
     newest = std::max(newest, harm.newest);
     code = std::max(code, harm.code);

@@ -178,6 +178,36 @@ TEST_CASE("a finished run without checkpoints is not begun once more in its plac
   CHECK_THAT(refusal_of_unused(run.path(), "none"), tests::contains("already holds a run"));
 }
 
+TEST_CASE("a finished run whose checkpoints are all damaged is not begun once more in its place") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  for (const std::int64_t step : {5, 7}) {
+    add(run.path(), step);
+    write_file(CheckpointDirectory(run / "checkpoints").path_of(step) / "model.safetensors", "sensor");
+  }
+  const auto refusal = [&] {
+    const RunDirectory run_directory = agree_on_run_directory(*communicator, run.path(), "auto");
+    return tests::message_of<UsageError>([&] {
+      require_unused(*communicator, run_directory);
+      const auto found = find_resume_point(*communicator, run_directory);  // CHECK would keep what it throws
+      CHECK_FALSE(found);
+    });
+  };
+  CHECK(refusal().empty());
+  write_file(run / "summary.json", R"({"stopped": true})");
+  CHECK(refusal().empty());
+  write_file(run / "summary.json", R"({"stopped": false})");
+  CHECK_THAT(refusal(),
+             tests::contains(run.path().string() + " holds a finished run and no whole checkpoint") &&
+                 tests::contains("step-00000007/model.safetensors has 6 bytes") &&
+                 tests::contains("name another --run-dir"));
+  add(run.path(), 8);
+  const auto point =
+      find_resume_point(*communicator, agree_on_run_directory(*communicator, run.path(), "auto"));
+  REQUIRE(point);
+  CHECK(point->state.step == 8);
+}
+
 TEST_CASE("weights and options that no run has made are in no run's folder") {
   const std::map<std::string, std::string> kept{{"model.safetensors", "weights"},
                                                 {"model.safetensors.index.json", "{}"},
