@@ -232,15 +232,17 @@ void flush_folder(const std::filesystem::path& folder) {
   }
 }
 
-void make_folders(const std::filesystem::path& path) {
+bool make_folders(const std::filesystem::path& path) {
   std::error_code error;
-  if (path.empty() || std::filesystem::is_directory(path, error)) return;
+  if (path.empty() || std::filesystem::is_directory(path, error)) return false;
   make_folders(path.has_filename() ? path.parent_path() : path.parent_path().parent_path());
-  if (!std::filesystem::create_directory(path, error) && error) {
+  const bool is_new = std::filesystem::create_directory(path, error);
+  if (!is_new && error) {
     throw DeviceError(
         fmt::format("{}: cannot be made: {}; {}", path.string(), error.message(), hint_for(error.value())));
   }
   flush_folder(path.has_filename() ? path.parent_path() : path.parent_path().parent_path());
+  return is_new;
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned mode) {

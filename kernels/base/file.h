@@ -87,8 +87,8 @@ class AtomicFile {
 /// writer.
 void sweep_temporaries(const std::filesystem::path& folder);
 
-/// Makes the folder and those above it, and flushes what holds a new one. DeviceError.
-void make_folders(const std::filesystem::path& path);
+/// Makes the folder and those above it, and flushes what holds a new one. False if it was there. DeviceError.
+bool make_folders(const std::filesystem::path& path);
 /// Flushes what the folder lists to the disk. DeviceError.
 void flush_folder(const std::filesystem::path& folder);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,15 @@ void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const s
   const auto empty = [&] { return ::ftruncate(fd.get(), 0); };
   const auto write = [&] { return ::pwrite(fd.get(), holder.data(), holder.size(), 0); };
   if (uninterrupted(empty) != 0 || uninterrupted(write) != size) fail(file, errno);
+}
+
+/// Also where nothing tells what it holds.
+bool holds_more_than_lock(const fs::path& run) {
+  std::error_code error;
+  for (fs::directory_iterator at(run, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename() != "lock") return true;
+  }
+  return static_cast<bool>(error);
 }
 
 }  // namespace
@@ -122,7 +132,24 @@ RunLock::RunLock(const std::filesystem::path& run, const std::string& holder) {
     log::warn("{} cannot be locked here ({}): see that no second run uses it", file.string(),
               errno_message(errno));
   }
+  std::error_code error;
+  if (!fs::exists(file, error) && !error) {
+    throw UsageError(
+        fmt::format("{} has just been removed by a run that was refused there: start again", run.string()));
+  }
   if (!holder.empty()) write_holder(fd_, file, holder);
+}
+
+NewRunFolder::~NewRunFolder() {
+  if (is_kept_) return;
+  try {
+    const Activity::Work work(activity_, "removing " + run_.string());
+    if (holds_more_than_lock(run_)) return;
+    const RunLock lock(run_, {});  // no other run has come meanwhile
+    ::unlink((run_ / "lock").c_str());
+    ::rmdir(run_.c_str());
+  } catch (const std::exception&) {  // it stays, and what ended the run is told
+  }
 }
 
 std::optional<RunLock> lock_run(comm::Communicator& communicator, const RunDirectory& run_directory,

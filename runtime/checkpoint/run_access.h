@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "comm/communicator.h"
 #include "kernels/base/unique_fd.h"
@@ -34,6 +35,24 @@ class RunLock {
 
  private:
   UniqueFd fd_;
+};
+
+/// A RUN/ that this process has made. Unless it is kept, it goes with this object, and its lock with it,
+/// where nothing else has come into it: a run that is refused leaves nothing behind. The process's own
+/// RunLock ends before.
+class NewRunFolder {
+ public:
+  NewRunFolder(std::filesystem::path run, Activity* activity) : run_(std::move(run)), activity_(activity) {}
+  NewRunFolder(const NewRunFolder&) = delete;
+  NewRunFolder& operator=(const NewRunFolder&) = delete;
+  ~NewRunFolder();
+
+  void keep() { is_kept_ = true; }
+
+ private:
+  const std::filesystem::path run_;
+  Activity* const activity_;
+  bool is_kept_ = false;
 };
 
 /// Collective: the rank of each disk locks RUN/ there and sweeps it; nothing on the other ranks. UsageError

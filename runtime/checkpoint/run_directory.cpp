@@ -155,6 +155,7 @@ std::vector<int> ranks_of_disks(comm::Communicator& communicator, const fs::path
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::path& run,
                                     const std::string& resume, Activity* activity) {
   const int rank = communicator.world().rank;
+  std::optional<NewRunFolder> made;
   std::optional<Marker> marker;
   std::string problem;
   Json decision;
@@ -162,7 +163,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
     const Activity::Work work(activity, "making " + run.string());
     problem = reason_to_refuse(resume);
     if (problem.empty()) {
-      make_folders(run);
+      if (make_folders(run)) made.emplace(run, activity);
       problem = reason_to_distrust_run(run);
     }
     if (problem.empty()) problem = reason_to_keep_files(run);
@@ -186,10 +187,12 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   run_directory.writes_checkpoints = run_directory.disk_ranks[static_cast<std::size_t>(rank)] == rank;
   if (run_directory.writes_checkpoints && rank != 0) {
     const Activity::Work work(activity, "making " + run_directory.run.string());
-    make_folders(run_directory.run);
+    if (make_folders(run_directory.run)) made.emplace(run_directory.run, activity);
     problem = reason_to_distrust_run(run_directory.run);
   }
   throw_any_problem<UsageError>(communicator, problem);
+  run_directory.is_new = made.has_value();
+  if (made) made->keep();
   return run_directory;
 }
 

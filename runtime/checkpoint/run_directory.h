@@ -26,14 +26,15 @@ struct RunDirectory {
   std::vector<int> disk_ranks;
   /// Whether this rank is that of its disk.
   bool writes_checkpoints = false;
+  bool is_new = false;  ///< this rank has made RUN/
 
   std::filesystem::path checkpoints() const { return run / "checkpoints"; }
 };
 
 /// Collective. Rank 0's `run` and `resume` (empty: none) count; one rank of each disk makes the folder.
 /// UsageError on all ranks where others could write it (`reason_to_distrust_run`), or where rank 0's holds
-/// weights or a config.ini that no run has made. `activity` is told what may take long, here and in other
-/// functions of this folder.
+/// weights or a config.ini that no run has made; what was made goes again then. `activity` is told what may
+/// take long, here and in other functions of this folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume, Activity* activity = nullptr);
 

@@ -75,6 +75,7 @@ class Trainer {
   std::optional<RunFiles> files_;  ///< of rank 0
 
   RunDirectory run_directory_;
+  std::optional<NewRunFolder> new_folder_;  ///< until the set-up is done
   std::optional<RunLock> run_lock_;
   std::optional<ResumePoint> resumed_;
   Settings settings_;

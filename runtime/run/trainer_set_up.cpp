@@ -123,6 +123,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
     gpu_log_.emplace(*files_, gpus, progress_.step);
   }
   watch_for_failure(*session_.communicator, executor_->step_tracker(), *session_.activity, folder());
+  if (new_folder_) new_folder_->keep();
 }
 
 Trainer::~Trainer() {
@@ -136,6 +137,7 @@ void Trainer::find_checkpoint() {
   Activity* const activity = session_.activity.get();
   run_directory_ = agree_on_run_directory(
       communicator, run_folder(options_, task_.model.name, session_.world), options_.resume, activity);
+  if (run_directory_.is_new) new_folder_.emplace(run_directory_.run, activity);
   follow_restart(communicator, run_directory_, comm::process_environment(), activity);
   run_lock_ = lock_run(communicator, run_directory_, activity);
   require_unused(communicator, run_directory_, activity);

@@ -113,6 +113,21 @@ TEST_CASE("a folder that holds a run is left alone") {
   CHECK(contents(folder.path() / "summary.json") == before);
 }
 
+TEST_CASE("a run that is refused takes the folder away that it has made, and no other") {
+  const int ranks = GENERATE(1, 2);
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "theirs");
+  for (const char* name : {"new", "theirs"}) {
+    CHECK_THAT(error_of({"--model=mlp", "--dataset=synthetic", "--samples=64", "--lr-schedule=cosine",
+                         "--max-steps=5", "--warmup-steps=5", "--eval-every=0", "--run-dir",
+                         (folder / name).string()},
+                        2, ranks),
+               contains("--warmup-steps 5 leaves none of 5 steps"));
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+  CHECK(std::filesystem::exists(folder / "theirs/lock"));
+}
+
 TEST_CASE("a truncated data file: 3, with file and offset") {
   const TemporaryFolder folder;
   const std::string header("\0\0\x08\x03\0\0\0\x0A\0\0\0\x1C\0\0\0\x1C", 16);

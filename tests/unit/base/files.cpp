@@ -164,9 +164,9 @@ TEST_CASE("a reader takes regular files alone, and notices one that was cut") {
 
 TEST_CASE("folders are made with those above them") {
   const TemporaryFolder folder;
-  make_folders(folder / "a/b/c/");
+  CHECK(make_folders(folder / "a/b/c/"));
   CHECK(std::filesystem::is_directory(folder / "a/b/c"));
-  make_folders(folder / "a/b/c");
+  CHECK_FALSE(make_folders(folder / "a/b/c"));
   write_file(folder / "file", "text");
   CHECK_THAT(message_of<DeviceError>([&] { make_folders(folder / "file/a"); }),
              contains("file: cannot be made") && contains("a file is where a folder should be"));
