@@ -23,6 +23,7 @@ const char* plural(int count) {
 
 constexpr std::chrono::milliseconds bar_interval{100};
 constexpr std::chrono::seconds line_interval{2};
+constexpr std::chrono::seconds evaluation_interval{10};
 constexpr int bar_cells = 16;
 
 std::string duration(double seconds) {
@@ -134,6 +135,18 @@ std::string progress_bar(const Progress& progress, std::size_t width) {
     fields.erase(std::ranges::min_element(fields, {}, &Field::importance));
   }
   return joined(fields).substr(0, width);
+}
+
+EvaluationProgress::EvaluationProgress(std::int64_t samples, Tell tell, Clock::time_point begin)
+    : samples_(samples), tell_(std::move(tell)), begin_(begin), next_(begin + evaluation_interval) {}
+
+void EvaluationProgress::advance(std::int64_t done, Clock::time_point now) {
+  if (!tell_ || now < next_ || done >= samples_) return;
+  const double per_second = static_cast<double>(done) / Seconds(now - begin_).count();
+  const double seconds_left = static_cast<double>(samples_ - done) / per_second;
+  tell_(fmt::format("evaluating  sample {}/{}  {:.{}f} samples/s  {} left", done, samples_, per_second,
+                    per_second < 10 ? 1 : 0, duration(seconds_left)));
+  next_ = now + evaluation_interval;
 }
 
 void Console::show(const Progress& progress) {

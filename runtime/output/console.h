@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "kernels/base/deadline.h"
@@ -33,6 +34,23 @@ class Console {
   Clock::time_point next_{};
   bool bar_drawn_ = false;
   bool loses_text_ = false;
+};
+
+/// Tells how far an evaluation is, in a line about every ten seconds: of a short one nothing.
+class EvaluationProgress {
+ public:
+  using Tell = std::function<void(const std::string& line)>;
+
+  /// `samples` of all ranks; `tell` may be empty.
+  EvaluationProgress(std::int64_t samples, Tell tell, Clock::time_point begin = Clock::now());
+  /// So many of them are done.
+  void advance(std::int64_t done, Clock::time_point now = Clock::now());
+
+ private:
+  const std::int64_t samples_;
+  const Tell tell_;
+  const Clock::time_point begin_;
+  Clock::time_point next_;
 };
 
 /// A line of `--progress plain`.

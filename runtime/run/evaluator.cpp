@@ -66,6 +66,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
   double top5 = 0;
   double targets = 0;
   StopVote vote(communicator, stop_request);
+  EvaluationProgress progress(samples, options.tell);
   // A rank may have a batch less than the others: it votes with them.
   const std::int64_t batches = divide_up(divide_up(samples, world.size), options.batch_size);
   for (std::int64_t done = 0; done < batches; ++done) {
@@ -85,6 +86,7 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
     }
     if (options.batch_done) options.batch_done(has_batch ? prefetcher.info().samples : 0);
     work.advance(static_cast<std::uint64_t>(done + 1), static_cast<std::uint64_t>(batches));
+    progress.advance((done + 1) * options.batch_size * world.size);
   }
   std::array sums{loss, correct, targets, top5};
   communicator.all_reduce_sum(sums);

@@ -6,6 +6,7 @@
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
+#include "runtime/output/console.h"
 #include "runtime/output/report.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/step/executor.h"
@@ -22,6 +23,7 @@ struct EvaluationOptions {
   std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
   std::string source{};      ///< of the samples, for reports
   Activity* activity = nullptr;
+  EvaluationProgress::Tell tell{};  ///< what to do with lines on how far it is; empty: they are not made
   /// Called after each batch, as often on every rank: rows of this rank that it had, perhaps 0.
   std::function<void(std::int64_t rows)> batch_done{};
 };

@@ -9,6 +9,7 @@
 
 #include "data/sampler.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 #include "kernels/loss.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/signature.h"
@@ -142,6 +143,9 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
       .samples = samples_,
       .source = source_of(options_),
       .activity = session_.activity.get()};
+  const bool is_silent = options_.quiet || options_.progress == "none" || !session_.is_rank0();
+  // Standard output is for what was asked; predictions come there one by one.
+  if (!take && !is_silent) evaluating.tell = [](const std::string& line) { log::info(line); };
   if (take) {
     evaluating.batch_done = [&](std::int64_t rows) { gather_outputs(batch++, rows, take); };
   }

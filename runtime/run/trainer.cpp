@@ -229,7 +229,8 @@ void Trainer::evaluate_now(std::size_t slot) {
        .timeout = Seconds(options_.timeout),
        .samples = options_.eval_samples,
        .source = source_of(options_),
-       .activity = session_.activity.get()},
+       .activity = session_.activity.get(),
+       .tell = [this](const std::string& line) { console_.print(line); }},
       stop_request_);
   progress_.stopped = !evaluation_;
   if (evaluation_) progress_.evaluated_at_step = progress_.step;

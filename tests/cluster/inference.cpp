@@ -1,4 +1,5 @@
 // trainer eval and trainer predict: what weights give, on any number of ranks.
+#include <csignal>
 #include <cstring>
 
 #include "kernels/base/safetensors.h"
@@ -105,6 +106,21 @@ TEST_CASE("predict reads tokens from tensors for a model that learned from text"
       1, {"predict", (folder / "run").string(), "--data-dir", (folder / "seen.safetensors").string()}));
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["top5"].size() == 5);  // of " ,abcd" and the line's end
+}
+
+TEST_CASE("an evaluation that lasts tells how far it is, that of a run and that of weights") {
+  const TemporaryFolder folder;
+  const Words small{"--model=convnet", "--dataset=synthetic", "--samples=64", "--threads=1", "--max-steps=1"};
+  const Words lasting{"--eval-samples=4000000"};
+  train(1, small, folder / "run");
+  Program of_weights(trainer_words(1, Words{"eval", (folder / "run").string(), "--threads=1"} + lasting));
+  Program of_run(trainer_words(1, small + lasting + Words{"--run-dir", (folder / "other").string()}));
+  for (Program* program : {&of_weights, &of_run}) {
+    program->wait_for("evaluating  sample ");
+    ::kill(program->pid(), SIGTERM);
+    CHECK(program->wait_for_end() == 75);
+    CHECK_THAT(program->output(), contains("/4000000  ") && contains(" samples/s  ") && contains(" left\n"));
+  }
 }
 
 TEST_CASE("what cannot be scored is said in one line, with the contract's exit code") {

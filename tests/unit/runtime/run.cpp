@@ -34,6 +34,28 @@ TEST_CASE("steps of a run: by epochs, by --max-steps, by the first of both") {
   CHECK(steps() == 100);
 }
 
+TEST_CASE("a long evaluation tells how far it is every ten seconds, a short one nothing") {
+  std::vector<std::string> lines;
+  const Clock::time_point begin = Clock::now();
+  EvaluationProgress progress(
+      4000, [&](const std::string& line) { lines.push_back(line); }, begin);
+  const auto after = [&](int seconds, std::int64_t done) {
+    progress.advance(done, begin + std::chrono::seconds(seconds));
+  };
+  after(9, 900);
+  CHECK(lines.empty());
+  after(10, 1000);
+  CHECK(lines == std::vector<std::string>{"evaluating  sample 1000/4000  100 samples/s  0:30 left"});
+  after(19, 1900);
+  CHECK(lines.size() == 1);
+  after(400, 2000);
+  CHECK(lines.back() == "evaluating  sample 2000/4000  5.0 samples/s  6:40 left");
+  after(500, 4000);  // the result follows
+  CHECK(lines.size() == 2);
+  EvaluationProgress untold(4000, {}, begin);
+  untold.advance(2000, begin + std::chrono::seconds(20));
+}
+
 TEST_CASE("a batch is at most an epoch, and every rank needs one") {
   Options options;
   options.batch_size = 64;
