@@ -42,7 +42,8 @@ TokenFiles open_files(const DatasetOptions& options) {
 /// Of --tokenizer PATH, which knows tokens that these files may not have; 0 where none is given.
 std::int64_t tokens_of_tokenizer(const DatasetOptions& options) {
   if (options.tokenizer.empty() || options.tokenizer == "characters") return 0;
-  return open_tokenizer(options.tokenizer)->size();
+  const auto read = [](const DatasetOptions& given) { return open_tokenizer(given.tokenizer)->size(); };
+  return *OpenedTexts::of<std::int64_t>(options, read);
 }
 
 SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {

@@ -14,8 +14,8 @@
 
 namespace lockstep::data {
 
-/// What texts were opened last: training set, test set and names of classes come from one reading. Used by
-/// one thread at a time.
+/// What texts were opened last: training set, test set and names of classes come from one reading; of files
+/// of tokens the number of those that their tokenizer knows. Used by one thread at a time.
 class OpenedTexts {
  public:
   /// What `read` gives for these options, or gave when it was last asked for the same. `Corpus` is always the

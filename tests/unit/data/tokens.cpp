@@ -5,6 +5,7 @@
 #include "data/loader.h"
 #include "data/sampler.h"
 #include "data/text/token_file.h"
+#include "data/text/vocabulary.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
@@ -141,6 +142,19 @@ TEST_CASE("tokens of a tokenizer have its vocabulary, whichever of them the file
   CHECK(open_dataset(options, Split::train)->spec().vocab_size == 50);
   options.tokenizer = TOKENIZER;
   CHECK(open_dataset(options, Split::train)->spec().vocab_size == 1500);
+  CHECK(dataset_spec(options).vocab_size == 1500);
+}
+
+TEST_CASE("a tokenizer is opened once for the splits of files of tokens") {
+  const FolderAndCache folder;
+  write_file(folder / "a.bin", words_of<std::uint16_t>(numbers(0, 50)));
+  DatasetOptions options = token_options(folder / "a.bin", 4);
+  options.tokenizer = folder / "tokenizer.json";
+  options.texts = std::make_shared<OpenedTexts>();
+  fs::copy_file(TOKENIZER, options.tokenizer);
+  CHECK(open_dataset(options, Split::train)->spec().vocab_size == 1500);
+  fs::remove(options.tokenizer);
+  CHECK(open_dataset(options, Split::test)->spec().vocab_size == 1500);
   CHECK(dataset_spec(options).vocab_size == 1500);
 }
 
