@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t most_ids = std::int64_t{1} << 24;
+constexpr const char* end_of_text_token = "<|endoftext|>";
 
 [[noreturn]] void fail(const fs::path& path, const std::string& reason) {
   throw DataError(fmt::format("{}: {}", path.string(), reason));
@@ -202,8 +203,7 @@ TokenizerPtr read_gpt2_files(const fs::path& vocabulary, const fs::path& merges)
   Reader reader(vocabulary);
   const Json ids = json_of(vocabulary);
   for (const auto& [token, id] : ids.members()) reader.add_token(token, id.get<std::int64_t>());
-  constexpr const char* end_of_text = "<|endoftext|>";
-  if (reader.has(end_of_text)) reader.add_special(end_of_text, reader.id_of(end_of_text));
+  if (reader.has(end_of_text_token)) reader.add_special(end_of_text_token, reader.id_of(end_of_text_token));
   reader.go_on_with(merges);
   const std::string text = contents(merges);
   for_each_line(text, [&](std::string_view line, std::size_t) {
@@ -242,6 +242,13 @@ TokenizerPtr open_tokenizer(const fs::path& path) {
   if (!fs::is_directory(path)) return read_json(path);
   const fs::path inside = path / "tokenizer.json";
   return fs::exists(inside) ? read_json(inside) : read_folder(path);
+}
+
+std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer) {
+  for (std::int64_t id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.bytes_of(id) == end_of_text_token) return id;
+  }
+  return std::nullopt;
 }
 
 void write_characters(const fs::path& path, const std::vector<std::string>& names) {

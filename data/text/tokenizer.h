@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,9 @@ TokenizerPtr make_character_tokenizer(std::span<const std::string> names);
 /// - a JSON array of characters (`write_characters`).
 /// DataError names the file and what of it is not supported.
 TokenizerPtr open_tokenizer(const std::filesystem::path& path);
+
+/// The token "<|endoftext|>", which parts documents in GPT-2's vocabulary, if this one has it.
+std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer);
 
 void write_characters(const std::filesystem::path& path, const std::vector<std::string>& names);
 

@@ -84,6 +84,7 @@ TrainingTask task_for_prompts(const Options& options, const WeightsFile& weights
 std::unique_ptr<TextWriter> writer_for(const Options& options, Decoder& decoder,
                                        const data::Tokenizer& tokenizer) {
   const GenerationOptions& generation = options.generation;
+  const bool never_ends = translates(options) || (generation.stop && generation.stop->empty());
   if (generation.beam > 1) {
     return std::make_unique<BeamSearch>(decoder, tokenizer,
                                         BeamOptions{.beams = generation.beam,
@@ -93,8 +94,9 @@ std::unique_ptr<TextWriter> writer_for(const Options& options, Decoder& decoder,
   return std::make_unique<Generator>(
       decoder, tokenizer,
       GeneratorOptions{.max_new_tokens = generation.max_new_tokens,
-                       .stop = generation.stop,
+                       .stop = generation.stop.value_or(""),
                        .boundary = translates(options) ? std::optional(tokenizer.size()) : std::nullopt,
+                       .end_of_text = never_ends ? std::nullopt : data::end_of_text(tokenizer),
                        .sampling = {.temperature = generation.temperature,
                                     .top_k = generation.top_k,
                                     .top_p = generation.top_p,
@@ -189,7 +191,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
   if (options.generation.beam > 1 && !translates(options)) {
     throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
   }
-  if (options.generation.beam > 1 && !options.generation.stop.empty()) {
+  if (options.generation.beam > 1 && options.generation.stop) {
     throw UsageError("--stop with --beam: a translation ends where the model ends it; leave one out");
   }
   const model::InputSpec windows = windows_of(options);

@@ -63,7 +63,7 @@ void Generator::advance() {
 
 void Generator::take(Row& row, std::int64_t token) {
   Generated& result = row.result;
-  if (token == options_.boundary) {
+  if (token == options_.boundary || token == options_.end_of_text) {
     result.reason = StopReason::end;
     row.active = false;
     return;

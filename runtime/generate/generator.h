@@ -19,6 +19,8 @@ struct GeneratorOptions {
   /// Of a model with an encoder: the token that begins and ends a translation. Prompts are what is
   /// translated.
   std::optional<std::int64_t> boundary{};
+  /// The token by which a model ends a text, and which is no part of it; none: texts go on behind it.
+  std::optional<std::int64_t> end_of_text{};
   SamplingOptions sampling;
 };
 

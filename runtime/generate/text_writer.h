@@ -10,7 +10,7 @@ namespace lockstep::runtime {
 enum class StopReason : std::uint8_t {
   length,  ///< as many new tokens as were asked for, or as the model has room for
   stop,    ///< the text that ends it
-  end      ///< of a translation
+  end      ///< the model's token that ends a text or a translation
 };
 std::string_view name_of(StopReason reason);
 

@@ -58,7 +58,8 @@ std::vector<OptionEntry> generation_entries() {
              {0, 1}),
       count("beam", "predict: of translations, the likeliest by N hypotheses; 1: tokens are drawn",
             &Generation::beam, {1, 256}),
-      {{"generation", "stop", "TEXT", "predict: end before this text", nothing},
+      {{"generation", "stop", "TEXT", "predict: end before this text, too; '': not even at <|endoftext|>",
+        nothing},
        [](Options& o, const std::string& given) {
          if (data::valid_utf8_length(given) < given.size()) throw UsageError("is no UTF-8: no text has it");
          o.generation.stop = given;

@@ -28,7 +28,8 @@ struct GenerationOptions {
   double temperature = 1;
   std::int64_t top_k = 0;  ///< 0: all
   double top_p = 1;
-  std::string stop;
+  /// A text that ends it, beside the model's own end; empty: not that either.
+  std::optional<std::string> stop;
   std::int64_t beam = 1;  ///< hypotheses; 1: tokens are drawn
 
   bool asked_for() const { return !prompts.empty() || !prompt_file.empty(); }

@@ -105,6 +105,34 @@ TEST_CASE("predict at temperature 0 gives one text, and ends before --stop") {
   CHECK(lines_of(limited.output()).at(0) == stopped);
 }
 
+TEST_CASE("predict ends a text where the model ends it, unless it is to go on") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Lord King<|endoftext|>";
+  write_file(folder / "text.txt", text);
+  train(1,
+        small_gpt2 + Words{"--dataset=text", "--data-dir=" + (folder / "text.txt").string(),
+                           "--tokenizer=" TOKENIZER, "--max-steps=200", "--batch-size=8", "--lr=5e-3",
+                           "--seed=5", "--eval-every=0"},
+        folder / "run");
+  const auto written = [&](const Words& more) {
+    return lines_of(output_of(1, Words{"predict", (folder / "run").string(), "--prompt=Lord",
+                                       "--temperature=0", "--max-new-tokens=5"} +
+                                     more))
+        .at(0);
+  };
+  const auto ended = written({});
+  CHECK(ended["text"] == " King");
+  CHECK(ended["tokens"] == 1);
+  CHECK(ended["stop_reason"] == "end");
+  CHECK(written({"--stop=Lord"}) == ended);
+  CHECK(written({"--stop=ing"})["stop_reason"] == "stop");
+  const auto further = written({"--stop", ""});
+  CHECK(further["text"] == " King<|endoftext|>Lord King<|endoftext|>");
+  CHECK(further["tokens"] == 5);
+  CHECK(further["stop_reason"] == "length");
+}
+
 TEST_CASE("weights go on with another text in the numbers of their own characters") {
   const TemporaryFolder folder;
   const auto run = trained(folder);

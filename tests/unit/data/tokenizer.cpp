@@ -146,6 +146,12 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
   const std::string text = "First Citizen:\nBefore we proceed<|endoftext|>any further, hear me speak.";
   CHECK(parts->encode(text) == whole->encode(text));
   CHECK(parts->size() == whole->size());
+  for (const TokenizerPtr& tokenizer : {whole, parts}) {
+    const auto end = end_of_text(*tokenizer);
+    REQUIRE(end);
+    CHECK(tokenizer->bytes_of(*end) == "<|endoftext|>");
+  }
+  CHECK_FALSE(end_of_text(*make_character_tokenizer(std::vector<std::string>{"<", "|", ">"})));
   write_file(folder / "vocab.json", "[1]");
   CHECK(message_of<DataError>([&] { open_tokenizer(folder.path()); }) ==
         (folder / "vocab.json").string() + ": [1] is not an object");

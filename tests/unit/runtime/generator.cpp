@@ -94,6 +94,18 @@ TEST_CASE("generator: a text ends before the text that stops it") {
   CHECK(name_of(stopped.reason) == "stop");
 }
 
+TEST_CASE("generator: a text ends where the model ends it, and that token is no part of it") {
+  const GeneratorOptions options{.max_new_tokens = 60, .sampling = {.seed = 7}};
+  const std::string whole = text_of({.prompts = {"cab"}, .options = options});
+  const std::size_t at = whole.find(whole[20]);
+  GeneratorOptions ending = options;
+  ending.end_of_text = whole[20] - 'a';
+  const Generated ended = written({.prompts = {"cab"}, .options = ending}).front();
+  CHECK(ended.text == whole.substr(0, at));
+  CHECK(ended.tokens == static_cast<std::int64_t>(at));
+  CHECK(name_of(ended.reason) == "end");
+}
+
 TEST_CASE("generator: a text that outgrows the model goes on from its last half") {
   const GeneratorOptions greedy{.max_new_tokens = 70, .sampling = {.temperature = 0}};
   const std::string prompt = "badfaced";
