@@ -46,7 +46,7 @@ struct GradientNorm {
 
 inline constexpr std::int64_t gradient_norm_chunk = 8192;
 
-/// torch.amp.GradScaler's defaults, but for its interval of 2000 and factors of 2 and 1/2.
+/// torch.amp.GradScaler's defaults; its factors, 2 and 1/2, are in gradient_scaling.h.
 inline constexpr double first_gradient_scale = 65536;
 inline constexpr std::int64_t scale_growth_interval = 2000;
 

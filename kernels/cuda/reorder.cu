@@ -68,7 +68,7 @@ __global__ void reorder(Loops<Index> in, Loops<Index> out, Extents<Index> shape,
 
 /// Greatest strides first, so that neighbouring items are neighbours in memory.
 template <class Index>
-Loops<Index> simd_of(const Layout& layout) {
+Loops<Index> loops_of(const Layout& layout) {
   const std::size_t rank = layout.padded.rank();
   if (rank > most_dims || rank + layout.blocks.size() > most_axes) {
     throw UsageError("reorder: " + layout.str() + " has too many dimensions or blocks");
@@ -97,8 +97,8 @@ Loops<Index> simd_of(const Layout& layout) {
 
 template <class Element, class Index>
 KernelPtr reorder_kernel(const KernelIo& io, const Shape& shape, const Layout& from, const Layout& to) {
-  const Loops<Index> in = simd_of<Index>(from);
-  const Loops<Index> out = simd_of<Index>(to);
+  const Loops<Index> in = loops_of<Index>(from);
+  const Loops<Index> out = loops_of<Index>(to);
   Extents<Index> extents{{}, static_cast<Index>(shape.rank())};
   for (std::size_t dim = 0; dim < shape.rank(); ++dim) extents.of[dim] = static_cast<Index>(shape[dim]);
   const std::int64_t items = to.padded.elements();

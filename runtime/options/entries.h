@@ -75,8 +75,8 @@ OptionEntry resume(OptionInfo info);
 OptionEntry clip_grad_norm(OptionInfo info, Range<double> range);
 OptionEntry clip_grad_value(OptionInfo info, Range<double> range);
 OptionEntry label_smoothing(OptionInfo info, Range<double> range);
-/// 1 shows as not given, for the same reason.
 OptionEntry batch_size(OptionInfo info, Range<std::int64_t> range);
+/// 1 shows as not given, which is what checkpoints from before it say.
 OptionEntry accumulate_steps(OptionInfo info, Range<std::int64_t> range);
 OptionEntry eval_every(OptionInfo info, Range<std::int64_t> range);
 /// Of these three the default shows as not given, which is what checkpoints from before them say.
