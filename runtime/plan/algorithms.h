@@ -12,8 +12,9 @@ namespace lockstep::runtime {
 
 /// How the ops of a plan compute: the precision of products, and the algorithm where a device offers several.
 
-/// Pass 2, `--matmul-precision` and `--conv-precision`: every matrix product of the graph, forward and
-/// backward, may round its factors to `products`, every convolution to `convolutions`.
+/// `--matmul-precision` and `--conv-precision`, behind `differentiate` and all that fuses: every matrix
+/// product of the graph, forward and backward, may round its factors to `products`, every convolution to
+/// `convolutions`.
 void set_precision(model::Graph& graph, kernels::MatmulPrecision products,
                    kernels::MatmulPrecision convolutions);
 
@@ -36,8 +37,8 @@ struct Benchmark {
 /// counterpart of cudnn.benchmark, on the CPU too.
 Benchmark benchmark_algorithms(const model::Graph& graph, kernels::Device& device, KnownAlgorithms& known);
 
-/// Part of pass 5. Returns "layer op: algorithm" of those that the device does not offer; these ops keep the
-/// library's own selection.
+/// Behind `assign_layouts`, since what a device offers depends on layouts. Returns "layer op: algorithm" of
+/// those that the device does not offer; these ops keep the library's own selection.
 std::vector<std::string> apply_selected_algorithms(model::Graph& graph, const kernels::Device& device,
                                                    const SelectedAlgorithms& selected);
 

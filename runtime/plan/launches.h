@@ -8,8 +8,8 @@
 #include "kernels/kernel.h"
 #include "model/graph.h"
 #include "model/optimizer.h"
+#include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
 

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 #include "runtime/plan/algorithms.h"
+#include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/passes/passes.h"

@@ -1,4 +1,4 @@
-#include "runtime/plan/passes/passes.h"
+#include "runtime/plan/allocate.h"
 
 #include <algorithm>
 #include <utility>
