@@ -36,11 +36,14 @@ void fuse_classifier(model::Graph& graph);
 
 // precision.cpp
 
-/// Mixed precision, before all passes that compute, as torch.autocast: convolutions and linear maps take
-/// their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing), losses, norms, tables of
-/// embeddings and positions theirs as f32, pointwise functions and concatenations the widest of theirs; any
-/// other op computes in the type that it gets. UsageError with its layer where it does not take that. A value
-/// is cast once for all of its readers, so parameters stay f32, and so does what the network gives.
+/// Mixed precision, before all passes that compute, as torch.autocast, by the lists in precision.cpp:
+/// products (`computes_narrow`: convolutions, linear maps, attention, recurrent layers, the large classifier
+/// with its loss) take their inputs and parameters as `narrow` (bf16 or f16; f32 changes nothing). Other
+/// losses, layer and RMS norms, embeddings, positions, cached attention and a plugin's ops
+/// (`computes_in_f32`) take theirs as f32, pointwise functions and concatenations (`takes_the_widest`) the
+/// widest of theirs. Any other op, like batch norm and pooling, computes in the type that it gets. UsageError
+/// with its layer where it does not take that. A value is cast once for all of its readers, so parameters
+/// stay f32, and so does what the network gives.
 void autocast(model::Graph& graph, DType narrow);
 
 /// After `fuse`: parameters that `autocast` has cast to `narrow` are read from copies which their update

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <optional>
 
+#include "kernels/attention.h"
+#include "kernels/batch_norm.h"
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
+#include "kernels/recurrent.h"
 #include "model/model.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/plan/passes/passes.h"
@@ -77,6 +81,32 @@ TEST_CASE("precision: convolutions on a CPU are IEEE unless the run says otherwi
   check_precision<kernels::Conv2d>(asked.graph, kernels::MatmulPrecision::medium, 1);
   CHECK_THAT(to_text(asked, {}), tests::contains("products at medium precision, convolutions at bf16\n"));
   CHECK_THAT(exchange_signature(asked, *device, {}), tests::contains("conv precision bf16\n"));
+}
+
+/// The type of what the first node of that op gives.
+template <class Op>
+DType given_by(const Graph& graph) {
+  const auto at = std::ranges::find_if(graph.nodes(),
+                                       [](const model::Node& node) { return node.op->as<Op>() != nullptr; });
+  REQUIRE(at != graph.nodes().end());
+  return graph.value(at->outputs[0]).type.dtype;
+}
+
+TEST_CASE("precision: to autocast attention and recurrent layers are products, batch norm takes what comes") {
+  const bool behind_convolution = GENERATE(true, false);
+  Graph graph = build_graph(classifier([&](Tensor x) {
+                              if (behind_convolution) x = conv2d(x, "conv", {.out_channels = 3, .kernel = 1});
+                              x = reshape(batch_norm2d(x, "norm"), {4, 8, 24});
+                              x = lstm(x, "lstm", {.hidden = 8}).y;
+                              x = rnn(x, "rnn", {.hidden = 8}).y;
+                              return linear(last_step(attention(x, x, x, {.heads = 2})), "fc", 10);
+                            }),
+                            images, 4, true);
+  autocast(graph, DType::bf16);
+  CHECK(given_by<kernels::BatchNorm>(graph) == (behind_convolution ? DType::bf16 : DType::f32));
+  CHECK(given_by<kernels::Lstm>(graph) == DType::bf16);
+  CHECK(given_by<kernels::Rnn>(graph) == DType::bf16);
+  CHECK(given_by<kernels::Attention>(graph) == DType::bf16);
 }
 
 TEST_CASE("precision: a plan has the run's, in training and evaluation, and prints it") {
