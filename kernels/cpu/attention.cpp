@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/tile_attention.h"
 
 namespace lockstep::kernels {
@@ -100,7 +100,7 @@ KernelPtr prepare(Cpu, const Attention& op, const KernelIo& io) {
   const std::int64_t tiles = (queries + AttentionTile::queries - 1) / AttentionTile::queries;
   Work work = work_of(op, io, 0, tiles);
   work.scratch = AttentionTile::forward_scratch(work.size);
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         // Tiles of queries of one head that a slot gets are one call, which packs the keys once.
@@ -145,7 +145,7 @@ KernelPtr backward_kernel(const Work& work, const KernelIo& io, const Compute& c
       }
     });
   };
-  return simd_kernel(io, run, work.workspace());
+  return cpu_kernel(io, run, work.workspace());
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/norm_strips.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::kernels {
@@ -103,7 +103,7 @@ KernelPtr prepare(Cpu, const BatchStatistics&, const KernelIo& io) {
   using Op = BatchStatistics;
   const Moments moments(io.inputs[Op::x]);
   const std::int64_t elements = moments.view().elements_of_channel();
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=](const Addresses& a) {
         moments.compute(a.in<char>(Op::x), elements, a.workspace<float>(),
@@ -119,7 +119,7 @@ KernelPtr prepare(Cpu, const BatchStatistics&, const KernelIo& io) {
 KernelPtr prepare(Cpu, const BatchMoments& op, const KernelIo& io) {
   using Op = BatchMoments;
   const Moments moments(io.inputs[Op::x]);
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=](const Addresses& a) {
         const ChannelView& view = moments.view();
@@ -139,7 +139,7 @@ KernelPtr prepare(Cpu, const BatchMoments& op, const KernelIo& io) {
 KernelPtr prepare(Cpu, const JoinedStatistics&, const KernelIo& io) {
   using Op = JoinedStatistics;
   const std::int64_t channels = io.outputs[Op::mean].shape.elements();
-  return simd_kernel(io, [channels](const Addresses& a) {
+  return cpu_kernel(io, [channels](const Addresses& a) {
     const auto* const moments = a.in<double>(Op::moments);
     const double count = moments[2 * channels];
     for (std::int64_t i = 0; i < channels; ++i) {
@@ -154,7 +154,7 @@ KernelPtr prepare(Cpu, const BatchNorm& op, const KernelIo& io) {
   using Op = BatchNorm;
   const Strips strips(io.inputs[Op::x]);
   require_same_layout(io.inputs[Op::x], io.outputs[Op::y]);
-  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     const char* const residual = a.in<char>(Op::residual);
     strips.for_each_backwards([&](const PlacedStrip& at) {
       kernel(op, at.strip, a.in<char>(Op::x) + at.offset, a.in(Op::mean) + at.channel,
@@ -169,7 +169,7 @@ KernelPtr prepare(Cpu, const BatchNormSums& op, const KernelIo& io) {
   const Strips strips(io.inputs[Op::x]);
   require_same_layout(io.inputs[Op::x], io.inputs[Op::dy]);
   const Partials partials(strips);
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<float>();
@@ -206,7 +206,7 @@ KernelPtr prepare(Cpu, const BatchNormBackward& op, const KernelIo& io) {
   require_same_layout(io.inputs[Op::x], io.outputs[Op::dx]);
   const std::int64_t channels = strips.view().channels;
   const bool of_all_ranks = io.inputs.size() > Op::total;
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         const GradientSums sums = gradient_sums(op, strips.view(), a);
@@ -230,7 +230,7 @@ KernelPtr prepare(Cpu, const BatchNormBackward& op, const KernelIo& io) {
 KernelPtr prepare(Cpu, const RunningStatistics& op, const KernelIo& io) {
   using Op = RunningStatistics;
   const std::int64_t channels = io.inputs[Op::mean].shape.elements();
-  return simd_kernel(io, [op, channels](const Addresses& a) {
+  return cpu_kernel(io, [op, channels](const Addresses& a) {
     if (a.in<StepState>(Op::state)->skip_update != 0) return;
     const auto* const moments = a.in<double>(Op::moments);
     const double count = moments == nullptr ? static_cast<double>(op.count) : moments[2 * channels];

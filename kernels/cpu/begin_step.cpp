@@ -2,12 +2,12 @@
 
 #include <cmath>
 
-#include "kernels/cpu/simd_kernel.h"
+#include "kernels/cpu/cpu_kernel.h"
 
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const BeginStep& op, const KernelIo& io) {
-  return simd_kernel(io, [op](const Addresses& a) {
+  return cpu_kernel(io, [op](const Addresses& a) {
     const auto& input = *a.in<StepInput>(BeginStep::input);
     auto& state = *a.out<StepState>(BeginStep::state);
     auto& control = *a.out<ControlBlock>(BeginStep::control);

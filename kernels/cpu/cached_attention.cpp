@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 
@@ -12,7 +12,7 @@ KernelPtr prepare(Cpu, const CacheAppend& op, const KernelIo& io) {
   const Shape& x = io.inputs[CacheAppend::x].shape;
   const std::int64_t tokens = x[1];
   const std::int64_t head_size = x[2] / op.heads;
-  return simd_kernel(io, [=, rows = x[0]](const Addresses& a) {
+  return cpu_kernel(io, [=, rows = x[0]](const Addresses& a) {
     const float* from = a.in(CacheAppend::x);
     const auto* const positions = a.in<std::int64_t>(CacheAppend::positions);
     float* const cache = a.out(CacheAppend::cache);
@@ -38,7 +38,7 @@ KernelPtr prepare(Cpu, const CachedAttention& op, const KernelIo& io) {
                           .head_size = cache[3],
                           .capacity = cache[2]};
   const std::int64_t in_row = all.heads * all.tokens;
-  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     const auto* const last = a.in<std::int64_t>(Op::last);
     std::int64_t entries = 0;
     for (std::int64_t token = 0; token < all.end / all.heads; ++token) {
@@ -60,7 +60,7 @@ KernelPtr prepare(Cpu, const CachedAttention& op, const KernelIo& io) {
 KernelPtr prepare(Cpu, const SourcePositions& op, const KernelIo& io) {
   using Op = SourcePositions;
   const Shape& tokens = io.inputs[Op::tokens].shape;
-  return simd_kernel(io, [op, rows = tokens[0], length = tokens[1]](const Addresses& a) {
+  return cpu_kernel(io, [op, rows = tokens[0], length = tokens[1]](const Addresses& a) {
     for (std::int64_t row = 0; row < rows; ++row) {
       const auto* const of_row = a.in<std::int64_t>(Op::tokens) + row * length;
       auto* const positions = a.out<std::int64_t>(Op::positions) + row * length;

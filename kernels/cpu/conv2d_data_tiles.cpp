@@ -5,9 +5,9 @@
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/conv2d_places.h"
 #include "kernels/cpu/conv2d_tiles.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
@@ -171,7 +171,7 @@ KernelPtr tile_kernel(const Conv2dBackwardData& op, const KernelIo& io) {
     gradient.run(
         {a.in<BFloat16>(Op::dy), a.in<BFloat16>(Op::w), a.out<BFloat16>(Op::dx), a.workspace<std::byte>()});
   };
-  return simd_kernel(io, run, gradient.workspace_bytes());
+  return cpu_kernel(io, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

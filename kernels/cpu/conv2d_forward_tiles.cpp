@@ -5,9 +5,9 @@
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/conv2d_places.h"
 #include "kernels/cpu/conv2d_tiles.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
@@ -146,7 +146,7 @@ KernelPtr tile_kernel(const Conv2d& op, const KernelIo& io) {
     forward.run({a.in<BFloat16>(Conv2d::x), a.in<BFloat16>(Conv2d::w), a.out<BFloat16>(Conv2d::y),
                  a.workspace<std::byte>()});
   };
-  return simd_kernel(io, run, forward.workspace_bytes());
+  return cpu_kernel(io, run, forward.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

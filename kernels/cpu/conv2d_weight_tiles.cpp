@@ -6,10 +6,10 @@
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/conv2d_inputs.h"
 #include "kernels/cpu/conv2d_tiles.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
@@ -215,7 +215,7 @@ KernelPtr kernel_of(const WeightGradient<Inputs>& gradient, const KernelIo& io) 
   const auto run = [gradient](const Addresses& a) {
     gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.workspace<std::byte>()});
   };
-  return simd_kernel(io, run, gradient.workspace_bytes());
+  return cpu_kernel(io, run, gradient.workspace_bytes());
 }
 
 }  // namespace

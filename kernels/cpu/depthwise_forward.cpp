@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/depthwise_conv2d.h"
 #include "kernels/pool2d.h"
 
@@ -84,7 +84,7 @@ KernelPtr depthwise_kernel(const Conv2d& op, const KernelIo& io) {
       }
     });
   };
-  return simd_kernel(io, run);
+  return cpu_kernel(io, run);
 }
 
 }  // namespace lockstep::kernels

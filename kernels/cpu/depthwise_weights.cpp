@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/depthwise_conv2d.h"
 #include "kernels/pool2d.h"
 
@@ -108,7 +108,7 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
       }
     });
   };
-  return simd_kernel(io, run);
+  return cpu_kernel(io, run);
 }
 
 }  // namespace lockstep::kernels

@@ -1,9 +1,9 @@
 #include "kernels/dropout.h"
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 
@@ -12,7 +12,7 @@ KernelPtr prepare(Cpu, const Dropout& op, const KernelIo& io) {
   if (x.dtype == DType::f16) throw UsageError("dropout: f16 is computed on GPUs; use bf16");
   const std::int64_t total = x.shape.elements();
   const std::int64_t in_sample = x.shape.elements(1);
-  return simd_kernel(io, [=, dtype = x.dtype, kernel = simd::best<Dropout>()](const Addresses& a) {
+  return cpu_kernel(io, [=, dtype = x.dtype, kernel = simd::best<Dropout>()](const Addresses& a) {
     const StepState& state = *a.in<StepState>(Dropout::state);
     const auto bytes = static_cast<std::int64_t>(size_of(dtype));
     parallel_ranges(total, total, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {

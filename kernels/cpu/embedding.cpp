@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/sorted_tokens.h"
 
 namespace lockstep::kernels {
@@ -44,7 +44,7 @@ void add_runs(const SortedTokens& sorted, std::int64_t begin, std::int64_t end, 
 KernelPtr prepare(Cpu, const Embedding&, const KernelIo& io) {
   using Op = Embedding;
   const EmbeddingSize size(io.inputs[Op::tokens], io.inputs[Op::weight]);
-  return simd_kernel(io, [size](const Addresses& a) {
+  return cpu_kernel(io, [size](const Addresses& a) {
     const auto* const tokens = a.in<std::int64_t>(Op::tokens);
     const float* const weight = a.in(Op::weight);
     float* const y = a.out(Op::y);
@@ -68,7 +68,7 @@ KernelPtr prepare(Cpu, const EmbeddingBackward&, const KernelIo& io) {
   if (size.tokens > std::numeric_limits<std::int32_t>::max()) {
     throw UsageError("embedding_backward: more than 2147483647 tokens in a batch; take a smaller one");
   }
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [size](const Addresses& a) {
         float* const dweight = a.out(Op::dweight);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/rethrow.h"
-#include "kernels/cpu/simd_kernel.h"
+#include "kernels/cpu/cpu_kernel.h"
 
 namespace lockstep::kernels {
 
@@ -16,7 +16,7 @@ KernelPtr prepare(Cpu, const ExternalOp& op, const KernelIo& io) {
     rethrow_as<UsageError>(whose);
   }
   if (!kernel.run) throw UsageError(whose + ": its cpu_kernel gives nothing to run");
-  return simd_kernel(io, std::move(kernel.run), kernel.workspace_bytes);
+  return cpu_kernel(io, std::move(kernel.run), kernel.workspace_bytes);
 }
 
 }  // namespace lockstep::kernels

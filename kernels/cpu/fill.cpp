@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/half.h"
-#include "kernels/cpu/simd_kernel.h"
+#include "kernels/cpu/cpu_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 template <class Element>
 KernelPtr fill(const KernelIo& io, Element value) {
   const std::int64_t n = io.outputs[Fill::y].shape.elements();
-  return simd_kernel(io, [n, value](const Addresses& a) { std::fill_n(a.out<Element>(Fill::y), n, value); });
+  return cpu_kernel(io, [n, value](const Addresses& a) { std::fill_n(a.out<Element>(Fill::y), n, value); });
 }
 
 template <class Half>

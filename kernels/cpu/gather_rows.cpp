@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 // A run on a CPU reads samples where the data set has them: this is for plans of GPUs that are tried here.
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const GatherRows& op, const KernelIo& io) {
   using Op = GatherRows;
-  return simd_kernel(io, [op, rows = io.inputs[Op::samples].shape[0]](const Addresses& a) {
+  return cpu_kernel(io, [op, rows = io.inputs[Op::samples].shape[0]](const Addresses& a) {
     const auto* const samples = a.in<KeptSample>(Op::samples);
     const std::int64_t input = op.input_bytes();
     const std::int64_t target = op.target_bytes();

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/gradient_scaling.h"
 
@@ -14,7 +14,7 @@ KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
   using Op = GradientNorm;
   const std::int64_t n = io.inputs[Op::gradients].shape.elements();
   const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>(), gradients = io.inputs[Op::gradients].dtype](const Addresses& a) {
         auto& state = *a.out<StepState>(Op::state);

@@ -4,9 +4,9 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/norm_rows.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/step_state.h"
 
 namespace lockstep::kernels {
@@ -60,7 +60,7 @@ class DropsFromRows {
 KernelPtr prepare_dropping(const LayerNorm& op, const KernelIo& io, const NormRows& all) {
   using Op = LayerNorm;
   const DropsFromRows drops(op.dropout, io.inputs[Op::residual]);
-  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     const StepState& state = *a.in<StepState>(Op::state);
     const auto of_y = static_cast<std::int64_t>(size_of(all.of_y));
     const auto run = [&](std::int64_t begin, std::int64_t end) {
@@ -85,7 +85,7 @@ KernelPtr prepare(Cpu, const LayerNorm& op, const KernelIo& io) {
   all.of_y = dtype_of(io.outputs, Op::y);
   all.of_residual = dtype_of(io.inputs, Op::residual);
   if (io.inputs.size() > Op::state) return prepare_dropping(op, io, all);
-  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     parallel_ranges(all.end, all.end * all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
       kernel(op, all.part(begin, end), a.in(Op::x), a.in(Op::weight), a.in(Op::bias),
              a.in<void>(Op::residual), a.out<void>(Op::y), a.out(Op::mean), a.out(Op::rstd),
@@ -102,7 +102,7 @@ KernelPtr prepare(Cpu, const LayerNormBackward& op, const KernelIo& io) {
   const RowChunks chunks(all);
   const std::int64_t stride = 2 * all.columns;
   const DropsFromRows drops(op.dropout, io.inputs[Op::x]);
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<float>();

@@ -1,10 +1,10 @@
 #include "kernels/linear.h"
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/linear_tiles.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/matmul.h"
 
 namespace lockstep::kernels {
@@ -128,7 +128,7 @@ void choose_layouts(Cpu cpu, const LinearBackwardWeights& op, KernelIo& io) {
 KernelPtr prepare(Cpu cpu, const Linear& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return large_product(cpu, op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Linear>()](const Addresses& a) {
+  return cpu_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Linear>()](const Addresses& a) {
     kernel(op, size, a.in(Linear::x), a.in(Linear::w), a.in(Linear::b), a.out(Linear::y));
   });
 }
@@ -137,7 +137,7 @@ KernelPtr prepare(Cpu cpu, const LinearBackwardData& op, const KernelIo& io) {
   using Op = LinearBackwardData;
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return large_product(cpu, op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
     kernel(op, size, a.in(Op::dy), a.in(Op::w), a.out(Op::dx));
   });
 }
@@ -146,7 +146,7 @@ KernelPtr prepare(Cpu cpu, const LinearBackwardWeights& op, const KernelIo& io) 
   using Op = LinearBackwardWeights;
   const MatmulOperands t = matmul_operands(op, io);
   if (!is_small(t)) return large_product(cpu, op, io);
-  return simd_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [op, size = size_of_product(t), kernel = simd::best<Op>()](const Addresses& a) {
     kernel(op, size, a.in(Op::x), a.in(Op::dy), a.out(Op::dw), a.out(Op::db));
   });
 }

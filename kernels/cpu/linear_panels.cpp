@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_panel_parts.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -99,7 +99,7 @@ KernelPtr panel_kernel(const LinearBackwardData& op, const KernelIo& matrices) {
   const auto run = [gradient](const Addresses& a) {
     gradient.run(a.in(Op::dy), a.in(Op::w), a.workspace<float>(), a.out(Op::dx));
   };
-  return simd_kernel(matrices, run, gradient.workspace_bytes());
+  return cpu_kernel(matrices, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

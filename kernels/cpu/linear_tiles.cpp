@@ -5,11 +5,11 @@
 #include <numeric>
 
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_tile_parts.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -167,7 +167,7 @@ KernelPtr tile_kernel(const LinearBackwardData& op, const KernelIo& matrices) {
     gradient.run(
         {a.in<BFloat16>(Op::dy), a.in<BFloat16>(Op::w), a.out<BFloat16>(Op::dx), a.workspace<std::byte>()});
   };
-  return simd_kernel(matrices, run, gradient.workspace_bytes());
+  return cpu_kernel(matrices, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

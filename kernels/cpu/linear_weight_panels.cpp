@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_panel_parts.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -196,7 +196,7 @@ KernelPtr panel_kernel(const LinearBackwardWeights& op, const KernelIo& matrices
     gradient.run({a.in<std::byte>(Op::x), a.in<std::byte>(Op::dy), a.out(Op::dw), a.out(Op::db), packed,
                   packed + gradient.packed()});
   };
-  return simd_kernel(matrices, run, gradient.workspace_bytes());
+  return cpu_kernel(matrices, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

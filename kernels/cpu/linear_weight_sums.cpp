@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels::linear_tiles {
 namespace {
@@ -120,7 +120,7 @@ KernelPtr all_sums_kernel(const WeightSums& to, const KernelIo& matrices) {
     gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.out(Op::db),
                   a.workspace<std::byte>()});
   };
-  return simd_kernel(matrices, run, gradient.workspace_bytes());
+  return cpu_kernel(matrices, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels::linear_tiles

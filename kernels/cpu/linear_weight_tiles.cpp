@@ -4,10 +4,10 @@
 #include <cstddef>
 
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_weight_sums.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -116,7 +116,7 @@ KernelPtr tile_kernel(const LinearBackwardWeights& op, const KernelIo& matrices)
     gradient.run({a.in<BFloat16>(Op::x), a.in<BFloat16>(Op::dy), a.out(Op::dw), a.out(Op::db),
                   a.workspace<std::byte>()});
   };
-  return simd_kernel(matrices, run, gradient.workspace_bytes());
+  return cpu_kernel(matrices, run, gradient.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

@@ -1,9 +1,9 @@
 #include "kernels/loss.h"
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/loss_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 /// Rows are shared out over the team; their losses are kept in the workspace.
 template <class Op, class Target>
 KernelPtr loss_kernel(const Op& op, const LossShape& shape, const KernelIo& io) {
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         const StepState& state = *a.template in<StepState>(Op::state);

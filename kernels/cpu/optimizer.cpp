@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/widened.h"
 
 namespace lockstep::kernels {
@@ -21,7 +21,7 @@ KernelPtr update_kernel(const Op& op, const KernelIo& io, OnRange on_range) {
   }
   Op undecayed = op;
   undecayed.weight_decay = 0;
-  return simd_kernel(io, [=](const Addresses& a) {
+  return cpu_kernel(io, [=](const Addresses& a) {
     const StepState& state = *a.in<StepState>(Op::state);
     if (state.skip_update != 0) return;
     parallel_ranges(n, n, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 // The data sets themselves make floats for a CPU, as they read pixels: this is for plans of GPUs that are
 // tried here.
@@ -37,7 +37,7 @@ KernelPtr prepare(Cpu, const PicturesToFloats& op, const KernelIo& io) {
   if (op.to != DType::f32) throw UsageError("a CPU casts what it has made in f32");
   const Shape& rows = io.inputs[Op::rows].shape;
   const std::int64_t plane = op.picture[1] * op.picture[2];
-  return simd_kernel(io, [=, samples = rows[0], row_bytes = rows[1]](const Addresses& a) {
+  return cpu_kernel(io, [=, samples = rows[0], row_bytes = rows[1]](const Addresses& a) {
     const auto* const stored = a.in<std::uint8_t>(Op::stored);
     parallel_ranges(samples, samples * plane, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pointwise.h"
 
 namespace lockstep::kernels {
@@ -100,7 +100,7 @@ void choose_layouts(Cpu, const Pointwise& op, KernelIo& io) {
 
 KernelPtr prepare(Cpu, const Pointwise& op, const KernelIo& io) {
   if (io.outputs[0].dtype == DType::f16) throw UsageError("pointwise: f16 is computed on GPUs; use bf16");
-  return simd_kernel(io, Runs(op, io));
+  return cpu_kernel(io, Runs(op, io));
 }
 
 }  // namespace lockstep::kernels

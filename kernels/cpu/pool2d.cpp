@@ -3,9 +3,9 @@
 #include <cstddef>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pool_indices.h"
 
 namespace lockstep::kernels {
@@ -36,7 +36,7 @@ KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorD
                         g.stride[0],  g.stride[1],    g.padding[0],   g.padding[1], x.dtype};
   const std::int64_t count = x.shape[0] * planes.x.groups;
   const auto bytes = static_cast<std::int64_t>(size_of(x.dtype));
-  return simd_kernel(
+  return cpu_kernel(
       io, [plane, count, elements, bytes, on_plane, in = planes.x, out = planes.y](const Addresses& a) {
         parallel_ranges(count, elements, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {

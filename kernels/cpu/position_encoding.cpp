@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 
@@ -18,7 +18,7 @@ KernelPtr prepare(Cpu, const PositionEncoding&, const KernelIo& io) {
   const auto table = std::make_shared<std::vector<float>>(static_cast<std::size_t>(of_sample));
   for (std::int64_t i = 0; i < of_sample; ++i)
     (*table)[static_cast<std::size_t>(i)] = position_encoding(i / columns, i % columns, columns);
-  return simd_kernel(io, [=](const Addresses& a) {
+  return cpu_kernel(io, [=](const Addresses& a) {
     parallel_ranges(total, total, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end;) {
         const std::int64_t in_sample = at % of_sample;

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -54,7 +54,7 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
       }
     });
   };
-  return simd_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
+  return cpu_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
 }
 
 template <class Op, class Element>
@@ -93,7 +93,7 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
       }
     });
   };
-  return simd_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
+  return cpu_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
 }
 
 template <class Op>

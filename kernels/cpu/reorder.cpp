@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/onednn_op.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/table_reorder.h"
 
 namespace lockstep::kernels {
@@ -18,7 +18,7 @@ KernelPtr prepare(Cpu cpu, const Reorder&, const KernelIo& io) {
     return onednn_copy(cpu.onednn, Reorder::name, io);
   const auto table = std::make_shared<const TableReorder>(x.shape, x.dtype, x.layout_or_row_major(),
                                                           io.outputs[Reorder::y].layout_or_row_major());
-  return simd_kernel(
+  return cpu_kernel(
       io, [table](const Addresses& a) { table->run(a.in<void>(Reorder::x), a.out<void>(Reorder::y)); });
 }
 

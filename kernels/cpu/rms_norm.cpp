@@ -1,15 +1,15 @@
 #include "kernels/rms_norm.h"
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/norm_rows.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const RmsNorm& op, const KernelIo& io) {
   using Op = RmsNorm;
   const NormRows all = rows_of(io.inputs[Op::x]);
-  return simd_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
+  return cpu_kernel(io, [=, kernel = simd::best<Op>()](const Addresses& a) {
     parallel_ranges(all.end, all.end * all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
       kernel(op, {begin, end, all.columns}, a.in(Op::x), a.in(Op::weight), a.out(Op::y), a.out(Op::rstd));
     });
@@ -20,7 +20,7 @@ KernelPtr prepare(Cpu, const RmsNormBackward& op, const KernelIo& io) {
   using Op = RmsNormBackward;
   const NormRows all = rows_of(io.inputs[Op::x]);
   const RowChunks chunks(all);
-  return simd_kernel(
+  return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>()](const Addresses& a) {
         auto* const sums = a.workspace<float>();

@@ -7,8 +7,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/cpu/sorted_tokens.h"
 
 namespace lockstep::kernels {
@@ -237,14 +237,14 @@ KernelPtr prepare(Cpu, const EmbeddingRows& op, const KernelIo& io) {
       throw UsageError("embedding_rows: more than 2147483647 tokens or rows; take a smaller batch");
     }
     const std::size_t workspace = run.workspace_bytes();
-    return simd_kernel(io, std::move(run), workspace);
+    return cpu_kernel(io, std::move(run), workspace);
   });
 }
 
 KernelPtr prepare(Cpu, const AddRows& op, const KernelIo& io) {
   return for_rows(io.outputs[AddRows::sum].dtype, [&]<class Element>(Element*) {
     const AddRowsRun<Element> run(op, io);
-    return simd_kernel(io, run, run.workspace_bytes());
+    return cpu_kernel(io, run, run.workspace_bytes());
   });
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -28,7 +28,7 @@ struct StepsOf {
 KernelPtr prepare(Cpu, const SequenceLengths&, const KernelIo& io) {
   using Op = SequenceLengths;
   const Shape& shape = io.inputs[Op::tokens].shape;
-  return simd_kernel(io, [rows = shape[0], steps = shape[1]](const Addresses& a) {
+  return cpu_kernel(io, [rows = shape[0], steps = shape[1]](const Addresses& a) {
     const auto* const tokens = a.in<std::int64_t>(Op::tokens);
     auto* const lengths = a.out<std::int64_t>(Op::lengths);
     parallel_ranges(rows, rows * steps, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
@@ -43,7 +43,7 @@ KernelPtr prepare(Cpu, const SequenceLengths&, const KernelIo& io) {
 KernelPtr prepare(Cpu, const LastStep&, const KernelIo& io) {
   using Op = LastStep;
   const StepsOf x(io.inputs[Op::x]);
-  return simd_kernel(io, [x](const Addresses& a) {
+  return cpu_kernel(io, [x](const Addresses& a) {
     const auto* const lengths = a.in<std::int64_t>(Op::lengths);
     for (std::int64_t row = 0; row < x.rows; ++row) {
       const std::int64_t last = x.last(row, lengths);
@@ -60,7 +60,7 @@ KernelPtr prepare(Cpu, const LastStep&, const KernelIo& io) {
 KernelPtr prepare(Cpu, const LastStepBackward&, const KernelIo& io) {
   using Op = LastStepBackward;
   const StepsOf x(io.outputs[Op::dx]);
-  return simd_kernel(io, [x](const Addresses& a) {
+  return cpu_kernel(io, [x](const Addresses& a) {
     const auto* const lengths = a.in<std::int64_t>(Op::lengths);
     parallel_ranges(x.rows, x.rows * x.steps * x.bytes, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {

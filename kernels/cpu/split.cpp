@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -28,7 +28,7 @@ void for_each_run(const PartRows& parts, std::int64_t begin, std::int64_t end, c
 /// the whole, so that it does not matter which dimension is cut.
 template <class Copy>
 KernelPtr copy_kernel(const KernelIo& io, PartRows parts, Copy copy) {
-  return simd_kernel(io, [parts = std::move(parts), copy](const Addresses& a) {
+  return cpu_kernel(io, [parts = std::move(parts), copy](const Addresses& a) {
     const std::int64_t bytes = parts.rows * parts.row_bytes;
     parallel_ranges(bytes, bytes / static_cast<std::int64_t>(sizeof(float)), cache_line,
                     [&](std::int64_t begin, std::int64_t end) {

@@ -4,9 +4,9 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/pointwise.h"
 
 namespace lockstep::kernels {
@@ -144,7 +144,7 @@ void choose_layouts(Cpu, const SumTo&, KernelIo& io) {
 KernelPtr prepare(Cpu, const SumTo& op, const KernelIo& io) {
   if (io.inputs[SumTo::x].dtype == DType::f16) throw UsageError("sum_to: f16 is computed on GPUs; use bf16");
   const Sums sums(op, io);
-  return simd_kernel(io, sums, sums.workspace_bytes());
+  return cpu_kernel(io, sums, sums.workspace_bytes());
 }
 
 }  // namespace lockstep::kernels

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
 
@@ -30,7 +30,7 @@ void write_window(const GatherWindows& op, const KeptSample& window, const Word*
 KernelPtr prepare(Cpu, const GatherWindows& op, const KernelIo& io) {
   using Op = GatherWindows;
   return with_token_word(static_cast<std::size_t>(op.width), [&]<class Word>(Word) {
-    return simd_kernel(io, [op, rows = io.inputs[Op::windows].shape[0]](const Addresses& a) {
+    return cpu_kernel(io, [op, rows = io.inputs[Op::windows].shape[0]](const Addresses& a) {
       const auto* const windows = a.in<KeptSample>(Op::windows);
       const std::int64_t step = op.per_token ? op.length : 1;  // of targets
       parallel_ranges(rows, rows * op.length, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/cpu/simd_kernel.h"
 #include "kernels/matmul.h"
 #include "kernels/winograd_conv2d.h"
 
@@ -254,7 +254,7 @@ class WeightGradients {
 template <class Work, class Run>
 KernelPtr kernel_of(const KernelIo& io, Work work, Run run) {
   const std::size_t workspace = work.workspace();
-  return simd_kernel(
+  return cpu_kernel(
       io, [work = std::move(work), run](const Addresses& a) { run(work, a); }, workspace);
 }
 

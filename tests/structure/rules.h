@@ -100,14 +100,15 @@ inline constexpr std::string_view op_list_readers =
     "kernels/cpu/simd/table.cpp "
     "kernels/cpu/simd/table.h tests/ops";
 
-/// Words of ours that the field has other words for; nothing is called so any more.
+/// Words of ours that the field has other words for, and names that misled; nothing is called so any more.
 inline constexpr std::string_view retired_names =
     "Whereabouts CheckpointShelf shelf RunPlace goes_on drifted_ranks take_short_turns Duties takers Agency "
     "SumTree tree_sum RankCard DeviceCard MeetingHost MeetingGuest Rounds RankLine Doorman Lobby Greeting "
     "turn_away LossHandler Outbox Outside StoreOutside decisive_ending works_by_itself on_streams "
     "exchange_now settle_layouts settle_graphs lies_in lie_like ProductTensors library_op library_kernel "
     "BatchFeed "
-    "ParameterAccess RunPosition RunDecisions GraphPolicy LaunchGraph ExactSampler naps mend";
+    "ParameterAccess RunPosition RunDecisions GraphPolicy LaunchGraph ExactSampler naps mend "
+    "SimdKernel simd_kernel simd_of";
 
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.

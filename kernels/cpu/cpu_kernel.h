@@ -8,11 +8,11 @@
 
 namespace lockstep::kernels {
 
-/// A kernel whose launch calls `run(addresses)`.
+/// A kernel whose launch calls `run(addresses)`, which computes on the rank's team.
 template <class Run>
-class SimdKernel : public Kernel {
+class CpuKernel : public Kernel {
  public:
-  SimdKernel(std::size_t inputs, Run run, std::size_t workspace)
+  CpuKernel(std::size_t inputs, Run run, std::size_t workspace)
       : inputs_(inputs), run_(std::move(run)), workspace_(workspace) {}
 
   std::size_t workspace_bytes() const override { return workspace_; }
@@ -37,8 +37,8 @@ class SimdKernel : public Kernel {
 };
 
 template <class Run>
-KernelPtr simd_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
-  return std::make_unique<SimdKernel<Run>>(io.inputs.size(), std::move(run), workspace);
+KernelPtr cpu_kernel(const KernelIo& io, Run run, std::size_t workspace = 0) {
+  return std::make_unique<CpuKernel<Run>>(io.inputs.size(), std::move(run), workspace);
 }
 
 }  // namespace lockstep::kernels
