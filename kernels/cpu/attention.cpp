@@ -6,9 +6,9 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernel.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/tile_attention.h"
 
 namespace lockstep::kernels {
@@ -152,8 +152,7 @@ KernelPtr backward_kernel(const Work& work, const KernelIo& io, const Compute& c
 
 KernelPtr prepare(Cpu, const AttentionBackward& op, const KernelIo& io) {
   Work work = work_of(op.forward, io, AttentionBackward::q, 1);
-  const bool has_tiles = simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles();
-  if (has_tiles && work.dtype == DType::bf16 && TileAttentionBackward::takes(op.forward)) {
+  if (multiplies_by_tiles() && work.dtype == DType::bf16 && TileAttentionBackward::takes(op.forward)) {
     work.scratch = TileAttentionBackward::scratch(work.size);
     const TileAttentionBackward by_tiles{op.forward};
     return backward_kernel(work, io,

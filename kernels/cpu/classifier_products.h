@@ -7,7 +7,7 @@
 
 #include "kernels/classifier.h"
 #include "kernels/cpu/matmul.h"
-#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
@@ -57,7 +57,7 @@ struct ClassifierProducts {
   ClassifierProducts(const onednn::Context& context, const ClassifierSize& size, DType dtype,
                      MatmulPrecision precision, bool with_gradient)
       : has_gradient(with_gradient) {
-    const bool has_tiles = dtype == DType::bf16 && tiles_are_fast(size.inputs);
+    const bool may_use_tiles = dtype == DType::bf16 && tiles_are_fast(size.inputs);
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, int, bool>, std::size_t> known;
     const auto place_of = [&](int kind, const MatmulSpec& spec) {
       const auto [at, is_new] =
@@ -69,7 +69,7 @@ struct ClassifierProducts {
       const std::int64_t rows = std::min(size.chunk, size.rows - begin);
       for (std::int64_t first = 0; first < size.classes; first += size.block) {
         const std::int64_t columns = std::min(size.block, size.classes - first);
-        const bool by_tiles = has_tiles && fills_tiles(rows);
+        const bool by_tiles = may_use_tiles && fills_tiles(rows);
         Step step{.first = first,
                   .columns = columns,
                   .row = by_tiles ? ClassifierSize::whole_tiles(columns) : columns,
@@ -120,7 +120,7 @@ struct ClassifierProducts {
 
  private:
   static bool tiles_are_fast(std::int64_t inputs) {
-    return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && inputs % Tile::pair == 0;
+    return multiplies_by_tiles() && inputs % Tile::pair == 0;
   }
 
   /// Of fewer rows packing the weights takes longer than the products: lstm's 32 took 5.0 to 6.2 ms, 4.3 by

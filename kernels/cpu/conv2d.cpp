@@ -123,7 +123,8 @@ KernelPtr prepare(Cpu cpu, const Conv2dBackwardWeights& op, const KernelIo& io) 
   if (goes_to_winograd(op, io)) return winograd_kernel(op, io);
   if (is_depthwise(op, io)) return depthwise_kernel(op, io);
   if (is_product_of_pixels(op, io)) return pixel_product_kernel(cpu, op, io);
-  if (op.algorithm != Algorithm::winograd && has_tiles(op, io)) return tile_kernel(op, io);
+  // Wherever they can be used: conv2d_tiles.h has the rates of both.
+  if (op.algorithm != Algorithm::winograd && can_use_tiles(op, io)) return tile_kernel(op, io);
   return kernel_of(cpu.onednn, onednn_op(op, io), io);
 }
 

@@ -157,10 +157,10 @@ bool takes_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   // The library's tiles are parts of a picture's row, and for strides it has none.
   const bool is_strided = op.geometry.stride[0] > 1 || op.geometry.stride[1] > 1;
-  return (is_strided || t.x.shape[3] <= Tile::rows / 2) && has_tiles(op, io);
+  return (is_strided || t.x.shape[3] <= Tile::rows / 2) && can_use_tiles(op, io);
 }
 
-bool has_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
+bool can_use_tiles(const Conv2dBackwardData& op, const KernelIo& io) {
   return are_places(op.geometry, matmul_operands(op, io));
 }
 

@@ -132,10 +132,10 @@ bool takes_tiles(const Conv2d& op, const KernelIo& io) {
   // some hundreds of weights.
   constexpr std::int64_t least_weights = 1024;
   return t.y.shape[3] <= Tile::rows / 2 && t.w.shape.elements() / t.w.shape[1] >= least_weights &&
-         has_tiles(op, io);
+         can_use_tiles(op, io);
 }
 
-bool has_tiles(const Conv2d& op, const KernelIo& io) {
+bool can_use_tiles(const Conv2d& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   return t.b == nullptr && op.activation == Activation::none && are_places(op.geometry, t);
 }

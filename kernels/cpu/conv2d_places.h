@@ -6,9 +6,9 @@
 
 #include "kernels/base/half.h"
 #include "kernels/cpu/conv2d_grid.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/tile_product.h"
 
 /// Places of a grid as rows of tiles, the left factor of products that add up all weights of a filter at
@@ -24,9 +24,9 @@ inline constexpr std::int64_t strip = 8;
 
 /// Whether all three tensors are such that a convolution, or its gradient of data, is a product of places.
 inline bool are_places(const Conv2dGeometry& geometry, const MatmulOperands& t) {
-  return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && geometry.groups == 1 &&
-         t.x.dtype == DType::bf16 && t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 &&
-         are_channels_last(t.x) && are_channels_last(t.y) && SquareFilters::of(t.w);
+  return multiplies_by_tiles() && geometry.groups == 1 && t.x.dtype == DType::bf16 &&
+         t.w.dtype == DType::bf16 && t.y.dtype == DType::bf16 && are_channels_last(t.x) &&
+         are_channels_last(t.y) && SquareFilters::of(t.w);
 }
 
 /// Rows of the grid of all pictures that are computed at a time.

@@ -10,10 +10,11 @@
 /// the library's at 0.5 to 0.75.
 namespace lockstep::kernels {
 
-bool has_tiles(const Conv2d& op, const KernelIo& io);
-bool has_tiles(const Conv2dBackwardData& op, const KernelIo& io);
-bool has_tiles(const Conv2dBackwardWeights& op, const KernelIo& io);
-/// Whether these are faster than the library's, too.
+/// Whether these tensors lie so that `tile_kernel` can compute them.
+bool can_use_tiles(const Conv2d& op, const KernelIo& io);
+bool can_use_tiles(const Conv2dBackwardData& op, const KernelIo& io);
+bool can_use_tiles(const Conv2dBackwardWeights& op, const KernelIo& io);
+/// Whether it is faster than the library, too. Gradients of weights are computed so wherever they can be.
 bool takes_tiles(const Conv2d& op, const KernelIo& io);
 bool takes_tiles(const Conv2dBackwardData& op, const KernelIo& io);
 

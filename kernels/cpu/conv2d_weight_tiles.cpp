@@ -7,9 +7,9 @@
 #include "kernels/cpu/conv2d_inputs.h"
 #include "kernels/cpu/conv2d_tiles.h"
 #include "kernels/cpu/cpu_kernel.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/tile_product.h"
 
 namespace lockstep::kernels {
@@ -220,11 +220,10 @@ KernelPtr kernel_of(const WeightGradient<Inputs>& gradient, const KernelIo& io) 
 
 }  // namespace
 
-bool has_tiles(const Conv2dBackwardWeights& op, const KernelIo& io) {
+bool can_use_tiles(const Conv2dBackwardWeights& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
-  if (simd::instruction_sets().back() != "avx512_amx" || !onednn::has_tiles() || t.b != nullptr ||
-      op.geometry.groups != 1 || t.x.dtype != DType::bf16 || t.w.dtype != DType::f32 ||
-      !are_channels_last(t.x) || !are_channels_last(t.y)) {
+  if (!multiplies_by_tiles() || t.b != nullptr || op.geometry.groups != 1 || t.x.dtype != DType::bf16 ||
+      t.w.dtype != DType::f32 || !are_channels_last(t.x) || !are_channels_last(t.y)) {
     return false;
   }
   const ConvGrid grid(op.geometry, t);

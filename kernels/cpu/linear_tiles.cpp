@@ -7,9 +7,9 @@
 #include "kernels/base/half.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_tile_parts.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -25,8 +25,8 @@ constexpr std::int64_t least_product_for_data = 1 << 28;
 constexpr std::int64_t strip_squares = 16;
 
 bool are_tiles(const MatmulOperands& t) {
-  return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() && t.w.shape.rank() == 2 &&
-         t.x.dtype == DType::bf16 && t.y.dtype == DType::bf16 && t.x.is_row_major() && t.y.is_row_major();
+  return multiplies_by_tiles() && t.w.shape.rank() == 2 && t.x.dtype == DType::bf16 &&
+         t.y.dtype == DType::bf16 && t.x.is_row_major() && t.y.is_row_major();
 }
 
 std::int64_t products(const MatmulOperands& t) {
@@ -139,7 +139,7 @@ struct DataGradient {
 
 }  // namespace
 
-bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
+bool can_use_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
   const MatmulOperands t = matmul_operands(op, matrices);
   const auto layout = weight_layout(t.w);
   // In panels two inputs lie side by side: what of them does not is f32's.
@@ -148,7 +148,7 @@ bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
 
 bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices) {
   const MatmulOperands t = matmul_operands(op, matrices);
-  return has_tiles(op, matrices) &&
+  return can_use_tiles(op, matrices) &&
          products(t) >= (weight_layout(t.w)->panel == 0 ? least_product : least_product_for_data);
 }
 

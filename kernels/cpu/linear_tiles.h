@@ -9,8 +9,9 @@
 /// (AB16b64a2b, AB48a2b).
 namespace lockstep::kernels {
 
-bool has_tiles(const LinearBackwardData& op, const KernelIo& matrices);
-/// Whether they are also faster than the library.
+/// Whether these matrices lie so that `tile_kernel` can compute them.
+bool can_use_tiles(const LinearBackwardData& op, const KernelIo& matrices);
+/// Whether it is faster than the library, too.
 bool takes_tiles(const LinearBackwardData& op, const KernelIo& matrices);
 bool takes_tiles(const LinearBackwardWeights& op, const KernelIo& matrices);
 

@@ -186,12 +186,12 @@ std::string instruction_set() {
   return "isa-" + std::to_string(static_cast<unsigned>(isa));
 }
 
-bool has_tiles() {
+bool multiplies_by_amx() {
   return instruction_set().find("amx") != std::string::npos;
 }
 
 bool multiplies_bf16_faster() {
-  return has_tiles() || multiplies_bf16_in_pairs();
+  return multiplies_by_amx() || multiplies_bf16_in_pairs();
 }
 
 bool multiplies_bf16_in_pairs() {

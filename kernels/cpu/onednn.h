@@ -22,7 +22,7 @@ struct Context {
 std::string instruction_set();
 
 /// Whether oneDNN multiplies bf16 by AMX: at ten times the rate of f32.
-bool has_tiles();
+bool multiplies_by_amx();
 
 /// Whether products of bf16 take less time than those of f32.
 bool multiplies_bf16_faster();

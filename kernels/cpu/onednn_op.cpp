@@ -84,7 +84,7 @@ std::optional<Implementation> describe(const dnnl::engine& engine, const OnednnO
 std::optional<Implementation> best(const dnnl::engine& engine, const OnednnOp& op, const KernelIo& io,
                                    Arithmetic arithmetic) {
   const Kind fastest =
-      tensor(io, 0).dtype == DType::bf16 && arithmetic == Arithmetic::native && onednn::has_tiles()
+      tensor(io, 0).dtype == DType::bf16 && arithmetic == Arithmetic::native && onednn::multiplies_by_amx()
           ? Kind::tiles
           : Kind::generated;
   std::optional<Implementation> implementation;

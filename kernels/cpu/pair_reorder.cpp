@@ -15,11 +15,11 @@ std::optional<PairReorder> PairReorder::of(const TensorDesc& from, const TensorD
   const Layout wanted = to.layout_or_row_major();
   const Shape& shape = from.shape;
   const std::int64_t panel = given.blocks.size() == 3 ? given.blocks[1].size : 0;
-  const bool fits =
-      from.dtype == DType::bf16 && to.dtype == DType::bf16 && shape == to.shape && shape.rank() == 4 &&
-      simd::instruction_sets().back() == "avx512_amx" && given.padded == shape && wanted.padded == shape &&
-      panel % Tile::terms == 0 && given.blocks == Blocks{{1, 16}, {0, panel}, {1, 2}} &&
-      given.strides[1] == Tile::pair * panel && wanted.blocks == Blocks{{0, 16}, {1, 16}, {0, 2}};
+  const bool fits = from.dtype == DType::bf16 && to.dtype == DType::bf16 && shape == to.shape &&
+                    shape.rank() == 4 && simd::has_amx() && given.padded == shape && wanted.padded == shape &&
+                    panel % Tile::terms == 0 && given.blocks == Blocks{{1, 16}, {0, panel}, {1, 2}} &&
+                    given.strides[1] == Tile::pair * panel &&
+                    wanted.blocks == Blocks{{0, 16}, {1, 16}, {0, 2}};
   return fits ? std::optional(PairReorder(shape, panel, given.strides, wanted.strides)) : std::nullopt;
 }
 

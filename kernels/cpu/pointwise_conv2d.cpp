@@ -17,7 +17,7 @@ using Role = OnednnOp::Role;
 
 /// By filters of one pixel, of pictures whose channels lie side by side, in bf16 with tiles.
 bool are_products(const Conv2dGeometry& geometry, const MatmulOperands& t) {
-  return t.x.dtype == DType::bf16 && onednn::has_tiles() && is_pointwise(geometry, t.w.shape) &&
+  return t.x.dtype == DType::bf16 && onednn::multiplies_by_amx() && is_pointwise(geometry, t.w.shape) &&
          blocks_channels_alone(t.w.layout_or_row_major()) && are_channels_last(t.x) && are_channels_last(t.y);
 }
 
@@ -95,7 +95,7 @@ bool is_product_of_pixels(const Conv2dBackwardData& op, const KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (op.algorithm == Algorithm::winograd || !are_products(op.geometry, t)) return false;
   return !met_pixels(op.geometry, t).are_all() || (t.y.shape.elements() / t.y.shape[1] <= most_pixels &&
-                                                   has_tiles(LinearBackwardData{}, matrices_of(t)));
+                                                   can_use_tiles(LinearBackwardData{}, matrices_of(t)));
 }
 
 KernelPtr pixel_product_kernel(Conv2dBackwardData op, const KernelIo& io, const PrepareData& prepare) {

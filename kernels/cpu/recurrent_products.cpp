@@ -7,6 +7,7 @@
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/tiles.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -51,8 +52,7 @@ class TilesOfSteps : public StepProduct {
   using StepProduct::StepProduct;
 
   static bool takes(const Size& size) {
-    return simd::instruction_sets().back() == "avx512_amx" && onednn::has_tiles() &&
-           size.inputs % Tile::pair == 0 && size.outputs % Tile::pair == 0;
+    return multiplies_by_tiles() && size.inputs % Tile::pair == 0 && size.outputs % Tile::pair == 0;
   }
 
  private:

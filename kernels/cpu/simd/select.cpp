@@ -77,7 +77,7 @@ template <class Op>
 constexpr typename Op::Simd* kernels[] = {baseline::run, avx2::run, avx512::run, for_bf16<Op>, for_tiles<Op>};
 
 /// Older compilers have no names for these features (Intel's manual, CPUID, leaf 7).
-bool has_amx() {
+bool processor_has_amx() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned bf16 = 1U << 22, tile = 1U << 24;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bf16) != 0 && (d & tile) != 0;
@@ -100,7 +100,7 @@ std::size_t usable() {
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   if (!avx512) return 2;
   if (!__builtin_cpu_supports("avx512bf16")) return 3;
-  return has_amx() && may_use_tiles() ? 5 : 4;
+  return processor_has_amx() && may_use_tiles() ? 5 : 4;
 }
 #else
 constexpr std::string_view names[] = {"baseline"};
@@ -118,6 +118,10 @@ std::size_t usable() {
 std::span<const std::string_view> instruction_sets() {
   static const std::size_t count = usable();
   return std::span(names).first(count);
+}
+
+bool has_amx() {
+  return instruction_sets().back() == "avx512_amx";
 }
 
 template <class Op>

@@ -12,6 +12,9 @@ namespace lockstep::kernels::simd {
 /// Of the instruction sets that this processor has, narrowest first.
 std::span<const std::string_view> instruction_sets();
 
+/// Whether the widest of them is AMX, by whose tiles each LOCKSTEP_SIMD_TILE_OP computes.
+bool has_amx();
+
 /// The SIMD kernel of `Op`, for each LOCKSTEP_SIMD_OP of ops.def and parts.def, compiled for instruction set
 /// `index`.
 template <class Op>

@@ -81,7 +81,7 @@ Values run_tiles(const Op& op, const KernelIo& io, const std::vector<Values>& in
 template <class Op>
 void check_tiles(const Op& op, const KernelIo& io, const std::vector<Values>& inputs, const Wanted& wanted,
                  double unit) {
-  REQUIRE(has_tiles(op, io));
+  REQUIRE(can_use_tiles(op, io));
   const Values alone = run_tiles(op, io, inputs, 1);
   require_sums(alone, wanted, unit);
   for (const int threads : {2, 5}) CHECK(run_tiles(op, io, inputs, threads).data == alone.data);
@@ -143,19 +143,19 @@ void check_weights(const Problem& p, std::int64_t panel) {
 }  // namespace
 
 TEST_CASE("weight gradients of convolutions by tiles") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : problems) {
     for (const std::int64_t panel : panels_of(p)) check_weights(p, panel);
   }
 }
 
 TEST_CASE("weight gradients of convolutions of few inputs by tiles") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : narrow_problems) check_weights(p, 16);
 }
 
 TEST_CASE("data gradients of convolutions by tiles") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : problems) {
     for (const std::int64_t panel : panels_of(p)) {
       INFO(p.str() << ", panels of " << panel);
@@ -172,7 +172,7 @@ TEST_CASE("data gradients of convolutions by tiles") {
 }
 
 TEST_CASE("convolutions by tiles") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const Problem& p : problems) {
     for (const std::int64_t panel : panels_of(p)) {
       INFO(p.str() << ", panels of " << panel);
@@ -189,7 +189,7 @@ TEST_CASE("convolutions by tiles") {
 }
 
 TEST_CASE("convolutions in bf16 are computed by tiles where these are faster") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   const Problem small{{2, 32, 7, 7}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem large{{2, 32, 28, 28}, {32, 32, 3, 3}, {.padding = {1, 1}}};
   const Problem strided{{2, 32, 28, 28}, {32, 32, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}};
@@ -202,10 +202,10 @@ TEST_CASE("convolutions in bf16 are computed by tiles where these are faster") {
   CHECK(!takes_tiles(Conv2dBackwardData{large.geometry}, data_io(large, 32)));
   CHECK(takes_tiles(Conv2dBackwardData{strided.geometry}, data_io(strided, 32)));
   KernelIo io = weights_io(large, 32);
-  CHECK(has_tiles(Conv2dBackwardWeights{large.geometry}, io));
+  CHECK(can_use_tiles(Conv2dBackwardWeights{large.geometry}, io));
   io.outputs[0].layout = Layout::row_major(large.w);
-  CHECK(!has_tiles(Conv2dBackwardWeights{large.geometry}, io));
+  CHECK(!can_use_tiles(Conv2dBackwardWeights{large.geometry}, io));
   const Problem odd{{2, 24, 7, 7}, {32, 24, 3, 3}, {.padding = {1, 1}}};
   io = weights_io(odd, 32);
-  CHECK(!has_tiles(Conv2dBackwardWeights{odd.geometry}, io));
+  CHECK(!can_use_tiles(Conv2dBackwardWeights{odd.geometry}, io));
 }

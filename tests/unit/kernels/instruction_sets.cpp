@@ -107,6 +107,7 @@ TEST_CASE("all instruction sets compute functions, updates and random words to t
 }
 
 TEST_CASE("the widest instruction set is taken") {
+  CHECK(simd::has_amx() == (simd::instruction_sets().size() == 5));
   CHECK(simd::best<Linear>() == simd::kernel<Linear>(simd::instruction_sets().size() - 1));
 }
 

@@ -81,7 +81,7 @@ const std::vector<Problem> problems{{1, 1, 1},       {1, 64, 65},      {17, 33, 
 }  // namespace
 
 TEST_CASE("weight gradients by tiles, of all ends of tiles and panels, whatever layout they have") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const auto& [rows, inputs, outputs] : problems) {
     const Values x = numbers({rows, inputs}, 1);
     const Values dy = numbers({rows, outputs}, 3);
@@ -103,7 +103,7 @@ TEST_CASE("weight gradients by tiles, of all ends of tiles and panels, whatever 
 }
 
 TEST_CASE("weight gradients by tiles write their padding, whatever was there") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   const std::int64_t rows = GENERATE(40, 2100);
   const Shape w{65, 260};
   const Values x = numbers({rows, w[1]}, 1);
@@ -128,7 +128,7 @@ TEST_CASE("weight gradients by tiles write their padding, whatever was there") {
 }
 
 TEST_CASE("data gradients by tiles, of all ends of tiles and panels, whatever layout the weights have") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   for (const auto& [rows, inputs, outputs] : problems) {
     const Values dy = numbers({rows, outputs}, 1);
     const Values w = numbers({outputs, inputs}, 2);
@@ -143,7 +143,7 @@ TEST_CASE("data gradients by tiles, of all ends of tiles and panels, whatever la
 }
 
 TEST_CASE("gradients of large linear maps in bf16 are computed by tiles") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   const Shape x{1024, 512};
   const Shape w{512, 512};
   KernelIo io{{{DType::bf16, x, {}}, {DType::bf16, x, {}}}, {{DType::f32, w, {}}}};
@@ -155,7 +155,7 @@ TEST_CASE("gradients of large linear maps in bf16 are computed by tiles") {
   data.inputs[LinearBackwardData::w].layout = layouts_of(w, true).back();
   CHECK(takes_tiles(LinearBackwardData{}, data));
   data.inputs[LinearBackwardData::dy].shape = data.outputs[0].shape = {512, 512};
-  CHECK(has_tiles(LinearBackwardData{}, data));
+  CHECK(can_use_tiles(LinearBackwardData{}, data));
   CHECK(!takes_tiles(LinearBackwardData{}, data));
   data.inputs[LinearBackwardData::w].layout =
       Layout{{528, 512}, {512 * 24, 32 * 24}, {{1, 16}, {0, 24}, {1, 2}}};

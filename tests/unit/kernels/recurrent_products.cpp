@@ -62,7 +62,7 @@ Values run_steps(const StepProduct::Size& size, const std::vector<BFloat16>& a,
 }  // namespace
 
 TEST_CASE("products of a recurrent layer's steps in bf16") {
-  if (!has_tiles()) return tests::skip("this CPU has no AMX");
+  if (!computes_tiles()) return tests::skip("this CPU has no AMX");
   const std::int64_t rows = GENERATE(1, 32, 33);
   const std::int64_t hidden = GENERATE(32, 160, 40);  // one square, more than one after another, no tiles
   const bool forward = GENERATE(true, false);

@@ -11,8 +11,8 @@
 /// Sums of products of bf16 by tiles (AMX), and what bounds their error.
 namespace lockstep::kernels::test {
 
-inline bool has_tiles() {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back() == "avx512_amx" &&
+inline bool computes_tiles() {
+  return device().kind() == DeviceKind::cpu && simd::has_amx() &&
          device().instruction_set().find("amx") != std::string::npos;
 }
 
