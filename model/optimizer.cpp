@@ -73,10 +73,6 @@ kernels::AdamUpdate adam_update(const OptimizerOptions& o) {
           .clip_value = o.clip_value};
 }
 
-void set_rate(const OptimizerOptions& options, kernels::StepState& state) {
-  state.learning_rate = options.learning_rate;
-}
-
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,
                                  const kernels::KernelIo& io, std::int64_t decayed) {
   const auto kernel_of = [&](auto update) {

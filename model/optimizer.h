@@ -16,7 +16,7 @@ enum class OptimizerKind { sgd, adam, adamw };
 /// PyTorch's optimizers and defaults.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;
-  double learning_rate = 1e-3;
+  double learning_rate = 1e-3;  ///< the base, to which BeginStep applies the schedule
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
@@ -44,8 +44,6 @@ kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elemen
 /// What updates a parameter: the options as PyTorch's arithmetic takes them.
 kernels::SgdUpdate sgd_update(const OptimizerOptions& options);
 kernels::AdamUpdate adam_update(const OptimizerOptions& options);
-/// Sets the part of a step's state that the host decides: the base of the learning rate.
-void set_rate(const OptimizerOptions& options, kernels::StepState& state);
 
 /// With weight decay on the first `decayed` elements.
 kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerOptions& options,

@@ -92,7 +92,7 @@ void PracticeReplica::set_input(const Options& options, kernels::Device& device)
   kernels::StepInput& step = memory_.host_input(slot);
   step.state.valid_samples = static_cast<std::int32_t>(plan.key().batch);
   step.state.loss_scale = 1 / (batch * static_cast<float>(options.accumulate_steps));
-  model::set_rate(options.optimizer, step.state);
+  step.state.learning_rate = options.optimizer.learning_rate;
 }
 
 double PracticeReplica::run(const Plan& plan) {

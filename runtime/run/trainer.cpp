@@ -118,18 +118,16 @@ void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
 /// The sampler deals the samples of a global batch out to the ranks in turn.
 kernels::StepInput Trainer::step_input(std::int64_t step, const MicroBatch& micro_batch,
                                        std::int64_t next_targets) {
-  kernels::StepInput input{
-      .state = {.seed = options_.seed,
-                .global_step = step,
-                .first_sample = session_.world.rank + micro_batch.first_sample * session_.world.size,
-                .sample_stride = session_.world.size},
-      .control = {.next_targets = static_cast<float>(next_targets),
-                  .rank = static_cast<float>(session_.world.rank),
-                  .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
-                  .learning_rate = session_.is_rank0() ? 1.0F : 0.0F,
-                  .samples = static_cast<float>(micro_batch.step_samples)}};
-  model::set_rate(options_.optimizer, input.state);
-  return input;
+  return {.state = {.learning_rate = options_.optimizer.learning_rate,
+                    .seed = options_.seed,
+                    .global_step = step,
+                    .first_sample = session_.world.rank + micro_batch.first_sample * session_.world.size,
+                    .sample_stride = session_.world.size},
+          .control = {.next_targets = static_cast<float>(next_targets),
+                      .rank = static_cast<float>(session_.world.rank),
+                      .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
+                      .learning_rate = session_.is_rank0() ? 1.0F : 0.0F,
+                      .samples = static_cast<float>(micro_batch.step_samples)}};
 }
 
 /// Whether the run uses the replica (dump, checkpoint, evaluation) between that step and the next.

@@ -140,7 +140,7 @@ double distance_after_fifty_steps(const json& golden) {
   std::vector<HostTensor> begun{HostTensor::of_struct(kernels::StepState{}),
                                 HostTensor::of_struct(kernels::ControlBlock{})};
   kernels::StepInput input;
-  model::set_rate(options, input.state);
+  input.state.learning_rate = options.learning_rate;
   const HostTensor from_host = HostTensor::of_struct(input);
   for (int step = 1; step <= 50; ++step) {
     machine.run(model::begin_step(options), std::span(&from_host, 1), begun);

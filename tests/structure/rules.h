@@ -108,7 +108,7 @@ inline constexpr std::string_view retired_names =
     "exchange_now settle_layouts settle_graphs lies_in lie_like ProductTensors library_op library_kernel "
     "BatchFeed "
     "ParameterAccess RunPosition RunDecisions GraphPolicy LaunchGraph ExactSampler naps mend "
-    "SimdKernel simd_kernel simd_of has_tiles";
+    "SimdKernel simd_kernel simd_of has_tiles set_rate";
 
 /// Where #if and #ifdef may stand: code for one instruction set or one vendor's library (limits measures the
 /// library itself). CMake chooses it, callers never do.

@@ -55,10 +55,10 @@ class OneReplica {
   /// Runs the plan of `key` on the samples from `first` on, of a step of `step_samples`.
   kernels::ControlBlock run(const PlanKey& key, std::int64_t first, std::int64_t step_samples) {
     fill_slot(first, key.batch);
-    memory_->host_input(slot) = {.state = {.loss_scale = 1.0F / static_cast<float>(step_samples),
+    memory_->host_input(slot) = {.state = {.learning_rate = optimizer_.learning_rate,
+                                           .loss_scale = 1.0F / static_cast<float>(step_samples),
                                            .valid_samples = static_cast<std::int32_t>(key.batch)},
                                  .control = {.next_targets = static_cast<float>(first)}};
-    model::set_rate(optimizer_, memory_->host_input(slot).state);
     executor_->run(*std::ranges::find(plans_, key, &Plan::key), slot);
     return memory_->host_control(slot);
   }

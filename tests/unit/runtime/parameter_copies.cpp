@@ -116,9 +116,10 @@ class Replica {
     kernels::Stream& stream = executor_->stream();
     device_->copy_to_device(memory_->input(slot), pixels.data(), plan.input_bytes(), stream);
     device_->copy_to_device(memory_->target(slot), targets.data(), plan.target_bytes(), stream);
-    memory_->host_input(slot) = {.state = {.loss_scale = loss_scale, .valid_samples = samples},
+    memory_->host_input(slot) = {.state = {.learning_rate = optimizer_.learning_rate,
+                                           .loss_scale = loss_scale,
+                                           .valid_samples = samples},
                                  .control = {}};
-    model::set_rate(optimizer_, memory_->host_input(slot).state);
     executor_->run(plan, slot);
     return memory_->host_control(slot).loss;
   }

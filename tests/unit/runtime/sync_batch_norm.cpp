@@ -105,9 +105,9 @@ class Replica {
     auto* const targets = static_cast<std::int64_t*>(memory_->target(0));
     for (std::int64_t row = 0; row < run_.rows(); ++row) targets[row] = (first + row) * 7 % 10;
     const auto of_step = static_cast<float>(run_.samples() * run_.micro_batches);
-    memory_->host_input(0) = {
-        .state = {.loss_scale = 1 / of_step, .valid_samples = static_cast<std::int32_t>(count)}};
-    model::set_rate(plans_[0].request.optimizer, memory_->host_input(0).state);
+    memory_->host_input(0) = {.state = {.learning_rate = plans_[0].request.optimizer.learning_rate,
+                                        .loss_scale = 1 / of_step,
+                                        .valid_samples = static_cast<std::int32_t>(count)}};
   }
 
   const Run run_;
