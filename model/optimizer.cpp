@@ -1,5 +1,8 @@
 #include "model/optimizer.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include <fmt/format.h>
 
 #include "kernels/dispatch.h"
@@ -7,16 +10,40 @@
 
 namespace lockstep::model {
 
+// No switch over the kind has a default, so that the compiler names each for a further kind.
+
 std::vector<std::string> state_names(const OptimizerOptions& options) {
-  if (options.kind == OptimizerKind::sgd) {
-    return options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
+  std::vector<std::string> names;
+  switch (options.kind) {
+    case OptimizerKind::sgd:
+      if (options.momentum != 0) names.emplace_back("momentum_buffer");
+      break;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      names = {"exp_avg", "exp_avg_sq"};
+      if (options.amsgrad) names.emplace_back("max_exp_avg_sq");
+      break;
   }
-  std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
-  if (options.amsgrad) names.emplace_back("max_exp_avg_sq");
   return names;
 }
 
 namespace {
+
+std::string_view name_of(OptimizerKind kind) {
+  return std::ranges::find(optimizer_kinds, kind, [](const auto& row) { return row.first; })->second;
+}
+
+/// What the kind reads alone.
+std::string describe_kind(const OptimizerOptions& o) {
+  switch (o.kind) {
+    case OptimizerKind::sgd:
+      return fmt::format("momentum={} dampening={} nesterov={}", o.momentum, o.dampening, o.nesterov);
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      return fmt::format("betas={},{} eps={}", o.beta1, o.beta2, o.epsilon);
+  }
+  throw std::logic_error("an optimizer without a description");
+}
 
 /// What is not the default, since checkpoints hold a hash of it.
 std::string describe_more(const OptimizerOptions& o) {
@@ -35,13 +62,8 @@ std::string describe_more(const OptimizerOptions& o) {
 }  // namespace
 
 std::string describe(const OptimizerOptions& o) {
-  if (o.kind == OptimizerKind::sgd) {
-    return fmt::format("sgd lr={} momentum={} dampening={} nesterov={} weight_decay={}{}", o.learning_rate,
-                       o.momentum, o.dampening, o.nesterov, o.weight_decay, describe_more(o));
-  }
-  return fmt::format("{} lr={} betas={},{} eps={} weight_decay={}{}",
-                     o.kind == OptimizerKind::adam ? "adam" : "adamw", o.learning_rate, o.beta1, o.beta2,
-                     o.epsilon, o.weight_decay, describe_more(o));
+  return fmt::format("{} lr={} {} weight_decay={}{}", name_of(o.kind), o.learning_rate, describe_kind(o),
+                     o.weight_decay, describe_more(o));
 }
 
 kernels::KernelIo update_io(const OptimizerOptions& options, std::int64_t elements, DType gradients,
@@ -79,13 +101,28 @@ kernels::KernelPtr update_kernel(const kernels::Device& device, const OptimizerO
     update.decayed = decayed;
     return kernels::kernel_for(device, update, io);
   };
-  return options.kind == OptimizerKind::sgd ? kernel_of(sgd_update(options))
-                                            : kernel_of(adam_update(options));
+  switch (options.kind) {
+    case OptimizerKind::sgd:
+      return kernel_of(sgd_update(options));
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      return kernel_of(adam_update(options));
+  }
+  throw std::logic_error("an optimizer without an update");
 }
 
 kernels::BeginStep begin_step(const OptimizerOptions& o) {
-  if (o.kind == OptimizerKind::sgd) return {.schedule = o.schedule};
-  return {.beta1 = o.beta1, .beta2 = o.beta2, .schedule = o.schedule};
+  kernels::BeginStep begin{.schedule = o.schedule};
+  switch (o.kind) {
+    case OptimizerKind::sgd:
+      break;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      begin.beta1 = o.beta1;
+      begin.beta2 = o.beta2;
+      break;
+  }
+  return begin;
 }
 
 }  // namespace lockstep::model

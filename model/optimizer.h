@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/begin_step.h"
@@ -12,6 +14,10 @@
 namespace lockstep::model {
 
 enum class OptimizerKind { sgd, adam, adamw };
+
+/// What users call them, and `describe`.
+inline constexpr std::pair<OptimizerKind, std::string_view> optimizer_kinds[] = {
+    {OptimizerKind::sgd, "sgd"}, {OptimizerKind::adam, "adam"}, {OptimizerKind::adamw, "adamw"}};
 
 /// PyTorch's optimizers and defaults.
 struct OptimizerOptions {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/pictures/transforms.h"
+#include "runtime/options/named_kinds.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {
@@ -17,6 +18,12 @@ OptionEntry without_default(OptionEntry entry, std::string Options::*field, cons
   entry.show = [field, neutral](const Options& o) { return o.*field == neutral ? std::string() : o.*field; };
   return entry;
 }
+
+using ScheduleKind = kernels::LearningRateSchedule::Kind;
+constexpr NamedKind<ScheduleKind> schedule_kinds[] = {{ScheduleKind::constant, "constant"},
+                                                      {ScheduleKind::step, "step"},
+                                                      {ScheduleKind::cosine, "cosine"},
+                                                      {ScheduleKind::linear, "linear"}};
 
 }  // namespace
 
@@ -69,13 +76,12 @@ OptionEntry backend_name(OptionInfo info) {
 }
 
 OptionEntry optimizer_name(OptionInfo info) {
-  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  static const std::vector<std::string> names = names_in(model::optimizer_kinds);
   return {std::move(info),
           [](Options& o, const std::string& given) {
-            const auto at = std::ranges::find(names, parse_choice(given, names)) - names.begin();
-            o.optimizer.kind = static_cast<model::OptimizerKind>(at);
+            o.optimizer.kind = kind_called(parse_choice(given, names), model::optimizer_kinds);
           },
-          [](const Options& o) { return names[static_cast<std::size_t>(o.optimizer.kind)]; }};
+          [](const Options& o) { return name_in(model::optimizer_kinds, o.optimizer.kind); }};
 }
 
 OptionEntry optimizer_on_off(OptionInfo info, bool model::OptimizerOptions::*field) {
@@ -85,14 +91,13 @@ OptionEntry optimizer_on_off(OptionInfo info, bool model::OptimizerOptions::*fie
 }
 
 OptionEntry lr_schedule(OptionInfo info) {
-  static const std::vector<std::string> names{"constant", "step", "cosine", "linear"};
+  static const std::vector<std::string> names = names_in(schedule_kinds);
   return {std::move(info),
           [](Options& o, const std::string& given) {
             const std::string ours = parse_choice(our_name(given, schedule_words(), names), names);
-            const auto at = std::ranges::find(names, ours) - names.begin();
-            o.optimizer.schedule.kind = static_cast<kernels::LearningRateSchedule::Kind>(at);
+            o.optimizer.schedule.kind = kind_called(ours, schedule_kinds);
           },
-          [](const Options& o) { return names[static_cast<std::size_t>(o.optimizer.schedule.kind)]; }};
+          [](const Options& o) { return name_in(schedule_kinds, o.optimizer.schedule.kind); }};
 }
 
 OptionEntry schedule_real(OptionInfo info, double kernels::LearningRateSchedule::*field,

@@ -3,6 +3,7 @@
 
 #include "kernels/base/error.h"
 #include "runtime/options/options.h"
+#include "runtime/options/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
@@ -19,6 +20,26 @@ std::string refusal(const Words& words) {
     require_read_by_optimizer(options);
     require_read_by_dataset(options);
   });
+}
+
+TEST_CASE("each kind of optimizer and schedule has its name, typed and shown") {
+  std::string all;
+  for (const auto& [kind, name] : model::optimizer_kinds) {
+    const Options options = parse_options({"--optimizer", std::string(name)});
+    CHECK(options.optimizer.kind == kind);
+    CHECK(find_entry("optimizer")->show(options) == name);
+    CHECK(describe(options.optimizer).starts_with(std::string(name) + " lr=0.001 "));
+    all += (all.empty() ? "" : "|") + std::string(name);
+  }
+  CHECK(find_entry("optimizer")->value_name == all);
+  using Kind = kernels::LearningRateSchedule::Kind;
+  const std::pair<Kind, std::string> schedules[] = {
+      {Kind::constant, "constant"}, {Kind::step, "step"}, {Kind::cosine, "cosine"}, {Kind::linear, "linear"}};
+  for (const auto& [kind, name] : schedules) {
+    const Options options = parse_options({"--lr-schedule", name});
+    CHECK(options.optimizer.schedule.kind == kind);
+    CHECK(find_entry("lr-schedule")->show(options) == name);
+  }
 }
 
 TEST_CASE("an option that the optimizer does not read is refused, with who does") {
