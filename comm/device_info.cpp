@@ -48,7 +48,7 @@ std::string physical_key(const DeviceInfo& device) {
 }  // namespace
 
 DeviceInfo device_info_of(kernels::Device& device, std::string_view backend) {
-  if (device.kind() == kernels::DeviceKind::cpu) return {};
+  if (device.is_cpu()) return {};
   const bool may_be_nccl = backend == "auto" || backend == "nccl";
   return {.gpu = gpu_identity(device), .nccl_problem = may_be_nccl ? nccl_problem() : std::string()};
 }

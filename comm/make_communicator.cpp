@@ -80,7 +80,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
 
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options,
                                                 kernels::Device& device) {
-  if (device.kind() == kernels::DeviceKind::cpu && world.size == 1) return make_communicator(world, options);
+  if (device.is_cpu() && world.size == 1) return make_communicator(world, options);
   const bool wants_nccl = options.backend == "nccl";
   CommOptions on_host = options;
   if (wants_nccl) on_host.backend = "host";

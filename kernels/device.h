@@ -25,13 +25,12 @@ struct KernelSpec;
 struct Algorithm;
 class PlanStore;
 
-enum class DeviceKind { cpu, cuda };
-
 /// Where a rank computes: memory, streams, copies, kernels.
 class Device {
  public:
   virtual ~Device() = default;
-  virtual DeviceKind kind() const = 0;
+  /// The one question that tells devices apart: what is no CPU is a GPU, whoever made it.
+  virtual bool is_cpu() const { return false; }
   virtual std::string name() const = 0;             ///< for people: the CPU's or GPU's model
   virtual std::string instruction_set() const = 0;  ///< what must be equal for equal bits, e.g. "avx512"
   virtual int threads() const = 0;

@@ -12,15 +12,9 @@
 #include "kernels/linear_gelu.h"
 #include "kernels/pointwise.h"
 
-/// LinearGelu and LinearBackwardGelu as two kernels that each backend has: a product, then a pass.
+/// LinearGelu and LinearBackwardGelu as two kernels that each backend has: a product, then a pass. Who
+/// includes it declares its backend's `prepare` for Linear, LinearBackwardData and Pointwise.
 namespace lockstep::kernels {
-
-KernelPtr prepare(Cpu, const Linear&, const KernelIo&);
-KernelPtr prepare(Cpu, const LinearBackwardData&, const KernelIo&);
-KernelPtr prepare(Cpu, const Pointwise&, const KernelIo&);
-KernelPtr prepare(Cuda, const Linear&, const KernelIo&);
-KernelPtr prepare(Cuda, const LinearBackwardData&, const KernelIo&);
-KernelPtr prepare(Cuda, const Pointwise&, const KernelIo&);
 
 /// One kernel behind another, in the same scratch memory. Each takes operands of the whole by their places
 /// among its inputs and outputs.

@@ -95,8 +95,8 @@ class CpuDevice : public Backend<Cpu> {
     flush_denormals();
   }
 
-  DeviceKind kind() const override {
-    return DeviceKind::cpu;
+  bool is_cpu() const override {
+    return true;
   }
   std::string name() const override {
     return name_;

@@ -4,6 +4,10 @@
 
 namespace lockstep::kernels {
 
+KernelPtr prepare(Cpu, const Linear&, const KernelIo&);
+KernelPtr prepare(Cpu, const LinearBackwardData&, const KernelIo&);
+KernelPtr prepare(Cpu, const Pointwise&, const KernelIo&);
+
 void choose_layouts(Cpu, const LinearGelu&, KernelIo& io) {
   all_row_major(io);
 }

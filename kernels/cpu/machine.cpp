@@ -23,7 +23,7 @@ std::string processor_flags() {
 
 std::string machine_line(const Device& device) {
   const std::string line = fmt::format("{}, {}", device.name(), device.instruction_set());
-  if (device.kind() != DeviceKind::cpu) return line;  // a GPU's libraries are in its instruction set
+  if (!device.is_cpu()) return line;  // a GPU's libraries are in its instruction set
   const dnnl_version_t* onednn = dnnl_version();
   return fmt::format("{}, flags {}, threads {}, oneDNN {}.{}.{}", line, processor_flags(), device.threads(),
                      onednn->major, onednn->minor, onednn->patch);

@@ -18,7 +18,6 @@ class DescribedDevice final : public Backend<Cuda> {
     capability_ = properties.at("deviceVer").get<int>() / 10;
   }
 
-  DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override { return name_; }
   std::string instruction_set() const override {
     return fmt::format("sm_{} by its description, {}", capability_, dnn_library());

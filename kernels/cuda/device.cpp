@@ -96,7 +96,6 @@ class CudaDevice final : public Backend<Cuda> {
     built_convolutions_ = shared_by_device<BuiltConvolutions>();
   }
 
-  DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override { return name_; }
   std::string instruction_set() const override { return instruction_set_; }
   int threads() const override { return 1; }

@@ -6,6 +6,11 @@
 #include "kernels/linear_gelu_apart.h"
 
 namespace lockstep::kernels {
+
+KernelPtr prepare(Cuda, const Linear&, const KernelIo&);
+KernelPtr prepare(Cuda, const LinearBackwardData&, const KernelIo&);
+KernelPtr prepare(Cuda, const Pointwise&, const KernelIo&);
+
 namespace {
 
 using Epilogue = GemmSpec::Epilogue;

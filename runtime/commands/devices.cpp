@@ -60,7 +60,7 @@ struct Report {
 RankDevice open_rank_device(const Options& options, const comm::World& world, bool required) {
   try {
     const auto device = open_device(options, world);
-    return {.is_cpu = device->kind() == kernels::DeviceKind::cpu,
+    return {.is_cpu = device->is_cpu(),
             .name = device->name(),
             .instruction_set = device->instruction_set(),
             .threads = device->threads()};

@@ -38,7 +38,7 @@ int given_index(const std::string& option) {
 }
 
 DeviceSelection gpu_of_local_rank(const comm::World& world, int gpus, bool may_share) {
-  DeviceSelection selection{.kind = kernels::DeviceKind::cuda, .gpu = world.local_rank % gpus};
+  DeviceSelection selection{.kind = DeviceKind::cuda, .gpu = world.local_rank % gpus};
   if (world.local_size <= gpus || may_share) return selection;
   if (gpus > 1) {
     throw UsageError(fmt::format(
@@ -129,7 +129,7 @@ DeviceSelection choose_device(const std::string& option, const comm::World& worl
     throw DeviceError(
         fmt::format("--device {}: {} GPU{} visible", option, gpus, gpus == 1 ? " is" : "s are"));
   }
-  return {.kind = kernels::DeviceKind::cuda, .gpu = index};
+  return {.kind = DeviceKind::cuda, .gpu = index};
 }
 
 bool syncs_launches(const Options& options) {
@@ -146,7 +146,7 @@ std::unique_ptr<kernels::Device> open_device(const Options& options, const comm:
       choose_device(options.device, world, has_cuda ? visible_gpus(options.device) : 0,
                     may_share_gpus(comm::process_environment()));
   if (!selection.warning.empty() && world.rank == 0) log::warn(selection.warning);
-  if (selection.kind == kernels::DeviceKind::cuda) return kernels::make_cuda_device(selection.gpu);
+  if (selection.kind == DeviceKind::cuda) return kernels::make_cuda_device(selection.gpu);
   if (has_cuda && options.device == "auto" && world.rank == 0) {
     log::info("no GPU is visible: computes on the CPU");
   }

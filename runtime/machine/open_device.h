@@ -34,9 +34,11 @@ std::string binding_advice(const comm::World& world, const CpuList& allowed = af
 int usable_cores(const comm::World& world, const CpuList& allowed = affinity_mask(),
                  const std::filesystem::path& root = "/");
 
+enum class DeviceKind { cpu, cuda };
+
 /// The device that a rank takes.
 struct DeviceSelection {
-  kernels::DeviceKind kind = kernels::DeviceKind::cpu;
+  DeviceKind kind = DeviceKind::cpu;
   int gpu = 0;
   std::string warning;  ///< empty: none
 };

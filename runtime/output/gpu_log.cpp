@@ -29,7 +29,7 @@ std::map<int, GpuReadings> read_all(const Nvml& nvml, const std::map<int, std::s
 
 std::map<int, std::string> gpus_of_this_machine(comm::Communicator& communicator,
                                                 const kernels::Device& device) {
-  if (device.kind() == kernels::DeviceKind::cpu) return {};  // of all ranks, or of none
+  if (device.is_cpu()) return {};  // of all ranks, or of none
   const std::string machine = boot_id() + ' ';
   std::map<int, std::string> bus_ids;
   int rank = 0;

@@ -173,8 +173,7 @@ void set_precision(model::Graph& graph, kernels::MatmulPrecision products,
 }
 
 kernels::MatmulPrecision default_conv_precision(const kernels::Device& device) {
-  return device.kind() == kernels::DeviceKind::cuda ? kernels::MatmulPrecision::high
-                                                    : kernels::MatmulPrecision::highest;
+  return device.is_cpu() ? kernels::MatmulPrecision::highest : kernels::MatmulPrecision::high;
 }
 
 Benchmark benchmark_algorithms(const model::Graph& graph, kernels::Device& device, KnownAlgorithms& known) {

@@ -119,6 +119,7 @@ Schedule schedule_of(const Plan& plan, const ScheduleOptions& options) {
 
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints) {
+  const bool on_gpu = !device.is_cpu();
   const bool training = request.key.mode == Mode::train;
   const MicroBatchRole role = request.key.role;
   const bool sums_apart =
@@ -145,7 +146,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   }
   if (training && constraints.sync_batch_norm && request.schedule.exchange) sync_batch_norm(plan.graph);
   fuse(plan.graph, constraints.parameter_layouts);
-  if (device.kind() == kernels::DeviceKind::cuda) fuse_gelu(plan.graph);
+  if (on_gpu) fuse_gelu(plan.graph);
   keep_pool_indices(plan.graph);
   if (training && !sums_apart) set_gradient_dtype(plan.graph, constraints.gradient_dtype);
   // Averages have no copies: their evaluation casts them.
@@ -156,7 +157,6 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   // A sequence in parts, from state to state, has the bits of the whole.
   const bool returns_states = plan.graph.final_states != model::no_value;
   if (plan.graph.decoding || returns_states) use_row_products(plan.graph);
-  const bool on_gpu = device.kind() == kernels::DeviceKind::cuda;
   if (on_gpu) {
     pad_pictures(plan.graph);
     pad_widths(plan.graph, constraints.parameter_layouts, request.keeps_outputs);

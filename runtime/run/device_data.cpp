@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t automatic_part = 8;
 
 bool is_cpu(const kernels::Device& device) {
-  return device.kind() == kernels::DeviceKind::cpu;
+  return device.is_cpu();
 }
 
 /// With each set in another form, unless one has none or would need another op than the first. What a device

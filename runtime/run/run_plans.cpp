@@ -193,7 +193,7 @@ PlanRequest training_request(const Options& options, const PlanKey& key, int ran
 }
 
 std::string amp_on(const kernels::Device& device, const std::string& amp) {
-  const bool cpu = device.kind() == kernels::DeviceKind::cpu;
+  const bool cpu = device.is_cpu();
   if (amp == "fp16" && cpu) {
     throw UsageError("--amp fp16 needs a GPU: give --amp bf16 on a CPU, or --device cuda");
   }

@@ -13,7 +13,7 @@ namespace {
 void check_half(AttentionCase c) {
   const std::vector<Values> wanted = run(c);
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    if (dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) continue;
+    if (dtype == DType::f16 && device().is_cpu()) continue;
     c.dtype = dtype;
     const std::vector<Values> got = run(c);
     const double ulp = std::ldexp(1.0, dtype == DType::bf16 ? -8 : -11);
@@ -82,7 +82,7 @@ TEST_CASE("attention in half types: hidden keys, queries that see none, dropout 
 
 TEST_CASE("attention in half types: a NaN stays one") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    if (dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) continue;
+    if (dtype == DType::f16 && device().is_cpu()) continue;
     const AttentionCase c{.op = {.heads = 1, .causal = true, .scale = 0.25},
                           .q = {1, 40, 16},
                           .k = {1, 40, 16},

@@ -108,7 +108,7 @@ TEST_CASE("batch_norm: the same in each layout") {
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const std::vector<Values> row_major = Passes(shape, Layout::row_major(shape), dtype).run();
   std::vector<Layout> layouts{kernels::channels_last(shape)};
-  if (kernels::test::device().kind() == kernels::DeviceKind::cpu) {
+  if (kernels::test::device().is_cpu()) {
     layouts.insert(layouts.end(), {blocked(shape, 8), blocked(shape, 16)});
   }
   for (const Layout& layout : layouts) {

@@ -187,7 +187,7 @@ void check_near(const char* name, const std::vector<float>& got, const std::vect
 /// unit of the last place; and in bf16, where tiles compute it, a share of the softmax before: of shares,
 /// whose sum is 1, not 2 as that of the gradients, and of weights up to a half.
 void check(const Case& c) {
-  if (c.dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) return;
+  if (c.dtype == DType::f16 && device().is_cpu()) return;
   INFO("x " << c.x.str() << ", " << c.classes << " classes, " << name_of(c.dtype));
   const StepState state{.loss_scale = 0.25F, .valid_samples = c.valid, .scaler_scale = 2};
   const Problem problem = problem_of(c);
@@ -197,7 +197,7 @@ void check(const Case& c) {
   const auto inputs = static_cast<double>(c.x[c.x.rank() - 1]);
   const auto rows = static_cast<double>(wanted.control.targets);  // the others give nothing
   const double half = c.dtype == DType::f32 ? 0 : std::ldexp(1.0, c.dtype == DType::bf16 ? -8 : -11);
-  const bool on_gpu = device().kind() == kernels::DeviceKind::cuda;
+  const bool on_gpu = !device().is_cpu();
   const double of_logit = (inputs / 2 + 1) * ((inputs + 1) * u + (on_gpu ? half / 2 : 0));
   const double of_sums = 4 * std::sqrt(static_cast<double>(c.classes)) * u;
   const double scale = 0.5;  // of the gradient
@@ -255,7 +255,7 @@ TEST_CASE("classifier_loss: rows in half types that are too long for a GPU's sha
 
 TEST_CASE("classifier_loss: in half types, of equals the first is the greatest") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    if (dtype == DType::f16 && device().kind() == kernels::DeviceKind::cpu) continue;
+    if (dtype == DType::f16 && device().is_cpu()) continue;
     const Case c{.x = {12, 1}, .classes = 1003, .dtype = dtype};
     Problem problem = problem_of(c);  // logits are the weights themselves, in 128 steps
     for (double& x : problem.x.data) x = 1;

@@ -142,7 +142,7 @@ TEST_CASE("layer_norm with a residual") {
 // What mixed precision makes of it: the casts are the kernel's, which rounds where they did.
 TEST_CASE("layer_norm: a residual, a result and gradients in half types have the bits of casts") {
   const DType half = GENERATE(DType::bf16, DType::f16);
-  if (half == DType::f16 && kernels::test::device().kind() == kernels::DeviceKind::cpu) return;
+  if (half == DType::f16 && kernels::test::device().is_cpu()) return;
   const Shape shape = GENERATE(Shape{2, 3, 17}, Shape{67, 768}, Shape{3, 1025}, Shape{2, 2048});
   const bool branch_first = GENERATE(false, true);
   const bool rounds_result = GENERATE(false, true);
@@ -164,7 +164,7 @@ TEST_CASE("layer_norm: a residual, a result and gradients in half types have the
 // What a block of a transformer in mixed precision is between its products.
 TEST_CASE("layer_norm: a residual with dropout has the bits of a dropout of its own") {
   const DType half = GENERATE(DType::bf16, DType::f16);
-  if (half == DType::f16 && kernels::test::device().kind() == kernels::DeviceKind::cpu) return;
+  if (half == DType::f16 && kernels::test::device().is_cpu()) return;
   const Shape shape = GENERATE(Shape{2, 3, 20}, Shape{67, 768}, Shape{2, 11, 1028}, Shape{2, 3, 2, 64});
   const bool pre_norm = GENERATE(false, true);
   const bool rounds_result = GENERATE(false, true);

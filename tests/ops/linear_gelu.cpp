@@ -20,7 +20,7 @@ constexpr Case cases[] = {{1, 4, 8},   {37, 64, 48}, {5, 12, 16, false},
                           {7, 33, 24}, {6, 16, 19},  {67, 96, 136}};
 
 std::vector<DType> dtypes() {
-  if (device().kind() == DeviceKind::cpu) return {DType::f32, DType::bf16};
+  if (device().is_cpu()) return {DType::f32, DType::bf16};
   return {DType::f32, DType::bf16, DType::f16};
 }
 

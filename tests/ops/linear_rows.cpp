@@ -62,7 +62,7 @@ TEST_CASE("linear_rows: as its definition, at odd sizes") {
 }
 
 TEST_CASE("linear_rows: a row has the same bits beside any others, and from any team") {
-  if (device().kind() != DeviceKind::cpu) return;
+  if (!device().is_cpu()) return;
   const Case test{11, 250, 1037};
   const std::vector<Values> in = operands_of(test);
   const Values all = product(test, in);

@@ -101,7 +101,7 @@ TEST_CASE("pictures_to_floats: of bytes the floats that the data set makes itsel
   const Shape shape{14, op.picture[0], op.picture[1], op.picture[2]};
   const Values wanted = floats_of(batch_of(*set), shape);
   require_close(made_of(rows, op, kernels::Layout::row_major(shape)), wanted, 0);
-  if (device().kind() == kernels::DeviceKind::cpu) return;  // which converts in steps of its own
+  if (device().is_cpu()) return;  // which converts in steps of its own
   require_close(made_of(rows, op, kernels::channels_last(shape)), wanted, 0);
   op.to = DType::bf16;
   Values rounded = wanted;

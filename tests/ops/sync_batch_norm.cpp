@@ -199,7 +199,7 @@ TEST_CASE("sync_batch_norm: ranks that add moments and sums compute as one with 
   const Shape shape = GENERATE(Shape{7, 18, 7, 5}, Shape{7, 20, 2, 2}, Shape{7, 3, 60, 41});
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const int layout = GENERATE(0, 1, 2);
-  const bool is_cpu = device().kind() == kernels::DeviceKind::cpu;
+  const bool is_cpu = device().is_cpu();
   if (layout == 2 && !is_cpu) return;
   CAPTURE(shape.str(), name_of(dtype), layout);
   Layer layer(shape, layout == 0 ? row_major : layout == 1 ? channels_last : blocked, dtype);

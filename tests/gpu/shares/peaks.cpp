@@ -18,7 +18,7 @@ struct Sizes {
 /// Large enough that nothing of it stays in a cache, and that a GPU's multiprocessors are all at work.
 Sizes sizes_for(const Device& device) {
   if (is_simulated(device)) return {64, 1 << 16};
-  if (device.kind() == DeviceKind::cpu) return {1024, 1 << 24};
+  if (device.is_cpu()) return {1024, 1 << 24};
   return {8192, 1 << 28};
 }
 

@@ -138,7 +138,7 @@ double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& i
 }
 
 bool is_simulated(const Device& device) {
-  return device.kind() == DeviceKind::cuda && cuda_in_this_build() == "simulated";
+  return !device.is_cpu() && cuda_in_this_build() == "simulated";
 }
 
 }  // namespace lockstep::shares

@@ -9,7 +9,7 @@ using namespace lockstep::kernels::test;
 namespace {
 
 bool on_gpu() {
-  return device().kind() == DeviceKind::cuda;
+  return !device().is_cpu();
 }
 
 KernelIo open_io(const std::vector<Shape>& inputs, const Shape& output) {

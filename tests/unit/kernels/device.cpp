@@ -41,7 +41,7 @@ TEST_CASE("all threads of the CPU flush denormals") {
 }
 
 TEST_CASE("a device says what it is") {
-  const bool cpu = device().kind() == DeviceKind::cpu;
+  const bool cpu = device().is_cpu();
   CHECK(device().threads() == (cpu ? 2 : 1));
   CHECK(!device().name().empty());
   CHECK(!device().instruction_set().empty());

@@ -70,7 +70,7 @@ Device& device() {
 }
 
 std::int64_t many_elements() {
-  return device().kind() == DeviceKind::cpu ? 70003 : 5003;
+  return device().is_cpu() ? 70003 : 5003;
 }
 
 std::unique_ptr<Memory> upload(std::span<const std::byte> bytes) {

@@ -58,7 +58,7 @@ TEST_CASE("linear forward and its gradients") {
 }
 
 TEST_CASE("on a GPU a NaN comes through the relu that a linear map ends in", "[relu]") {
-  if (device().kind() != DeviceKind::cuda) return;  // oneDNN's relu makes 0 of it
+  if (device().is_cpu()) return;  // oneDNN's relu makes 0 of it
   for (const Case& c : cases) {
     Values x = random_values(c.x, 1);
     const Values w = random_values(c.w, 2);

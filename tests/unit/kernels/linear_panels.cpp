@@ -33,7 +33,7 @@ Values transposed(const Values& matrix) {
 
 /// "avx512": both gradients are our products, "avx": those of weights.
 bool has(std::string_view instructions) {
-  return device().kind() == DeviceKind::cpu && simd::instruction_sets().back().starts_with(instructions);
+  return device().is_cpu() && simd::instruction_sets().back().starts_with(instructions);
 }
 
 /// Of the weights: row-major, and with panels column-major, oneDNN's AB16b64a and AB8b64a2b.
@@ -152,7 +152,7 @@ TEST_CASE("weight gradients of wide linear maps, whose inputs are packed") {
 }
 
 TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {
-  if (device().kind() != DeviceKind::cpu) return;
+  if (!device().is_cpu()) return;
   if (!has("avx")) return tests::skip("this CPU has no AVX2");
   Values x = random_values({rows, inputs}, 1);
   const Values w = random_values({outputs, inputs}, 2);

@@ -119,7 +119,7 @@ TEST_CASE("high and medium stay within what their factors' bits allow", "[precis
 }
 
 TEST_CASE("highest is IEEE f32; on a GPU high and medium are not, on a CPU high is", "[precision]") {
-  const bool gpu = device().kind() == DeviceKind::cuda;
+  const bool gpu = !device().is_cpu();
   for (const auto& directions : {linear_directions(), conv_directions()}) {
     bool rounded = false;
     for (const Direction& direction : directions) {

@@ -63,7 +63,7 @@ Layout plain(const Values& values) {
 }
 
 bool is_gpu() {
-  return device().kind() == DeviceKind::cuda;
+  return !device().is_cpu();
 }
 
 /// Sums of up to 12 products of numbers up to 1, in f32.

@@ -107,7 +107,7 @@ std::vector<Pointwise> all_single_steps() {
 }
 
 std::vector<DType> pointwise_dtypes() {
-  if (device().kind() == DeviceKind::cpu) return {DType::f32, DType::bf16};
+  if (device().is_cpu()) return {DType::f32, DType::bf16};
   return {DType::f32, DType::bf16, DType::f16};
 }
 

@@ -12,8 +12,7 @@
 namespace lockstep::kernels::test {
 
 inline bool computes_tiles() {
-  return device().kind() == DeviceKind::cpu && simd::has_amx() &&
-         device().instruction_set().find("amx") != std::string::npos;
+  return device().is_cpu() && simd::has_amx() && device().instruction_set().find("amx") != std::string::npos;
 }
 
 /// Numbers that bf16 has exactly, of 8 bits of mantissa and 16 magnitudes: their sums are rounded.

@@ -116,7 +116,7 @@ inline KernelIo weights_io(const Problem& p, std::int64_t block) {
 }
 
 inline bool on_cpu() {
-  return device().kind() == DeviceKind::cpu;
+  return device().is_cpu();
 }
 
 }  // namespace lockstep::kernels::test

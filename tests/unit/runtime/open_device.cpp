@@ -5,7 +5,6 @@
 
 using namespace lockstep;
 using namespace lockstep::runtime;
-using kernels::DeviceKind;
 
 namespace {
 

@@ -34,7 +34,7 @@ Tensor odd_net(Tensor x) {
 
 std::unique_ptr<kernels::Device> gpu() {
   auto device = tests::make_device_under_test(1);
-  return device->kind() == kernels::DeviceKind::cuda ? std::move(device) : nullptr;
+  return device->is_cpu() ? nullptr : std::move(device);
 }
 
 /// Of the parameters of `like`, without room.

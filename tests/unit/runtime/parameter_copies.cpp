@@ -55,8 +55,7 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   differentiate(plan.graph);
   fuse(plan.graph);
   set_precision(plan.graph, constraints.matmul_precision, like.conv_precision);
-  if (device.kind() == kernels::DeviceKind::cuda)
-    pad_widths(plan.graph, parameter_layouts(like.graph), false);
+  if (!device.is_cpu()) pad_widths(plan.graph, parameter_layouts(like.graph), false);
   assign_layouts(plan.graph, device, parameter_layouts(like.graph));
   if (!begins_step(key.role)) accumulate_gradients(plan.graph);
   if (constraints.recompute) recompute(plan.graph);
@@ -170,7 +169,7 @@ class Replica {
 };
 
 std::vector<DType> narrow_types() {
-  if (tests::make_device_under_test(1)->kind() == kernels::DeviceKind::cpu) return {DType::bf16};
+  if (tests::make_device_under_test(1)->is_cpu()) return {DType::bf16};
   return {DType::bf16, DType::f16};
 }
 

@@ -47,7 +47,7 @@ struct SmallTranslator {
                 {.rows = rows, .capacity = target_length, .branches = branches}, {}) {
     ParameterIO(*device, decoder.plan(), decoder.memory()).initialise(5);
   }
-  bool on_cpu() const { return device->kind() == kernels::DeviceKind::cpu; }
+  bool on_cpu() const { return device->is_cpu(); }
 
   std::unique_ptr<kernels::Device> device = tests::make_device_under_test(1);
   std::unique_ptr<comm::Communicator> communicator = comm::make_communicator({}, {});

@@ -50,7 +50,7 @@ struct SmallWriter {
         decoder(*device, *communicator, writer(options.capacity), windows(options.capacity), options, {}) {
     ParameterIO(*device, decoder.plan(), decoder.memory()).initialise(5);
   }
-  bool on_cpu() const { return device->kind() == kernels::DeviceKind::cpu; }
+  bool on_cpu() const { return device->is_cpu(); }
 
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<comm::Communicator> communicator = comm::make_communicator({}, {});
