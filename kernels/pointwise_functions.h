@@ -161,9 +161,11 @@ struct GeluTanh {
   }
 };
 
-/// A binary function has its value and the gradients da and db.
+/// A binary function has its value and the gradients da and db, from a, b and dy. `passes_gradient`: both are
+/// dy itself, so that backward needs no pass to compute them.
 struct Add {
   static constexpr bool keeps_zero = true;
+  static constexpr bool passes_gradient = true;
 
   template <class M, class T>
   LOCKSTEP_INLINE static T value(T a, T b) {
@@ -181,6 +183,7 @@ struct Add {
 
 struct Mul {
   static constexpr bool keeps_zero = true;
+  static constexpr bool passes_gradient = false;
 
   template <class M, class T>
   LOCKSTEP_INLINE static T value(T a, T b) {

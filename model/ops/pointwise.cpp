@@ -30,16 +30,17 @@ void contribute_summed(Backward& backward, std::size_t input, ValueId gradient) 
   }
 }
 
+/// By nodes for da and db, unless these are dy.
+template <bool passes_gradient>
 void differentiate_binary(const Pointwise& op, Backward& backward) {
   const ValueId dy = backward.output_gradient();
   constexpr PointwisePart parts[] = {PointwisePart::gradient, PointwisePart::gradient_b};
   for (const std::size_t input : {std::size_t{0}, std::size_t{1}}) {
     if (!backward.needs(input)) continue;
-    const bool passes_through = op.steps[0].function == PointwiseFunction::add;
     const ValueId gradient =
-        passes_through ? dy
-                       : backward.add_node(make_op(Pointwise::single(op.steps[0].function, parts[input])),
-                                           {backward.input(0), backward.input(1), dy}, backward.type(dy));
+        passes_gradient ? dy
+                        : backward.add_node(make_op(Pointwise::single(op.steps[0].function, parts[input])),
+                                            {backward.input(0), backward.input(1), dy}, backward.type(dy));
     contribute_summed(backward, input, gradient);
   }
 }
@@ -52,10 +53,11 @@ void differentiate_binary(const Pointwise& op, Backward& backward) {
                             differentiate_unary<kernels::pointwise::Function::gradient_from_output>, \
                             {x.id()}, #name);                                                        \
   }
-#define LOCKSTEP_BINARY(Function, name)                                                                  \
-  Tensor name(Tensor a, Tensor b) {                                                                      \
-    return apply<Pointwise>(a.graph(), Pointwise::single(PointwiseFunction::name), differentiate_binary, \
-                            {a.id(), b.id()}, #name);                                                    \
+#define LOCKSTEP_BINARY(Function, name)                                                          \
+  Tensor name(Tensor a, Tensor b) {                                                              \
+    return apply<Pointwise>(a.graph(), Pointwise::single(PointwiseFunction::name),               \
+                            differentiate_binary<kernels::pointwise::Function::passes_gradient>, \
+                            {a.id(), b.id()}, #name);                                            \
   }
 #include "kernels/pointwise.def"
 

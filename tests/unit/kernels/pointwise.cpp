@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/pointwise_functions.h"
 #include "tests/unit/kernels/pointwise_reference.h"
 
 using namespace lockstep;
@@ -60,6 +61,24 @@ TEST_CASE("pointwise: a gradient is the slope of its function") {
       }
     }
   }
+}
+
+TEST_CASE("pointwise: a function that keeps zeros says so, and no other does") {
+  for (const Pointwise& op : all_single_steps()) {
+    INFO(op.title());
+    CHECK(op.keeps_zero() == (pointwise_step(op.steps[0], 0, 0, 0) == 0));
+  }
+}
+
+TEST_CASE("pointwise: a function whose gradients are dy itself says so, and no other does") {
+  const auto is_dy = [](PointwiseFunction function, PointwisePart part) {
+    return pointwise_step({.function = function, .part = part}, 0.5, -2, 0.75) == 0.75;
+  };
+#define LOCKSTEP_BINARY(Function, name)                             \
+  CHECK(kernels::pointwise::Function::passes_gradient ==            \
+        (is_dy(PointwiseFunction::name, PointwisePart::gradient) && \
+         is_dy(PointwiseFunction::name, PointwisePart::gradient_b)));
+#include "kernels/pointwise.def"
 }
 
 TEST_CASE("pointwise: every function, value and gradients") {
