@@ -18,11 +18,19 @@
 /// A gradient has the shape and dtype of its value, so the description of a backward op has no `infer`;
 /// `check(in, out)` names the forward op and which of its operands they are. Optional members: `overwrites`,
 /// the input (if it is there) whose memory output 0 may take; `flops(in, out)` where it is not one an element
-/// of output 0; `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd).
+/// of output 0; `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd); `is_view`, of one that has no
+/// kernel but `view(io)`, which tells how the output lies in the input's memory.
+///
+/// Attributes that the passes find by their names (model/spec_op.h), so that no other may be called so:
+///
+///   algorithm      an Algorithm: --benchmark sets it, of those that `algorithms` of the backend lists
+///   precision      a MatmulPrecision, of a gradient also `forward.precision`: --matmul-precision and
+///                  --conv-precision set it
+///   activation     an Activation: the fuse pass may put the relu behind the op there
 namespace lockstep::kernels {
 
 enum class LayoutRule {
-  row_major,  ///< every tensor; what is read may have rows of zeros behind its own
+  row_major,  ///< every tensor; rows of zeros may lie behind its own, which a kernel leaves as they are
   by_kernel,  ///< `choose_layouts` of the backend
 };
 
