@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -30,7 +29,6 @@ struct Work {
 
 Work work_of(const Attention& op, const KernelIo& io, std::size_t q, std::int64_t pieces_of_head) {
   const Types in = types_of(io.inputs);
-  if (in[q].dtype == DType::f16) throw UsageError("attention: f16 is computed on GPUs; use bf16");
   Work work{
       .op = op, .size = op.size(TypeSpan(in).subspan(q)), .dtype = in[q].dtype, .slots = 1, .scratch = 0};
   const std::int64_t pieces = std::max<std::int64_t>(1, work.heads() * pieces_of_head);

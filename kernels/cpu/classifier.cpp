@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/base/error.h"
 #include "kernels/cpu/classifier_workspace.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -281,9 +280,6 @@ void choose_layouts(Cpu, const ClassifierLoss&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu cpu, const ClassifierLoss& op, const KernelIo& io) {
-  if (io.inputs[Op::x].dtype == DType::f16) {
-    throw UsageError("classifier_loss: f16 is computed on GPUs; use bf16");
-  }
   return std::make_unique<ClassifierKernel>(cpu, op, io);
 }
 

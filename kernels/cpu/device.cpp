@@ -4,10 +4,12 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -86,6 +88,25 @@ void flush_denormals() {
 #endif
 }
 
+template <class Op, class... Ops>
+constexpr bool is_any = (std::is_same_v<Op, Ops> || ...);
+
+/// What only moves numbers, and what a plugin computes.
+template <class Op>
+constexpr bool takes_f16 =
+    is_any<Op, Concat, ExternalOp, Fill, GatherRows, LastStep, LastStepBackward, Reorder, Split>;
+
+/// UsageError for what computes in f16: the library's refusal is a DeviceError, and some of our loops would
+/// take its numbers for bf16.
+void refuse_f16(const KernelSpec& any, const KernelIo& io) {
+  const auto is_f16 = [](const TensorDesc& tensor) { return tensor.dtype == DType::f16; };
+  if (std::ranges::none_of(io.inputs, is_f16) && std::ranges::none_of(io.outputs, is_f16)) return;
+  const auto refuse = []<class Op>(const Op& op) {
+    if constexpr (!takes_f16<Op>) throw UsageError(op_name(op) + ": f16 is computed on GPUs; use bf16");
+  };
+  std::visit(refuse, any);
+}
+
 class CpuDevice : public Backend<Cpu> {
  public:
   explicit CpuDevice(int threads) : threads_(threads) {
@@ -128,6 +149,15 @@ class CpuDevice : public Backend<Cpu> {
   }
   std::unique_ptr<Event> make_event() override {
     return std::make_unique<CpuEvent>();
+  }
+
+  KernelPtr make_kernel(const KernelSpec& any, const KernelIo& io) const override {
+    refuse_f16(any, io);
+    return Backend::make_kernel(any, io);
+  }
+  void assign_layouts(const KernelSpec& any, KernelIo& io) const override {
+    refuse_f16(any, io);
+    Backend::assign_layouts(any, io);
   }
 
   void copy_to_device(void* device, const void* host, std::size_t bytes, Stream&) override {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/batch_norm.h"
 #include "kernels/cpu/parallel.h"
 
@@ -33,7 +32,6 @@ struct PlacedStrip {
 class Strips {
  public:
   explicit Strips(const TensorDesc& x) : view_(channel_view(x)), dtype_(x.dtype) {
-    if (dtype_ == DType::f16) throw UsageError("batch norm: f16 is computed on GPUs; use bf16");
     pixels_ = std::max(least_pixels, strip_elements / std::max<std::int64_t>(view_.lanes, 1));
     segments_ = std::max<std::int64_t>(1, (view_.pixels + pixels_ - 1) / pixels_);
     const std::int64_t image_elements = std::max<std::int64_t>(view_.pixels * view_.lanes, 1);

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -99,7 +98,6 @@ void choose_layouts(Cpu, const Pointwise& op, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const Pointwise& op, const KernelIo& io) {
-  if (io.outputs[0].dtype == DType::f16) throw UsageError("pointwise: f16 is computed on GPUs; use bf16");
   return cpu_kernel(io, Runs(op, io));
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -28,7 +27,6 @@ struct PlaneStart {
 template <class OnPlane>
 KernelPtr pool_kernel(const KernelIo& io, const Pool2dGeometry& g, const TensorDesc& x, const TensorDesc& y,
                       OnPlane on_plane) {
-  if (x.dtype == DType::f16) throw UsageError("pool2d: f16 is computed on GPUs; use bf16");
   const PoolPlanes planes = pool_planes(x, y);
   const std::int64_t elements = x.layout_or_row_major().span();
   const PoolPlane plane{x.shape[2],   x.shape[3],     y.shape[2],     y.shape[3],   planes.x.row,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
@@ -142,7 +141,6 @@ void choose_layouts(Cpu, const SumTo&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cpu, const SumTo& op, const KernelIo& io) {
-  if (io.inputs[SumTo::x].dtype == DType::f16) throw UsageError("sum_to: f16 is computed on GPUs; use bf16");
   const Sums sums(op, io);
   return cpu_kernel(io, sums, sums.workspace_bytes());
 }

@@ -1,11 +1,15 @@
 #include "kernels/base/error.h"
+#include "kernels/cast.h"
 #include "kernels/conv2d.h"
+#include "kernels/fill.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
 #include "kernels/pointwise.h"
 #include "kernels/pool_indices.h"
 #include "kernels/reorder.h"
+#include "kernels/split.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
@@ -70,6 +74,30 @@ TEST_CASE("wrong shapes are rejected by name") {
                  {"softmax_cross_entropy", "i64"});
   check_rejected(AdamUpdate{}, {{8}, {64}}, {{8}, {8}, {7}}, {"adam_update", "8", "7"});
   check_rejected(SgdUpdate{}, {{8}, {64}}, {{8}, {8}}, {"sgd_update", "the copy is bf16 or f16"});
+}
+
+TEST_CASE("a CPU refuses to compute in f16, by the op's name, and moves such numbers") {
+  if (!device().is_cpu()) return;
+  const auto half = [](const Shape& shape) { return TensorDesc{DType::f16, shape, {}}; };
+  const TensorDesc state{DType::u8, {sizeof(StepState)}, {}};
+  const TensorDesc parameter{DType::f32, {8}, {}};
+  const auto refusal = []<class Spec>(const Spec& spec, const KernelIo& io) {
+    KernelIo open = io;
+    const std::string layouts = tests::message_of<UsageError>([&] { choose_layouts(device(), spec, open); });
+    const std::string kernel = tests::message_of<UsageError>([&] { kernel_for(device(), spec, io); });
+    CHECK(layouts == (Spec::layouts == LayoutRule::by_kernel ? kernel : ""));
+    return kernel;
+  };
+  const std::string why = ": f16 is computed on GPUs; use bf16";
+  CHECK(refusal(Linear{}, {{half({2, 10}), half({3, 10})}, {half({2, 3})}}) == "linear" + why);
+  CHECK(refusal(Conv2d{}, {{half({2, 3, 8, 8}), half({4, 3, 3, 3})}, {half({2, 4, 6, 6})}}) ==
+        "conv2d" + why);
+  CHECK(refusal(Pointwise::single(PointwiseFunction::relu), {{half({8})}, {half({8})}}) == "relu" + why);
+  CHECK(refusal(Cast{DType::f16}, {{parameter}, {half({8})}}) == "cast" + why);
+  CHECK(refusal(SgdUpdate{}, {{half({8}), state}, {parameter}}) == "sgd_update" + why);
+  CHECK(refusal(SgdUpdate{}, {{parameter, state}, {parameter, half({8})}}) == "sgd_update" + why);
+  CHECK_NOTHROW(kernel_for(device(), Fill{}, {{}, {half({8})}}));
+  CHECK_NOTHROW(kernel_for(device(), Concat{}, {{half({3}), half({5})}, {half({8})}}));
 }
 
 TEST_CASE("a device needs a thread") {
