@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"
@@ -14,18 +13,14 @@ namespace {
 constexpr std::int64_t columns = RecurrentBlocks::columns;
 
 /// `states`: any tensor (N, T, H).
-template <class Op>
 RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int64_t gates_of_term) {
-  if (states.dtype == DType::f16) {
-    throw UsageError(std::string(Op::name) + ": f16 is computed on GPUs; use bf16");
-  }
   const RecurrentSize size = recurrent_size(states.shape);
   return {size, states.dtype, units, gates_of_term * size.hidden};
 }
 
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
-  const RecurrentBlocks blocks = blocks_of<Op>(io.outputs[Op::y], columns / Op::gates, 1);
+  const RecurrentBlocks blocks = blocks_of(io.outputs[Op::y], columns / Op::gates, 1);
   const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentWorkspace memory(blocks, cells_of<Op>(blocks.size), a.workspace<float>());
     const auto* const h0 = a.in<Element>(op.h0());
@@ -59,7 +54,7 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
 
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
-  const RecurrentBlocks blocks = blocks_of<Op>(io.inputs[Op::y], columns, Op::gates);
+  const RecurrentBlocks blocks = blocks_of(io.inputs[Op::y], columns, Op::gates);
   const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentSize& size = blocks.size;
     const RecurrentWorkspace memory(blocks, cells_of<Op>(size), a.workspace<float>());
