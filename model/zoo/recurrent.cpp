@@ -47,8 +47,10 @@ struct Ends {
   bool all_steps;
   InputSpec input;
 
-  Ends(const ModelArgs& args, std::int64_t dim, const InputSpec& data)
+  Ends(const std::string& model, const ModelArgs& args, std::int64_t dim, const InputSpec& data)
       : embedding(dim), all_steps(output.of(args) == "all"), input(data) {
+    const bool are_numbers = data.dtype == DType::f32 && data.shape.rank() == 2;
+    if (!are_numbers) require_tokens(model, data);
     if (data.source_length == 0) return;
     throw UsageError(
         "rnn and lstm take one sequence, not a source and a target: give the tokens as `inputs`");
@@ -105,7 +107,7 @@ ZooEntry rnn_entry() {
                                          .layers = layers.of(args),
                                          .relu = nonlinearity.of(args) == "relu",
                                          .dropout = dropout_share.of(args)};
-                const Ends ends(args, embedding_dim.of(args), input);
+                const Ends ends("rnn", args, embedding_dim.of(args), input);
                 return Model{.name = "rnn",
                              .forward =
                                  [=](Tensor x) {
@@ -137,7 +139,7 @@ ZooEntry lstm_entry() {
               [](const ModelArgs& args, const InputSpec& input) {
                 const LstmOptions options{
                     .hidden = hidden.of(args), .layers = layers.of(args), .dropout = dropout_share.of(args)};
-                const Ends ends(args, embedding_dim.of(args), input);
+                const Ends ends("lstm", args, embedding_dim.of(args), input);
                 return Model{.name = "lstm",
                              .forward =
                                  [=](Tensor x) {

@@ -164,8 +164,10 @@ TEST_CASE("gpt2 keeps the documents of a row apart, and has the same parameters"
 
 TEST_CASE("sequence models refuse what is no sequence, and heads that do not fit") {
   const InputSpec pictures{.shape = {1, 28, 28}, .num_classes = 10};
-  CHECK_THROWS_AS(graph_of("gpt2", {}, pictures), UsageError);
-  CHECK_THROWS_AS(graph_of("transformer", {}, pictures), UsageError);
+  for (const char* model : {"gpt2", "transformer", "rnn", "lstm"}) {
+    CHECK_THAT(message_of<UsageError>([&] { graph_of(model, {}, pictures); }),
+               tests::contains(std::string("model '") + model + "' takes sequences of tokens"));
+  }
   CHECK(message_of<UsageError>([] {
           graph_of("gpt2", {{"n_head", "5"}});
         }) == "model 'gpt2': n_embd=768 does not divide among n_head=5 heads");
