@@ -95,11 +95,12 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
   require_schedule(options_.optimizer, batching_);
-  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   if (session_.world.size > 1 && !plans_.lengths.training.empty())
     cuda_graph_policy_ = walks_only(cuda_graph_policy_);
+  // Behind `walks_only`, which refuses only what was asked for.
+  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
   const std::string signature =
       plugin_lines(task_) +
       exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);

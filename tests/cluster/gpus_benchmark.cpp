@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "kernels/base/hash.h"
 #include "tests/cluster/gpus.h"
+#include "tests/cluster/saved_state.h"
 #include "tests/support/json_lines.h"
 
 namespace lockstep::tests {
@@ -12,20 +12,6 @@ const Words options =
 
 /// Of convnet: five of convolutions, and three of each of its linear maps.
 constexpr std::size_t timed_ops = 5 + 2 * 3;
-
-nlohmann::json state_in(const std::filesystem::path& run_dir) {
-  return nlohmann::json::parse(contents(run_dir / "checkpoints/latest/state.json"));
-}
-
-/// As if the run had been saved with this state.
-void replace_state(const std::filesystem::path& run_dir, const nlohmann::json& state) {
-  const auto checkpoint = run_dir / "checkpoints/latest";
-  const std::string text = state.dump(2);
-  write_file(checkpoint / "state.json", text);
-  auto manifest = nlohmann::json::parse(contents(checkpoint / "manifest.json"));
-  manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", Sha256().update(text).hex()}};
-  write_file(checkpoint / "manifest.json", manifest.dump(2));
-}
 
 bool is_of_convolution(const std::string& op) {
   return op.find("conv2d") != std::string::npos;

@@ -1,6 +1,7 @@
 // Padded sequences on GPUs: classes of tokens, unequal numbers of them, batches cut to lengths.
 #include "tests/cluster/gpus.h"
 #include "tests/cluster/recurrent_states.h"
+#include "tests/cluster/saved_state.h"
 #include "tests/cluster/sequences.h"
 
 namespace lockstep::tests {
@@ -29,6 +30,21 @@ TEST_CASE("padded tokens on GPUs: ranks train as one and as CPUs do, in micro-ba
       trainer_words(2, on_gpus + Words{"--cuda-graph=on", "--run-dir", (folder / "no").string()}));
   CHECK(refused.wait_for_end() == 2);
   CHECK(refused.output().find("graphs need sequences of one length") != std::string::npos);
+}
+
+TEST_CASE("padded tokens that one GPU replayed as graphs go on without on two, where none asked for graphs") {
+  give_gpus(2);
+  const TemporaryFolder folder;
+  const auto run_dir = folder / "run";
+  const Words options =
+      of_tokens + data_in(padded_files(folder).per_token) + sgd +
+      Words{"--model=tagger", "--global-batch=16", "--checkpoint-every=4", "--eval-every=0", "--device=cuda"};
+  train(1, options + Words{"--max-steps=4"}, run_dir);
+  auto state = state_in(run_dir);
+  state["replayed"] = true;  // as after so many steps that `auto` has decided
+  replace_state(run_dir, state);
+  train(2, options + Words{"--max-steps=8", "--resume=auto"}, run_dir);
+  CHECK_FALSE(state_in(run_dir).contains("replayed"));
 }
 
 TEST_CASE("tokens of one length on GPUs: the same bits walked and in graphs") {
