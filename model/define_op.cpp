@@ -44,6 +44,16 @@ void Backward::contribute(std::size_t input_index, ValueId gradient) {
   gradients_[at] = known == no_value ? gradient : sum();
 }
 
+std::vector<Tensor> apply_op(Graph& graph, OpPtr op, const std::vector<Tensor>& inputs,
+                             const std::string& layer) {
+  std::vector<ValueId> ids;  // the id of a stray tensor may be that of another value here
+  for (const Tensor& input : inputs) ids.push_back(input.is_of(graph) ? input.id() : no_value);
+  std::vector<Tensor> outputs;
+  for (const ValueId id : graph.add_node(std::move(op), std::move(ids), layer))
+    outputs.emplace_back(graph, id);
+  return outputs;
+}
+
 std::string parameter_name(const std::string& layer, const char* parameter) {
   return layer.empty() ? parameter : layer + "." + parameter;
 }

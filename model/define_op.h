@@ -60,26 +60,27 @@ class LOCKSTEP_API Backward {
   const std::vector<bool>& needed_;
 };
 
-/// Adds the node of `spec`; gives its outputs.
+/// Adds the node of `op`; gives its outputs. UsageError with the layer's name for inputs that do not fit, and
+/// for those of another graph.
+LOCKSTEP_API std::vector<Tensor> apply_op(Graph& graph, OpPtr op, const std::vector<Tensor>& inputs,
+                                          const std::string& layer);
+
+/// The same with the op of `spec`.
 template <class Spec>
-std::vector<Tensor> apply_all(Graph& graph, Spec spec, Gradient<Spec> gradient, std::vector<ValueId> inputs,
-                              const std::string& layer) {
-  std::vector<Tensor> outputs;
-  for (const ValueId id : graph.add_node(make_op(std::move(spec), gradient), std::move(inputs), layer)) {
-    outputs.emplace_back(graph, id);
-  }
-  return outputs;
+std::vector<Tensor> apply_all(Graph& graph, Spec spec, Gradient<Spec> gradient,
+                              const std::vector<Tensor>& inputs, const std::string& layer) {
+  return apply_op(graph, make_op(std::move(spec), gradient), inputs, layer);
 }
 
 /// The same for an op with one output.
 template <class Spec>
-Tensor apply(Graph& graph, Spec spec, Gradient<Spec> gradient, std::vector<ValueId> inputs,
+Tensor apply(Graph& graph, Spec spec, Gradient<Spec> gradient, const std::vector<Tensor>& inputs,
              const std::string& layer) {
-  return apply_all(graph, std::move(spec), gradient, std::move(inputs), layer).front();
+  return apply_all(graph, std::move(spec), gradient, inputs, layer).front();
 }
 
 /// x W^T + b of parameters that are there, as the layer of this name.
-Tensor apply_linear(Tensor x, ValueId weight, ValueId bias, const std::string& layer);
+Tensor apply_linear(Tensor x, Tensor weight, Tensor bias, const std::string& layer);
 
 /// "fc1.weight". A network that is one bare layer has parameters without a prefix, as nn.Linear alone has in
 /// PyTorch.

@@ -216,6 +216,10 @@ Types Graph::types(std::span<const ValueId> ids) const {
 
 const Value& Graph::given(ValueId id) const {
   if (id >= 0 && static_cast<std::size_t>(id) < values_.size()) return value(id);
+  throw_stray_tensor();
+}
+
+void throw_stray_tensor() {
   throw UsageError("a tensor is of another call of forward: make it anew in each call");
 }
 

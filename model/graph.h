@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -113,6 +114,24 @@ struct Decoding {
   bool suspended = false;  ///< see WholeSequences
 };
 
+/// Tells a graph from every other, those that are gone included. A copy is another graph; one that is
+/// assigned to stays what it was.
+class GraphIdentity {
+ public:
+  GraphIdentity() = default;
+  GraphIdentity(const GraphIdentity&) : GraphIdentity() {}
+  GraphIdentity& operator=(const GraphIdentity&) { return *this; }
+  ~GraphIdentity() = default;
+  /// Expires with the graph.
+  std::weak_ptr<const void> watch() const { return token_; }
+
+ private:
+  std::shared_ptr<const void> token_ = std::make_shared<char>();
+};
+
+/// UsageError.
+[[noreturn]] LOCKSTEP_API void throw_stray_tensor();
+
 /// A training step as a program in SSA form: nodes in order of execution, each value written by one node.
 class LOCKSTEP_API Graph {
  public:
@@ -185,6 +204,8 @@ class LOCKSTEP_API Graph {
 
   std::int64_t parameter_elements() const;
 
+  std::weak_ptr<const void> identity() const { return identity_.watch(); }
+
   /// The one value with this role, or no_value.
   ValueId find(Role role) const;
   /// How many node inputs read `id`.
@@ -204,6 +225,7 @@ class LOCKSTEP_API Graph {
                               const std::string& layer, Phase phase);
   void require_new_name(const std::string& name) const;
 
+  GraphIdentity identity_;
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,15 +15,21 @@ namespace lockstep::model {
 /// A value of a graph under construction: what layers take and give. Cheap to copy.
 class Tensor {
  public:
-  Tensor(Graph& graph, ValueId id) : graph_(&graph), id_(id) {}
-  Graph& graph() const { return *graph_; }
+  Tensor(Graph& graph, ValueId id) : graph_(&graph), identity_(graph.identity()), id_(id) {}
+  /// As all that asks for it, UsageError for a tensor whose graph is gone: a model kept it from an earlier
+  /// call of forward. Layers refuse one of another graph that is there.
+  Graph& graph() const {
+    if (identity_.expired()) throw_stray_tensor();
+    return *graph_;
+  }
   ValueId id() const { return id_; }
-  /// Both throw UsageError for a tensor of another graph.
-  const Shape& shape() const { return graph_->given(id_).type.shape; }
-  DType dtype() const { return graph_->given(id_).type.dtype; }
+  bool is_of(const Graph& graph) const { return graph_ == &graph && !identity_.expired(); }
+  const Shape& shape() const { return graph().given(id_).type.shape; }
+  DType dtype() const { return graph().given(id_).type.dtype; }
 
  private:
   Graph* graph_;
+  std::weak_ptr<const void> identity_;  ///< another graph may come to lie where that one was
   ValueId id_;
 };
 

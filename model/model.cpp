@@ -82,7 +82,7 @@ Tensor run_forward(const Model& model, Tensor x) {
   if (!model.forward)
     throw UsageError(fmt::format("model '{}' has no function forward: give it its layers", model.name));
   const Tensor output = model.forward(x);
-  if (&output.graph() == &x.graph()) return output;
+  if (output.is_of(x.graph())) return output;
   throw UsageError(fmt::format(
       "model '{}' gives a tensor of another call of forward: make it anew in each call", model.name));
 }

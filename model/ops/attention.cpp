@@ -63,16 +63,15 @@ Tensor attend(const std::vector<Tensor>& parts, const AttentionOptions& options)
                .masked = options.key_tokens.has_value(),
                .documents = options.positions.has_value(),
                .scale = scale};
-  std::vector<ValueId> inputs;
-  for (const Tensor& part : parts) inputs.push_back(part.id());
-  if (op.masked) inputs.push_back(options.key_tokens->id());
-  if (op.documents) inputs.push_back(options.positions->id());
+  std::vector<Tensor> inputs = parts;
+  if (op.masked) inputs.push_back(*options.key_tokens);
+  if (op.documents) inputs.push_back(*options.positions);
   if (graph.training && p > 0) {
     op.p = p;
     op.stream = graph.new_dropout_stream();
-    inputs.push_back(graph.step_state());
+    inputs.emplace_back(graph, graph.step_state());
   }
-  return apply_all(graph, op, differentiate, std::move(inputs), options.layer).front();
+  return apply_all(graph, op, differentiate, inputs, options.layer).front();
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Statistics running_statistics(Graph& graph, const std::string& name, const Shape
 Statistics batch_statistics(Tensor x, const std::string& name, double momentum, const Statistics& running,
                             ValueId batches) {
   Graph& graph = x.graph();
-  const auto outputs = apply_all<BatchStatistics>(graph, {}, no_gradient, {x.id()}, name);
+  const auto outputs = apply_all<BatchStatistics>(graph, {}, no_gradient, {x}, name);
   const Statistics of_batch{outputs[BatchStatistics::mean].id(), outputs[BatchStatistics::variance].id()};
   const RunningStatistics update{.momentum = momentum, .count = x.shape().elements() / x.shape()[1]};
   graph.add_update_node(make_op(update, static_cast<Gradient<RunningStatistics>>(no_gradient)),
@@ -80,13 +80,13 @@ Tensor batch_norm2d(Tensor x, const std::string& name, BatchNormOptions options)
         fmt::format("layer '{}' (batch_norm2d): input {} is no (N, C, H, W)", name, x.shape().str()));
   }
   const Shape channels{x.shape()[1]};
-  const ValueId weight = graph.add_parameter(parameter_name(name, "weight"), channels, {.start = 1});
-  const ValueId bias = graph.add_parameter(parameter_name(name, "bias"), channels, {});
+  const Tensor weight = parameter(graph, parameter_name(name, "weight"), channels, {.start = 1});
+  const Tensor bias = parameter(graph, parameter_name(name, "bias"), channels, {});
   Statistics statistics = running_statistics(graph, name, channels);
   const ValueId batches = graph.add_buffer(parameter_name(name, "num_batches_tracked"), {}, 0, DType::i64);
   if (graph.training) statistics = batch_statistics(x, name, options.momentum, statistics, batches);
   return apply(graph, BatchNorm{.eps = options.eps}, differentiate,
-               {x.id(), statistics.mean, statistics.variance, weight, bias}, name);
+               {x, Tensor(graph, statistics.mean), Tensor(graph, statistics.variance), weight, bias}, name);
 }
 
 }  // namespace lockstep::model

@@ -18,14 +18,14 @@ Tensor cached(Tensor x, std::int64_t heads, const std::string& name) {
   Graph& graph = x.graph();
   const Decoding& decoding = graph.decoding.value();
   const Tensor cache = apply<CacheAppend>(graph, {.heads = heads, .capacity = decoding.capacity}, nullptr,
-                                          {x.id(), decoding.positions}, name);
+                                          {x, Tensor(graph, decoding.positions)}, name);
   graph.keep_as_cache(cache.id());
   return cache;
 }
 
 Tensor cached_source(Tensor x, Tensor positions, std::int64_t heads, const std::string& name) {
   return once_for_source(apply<CacheAppend>(x.graph(), {.heads = heads, .capacity = x.shape()[1]}, nullptr,
-                                            {x.id(), positions.id()}, name));
+                                            {x, positions}, name));
 }
 
 }  // namespace
@@ -41,21 +41,20 @@ Tensor cached_attention(Tensor q, Tensor k, Tensor v, const std::string& name,
   if (!graph.decodes()) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
   const Tensor keys = cached(k, options.heads, name);
   const Tensor values = cached(v, options.heads, name);
-  std::vector<ValueId> inputs{q.id(), graph.decoding->positions, keys.id(), values.id()};
-  if (graph.decoding->cache_rows != no_value) inputs.push_back(graph.decoding->cache_rows);
-  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr, std::move(inputs), name);
+  std::vector<Tensor> inputs{q, Tensor(graph, graph.decoding->positions), keys, values};
+  if (graph.decoding->cache_rows != no_value) inputs.emplace_back(graph, graph.decoding->cache_rows);
+  return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr, inputs, name);
 }
 
 Tensor cached_cross_attention(Tensor q, Tensor k, Tensor v, Tensor tokens, const std::string& name,
                               CachedAttentionOptions options) {
   Graph& graph = q.graph();
   if (!graph.decodes()) throw UsageError(fmt::format("layer '{}': the graph decodes nothing", name));
-  const auto source =
-      apply_all<SourcePositions>(graph, {.queries = q.shape()[1]}, nullptr, {tokens.id()}, name);
+  const auto source = apply_all<SourcePositions>(graph, {.queries = q.shape()[1]}, nullptr, {tokens}, name);
   const Tensor keys = cached_source(k, source[SourcePositions::positions], options.heads, name);
   const Tensor values = cached_source(v, source[SourcePositions::positions], options.heads, name);
   return apply<CachedAttention>(graph, {.scale = options.scale}, nullptr,
-                                {q.id(), source[SourcePositions::last].id(), keys.id(), values.id()}, name);
+                                {q, source[SourcePositions::last], keys, values}, name);
 }
 
 }  // namespace lockstep::model

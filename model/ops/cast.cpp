@@ -15,7 +15,7 @@ void differentiate(const Cast&, Backward& backward) {
 }  // namespace
 
 Tensor cast(Tensor x, DType to) {
-  return apply(x.graph(), Cast{to}, differentiate, {x.id()}, x.graph().value(x.id()).name);
+  return apply(x.graph(), Cast{to}, differentiate, {x}, x.graph().given(x.id()).name);
 }
 
 }  // namespace lockstep::model

@@ -51,15 +51,14 @@ Tensor conv2d(Tensor x, const std::string& name, Conv2dOptions o) {
   }
   const std::int64_t channels = x.shape()[1] / o.groups;
   const auto [weight, bias] = initializers(o.initializer, channels * o.kernel * o.kernel);
-  std::vector<ValueId> inputs{x.id(),
-                              graph.add_parameter(parameter_name(name, "weight"),
-                                                  {o.out_channels, channels, o.kernel, o.kernel}, weight)};
-  if (o.bias) inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {o.out_channels}, bias));
+  std::vector<Tensor> inputs{x, parameter(graph, parameter_name(name, "weight"),
+                                          {o.out_channels, channels, o.kernel, o.kernel}, weight)};
+  if (o.bias) inputs.push_back(parameter(graph, parameter_name(name, "bias"), {o.out_channels}, bias));
   const kernels::Conv2dGeometry geometry{.stride = {o.stride, o.stride},
                                          .padding = {o.padding, o.padding},
                                          .dilation = {o.dilation, o.dilation},
                                          .groups = o.groups};
-  return apply(graph, Conv2d{.geometry = geometry}, differentiate, std::move(inputs), name);
+  return apply(graph, Conv2d{.geometry = geometry}, differentiate, inputs, name);
 }
 
 }  // namespace lockstep::model

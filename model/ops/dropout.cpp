@@ -24,7 +24,7 @@ Tensor dropout(Tensor x, double p) {
   Graph& graph = x.graph();
   if (!graph.training || p == 0) return x;
   const Dropout op{.p = p, .stream = graph.new_dropout_stream()};
-  return apply(graph, op, differentiate, {x.id(), graph.step_state()}, std::string(Dropout::name));
+  return apply(graph, op, differentiate, {x, Tensor(graph, graph.step_state())}, std::string(Dropout::name));
 }
 
 }  // namespace lockstep::model

@@ -17,7 +17,7 @@ void differentiate(const Embedding&, Backward& backward) {
 }
 
 Tensor look_up(Tensor tokens, Tensor weight, const std::string& layer) {
-  return apply(tokens.graph(), Embedding{}, differentiate, {tokens.id(), weight.id()}, layer);
+  return apply(tokens.graph(), Embedding{}, differentiate, {tokens, weight}, layer);
 }
 
 }  // namespace

@@ -63,9 +63,9 @@ Tensor layer_norm(Tensor x, const std::string& name, LayerNormOptions options) {
     throw UsageError(fmt::format("layer '{}' (layer_norm): a scalar has no row to normalise", name));
   }
   const Shape row{x.shape()[rank - 1]};
-  std::vector<ValueId> inputs{x.id(), graph.add_parameter(parameter_name(name, "weight"), row, {.start = 1})};
-  if (options.bias) inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), row, {}));
-  return apply(graph, LayerNorm{options.eps}, differentiate, std::move(inputs), name);
+  std::vector<Tensor> inputs{x, parameter(graph, parameter_name(name, "weight"), row, {.start = 1})};
+  if (options.bias) inputs.push_back(parameter(graph, parameter_name(name, "bias"), row, {}));
+  return apply(graph, LayerNorm{options.eps}, differentiate, inputs, name);
 }
 
 }  // namespace lockstep::model

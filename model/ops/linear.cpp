@@ -23,8 +23,8 @@ void differentiate(const Linear&, Backward& backward) {
 
 }  // namespace
 
-Tensor apply_linear(Tensor x, ValueId weight, ValueId bias, const std::string& layer) {
-  return apply(x.graph(), Linear{}, differentiate, {x.id(), weight, bias}, layer);
+Tensor apply_linear(Tensor x, Tensor weight, Tensor bias, const std::string& layer) {
+  return apply(x.graph(), Linear{}, differentiate, {x, weight, bias}, layer);
 }
 
 Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, LinearOptions options) {
@@ -36,23 +36,23 @@ Tensor linear(Tensor x, const std::string& name, std::int64_t out_features, Line
   }
   const std::int64_t in_features = x.shape()[rank - 1];
   const auto [weight, bias] = initializers(options.initializer, in_features);
-  std::vector<ValueId> inputs{
-      x.id(), graph.add_parameter(parameter_name(name, "weight"), {out_features, in_features}, weight)};
+  std::vector<Tensor> inputs{
+      x, parameter(graph, parameter_name(name, "weight"), {out_features, in_features}, weight)};
   if (options.file_transposed) {
     graph.parameters().back().file_shape = {in_features, out_features};
     graph.parameters().back().file_transposed = true;
   }
   if (options.bias) {
-    inputs.push_back(graph.add_parameter(parameter_name(name, "bias"), {out_features},
-                                         options.bias_initializer.value_or(bias)));
+    inputs.push_back(parameter(graph, parameter_name(name, "bias"), {out_features},
+                               options.bias_initializer.value_or(bias)));
   }
-  return apply(graph, Linear{}, differentiate, std::move(inputs), name);
+  return apply(graph, Linear{}, differentiate, inputs, name);
 }
 
 Tensor shared_linear(Tensor x, Tensor weight, std::optional<Tensor> bias) {
-  std::vector<ValueId> inputs{x.id(), weight.id()};
-  if (bias) inputs.push_back(bias->id());
-  return apply(x.graph(), Linear{}, differentiate, std::move(inputs), layer_of(weight));
+  std::vector<Tensor> inputs{x, weight};
+  if (bias) inputs.push_back(*bias);
+  return apply(x.graph(), Linear{}, differentiate, inputs, layer_of(weight));
 }
 
 }  // namespace lockstep::model

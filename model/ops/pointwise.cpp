@@ -47,17 +47,17 @@ void differentiate_binary(const Pointwise& op, Backward& backward) {
 
 }  // namespace
 
-#define LOCKSTEP_UNARY(Function, name)                                                               \
-  Tensor name(Tensor x) {                                                                            \
-    return apply<Pointwise>(x.graph(), Pointwise::single(PointwiseFunction::name),                   \
-                            differentiate_unary<kernels::pointwise::Function::gradient_from_output>, \
-                            {x.id()}, #name);                                                        \
+#define LOCKSTEP_UNARY(Function, name)                                                                    \
+  Tensor name(Tensor x) {                                                                                 \
+    return apply<Pointwise>(x.graph(), Pointwise::single(PointwiseFunction::name),                        \
+                            differentiate_unary<kernels::pointwise::Function::gradient_from_output>, {x}, \
+                            #name);                                                                       \
   }
 #define LOCKSTEP_BINARY(Function, name)                                                          \
   Tensor name(Tensor a, Tensor b) {                                                              \
     return apply<Pointwise>(a.graph(), Pointwise::single(PointwiseFunction::name),               \
                             differentiate_binary<kernels::pointwise::Function::passes_gradient>, \
-                            {a.id(), b.id()}, #name);                                            \
+                            {a, b}, #name);                                                      \
   }
 #include "kernels/pointwise.def"
 

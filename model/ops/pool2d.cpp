@@ -30,7 +30,7 @@ Tensor pool(Tensor x, const PoolOptions& options) {
   const Pool op{{.kernel = {options.kernel, options.kernel},
                  .stride = {stride, stride},
                  .padding = {options.padding, options.padding}}};
-  return apply<Pool>(x.graph(), op, differentiate, {x.id()}, std::string(Pool::name));
+  return apply<Pool>(x.graph(), op, differentiate, {x}, std::string(Pool::name));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Tensor avg_pool2d(Tensor x, PoolOptions options) {
 
 Tensor adaptive_avg_pool2d(Tensor x, std::int64_t out_h, std::int64_t out_w) {
   using Pool = AdaptiveAvgPool2d;
-  return apply(x.graph(), Pool{{out_h, out_w}}, differentiate, {x.id()}, std::string(Pool::name));
+  return apply(x.graph(), Pool{{out_h, out_w}}, differentiate, {x}, std::string(Pool::name));
 }
 
 }  // namespace lockstep::model

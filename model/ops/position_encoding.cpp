@@ -16,8 +16,8 @@ void differentiate(const PositionEncoding&, Backward& backward) {
 Tensor table_of_positions(Graph& graph, std::int64_t columns) {
   const Shape shape{graph.decoding->capacity, columns};
   const std::string layer(PositionEncoding::name);
-  const ValueId zeros =
-      graph.add_backward_node(make_op(kernels::Fill{}), {}, {{DType::f32, shape}}, layer).front();
+  const Tensor zeros(
+      graph, graph.add_backward_node(make_op(kernels::Fill{}), {}, {{DType::f32, shape}}, layer).front());
   return once_for_source(apply(graph, PositionEncoding{}, differentiate, {zeros}, layer));
 }
 
@@ -28,7 +28,7 @@ Tensor position_encoding(Tensor x) {
   if (graph.decodes()) {
     return add(x, rows_of_positions(x, table_of_positions(graph, x.shape()[x.shape().rank() - 1])));
   }
-  return apply(x.graph(), PositionEncoding{}, differentiate, {x.id()}, std::string(PositionEncoding::name));
+  return apply(x.graph(), PositionEncoding{}, differentiate, {x}, std::string(PositionEncoding::name));
 }
 
 }  // namespace lockstep::model

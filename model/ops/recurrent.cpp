@@ -54,21 +54,20 @@ void differentiate(const Lstm& op, Backward& backward) {
 
 /// One layer's parameters, in the order of torch.nn.
 struct LayerWeights {
-  ValueId input_weight, weight, input_bias, bias;
-
-  LayerWeights(Graph& graph, const std::string& name, std::int64_t layer, std::int64_t columns,
-               std::int64_t in_features, std::int64_t hidden) {
-    const Initializer uniform = uniform_by_fan_in(hidden);
-    const auto add = [&](const char* kind, const Shape& shape) {
-      return graph.add_parameter(parameter_name(name, fmt::format("{}_l{}", kind, layer).c_str()), shape,
-                                 uniform);
-    };
-    input_weight = add("weight_ih", {columns, in_features});
-    weight = add("weight_hh", {columns, hidden});
-    input_bias = add("bias_ih", {columns});
-    bias = add("bias_hh", {columns});
-  }
+  Tensor input_weight, weight, input_bias, bias;
 };
+
+LayerWeights weights_of(Graph& graph, const std::string& name, std::int64_t layer, std::int64_t columns,
+                        std::int64_t in_features, std::int64_t hidden) {
+  const Initializer uniform = uniform_by_fan_in(hidden);
+  const auto add = [&](const char* kind, const Shape& shape) {
+    return parameter(graph, parameter_name(name, fmt::format("{}_l{}", kind, layer).c_str()), shape, uniform);
+  };
+  return {.input_weight = add("weight_ih", {columns, in_features}),
+          .weight = add("weight_hh", {columns, hidden}),
+          .input_bias = add("bias_ih", {columns}),
+          .bias = add("bias_hh", {columns})};
+}
 
 struct Stack {
   std::int64_t hidden, layers;
@@ -91,17 +90,15 @@ void require_stack(const char* kind, const std::string& name, const Shape& x, co
 
 /// One layer, behind the product with its inputs.
 template <class Op>
-RecurrentOutput steps_of(Op op, Tensor pre, ValueId weight, ValueId bias,
-                         const std::optional<Tensor>& lengths, const RecurrentStates& initial,
-                         const std::string& layer) {
+RecurrentOutput steps_of(Op op, Tensor pre, Tensor weight, Tensor bias, const std::optional<Tensor>& lengths,
+                         const RecurrentStates& initial, const std::string& layer) {
   op.initial = !initial.h.empty();
   op.lengths = lengths.has_value();
-  std::vector<ValueId> inputs{pre.id(), weight, bias};
-  for (const auto* states : {&initial.h, &initial.c}) {
-    for (const Tensor& state : *states) inputs.push_back(state.id());
-  }
-  if (lengths) inputs.push_back(lengths->id());
-  const auto outputs = apply_all(pre.graph(), op, differentiate, std::move(inputs), layer);
+  std::vector<Tensor> inputs{pre, weight, bias};
+  for (const auto* states : {&initial.h, &initial.c})
+    inputs.insert(inputs.end(), states->begin(), states->end());
+  if (lengths) inputs.push_back(*lengths);
+  const auto outputs = apply_all(pre.graph(), op, differentiate, inputs, layer);
   RecurrentOutput output{.y = outputs[Op::y], .steps = {.h = {outputs[Op::y]}, .c = {}}};
   if constexpr (requires { Op::cells; }) output.steps.c.push_back(outputs[Op::cells]);
   return output;
@@ -116,8 +113,8 @@ RecurrentOutput stacked(Op op, Tensor x, const std::string& name, const Stack& s
   for (std::int64_t layer = 0; layer < stack.layers; ++layer) {
     const auto at = static_cast<std::size_t>(layer);
     if (layer > 0) all.y = dropout(all.y, stack.dropout);
-    const LayerWeights weights(x.graph(), name, layer, Op::gates * stack.hidden, all.y.shape()[2],
-                               stack.hidden);
+    const LayerWeights weights =
+        weights_of(x.graph(), name, layer, Op::gates * stack.hidden, all.y.shape()[2], stack.hidden);
     RecurrentStates first;
     if (!initial.h.empty()) first.h = {initial.h[at]};
     if (!initial.c.empty()) first.c = {initial.c[at]};
@@ -139,13 +136,12 @@ kernels::Nonlinearity nonlinearity(bool relu) {
 
 RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, bool relu,
                           std::optional<Tensor> lengths, const RecurrentStates& initial) {
-  return steps_of(Rnn{.nonlinearity = nonlinearity(relu)}, pre, weight_hh.id(), bias_hh.id(), lengths,
-                  initial, "rnn");
+  return steps_of(Rnn{.nonlinearity = nonlinearity(relu)}, pre, weight_hh, bias_hh, lengths, initial, "rnn");
 }
 
 RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, std::optional<Tensor> lengths,
                            const RecurrentStates& initial) {
-  return steps_of(Lstm{}, pre, weight_hh.id(), bias_hh.id(), lengths, initial, "lstm");
+  return steps_of(Lstm{}, pre, weight_hh, bias_hh, lengths, initial, "lstm");
 }
 
 RecurrentOutput rnn(Tensor x, const std::string& name, RnnOptions options, std::optional<Tensor> lengths,

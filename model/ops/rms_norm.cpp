@@ -26,7 +26,7 @@ Tensor rms_norm(Tensor x, const std::string& name, RmsNormOptions options) {
   }
   const Tensor weight =
       parameter(x.graph(), parameter_name(name, "weight"), {x.shape()[rank - 1]}, {.start = 1});
-  return apply(x.graph(), RmsNorm{options.eps}, differentiate, {x.id(), weight.id()}, name);
+  return apply(x.graph(), RmsNorm{options.eps}, differentiate, {x, weight}, name);
 }
 
 }  // namespace lockstep::model

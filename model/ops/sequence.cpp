@@ -20,13 +20,13 @@ void differentiate(const LastStep&, Backward& backward) {
 }  // namespace
 
 Tensor sequence_lengths(Tensor tokens) {
-  return apply<SequenceLengths>(tokens.graph(), {}, differentiate, {tokens.id()}, "sequence_lengths");
+  return apply<SequenceLengths>(tokens.graph(), {}, differentiate, {tokens}, "sequence_lengths");
 }
 
 Tensor last_step(Tensor x, std::optional<Tensor> lengths) {
-  std::vector<ValueId> inputs{x.id()};
-  if (lengths) inputs.push_back(lengths->id());
-  return apply<LastStep>(x.graph(), {}, differentiate, std::move(inputs), "last_step");
+  std::vector<Tensor> inputs{x};
+  if (lengths) inputs.push_back(*lengths);
+  return apply<LastStep>(x.graph(), {}, differentiate, inputs, "last_step");
 }
 
 }  // namespace lockstep::model

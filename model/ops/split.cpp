@@ -29,15 +29,12 @@ void differentiate(const Concat& op, Backward& backward) {
 }  // namespace
 
 std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim) {
-  return apply_all<Split>(x.graph(), {.sizes = std::move(sizes), .dim = dim}, differentiate, {x.id()},
-                          "split");
+  return apply_all<Split>(x.graph(), {.sizes = std::move(sizes), .dim = dim}, differentiate, {x}, "split");
 }
 
 Tensor concat(std::vector<Tensor> parts, std::int64_t dim) {
   if (parts.empty()) throw UsageError("concat: at least one tensor wanted");
-  std::vector<ValueId> ids;
-  for (const Tensor& part : parts) ids.push_back(part.id());
-  return apply<Concat>(parts.front().graph(), {.dim = dim}, differentiate, std::move(ids), "concat");
+  return apply<Concat>(parts.front().graph(), {.dim = dim}, differentiate, parts, "concat");
 }
 
 }  // namespace lockstep::model

@@ -32,7 +32,7 @@ void differentiate(const Expand&, Backward& backward) {
 
 template <class View>
 Tensor view(Tensor x, View op, const std::string& layer) {
-  return apply<View>(x.graph(), std::move(op), differentiate, {x.id()}, layer);
+  return apply<View>(x.graph(), std::move(op), differentiate, {x}, layer);
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ inline constexpr const char* plugin_symbol = "lockstep_plugin";
 [[gnu::visibility("hidden")]] inline std::string plugin_border() {
   return kernels::abi_border() +
          sizes_of<PluginTable, Registry, OpEntry, model::ZooEntry, model::Argument, model::InputSpec,
-                  model::Model, model::Graph, model::Node, model::Value, model::Op, model::Backward,
-                  data::DatasetEntry, data::DatasetOptions, data::SampleSpec, data::Dataset,
+                  model::Model, model::Graph, model::Tensor, model::Node, model::Value, model::Op,
+                  model::Backward, data::DatasetEntry, data::DatasetOptions, data::SampleSpec, data::Dataset,
                   kernels::ExternalRules, kernels::ExternalKernel>() +
          std::to_string(__GXX_ABI_VERSION) + " " + std::to_string(_GLIBCXX_USE_CXX11_ABI);
 }

@@ -42,7 +42,7 @@ void differentiate(const kernels::ExternalOp&, model::Backward&) {}
 
 Tensor token_counts(Tensor tokens, std::int64_t vocab_size) {
   return model::apply(tokens.graph(), kernels::ExternalOp{std::make_shared<TokenCounts>(vocab_size)},
-                      differentiate, {tokens.id()}, "tokens");
+                      differentiate, {tokens}, "tokens");
 }
 
 const model::IntegerArgument vocabulary{.key = "vocab_size", .otherwise = 24, .range = {1, 1000}};

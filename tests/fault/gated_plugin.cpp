@@ -58,7 +58,7 @@ void differentiate(const ExternalOp&, model::Backward& backward) {
 }
 
 model::Tensor gate(model::Tensor x, std::string_view phase) {
-  return model::apply(x.graph(), ExternalOp{std::make_shared<Gate>(phase)}, differentiate, {x.id()}, "gate");
+  return model::apply(x.graph(), ExternalOp{std::make_shared<Gate>(phase)}, differentiate, {x}, "gate");
 }
 
 model::Tensor forward(model::Tensor x) {

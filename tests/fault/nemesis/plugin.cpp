@@ -41,8 +41,7 @@ void differentiate(const ExternalOp&, model::Backward& backward) {
 }
 
 Tensor gate(Tensor x) {
-  return model::apply(x.graph(), ExternalOp{std::make_shared<Gate>("forward")}, differentiate, {x.id()},
-                      "gate");
+  return model::apply(x.graph(), ExternalOp{std::make_shared<Gate>("forward")}, differentiate, {x}, "gate");
 }
 
 template <const char* const& name>

@@ -74,7 +74,7 @@ void differentiate(const ExternalOp& op, model::Backward& backward) {
 
 model::Tensor softsign(model::Tensor x, double slope) {
   return model::apply(x.graph(), ExternalOp{std::make_shared<Softsign>(static_cast<float>(slope))},
-                      differentiate, {x.id()}, "softsign");
+                      differentiate, {x}, "softsign");
 }
 
 /// Points spread evenly over a square; class 1 is a ring around the middle.

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "kernels/base/error.h"
 #include "model/layers.h"
@@ -78,14 +79,32 @@ TEST_CASE("a tensor of another call of forward is refused") {
   Graph graph;
   Graph other;
   const Tensor x = images(graph, {2, 4});
+  images(graph, {3, 4});
   images(other, {2, 4});
   const Tensor weight = parameter(other, "w", {3, 4});
+  REQUIRE(graph.value_count() == other.value_count());  // its id is one of `graph`, too, and of this shape
   CHECK(message_of<UsageError>([&] { shared_linear(x, weight); }) ==
         "layer 'w' (linear): a tensor is of another call of forward: make it anew in each call");
+  CHECK_THAT(message_of<UsageError>([&] { add(x, images(other, {2, 4})); }), contains("layer 'add' (add)"));
   CHECK_THROWS_AS(Tensor(graph, 7).shape(), UsageError);
   const Model stray{.name = "stray", .forward = [&](Tensor) { return weight; }};
   CHECK(message_of<UsageError>([&] { build_forward(stray, {.shape = {4}, .num_classes = 3}, 2); }) ==
         "model 'stray' gives a tensor of another call of forward: make it anew in each call");
+}
+
+TEST_CASE("a tensor whose graph is gone is refused, also where another graph lies in its place") {
+  std::optional<Graph> graph(std::in_place);
+  const Tensor kept = images(*graph, {2, 4});
+  graph.emplace();
+  const Tensor x = images(*graph, {2, 4});
+  const std::string refusal = "a tensor is of another call of forward: make it anew in each call";
+  CHECK(message_of<UsageError>([&] { kept.shape(); }) == refusal);
+  CHECK(message_of<UsageError>([&] { relu(kept); }) == refusal);
+  CHECK(message_of<UsageError>([&] { cast(kept, DType::bf16); }) == refusal);
+  CHECK_THAT(message_of<UsageError>([&] { add(x, kept); }),
+             contains("layer 'add' (add)") && contains(refusal));
+  Graph copy = *graph;
+  CHECK_THROWS_AS(add(Tensor(copy, 0), x), UsageError);
 }
 
 TEST_CASE("a model without a function, and a segment without a block, are named") {

@@ -55,7 +55,7 @@ void differentiate(const ExternalOp& op, model::Backward& backward) {
 
 model::Model model_with(float factor) {
   return {.name = "scaled_mlp", .forward = [factor](model::Tensor x) {
-            x = model::apply(x.graph(), scaled(factor), differentiate, {model::linear(x, "fc1", 4).id()},
+            x = model::apply(x.graph(), scaled(factor), differentiate, {model::linear(x, "fc1", 4)},
                              "scaled");
             return model::linear(x, "fc2", 2);
           }};
@@ -155,7 +155,7 @@ TEST_CASE("an op of a plugin computes on the CPU, with scratch memory of its own
 
 TEST_CASE("operands that an op of a plugin refuses are named with op and layer") {
   const model::Model net{.name = "test", .forward = [](model::Tensor x) {
-                           return model::apply(x.graph(), scaled(2), differentiate, {x.id()}, "first");
+                           return model::apply(x.graph(), scaled(2), differentiate, {x}, "first");
                          }};
   CHECK(message_of<UsageError>([&] {
           build_forward(net, {.shape = {2}, .num_classes = 2, .target_shape = {}, .dtype = DType::i64}, 4);

@@ -125,7 +125,7 @@ std::string refusal_of(const ExternalOp& op, model::Gradient<ExternalOp> gradien
   const auto device = kernels::make_cpu_device(1);
   const model::Model model{.name = "test", .forward = [&](Tensor x) {
                              x = linear(x, "fc1", 4);
-                             x = model::apply(x.graph(), op, gradient, {x.id()}, "middle");
+                             x = model::apply(x.graph(), op, gradient, {x}, "middle");
                              return linear(x, "fc2", 2);
                            }};
   return message_of<UsageError>([&] {
