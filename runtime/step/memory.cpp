@@ -110,6 +110,10 @@ void ReplicaMemory::keep_weights() {
   for (auto* arena : {&gradients_, &statistics_, &rows_}) arena->reset();
   for (auto* memory : {&gradient_sums_, &copies_, &activations_, &caches_, &workspace_, &stored_})
     memory->reset();
+  for (Slot& slot : slots_) {
+    for (auto* memory : {&slot.input, &slot.target, &slot.states, &slot.positions, &slot.cache_rows})
+      memory->reset();
+  }
   optimizer_states_.clear();
 }
 

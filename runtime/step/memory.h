@@ -92,8 +92,9 @@ class ReplicaMemory {
   /// Bytes of device memory, the communicator's arenas included.
   std::size_t bytes() const;
 
-  /// Frees what only plans use: all but parameters, their averages, buffers and the step's state. Nothing may
-  /// run any more, here or on a peer that exchanges with this rank.
+  /// Frees what only plans use, the batches of the slots too: all but parameters, their averages, buffers,
+  /// and a step's state and control blocks. Nothing may run any more, here or on a peer that exchanges with
+  /// this rank.
   void keep_weights();
 
  private:

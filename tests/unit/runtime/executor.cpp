@@ -107,6 +107,21 @@ TEST_CASE("an evaluation between two steps changes neither weights nor the input
   CHECK(one.replica().applied_updates() == 2);
 }
 
+TEST_CASE("where the weights alone are kept, no memory of a large batch is left") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto communicator = comm::make_communicator({}, {});
+  const model::ZooEntry entry = model::find_model("mlp", {});
+  const model::InputSpec input = entry.wants({});
+  const Plan plan = make_plan(entry.make({}, input), input, {.key = {.batch = 512}}, *device, {});
+  ReplicaMemory memory(*device, *communicator, std::span(&plan, 1));
+  ParameterIO replica(*device, plan, memory);
+  replica.initialise(7);
+  const std::string weights = replica.fingerprint();
+  memory.keep_weights();
+  CHECK(memory.bytes() < plan.arena.parameter_bytes() + plan.input_bytes() / 100);
+  CHECK(replica.fingerprint() == weights);
+}
+
 TEST_CASE("the step tracker describes the last step that was walked") {
   Run run;
   run.step(Run::full, 0);
