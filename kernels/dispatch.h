@@ -13,7 +13,9 @@ LOCKSTEP_API KernelPtr kernel_for(const Device& device, const Op& op, const Kern
 /// What plans and messages call the ops of ours: those of ops.def and pointwise.def, and the views.
 std::vector<std::string> op_names();
 
-/// Settles the layouts that are open: by the op's rule, or by the device's kernel.
+/// On return every tensor has the layout that the kernel takes, whatever it had; none stands for row-major.
+/// By the op's rule, or by the device's kernel, which leaves a parameter as it lies where it can: of a value
+/// that lies otherwise the layout pass makes a reordered copy, for each step anew.
 template <class Op>
 LOCKSTEP_API void choose_layouts(const Device& device, const Op& op, KernelIo& io);
 

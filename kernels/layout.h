@@ -56,7 +56,8 @@ struct LOCKSTEP_API TensorType {
 using Types = std::vector<TensorType>;
 using TypeSpan = std::span<const TensorType>;
 
-/// What a kernel is told of a tensor. A layout not yet chosen may be chosen by the kernel.
+/// What a kernel is told of a tensor. `choose_layouts` (kernels/dispatch.h) sets or replaces the layout; a
+/// kernel that is prepared takes the one that is here, or row-major.
 struct TensorDesc {
   DType dtype = DType::f32;
   Shape shape;

@@ -42,7 +42,7 @@ class LOCKSTEP_API Op {
   /// Floating-point operations of one launch.
   virtual double flops(TypeSpan inputs, TypeSpan outputs) const = 0;
 
-  /// Sets the layouts that are not set yet; see kernels/layout.h.
+  /// Gives every tensor the layout that the kernel takes, also one that has another: see kernels/dispatch.h.
   virtual void choose_layouts(const kernels::Device& device, kernels::KernelIo& io) const = 0;
 
   /// The kernel for tensors whose layouts are all set; null for a view.
