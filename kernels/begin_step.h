@@ -41,7 +41,10 @@ struct BeginStep {
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, 1, 1);
+    require_type("the step's input", in[input], step_input_type());
     if (out.size() != 2) throw_misfit("step state and control block are wanted as outputs");
+    require_type("the step's state", out[state], step_state_type());
+    require_type("the control block", out[control], control_type());
   }
 };
 

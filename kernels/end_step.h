@@ -19,6 +19,8 @@ struct EndStep {
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, 1, 1);
     if (out.size() != 1) throw_misfit("the host's control block is wanted as output");
+    require_type("the control block", in[control], control_type());
+    require_type("the host's control block", out[result], control_type());
   }
 };
 

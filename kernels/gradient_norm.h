@@ -41,6 +41,8 @@ struct GradientNorm {
     require_count(in, 1, 1);
     require_floats("the gradients", in[gradients]);
     if (out.size() != 2) throw_misfit("step state and control block are wanted as outputs");
+    require_type("the step's state", out[state], step_state_type());
+    require_type("the control block", out[control], control_type());
   }
 };
 

@@ -9,10 +9,9 @@ namespace lockstep::kernels {
 
 /// Updates of a flat slice, whatever tensors it holds. PyTorch's formulas and order of operations. Zero
 /// padding stays zero. Parameters and states are f32, gradients f32 or bf16. Each gradient is first clipped
-/// to
-/// [-clip_value, clip_value] (a NaN stays; with GradScaler as if its scale were taken off before) and then
+/// to [-clip_value, clip_value] (a NaN stays; with GradScaler as if its scale were taken off before) and then
 /// multiplied by StepState::gradient_scale; learning rate and bias corrections are there, too. Weight decay
-/// acts on the first `decayed` elements, a multiple of `decay_granularity`. A further output,
+/// acts on the first `decayed` elements: all, or a multiple of `decay_granularity`. A further output,
 /// `copy_output()`, also gets the new parameters, rounded to the nearest (ties to even): bf16, on GPUs also
 /// f16.
 
@@ -20,7 +19,8 @@ inline constexpr double not_clipped = std::numeric_limits<double>::infinity();
 inline constexpr std::int64_t every_element = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t decay_granularity = 4;
 
-/// A slice of the gradients (for WeightAverage: the parameters), and as much of what is updated.
+/// A slice of the gradients (for WeightAverage: the parameters) with the step's state, and as much of what is
+/// updated.
 inline void require_slices(TypeSpan in, TypeSpan out, std::size_t states) {
   require_count(in, 2, 2);
   require_floats("the slice", in[0]);
@@ -28,15 +28,23 @@ inline void require_slices(TypeSpan in, TypeSpan out, std::size_t states) {
   if (out.size() != 1 + states)
     throw_misfit("a parameter and " + std::to_string(states) + " states are wanted");
   for (const TensorType& slice : out) require_type("the parameter or its state", slice, parameter);
+  require_type("the step's state", in[1], step_state_type());
 }
 
-/// The same of an op that may write a copy, too.
-inline void require_update(TypeSpan in, TypeSpan out, std::size_t copy_output) {
-  const bool has_copy = out.size() > copy_output;
-  require_slices(in, has_copy ? out.first(copy_output) : out, copy_output - 1);
-  if (!has_copy) return;
-  if (!is_half(out.back().dtype)) throw_misfit("the copy is bf16 or f16");
-  require_type("the copy", out.back(), {out.back().dtype, in[0].shape});
+/// The same of an op that may write a copy, too, with weight decay on the first `decayed` elements: a GPU
+/// takes four at a time.
+inline void require_update(TypeSpan in, TypeSpan out, std::size_t copy_output, std::int64_t decayed) {
+  require_count(in, 2, 2);
+  if (out.size() > copy_output) {
+    if (!is_half(out.back().dtype)) throw_misfit("the copy is bf16 or f16");
+    require_type("the copy", out.back(), {out.back().dtype, in[0].shape});
+    out = out.first(copy_output);
+  }
+  require_slices(in, out, copy_output - 1);
+  if (decayed < in[0].shape.elements() && decayed % decay_granularity != 0) {
+    throw_misfit("weight decay ends behind " + std::to_string(decayed) +
+                 " elements, must end behind a multiple of " + std::to_string(decay_granularity));
+  }
 }
 
 /// The buffer is there if momentum != 0. It starts as a copy of the first gradient (StepState::step == 1).
@@ -68,7 +76,7 @@ struct SgdUpdate {
 
   bool has_buffer() const { return momentum != 0; }
   std::size_t copy_output() const { return has_buffer() ? 2 : 1; }
-  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output()); }
+  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output(), decayed); }
 };
 
 /// `decoupled` is AdamW. With `amsgrad` the greatest exp_avg_sq so far takes its place in the denominator.
@@ -103,7 +111,7 @@ struct AdamUpdate {
   }
 
   std::size_t copy_output() const { return amsgrad ? 4 : 3; }
-  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output()); }
+  void check(TypeSpan in, TypeSpan out) const { require_update(in, out, copy_output(), decayed); }
 };
 
 }  // namespace lockstep::kernels

@@ -75,6 +75,9 @@ constexpr float loss_scale_for(double targets) {
 inline TensorType step_state_type() {
   return {DType::u8, {sizeof(StepState)}};
 }
+inline TensorType step_input_type() {
+  return {DType::u8, {sizeof(StepInput)}};
+}
 inline TensorType control_type() {
   return {DType::u8, {sizeof(ControlBlock)}};
 }

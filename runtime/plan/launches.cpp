@@ -215,7 +215,7 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   if (options.scales_gradients) begin.initial_scale = kernels::first_gradient_scale;
   launches.begin_step = {
       .kernel = nullptr,
-      .io = {.inputs = {described({DType::u8, {sizeof(kernels::StepInput)}})},
+      .io = {.inputs = {described(kernels::step_input_type())},
              .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
       .operands = {{.region = Region::step_input}, step_state, names.control()}};
   launches.begin_step.kernel = kernels::kernel_for(device, begin, launches.begin_step.io);

@@ -26,8 +26,7 @@ Begun begin(const BeginStep& spec, const StepInput& input, const StepState& befo
   const auto control = upload(std::vector<ControlBlock>{sums});
   const std::array<void*, 3> addresses{from->data(), state->data(), control->data()};
   const auto bytes = [](TensorType type) { return TensorDesc{type.dtype, type.shape, {}}; };
-  const KernelIo io{{bytes({DType::u8, {sizeof(StepInput)}})},
-                    {bytes(step_state_type()), bytes(control_type())}};
+  const KernelIo io{{bytes(step_input_type())}, {bytes(step_state_type()), bytes(control_type())}};
   const auto stream = device().make_stream();
   kernel_for(device(), spec, io)->bind(addresses, nullptr)->launch(*stream);
   stream->synchronize();

@@ -1,7 +1,10 @@
 #include "kernels/base/error.h"
+#include "kernels/begin_step.h"
 #include "kernels/cast.h"
 #include "kernels/conv2d.h"
+#include "kernels/end_step.h"
 #include "kernels/fill.h"
+#include "kernels/gradient_norm.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
@@ -9,6 +12,7 @@
 #include "kernels/pool_indices.h"
 #include "kernels/reorder.h"
 #include "kernels/split.h"
+#include "kernels/weight_average.h"
 #include "tests/support/message_of.h"
 #include "tests/unit/kernels/harness.h"
 
@@ -81,7 +85,7 @@ TEST_CASE("a CPU refuses to compute in f16, by the op's name, and moves such num
   const auto half = [](const Shape& shape) { return TensorDesc{DType::f16, shape, {}}; };
   const TensorDesc state{DType::u8, {sizeof(StepState)}, {}};
   const TensorDesc parameter{DType::f32, {8}, {}};
-  const auto refusal = []<class Spec>(const Spec& spec, const KernelIo& io) {
+  const auto refusal_of_half = []<class Spec>(const Spec& spec, const KernelIo& io) {
     KernelIo open = io;
     const std::string layouts = tests::message_of<UsageError>([&] { choose_layouts(device(), spec, open); });
     const std::string kernel = tests::message_of<UsageError>([&] { kernel_for(device(), spec, io); });
@@ -89,15 +93,61 @@ TEST_CASE("a CPU refuses to compute in f16, by the op's name, and moves such num
     return kernel;
   };
   const std::string why = ": f16 is computed on GPUs; use bf16";
-  CHECK(refusal(Linear{}, {{half({2, 10}), half({3, 10})}, {half({2, 3})}}) == "linear" + why);
-  CHECK(refusal(Conv2d{}, {{half({2, 3, 8, 8}), half({4, 3, 3, 3})}, {half({2, 4, 6, 6})}}) ==
+  CHECK(refusal_of_half(Linear{}, {{half({2, 10}), half({3, 10})}, {half({2, 3})}}) == "linear" + why);
+  CHECK(refusal_of_half(Conv2d{}, {{half({2, 3, 8, 8}), half({4, 3, 3, 3})}, {half({2, 4, 6, 6})}}) ==
         "conv2d" + why);
-  CHECK(refusal(Pointwise::single(PointwiseFunction::relu), {{half({8})}, {half({8})}}) == "relu" + why);
-  CHECK(refusal(Cast{DType::f16}, {{parameter}, {half({8})}}) == "cast" + why);
-  CHECK(refusal(SgdUpdate{}, {{half({8}), state}, {parameter}}) == "sgd_update" + why);
-  CHECK(refusal(SgdUpdate{}, {{parameter, state}, {parameter, half({8})}}) == "sgd_update" + why);
+  CHECK(refusal_of_half(Pointwise::single(PointwiseFunction::relu), {{half({8})}, {half({8})}}) ==
+        "relu" + why);
+  CHECK(refusal_of_half(Cast{DType::f16}, {{parameter}, {half({8})}}) == "cast" + why);
+  CHECK(refusal_of_half(SgdUpdate{}, {{half({8}), state}, {parameter}}) == "sgd_update" + why);
+  CHECK(refusal_of_half(SgdUpdate{}, {{parameter, state}, {parameter, half({8})}}) == "sgd_update" + why);
   CHECK_NOTHROW(kernel_for(device(), Fill{}, {{}, {half({8})}}));
   CHECK_NOTHROW(kernel_for(device(), Concat{}, {{half({3}), half({5})}, {half({8})}}));
+}
+
+namespace {
+
+/// Why there is no kernel; "" if there is one.
+template <class Spec>
+std::string refusal(const Spec& spec, const KernelIo& io) {
+  return tests::message_of<UsageError>([&] { kernel_for(device(), spec, io); });
+}
+
+TensorDesc bytes(const TensorType& type) {
+  return {type.dtype, type.shape, {}};
+}
+
+}  // namespace
+
+TEST_CASE("what a step's own kernels share is the step's input, state and control block") {
+  const TensorDesc slice{DType::f32, {16}, {}};
+  const TensorDesc other{DType::f32, {64}, {}};
+  const TensorDesc input = bytes(step_input_type());
+  const TensorDesc state = bytes(step_state_type());
+  const TensorDesc control = bytes(control_type());
+  const std::string no_state = "the step's state is f32 64, must be " + step_state_type().str();
+  const std::string no_control = "the control block is f32 64, must be " + control_type().str();
+  CHECK(refusal(BeginStep{}, {{input}, {state, control}}).empty());
+  CHECK(refusal(BeginStep{}, {{state}, {state, control}}) == "begin_step: the step's input is " +
+                                                                 step_state_type().str() + ", must be " +
+                                                                 step_input_type().str());
+  CHECK(refusal(BeginStep{}, {{input}, {other, control}}) == "begin_step: " + no_state);
+  CHECK(refusal(BeginStep{}, {{input}, {state, other}}) == "begin_step: " + no_control);
+  CHECK(refusal(GradientNorm{}, {{slice}, {other, control}}) == "gradient_norm: " + no_state);
+  CHECK(refusal(GradientNorm{}, {{slice}, {state, other}}) == "gradient_norm: " + no_control);
+  CHECK(refusal(EndStep{}, {{other}, {control}}) == "end_step: " + no_control);
+  CHECK(refusal(SgdUpdate{}, {{slice, other}, {slice}}) == "sgd_update: " + no_state);
+  CHECK(refusal(AdamUpdate{}, {{slice, other}, {slice, slice, slice}}) == "adam_update: " + no_state);
+  CHECK(refusal(WeightAverage{}, {{slice, other}, {slice}}) == "weight_average: " + no_state);
+}
+
+TEST_CASE("weight decay ends where every device can end it") {
+  const TensorDesc slice{DType::f32, {18}, {}};
+  const KernelIo io{{slice, bytes(step_state_type())}, {slice}};
+  for (const std::int64_t decayed : {std::int64_t{0}, std::int64_t{8}, std::int64_t{18}, every_element})
+    CHECK(refusal(SgdUpdate{.decayed = decayed}, io).empty());
+  CHECK(refusal(SgdUpdate{.decayed = 6}, io) ==
+        "sgd_update: weight decay ends behind 6 elements, must end behind a multiple of 4");
 }
 
 TEST_CASE("a device needs a thread") {
