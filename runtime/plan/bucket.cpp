@@ -229,10 +229,10 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   const std::int64_t shards = limits.ranks * line;
   for (std::vector<std::size_t>& parameters :
        parameters_by_bucket(graph, limits, plan.gradient_dtype, line)) {
+    std::ranges::stable_partition(parameters, is_decayed);
     Bucket bucket{.first = plan.elements,
                   .first_parameter = graph.value(graph.parameters()[parameters.front()].value).name,
                   .only_rows = goes_as_rows_alone(graph, parameters.front())};
-    std::ranges::stable_partition(parameters, is_decayed);
     std::int64_t end = bucket.first;
     for (const std::size_t index : parameters) {
       const model::Value& value = graph.value(graph.parameters()[index].value);

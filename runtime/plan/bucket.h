@@ -74,12 +74,12 @@ struct RowsSlice {
 /// A contiguous part of the gradient arena that is summed at once. In elements.
 struct Bucket {
   std::int64_t first = 0;
-  std::int64_t count = 0;    ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
-  std::int64_t decayed = 0;  ///< its first elements, on which weight decay acts
-  std::string first_parameter;
-  bool has_copies = false;    ///< layers read parameters of it in their compute type
-  bool with_control = false;  ///< the last that is exchanged: its exchange sums the control block, too
-  bool only_rows = false;     ///< is not exchanged: all of its gradients go as rows
+  std::int64_t count = 0;       ///< a multiple of ranks x 64 bytes, so that each rank's shard is a slice, too
+  std::int64_t decayed = 0;     ///< its first elements, on which weight decay acts
+  std::string first_parameter;  ///< which lies at `first`
+  bool has_copies = false;      ///< layers read parameters of it in their compute type
+  bool with_control = false;    ///< the last that is exchanged: its exchange sums the control block, too
+  bool only_rows = false;       ///< is not exchanged: all of its gradients go as rows
 };
 
 /// What one call of the communicator exchanges: bucket `index`, or the lists of rows of slice `index`.

@@ -1,5 +1,6 @@
 #include "runtime/plan/bucket.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -74,6 +75,9 @@ TEST_CASE("bucket: what decays comes first where only matrices do, in the same b
     CHECK(bucket.first == all.buckets[i].first);
     CHECK(bucket.count == all.buckets[i].count);
     CHECK(all.buckets[i].decayed == all.buckets[i].count);
+    const auto begin = std::ranges::find(plan.arena.slices, bucket.first, &ArenaSlice::first);
+    REQUIRE(begin != plan.arena.slices.end());
+    CHECK(bucket.first_parameter == begin->name);
     for (const ArenaSlice& slice : plan.arena.slices) {
       if (slice.first < bucket.first || slice.first >= bucket.first + bucket.count) continue;
       CHECK((slice.first < bucket.first + bucket.decayed) == slice.name.ends_with("weight"));
