@@ -30,7 +30,8 @@ class PracticeReplica {
 
   /// Returns the seconds that it took.
   double run(const Plan& plan);
-  /// Calls `of(step, begin, end)` for each step with work of its own of the plan that was run last.
+  /// Calls `of(step, begin, end)` for each step of the plan that was run last, but for views and what was
+  /// left out.
   template <class Of>
   void for_each_step(Of of) const {
     Clock::time_point begin = start_;
@@ -50,7 +51,7 @@ class PracticeReplica {
   ReplicaMemory memory_;
   Executor executor_;
   Clock::time_point start_;
-  std::vector<Clock::time_point> ends_;  ///< by step; none for one without work of its own
+  std::vector<Clock::time_point> ends_;  ///< by step; none of those that did not run
 };
 
 }  // namespace lockstep::runtime

@@ -76,15 +76,15 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
   for (const BoundStep& step : slot.steps) {
     if (step.deferred && !completes) continue;
     step_tracker_->run(plan.labels, step.label);
-    if (!step.is_timed) {
+    if (step.is_timed) {
+      const auto start = Clock::now();
+      waits_after_each_ ? run_to_its_end(step) : run(step);
+      timing_.exposed_ns += nanoseconds_since(start);
+    } else {
       waits_after_each_ ? run_to_its_end(step) : run(step);
       if (anomalies_ && step.action == Action::launch) require_finite_result(step);
-      if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
-      continue;
     }
-    const auto start = Clock::now();
-    waits_after_each_ ? run_to_its_end(step) : run(step);
-    timing_.exposed_ns += nanoseconds_since(start);
+    if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
   }
 }
 

@@ -55,7 +55,8 @@ class Executor {
   void wait_after_each() { waits_after_each_ = true; }
 
   /// From now on each walk writes to `ends`, which has an entry for each step of the plan, when that step was
-  /// done; steps without work of their own write nothing. On the CPU; not for what the exchange queue runs.
+  /// done; views, and steps that are left out, write nothing. On the CPU; not for what the exchange queue
+  /// runs.
   void note_step_ends(std::vector<Clock::time_point>& ends) { step_ends_ = &ends; }
 
   /// Launches `plan` on the batch in `slot`, with the slot's `ReplicaMemory::host_input`. On a CPU the step

@@ -107,6 +107,29 @@ TEST_CASE("an evaluation between two steps changes neither weights nor the input
   CHECK(one.replica().applied_updates() == 2);
 }
 
+TEST_CASE("the end of each step is noted, of the exchanges that compute waits for too, but not of views") {
+  const auto device = kernels::make_cpu_device(1);
+  const auto communicator = comm::make_communicator({}, {});
+  const model::ZooEntry entry = model::find_model("mlp", {});
+  const model::InputSpec input = entry.wants({});
+  const Plan plan = make_plan(entry.make({}, input), input,
+                              {.key = {.batch = 6}, .schedule = {.overlap = false}}, *device, {});
+  ReplicaMemory memory(*device, *communicator, std::span(&plan, 1));
+  Executor executor(*device, *communicator, memory);
+  std::vector<Clock::time_point> ends(plan.steps.size());
+  executor.note_step_ends(ends);
+  memory.host_input(0) = {.state = {.valid_samples = 6}, .control = {.next_targets = 6}};
+  executor.run(plan, 0);
+  CHECK(std::ranges::count(plan.steps, Step::Kind::all_reduce_inline, &Step::kind) > 0);
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    if (plan.steps[at].queued) continue;
+    INFO("step " << at);
+    const Launch* const launch = plan.launch_of(plan.steps[at]);
+    const bool is_view = launch != nullptr && launch->kernel == nullptr;
+    CHECK((ends[at] == Clock::time_point()) == is_view);
+  }
+}
+
 TEST_CASE("where the weights alone are kept, no memory of a large batch is left") {
   const auto device = kernels::make_cpu_device(1);
   const auto communicator = comm::make_communicator({}, {});
