@@ -16,7 +16,9 @@ class ExchangeOrder {
  public:
   /// `holdable`: how many exchanges of a step may be held.
   ExchangeOrder(ExchangeQueue& queue, std::size_t exchanges, std::size_t holdable)
-      : queue_(queue), tickets_(exchanges), policy_(holdable) {}
+      : queue_(queue), tickets_(exchanges), policy_(holdable) {
+    held_.reserve(holdable);  // a step allocates nothing
+  }
 
   /// `part` is what the queue runs for `exchange`.
   void hand_over(std::size_t exchange, std::size_t part, bool may_be_held);

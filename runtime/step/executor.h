@@ -34,7 +34,8 @@ struct StepTiming {
 };
 
 /// Binds plans to a replica's memory, each at its first use, and walks them. It decides nothing: the plan
-/// holds all work, its order and its streams. A bound plan does no look-up and no allocation.
+/// holds all work, its order and its streams. A launch looks the plan up among those that are bound; its
+/// steps look nothing up, and nothing is allocated.
 class Executor {
  public:
   Executor(kernels::Device& device, comm::Communicator& communicator, const ReplicaMemory& memory);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/catch.h"
 
 namespace lockstep::runtime {
@@ -48,6 +49,22 @@ TEST_CASE("exchange order: those that do not go early come behind the last, and 
   CHECK(exchanges.run_step() == std::vector<std::size_t>{6, 5, 4, 3, 2, 1, 0});
   exchanges.order.follow(100);
   CHECK(exchanges.run_step() == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("exchange order: what is held takes no memory anew, in the first step neither") {
+  Exchanges exchanges;
+  exchanges.gate.set_value();
+  exchanges.order.follow(-100);
+  const int allocations = [&] {
+    const tests::AllocationCount count;
+    for (std::size_t exchange = 0; exchange < holdable; ++exchange)
+      exchanges.order.hand_over(exchange, exchange, true);
+    exchanges.order.hand_over(last, last, false);
+    exchanges.order.hand_over_held();
+    for (std::size_t exchange = 0; exchange <= holdable; ++exchange) exchanges.order.wait(exchange);
+    return count.value();
+  }();
+  CHECK(allocations == 0);
 }
 
 TEST_CASE(
