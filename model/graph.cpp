@@ -107,6 +107,11 @@ std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, cons
   return append(std::move(op), std::move(inputs), outputs, layer, Phase::forward);
 }
 
+std::vector<ValueId> Graph::add_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                                     const std::string& layer) {
+  return append(std::move(op), std::move(inputs), outputs, layer, Phase::forward);
+}
+
 std::vector<ValueId> Graph::add_backward_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
                                               const std::string& layer) {
   return append(std::move(op), std::move(inputs), outputs, layer, Phase::backward);

@@ -147,6 +147,9 @@ class LOCKSTEP_API Graph {
   /// Appends a node of forward; its outputs are typed by Op::infer and named after the layer. UsageError
   /// names the layer.
   std::vector<ValueId> add_node(OpPtr op, std::vector<ValueId> inputs, const std::string& layer);
+  /// The same where nothing implies the types of its outputs: of a constant.
+  std::vector<ValueId> add_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
+                                const std::string& layer);
   /// Appends a node of backward, whose outputs have these types.
   std::vector<ValueId> add_backward_node(OpPtr op, std::vector<ValueId> inputs, const Types& outputs,
                                          const std::string& layer);
@@ -155,7 +158,8 @@ class LOCKSTEP_API Graph {
   void add_update_node(OpPtr op, std::vector<ValueId> inputs, std::vector<ValueId> buffers,
                        const std::string& layer);
   bool is_update(const Node& node) const;
-  /// A node that copies `from` into a new value, right behind the node that writes `from`.
+  /// A node that copies the gradient `from` into a new value, right behind the node that writes `from`. It is
+  /// of backward also where a loss writes that: forward writes to no gradient.
   ValueId insert_copy(ValueId from);
 
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }

@@ -16,8 +16,8 @@ void differentiate(const PositionEncoding&, Backward& backward) {
 Tensor table_of_positions(Graph& graph, std::int64_t columns) {
   const Shape shape{graph.decoding->capacity, columns};
   const std::string layer(PositionEncoding::name);
-  const Tensor zeros(
-      graph, graph.add_backward_node(make_op(kernels::Fill{}), {}, {{DType::f32, shape}}, layer).front());
+  const Tensor zeros(graph,
+                     graph.add_node(make_op(kernels::Fill{}), {}, {{DType::f32, shape}}, layer).front());
   return once_for_source(apply(graph, PositionEncoding{}, differentiate, {zeros}, layer));
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -167,6 +168,19 @@ TEST_CASE("the network alone has no loss, and its nodes are those of training an
     for (std::size_t at = 0; at < forward.nodes().size(); ++at) {
       CHECK(graph.nodes()[at].key() == forward.nodes()[at].key());
     }
+  }
+}
+
+TEST_CASE("a graph that decodes is all of forward, the table of positions too") {
+  const Model model{.name = "writer", .forward = [](Tensor x) {
+                      return linear(position_encoding(embedding(x, "wte", 9, 4)), "head", 9);
+                    }};
+  const InputSpec input{.shape = {8}, .num_classes = 9, .target_shape = {8}, .dtype = DType::i64};
+  const Graph graph = build_decoding(model, input, 2, 1, 8);
+  REQUIRE(std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op->name() == "fill"; }));
+  for (const Node& node : graph.nodes()) {
+    INFO(node.key());
+    CHECK(node.phase == Phase::forward);
   }
 }
 
