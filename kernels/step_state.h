@@ -30,7 +30,7 @@ struct alignas(64) StepState {
   float carried_scale = 1;  ///< scaler_scale as it was when this step began: its gradients carry it
 
   /// Behind the step.
-  std::int64_t applied_updates() const { return step - (skip_update != 0 ? 1 : 0); }
+  constexpr std::int64_t applied_updates() const { return step - (skip_update != 0 ? 1 : 0); }
 };
 
 /// Summed over all ranks with the last bucket: how the ranks learn the same things in the same step.
