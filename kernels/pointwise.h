@@ -57,6 +57,11 @@ struct LOCKSTEP_API Pointwise {
 
   static Pointwise single(PointwiseFunction function, PointwisePart part = PointwisePart::value);
 
+  /// Whether it is this function alone.
+  bool is(PointwiseFunction function, PointwisePart part = PointwisePart::value) const {
+    return step_count == 1 && steps[0].function == function && steps[0].part == part;
+  }
+
   /// "relu", "add+relu": what a plan calls it.
   std::string title() const;
   /// Whether zeros in give zeros out, so that padding stays zero.

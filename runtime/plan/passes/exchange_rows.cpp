@@ -27,7 +27,7 @@ struct Summands {
 bool is_sum(const Node& node) {
   const auto* const op = node.op->as<kernels::Pointwise>();
   return op != nullptr && node.phase == model::Phase::backward && node.inputs.size() == 2 &&
-         op->title() == kernels::Pointwise::single(kernels::PointwiseFunction::add).title();
+         op->is(kernels::PointwiseFunction::add);
 }
 
 /// Takes the part of embeddings out of `gradient`, which only `readers` nodes may read. Gives what is left.

@@ -11,6 +11,7 @@
 #include "kernels/pool2d.h"
 #include "kernels/view.h"
 #include "model/spec_op.h"
+#include "runtime/plan/passes/dropped_nodes.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -20,29 +21,14 @@ using kernels::Pointwise;
 using kernels::PointwiseFunction;
 using kernels::PointwisePart;
 
-/// A dropped node has no op.
-template <class Spec>
-const Spec* as(const Node& node) {
-  return node.op == nullptr ? nullptr : node.op->as<Spec>();
-}
-
 bool is_relu(const Node& node, PointwisePart part) {
   const auto* op = as<Pointwise>(node);
-  return op != nullptr && op->step_count == 1 && op->steps[0].function == PointwiseFunction::relu &&
-         op->steps[0].part == part;
+  return op != nullptr && op->is(PointwiseFunction::relu, part);
 }
 
 Node* producer_of(Graph& graph, ValueId id) {
   const auto at = graph.producer(id);
   return at ? &graph.nodes()[*at] : nullptr;
-}
-
-void drop(Node& node) {
-  node = Node{};
-}
-
-void erase_dropped_nodes(Graph& graph) {
-  std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
 }
 
 /// relu(f(x)) becomes one node when no other node reads f(x); backward works from the relu's output.
@@ -57,7 +43,7 @@ void fuse_relu_into_producer(Graph& graph) {
     before->outputs = relu.outputs;
     drop(relu);
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 /// relu_backward(y, max_pool2d_backward(y, dy)): the pooling already reads y, whose sign is the mask.
@@ -73,7 +59,7 @@ void fuse_relu_backward_into_pool_backward(Graph& graph) {
     pool->outputs = relu.outputs;
     drop(relu);
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 /// cast(gradient of weights): the sums are f32, so they are written as what they are.
@@ -89,7 +75,7 @@ void fuse_cast_into_weights_gradient(Graph& graph) {
     std::ranges::replace(before->outputs, cast.inputs[0], cast.outputs[0]);
     drop(cast);
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 /// add(gradient of a weight, what comes from its embedding): a few rows are added to it in place.
@@ -97,8 +83,7 @@ void fuse_add_into_embedding_backward(Graph& graph) {
   using Backward = kernels::EmbeddingBackward;
   for (Node& add : graph.nodes()) {
     const auto* op = as<Pointwise>(add);
-    if (op == nullptr || op->step_count != 1 || op->steps[0].function != PointwiseFunction::add) continue;
-    if (add.phase != Phase::backward) continue;
+    if (op == nullptr || !op->is(PointwiseFunction::add) || add.phase != Phase::backward) continue;
     for (const std::size_t side : {1U, 0U}) {
       Node* const rows = producer_of(graph, add.inputs[side]);
       const bool alone = graph.uses(add.inputs[side]) == 1;
@@ -111,7 +96,7 @@ void fuse_add_into_embedding_backward(Graph& graph) {
       break;
     }
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 /// cast(cast(gradient of weights)), narrow and back to f32: the classifier's are f32 from the start.
@@ -128,7 +113,7 @@ void drop_casts_of_wide_gradients(Graph& graph) {
     drop(*narrowing);
     drop(cast);
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 /// The parameter that is `weight`, or whose copy in another type it is; null for neither.
@@ -251,7 +236,7 @@ void fuse_flatten_into_linear(Graph& graph, const ParameterLayouts& pinned) {
     }
     graph.replace_uses(flat, source);
   }
-  erase_dropped_nodes(graph);
+  erase_dropped(graph);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
+#include "runtime/plan/passes/dropped_nodes.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,12 +16,6 @@ using kernels::PointwiseFunction;
 using model::Graph;
 using model::Node;
 using model::ValueId;
-
-/// A dropped node has no op.
-template <class Spec>
-const Spec* as(const Node& node) {
-  return node.op == nullptr ? nullptr : node.op->as<Spec>();
-}
 
 /// The batch norm that writes `id`, if one node alone reads it and no function has been taken up yet.
 Node* open_norm(Graph& graph, ValueId id) {
@@ -40,7 +35,7 @@ void take_up(Node& norm, Node& node, model::OpPtr op) {
   node.op = std::move(op);
   node.inputs = std::move(norm.inputs);
   node.layer = norm.layer;
-  norm = Node{};
+  drop(norm);
 }
 
 void take_up_add(Graph& graph, Node& add) {
@@ -56,8 +51,7 @@ void take_up_add(Graph& graph, Node& add) {
 
 /// Behind a residual a function whose gradient needs its argument would need that kept.
 bool follows(const Pointwise& function, const Node& norm) {
-  return function.keeps_zero() &&
-         (!has_residual(norm) || function.steps[0].function == PointwiseFunction::relu);
+  return function.keeps_zero() && (!has_residual(norm) || function.is(PointwiseFunction::relu));
 }
 
 void take_up_function(Graph& graph, Node& node) {
@@ -78,11 +72,11 @@ void fuse_batch_norm(Graph& graph) {
     if (op == nullptr || op->step_count != 1) continue;
     if (op->inputs == 1) {
       take_up_function(graph, node);
-    } else if (op->steps[0].function == PointwiseFunction::add) {
+    } else if (op->is(PointwiseFunction::add)) {
       take_up_add(graph, node);
     }
   }
-  std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
+  erase_dropped(graph);
 }
 
 }  // namespace lockstep::runtime

@@ -3,6 +3,7 @@
 #include "kernels/linear_gelu.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
+#include "runtime/plan/passes/dropped_nodes.h"
 #include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
@@ -19,16 +20,9 @@ using model::Graph;
 using model::Node;
 using model::ValueId;
 
-/// A dropped node has no op.
-template <class Spec>
-const Spec* as(const Node& node) {
-  return node.op == nullptr ? nullptr : node.op->as<Spec>();
-}
-
 bool is_gelu(const Node& node, PointwisePart part) {
   const auto* op = as<Pointwise>(node);
-  return op != nullptr && op->step_count == 1 && op->steps[0].function == PointwiseFunction::gelu_tanh &&
-         op->steps[0].part == part;
+  return op != nullptr && op->is(PointwiseFunction::gelu_tanh, part);
 }
 
 /// What writes `id`, if it is a product by a matrix in half types.
@@ -51,7 +45,7 @@ void fuse_forward(Graph& graph, Node& gelu) {
   linear->op = model::make_op(LinearGelu{.precision = as<Linear>(*linear)->precision});
   linear->outputs = gelu.outputs;
   if (is_read) linear->outputs.push_back(pre);
-  gelu = Node{};
+  drop(gelu);
 }
 
 /// What gelu was taken of is a value of forward, so it is there where the product is.
@@ -63,7 +57,7 @@ void fuse_backward(Graph& graph, Node& gelu) {
   product->op = model::make_op(LinearBackwardGelu{.precision = as<LinearBackwardData>(*product)->precision});
   product->inputs.push_back(pre);
   product->outputs = gelu.outputs;
-  gelu = Node{};
+  drop(gelu);
 }
 
 }  // namespace
@@ -73,7 +67,7 @@ void fuse_gelu(Graph& graph) {
     if (is_gelu(node, PointwisePart::value)) fuse_forward(graph, node);
     if (is_gelu(node, PointwisePart::gradient)) fuse_backward(graph, node);
   }
-  std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
+  erase_dropped(graph);
 }
 
 }  // namespace lockstep::runtime

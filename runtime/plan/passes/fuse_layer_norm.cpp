@@ -5,6 +5,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
+#include "runtime/plan/passes/dropped_nodes.h"
 #include "runtime/plan/passes/passes.h"
 
 namespace lockstep::runtime {
@@ -19,15 +20,9 @@ using model::Graph;
 using model::Node;
 using model::ValueId;
 
-/// A dropped node has no op.
-template <class Spec>
-const Spec* as(const Node& node) {
-  return node.op == nullptr ? nullptr : node.op->as<Spec>();
-}
-
 bool adds_alike(const Graph& graph, const Node& node) {
   const auto* op = as<Pointwise>(node);
-  return op != nullptr && op->step_count == 1 && op->steps[0].function == PointwiseFunction::add &&
+  return op != nullptr && op->is(PointwiseFunction::add) &&
          graph.value(node.inputs[0]).type == graph.value(node.inputs[1]).type;
 }
 
@@ -48,7 +43,7 @@ void take_up(Node& add, Node& norm) {
   add.inputs = {add.inputs[0], norm.inputs[LayerNorm::weight], norm.inputs[LayerNorm::bias], add.inputs[1]};
   add.outputs = std::move(norm.outputs);
   add.outputs.push_back(total);
-  norm = Node{};
+  drop(norm);
 }
 
 void take_up_add(Graph& graph, Node& add, bool keep_segments) {
@@ -82,7 +77,7 @@ void read_half_residual(Graph& graph, Node& norm, bool keep_segments) {
     if (cast == nullptr) continue;
     std::swap(norm.inputs[side], norm.inputs[LayerNorm::residual]);
     norm.inputs[LayerNorm::residual] = cast->inputs[0];
-    *cast = Node{};
+    drop(*cast);
     return;
   }
 }
@@ -104,7 +99,7 @@ void drop_from_residual(Graph& graph, Node& norm, bool keep_segments) {
   norm.op = op_of(norm).changed([&](LayerNorm& spec) { spec.dropout = *dropout; });
   norm.inputs[LayerNorm::residual] = node.inputs[Dropout::x];
   norm.inputs.push_back(node.inputs[Dropout::state]);
-  node = Node{};
+  drop(node);
 }
 
 void write_half_result(Graph& graph, Node& norm, bool keep_segments) {
@@ -114,7 +109,7 @@ void write_half_result(Graph& graph, Node& norm, bool keep_segments) {
   if (cast == nullptr) return;
   norm.op = op_of(norm).changed([&](LayerNorm& spec) { spec.to = as<Cast>(*cast)->to; });
   norm.outputs[LayerNorm::y] = cast->outputs[0];
-  *cast = Node{};
+  drop(*cast);
 }
 
 }  // namespace
@@ -127,7 +122,7 @@ void fuse_layer_norm(Graph& graph, bool keep_segments) {
     drop_from_residual(graph, node, keep_segments);
     write_half_result(graph, node, keep_segments);
   }
-  std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
+  erase_dropped(graph);
 }
 
 }  // namespace lockstep::runtime

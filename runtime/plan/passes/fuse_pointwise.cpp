@@ -6,6 +6,7 @@
 
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"
+#include "runtime/plan/passes/dropped_nodes.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,11 +16,6 @@ using model::Graph;
 using model::Node;
 using model::Role;
 using model::ValueId;
-
-/// A dropped node has no op.
-const Pointwise* pointwise(const Node& node) {
-  return node.op == nullptr ? nullptr : node.op->as<Pointwise>();
-}
 
 std::optional<std::size_t> position(const std::vector<ValueId>& ids, ValueId id) {
   const auto at = std::ranges::find(ids, id);
@@ -69,7 +65,7 @@ bool join_nodes(const Graph& graph, Node& first, Node& second) {
   std::vector<Pointwise::Operand> read;
   for (const ValueId id : second.inputs) {
     if (const auto result = position(first.outputs, id)) {
-      read.push_back(Pointwise::result_of(pointwise(first)->outputs[*result]));
+      read.push_back(Pointwise::result_of(as<Pointwise>(first)->outputs[*result]));
     } else if (const auto input = position(inputs, id)) {
       read.push_back(static_cast<Pointwise::Operand>(*input));
     } else {
@@ -77,13 +73,13 @@ bool join_nodes(const Graph& graph, Node& first, Node& second) {
       inputs.push_back(id);
     }
   }
-  const auto joined = kernels::join(*pointwise(first), *pointwise(second), read, kept);
+  const auto joined = kernels::join(*as<Pointwise>(first), *as<Pointwise>(second), read, kept);
   if (!joined) return false;
   second.op = model::make_op(*joined);
   second.inputs = std::move(inputs);
   second.outputs = std::move(outputs);
   second.layer = joined_layers(first, second);
-  first = Node{};
+  drop(first);
   return true;
 }
 
@@ -92,8 +88,8 @@ bool join_a_producer(Graph& graph, std::size_t at) {
   Node& second = graph.nodes()[at];
   for (std::size_t before = at; before-- > 0;) {
     Node& first = graph.nodes()[before];
-    const bool chained =
-        pointwise(first) != nullptr && first.phase == second.phase && any_of(second.inputs, first.outputs);
+    const bool chained = as<Pointwise>(first) != nullptr && first.phase == second.phase &&
+                         any_of(second.inputs, first.outputs);
     if (chained && same_shape(graph, first, second) && may_move(graph, before, at) &&
         join_nodes(graph, first, second)) {
       return true;
@@ -106,10 +102,10 @@ bool join_a_producer(Graph& graph, std::size_t at) {
 
 void fuse_pointwise(Graph& graph) {
   for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
-    if (pointwise(graph.nodes()[at]) == nullptr) continue;
+    if (as<Pointwise>(graph.nodes()[at]) == nullptr) continue;
     while (join_a_producer(graph, at)) continue;
   }
-  std::erase_if(graph.nodes(), [](const Node& node) { return node.op == nullptr; });
+  erase_dropped(graph);
 }
 
 }  // namespace lockstep::runtime

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/base/philox.h"
+#include "kernels/pointwise.h"
 #include "kernels/step_state.h"
 #include "model/model.h"
 #include "tests/support/catch.h"
@@ -135,6 +136,23 @@ TEST_CASE("fuse_pointwise: a chain ends where a kernel's steps, inputs or output
     CHECK(net.graph.nodes()[0].op->name() == "relu+relu+relu");
     CHECK(net.graph.nodes()[1].op->name() == "relu");
   }
+}
+
+TEST_CASE("fuse_pointwise: a chain is none of its functions, nor is a gradient its function") {
+  using kernels::Pointwise;
+  using kernels::PointwiseFunction;
+  using kernels::PointwisePart;
+  const Pointwise gradient = Pointwise::single(PointwiseFunction::relu, PointwisePart::gradient);
+  CHECK(Pointwise::single(PointwiseFunction::relu).is(PointwiseFunction::relu));
+  CHECK_FALSE(Pointwise::single(PointwiseFunction::relu).is(PointwiseFunction::add));
+  CHECK_FALSE(gradient.is(PointwiseFunction::relu));
+  CHECK(gradient.is(PointwiseFunction::relu, PointwisePart::gradient));
+  Network net;
+  net.fused(add(relu(net.given()), net.given()));
+  const auto* const chain = net.graph.nodes()[0].op->as<Pointwise>();
+  REQUIRE(chain != nullptr);
+  CHECK_FALSE(chain->is(PointwiseFunction::relu));
+  CHECK_FALSE(chain->is(PointwiseFunction::add));
 }
 
 TEST_CASE("fuse_pointwise: epilogues of products come first") {
