@@ -240,9 +240,7 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   for (const RowsSlice& slice : arena.rows) {
     launches.add_rows.push_back(add_rows_launch(graph, slice, names, device));
   }
-  if (options.clip_grad_norm > 0 || options.scales_gradients) {
-    launches.clip = clip_launch(arena, options, device);
-  }
+  if (options.clips) launches.clip = clip_launch(arena, options, device);
   for (const Bucket& bucket : arena.buckets) {
     launches.updates.push_back(update_launch(bucket, options, arena, device));
     if (options.average_decay > 0) launches.averages.push_back(average_launch(bucket, options, device));

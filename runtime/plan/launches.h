@@ -85,6 +85,7 @@ struct LaunchOptions {
   bool training = true;
   bool begins_step = true;  ///< the first micro-batch, or the only one
   bool ends_step = true;    ///< the last one, or the only one
+  bool clips = false;       ///< as ScheduleOptions::clips, which has the step
   double clip_grad_norm = 0;
   double average_decay = 0;       ///< 0: weights are not averaged; else evaluation reads the averages
   bool scales_gradients = false;  ///< as torch.amp.GradScaler, for fp16

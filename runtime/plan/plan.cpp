@@ -184,6 +184,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                                    {.training = training,
                                     .begins_step = begins_step(role),
                                     .ends_step = ends_step(role),
+                                    .clips = options.clips,
                                     .clip_grad_norm = request.clip_grad_norm,
                                     .average_decay = request.average_decay,
                                     .scales_gradients = scales_gradients,

@@ -63,11 +63,12 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   plan.activations = allocate_activations(plan.graph);
   const LaunchOptions launches{.begins_step = begins_step(key.role),
                                .ends_step = ends_step(key.role),
+                               .clips = plan.compute_dtype == DType::f16,
                                .scales_gradients = plan.compute_dtype == DType::f16,
                                .optimizer = like.request.optimizer};
   plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations,
                                    prepare_nodes(plan.graph, device), launches, device);
-  const ScheduleOptions options{.exchange = false, .clips = launches.scales_gradients};
+  const ScheduleOptions options{.exchange = false, .clips = launches.clips};
   Schedule schedule = ends_step(key.role) ? schedule_training(plan.graph, plan.arena, options)
                                           : schedule_nodes(plan.graph, options);
   plan.steps = std::move(schedule.steps);

@@ -58,6 +58,19 @@ const ScheduleOptions all_schedules[] = {
     {.overlap = false, .stream_ordered = true},
 };
 
+TEST_CASE(
+    "schedule: gradients are clipped by a kernel where the schedule has that step, whatever the reason") {
+  const auto device = kernels::make_cpu_device(1);
+  const Plan plan = plan_with_many_buckets(*device, {});
+  const auto clips = [&](const LaunchOptions& options) {
+    return prepare_launches(plan.graph, plan.arena, plan.activations, prepare_nodes(plan.graph, *device),
+                            options, *device)
+               .clip.kernel != nullptr;
+  };
+  CHECK(clips({.clips = true}));
+  CHECK_FALSE(clips({.clip_grad_norm = 2}));
+}
+
 TEST_CASE("schedule: every step waits for its dependencies") {
   const auto device = kernels::make_cpu_device(1);
   const double clip_grad_norm = GENERATE(0.0, 2.0);
