@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "kernels/base/division.h"
+
 namespace lockstep {
 
 /// Bytes of a cache line, and of the widest vector: tensors, slices of arenas and parts of a thread begin at
@@ -10,10 +12,6 @@ inline constexpr std::size_t cache_line = 64;
 
 /// Scratch memory of kernels begins at its multiples: cublasLtMatmul wants it (NVIDIA's reference of cuBLAS).
 inline constexpr std::size_t workspace_alignment = 256;
-
-constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 /// `bytes` rounded up to whole cache lines.
 constexpr std::size_t whole_lines(std::size_t bytes) {

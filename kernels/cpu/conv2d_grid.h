@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/base/half.h"
 #include "kernels/conv2d.h"
 #include "kernels/matmul.h"
@@ -22,10 +23,6 @@ namespace conv2d_tiles {
 
 /// Sums of two rows and two columns of tiles, which lie side by side.
 inline constexpr std::int64_t square = Tile::pair * Tile::pair;
-
-constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
-  return (whole + part - 1) / part;
-}
 
 /// Channels side by side.
 inline bool are_channels_last(const TensorDesc& pictures) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/layout.h"
 #include "kernels/tile_product.h"
 
@@ -21,10 +22,6 @@ inline constexpr std::int64_t block_tiles = 1024;
 /// Outputs of which a thread computes the weights' gradients at a time: as many as a row of dy is read of at
 /// once, since rows lie in pages of their own.
 inline constexpr std::int64_t most_outputs = 256;
-
-constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
-  return (whole + part - 1) / part;
-}
 
 /// Pairs of rows or columns of tiles in a block, as equal as they can be.
 constexpr std::int64_t block_pairs(std::int64_t width, std::int64_t depth) {

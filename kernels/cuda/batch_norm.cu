@@ -99,10 +99,6 @@ KernelPtr with_width(const Images<Index>& images, Make make) {
   return four ? make.template operator()<4>() : make.template operator()<1>();
 }
 
-unsigned blocks_for(std::int64_t channels) {
-  return static_cast<unsigned>((channels + 127) / 128);
-}
-
 }  // namespace
 
 void choose_layouts(Cuda, const BatchNorm&, KernelIo& io) {
@@ -150,8 +146,8 @@ KernelPtr prepare(Cuda, const BatchNormBackward& op, const KernelIo& io) {
           gradient(a.in(Op::sums));
         }
         const auto channels = static_cast<std::int64_t>(images.channels);
-        launch(copy_sums, blocks_for(channels), 128, 0, stream, channels, a.in(Op::sums), a.out(Op::dweight),
-               a.out(Op::dbias));
+        launch(copy_sums, blocks_for(channels, 128), 128, 0, stream, channels, a.in(Op::sums),
+               a.out(Op::dweight), a.out(Op::dbias));
       });
     });
   });
@@ -161,7 +157,7 @@ KernelPtr prepare(Cuda, const RunningStatistics& op, const KernelIo& io) {
   using Op = RunningStatistics;
   const std::int64_t channels = io.inputs[Op::mean].shape.elements();
   return cuda_kernel(io, [op, channels](const Addresses& a, cudaStream_t stream) {
-    launch(move_statistics, blocks_for(channels), 128, 0, stream, op, channels, a.in(Op::mean),
+    launch(move_statistics, blocks_for(channels, 128), 128, 0, stream, op, channels, a.in(Op::mean),
            a.in(Op::variance), a.in<StepState>(Op::state), a.in<double>(Op::moments), a.out(Op::running_mean),
            a.out(Op::running_variance), a.out<std::int64_t>(Op::batches));
   });

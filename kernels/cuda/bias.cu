@@ -76,10 +76,6 @@ BiasGradient::Rows rows_of(const TensorDesc& dy) {
   return {s[0], pixels, l.strides[0], l.strides[3], s[1], l.strides[1]};
 }
 
-unsigned parts_of(std::int64_t whole, std::int64_t part) {
-  return static_cast<unsigned>((whole + part - 1) / part);
-}
-
 }  // namespace
 
 BiasRelu::BiasRelu(const TensorDesc& y, bool relu)
@@ -110,9 +106,9 @@ BiasGradient::BiasGradient(const TensorDesc& dy, DType gradient) : dtype_(dy.dty
   constexpr std::int64_t blocks = 2048;
   constexpr std::int64_t least_rows = 8 * depth;
   const std::int64_t rows = std::max<std::int64_t>(1, rows_.outer * rows_.inner);
-  const std::int64_t wanted = std::max<std::int64_t>(1, blocks / parts_of(rows_.columns, width));
-  chunk_ = std::max(least_rows, (rows + wanted - 1) / wanted);
-  chunks_ = (rows + chunk_ - 1) / chunk_;
+  const std::int64_t wanted = std::max<std::int64_t>(1, blocks / blocks_for(rows_.columns, width));
+  chunk_ = std::max(least_rows, parts_of(rows, wanted));
+  chunks_ = parts_of(rows, chunk_);
 }
 
 std::size_t BiasGradient::workspace_bytes() const {
@@ -124,7 +120,7 @@ void BiasGradient::launch(const void* dy, void* db, void* workspace, cudaStream_
   const auto sum_into = [&]<class Sum>(Sum* sums) {
     with_element(dtype_, [&]<class Element>(Element*) {
       kernels::launch(sum_rows<Element, Sum>,
-                      dim3(parts_of(rows_.columns, width), static_cast<unsigned>(chunks_)),
+                      dim3(blocks_for(rows_.columns, width), static_cast<unsigned>(chunks_)),
                       dim3(width, depth), 0, stream, rows_, chunk_, static_cast<const Element*>(dy), sums);
     });
   };
@@ -134,8 +130,8 @@ void BiasGradient::launch(const void* dy, void* db, void* workspace, cudaStream_
     auto* const sums = static_cast<float*>(workspace);
     sum_into(sums);
     constexpr unsigned threads = 128;
-    kernels::launch(sum_chunks<Element>, parts_of(rows_.columns, threads), threads, 0, stream, rows_.columns,
-                    chunks_, static_cast<const float*>(sums), to);
+    kernels::launch(sum_chunks<Element>, blocks_for(rows_.columns, threads), threads, 0, stream,
+                    rows_.columns, chunks_, static_cast<const float*>(sums), to);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/base/division.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/portability.h"
 
@@ -23,9 +24,9 @@ inline Spread spread(std::int64_t items) {
   constexpr std::int64_t blocks_per_multiprocessor =
       32;  // five to eight run at a time: the last wave is a small part
   const int multiprocessors = multiprocessors_of_current_device();
-  if (items <= threads) return {1, static_cast<unsigned>(std::max(warp, (items + warp - 1) / warp * warp))};
+  if (items <= threads) return {1, static_cast<unsigned>(std::max(warp, rounded_up(items, warp)))};
   const std::int64_t blocks =
-      std::min<std::int64_t>((items + threads - 1) / threads, multiprocessors * blocks_per_multiprocessor);
+      std::min<std::int64_t>(parts_of(items, threads), multiprocessors * blocks_per_multiprocessor);
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)};
 }
 
@@ -36,6 +37,14 @@ __device__ inline std::int64_t first_item() {
 __device__ inline std::int64_t item_stride() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
 }
+
+/// Blocks that take so many items each.
+inline unsigned blocks_for(std::int64_t items, std::int64_t of_a_block) {
+  return static_cast<unsigned>(parts_of(items, of_a_block));
+}
+
+/// Of a row that a warp takes; a longer one is a block's.
+inline constexpr std::int64_t columns_of_a_warp = 1024;
 
 /// The value of the lane whose number differs in the bit `lane_mask`; all lanes of the warp take part. A
 /// struct brings its own, in its namespace.

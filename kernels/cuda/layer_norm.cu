@@ -87,7 +87,7 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io, DType residual = DTyp
         return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
           if (rows.count == 0) return;
           const Further further(op, a);
-          launch(normalise<threads, lanes, Y, Residual>, parts_of(rows.count * threads, block), block, 0,
+          launch(normalise<threads, lanes, Y, Residual>, blocks_for(rows.count * threads, block), block, 0,
                  stream, rows, static_cast<float>(op.eps), further.dropout, in_sample, a.in(Op::x),
                  a.in(Op::weight), further.bias, static_cast<const Residual*>(further.residual),
                  further.state, a.template out<Y>(Op::y), further.mean, a.out(Op::rstd), further.total);

@@ -145,7 +145,7 @@ struct FurtherBackward {
 
 void launch_add_chunks(const Rows& rows, const Chunks& chunks, const float* sums, float* dweight,
                        float* dbias, cudaStream_t stream) {
-  launch(add_chunks, parts_of(2 * rows.columns, sum_width), dim3(sum_width, chunk_depth), 0, stream,
+  launch(add_chunks, blocks_for(2 * rows.columns, sum_width), dim3(sum_width, chunk_depth), 0, stream,
          rows.columns, chunks.count, sums, dweight, dbias);
 }
 
@@ -171,7 +171,7 @@ KernelPtr one_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, st
 
 template <int lanes, class Y, class Residual, class Op>
 KernelPtr two_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, std::int64_t in_sample) {
-  const unsigned strips = parts_of(rows.columns, sum_width);
+  const unsigned strips = blocks_for(rows.columns, sum_width);
   const Chunks chunks(rows, std::max<std::int64_t>(1, 2048 / strips), sum_depth, 8);
   return cuda_kernel(
       io,

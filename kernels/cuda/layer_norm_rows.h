@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/grid.h"
 #include "kernels/cuda/portability.h"
 #include "kernels/dropout.h"
 #include "kernels/kernel.h"
@@ -12,7 +13,6 @@
 /// kernel that fits them. `Y` is the type of y and its gradient, `Residual` that of the residual and its own.
 namespace lockstep::kernels {
 
-inline constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 inline constexpr int warp = 32;
 inline constexpr int block = 256;
 
@@ -63,10 +63,6 @@ class DroppedRow {
 inline Rows rows_of(const TensorDesc& x) {
   const std::int64_t columns = x.shape[x.shape.rank() - 1];
   return {x.shape.elements() / columns, columns};
-}
-
-inline unsigned parts_of(std::int64_t whole, std::int64_t part) {
-  return static_cast<unsigned>((whole + part - 1) / part);
 }
 
 /// `make.operator()<threads of a row, lanes, Y, Residual>()`: what fits the rows.

@@ -12,7 +12,6 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr std::int64_t columns_of_a_warp = 1024;  // a longer row is a block's
 constexpr int warp = 32;
 constexpr int block = 256;
 

@@ -63,7 +63,7 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
   const std::span exchanged(order.begin(), as_rows.begin());
   const auto bytes_of = [&](std::size_t parameter) {
     const std::int64_t count = stored_elements(graph.value(graph.parameters()[parameter].value));
-    return static_cast<std::size_t>(round_up(count, line)) * size_of(dtype);
+    return static_cast<std::size_t>(rounded_up(count, line)) * size_of(dtype);
   };
   std::size_t all_bytes = 0;
   for (const std::size_t parameter : exchanged) all_bytes += bytes_of(parameter);
@@ -115,7 +115,7 @@ void assign_frozen(const model::Graph& graph, std::int64_t line, ArenaPlan& plan
                            .name = value.name,
                            .first = plan.elements + plan.frozen_elements,
                            .count = stored_elements(value)});
-    plan.frozen_elements += round_up(stored_elements(value), line);
+    plan.frozen_elements += rounded_up(stored_elements(value), line);
   }
 }
 
@@ -124,7 +124,7 @@ void assign_buffers(const model::Graph& graph, ArenaPlan& plan) {
     const model::Value& value = graph.value(graph.buffers()[index].value);
     plan.buffers.push_back({.buffer = index, .name = value.name, .first = plan.buffer_elements});
     const auto words = static_cast<std::int64_t>(stored_bytes(value) / sizeof(float));
-    plan.buffer_elements += round_up(words, elements_of_a_line(DType::f32));
+    plan.buffer_elements += rounded_up(words, elements_of_a_line(DType::f32));
   }
 }
 
@@ -134,7 +134,7 @@ void assign_statistics(const model::Graph& graph, ArenaPlan& plan) {
     const std::int64_t count = value.type.shape.elements();
     plan.statistics.push_back(
         {.statistics = index, .name = value.name, .first = plan.statistics_elements, .count = count});
-    plan.statistics_elements += round_up(count, elements_of_a_line(DType::f64));
+    plan.statistics_elements += rounded_up(count, elements_of_a_line(DType::f64));
   }
 }
 
@@ -239,10 +239,10 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
       const std::int64_t count = stored_elements(value);
       bucket.has_copies = bucket.has_copies || graph.parameters()[index].copy != model::no_value;
       plan.slices.push_back({.parameter = index, .name = value.name, .first = end, .count = count});
-      end += round_up(count, line);
+      end += rounded_up(count, line);
       if (is_decayed(index)) bucket.decayed = end - bucket.first;
     }
-    bucket.count = round_up(end - bucket.first, shards);
+    bucket.count = rounded_up(end - bucket.first, shards);
     if (bucket.decayed == end - bucket.first) bucket.decayed = bucket.count;
     plan.elements = bucket.first + bucket.count;
     plan.buckets.push_back(std::move(bucket));

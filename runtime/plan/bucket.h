@@ -11,10 +11,6 @@
 
 namespace lockstep::runtime {
 
-constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
 constexpr std::int64_t elements_of_a_line(DType dtype) {
   return static_cast<std::int64_t>(cache_line / size_of(dtype));
 }

@@ -48,7 +48,7 @@ Burst burst_of(const Plan& plan) {
   constexpr std::int64_t most_buckets = 16;
   const std::int64_t elements = std::clamp(plan.arena.elements, least_elements, most_elements);
   const std::int64_t buckets = std::clamp(elements / least_elements, std::int64_t{1}, most_buckets);
-  return {.elements = round_up(elements / buckets, ranks * elements_of_a_line(DType::f32)),
+  return {.elements = rounded_up(elements / buckets, ranks * elements_of_a_line(DType::f32)),
           .exchanges = static_cast<std::size_t>(buckets)};
 }
 

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "kernels/base/deadline.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 #include "kernels/base/shape.h"
@@ -9,6 +10,16 @@
 
 using namespace lockstep;
 using tests::message_of;
+
+TEST_CASE("a division that rounds up, and the multiple that it stands for") {
+  CHECK(parts_of(0, 4) == 0);
+  CHECK(parts_of(1, 4) == 1);
+  CHECK(parts_of(4, 4) == 1);
+  CHECK(parts_of(std::int64_t{1} << 40, 3) == 366503875926);
+  CHECK(rounded_up(std::size_t{65}, 64) == 128);
+  CHECK(rounded_up(std::size_t{64}, 64) == 64);
+  CHECK(rounded_up(std::int64_t{0}, 7) == 0);
+}
 
 TEST_CASE("a number in its range, whole and as typed") {
   constexpr Range<std::int64_t> small{1, 4096};
