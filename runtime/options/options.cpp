@@ -75,6 +75,9 @@ void require_fitting_optimizer(const model::OptimizerOptions& optimizer) {
   if (optimizer.nesterov && optimizer.momentum == 0) {
     throw UsageError("--nesterov needs --momentum above 0");
   }
+  if (optimizer.nesterov && optimizer.dampening != 0) {
+    throw UsageError("--nesterov needs --dampening 0, as in PyTorch");
+  }
 }
 
 /// A path in the place of a data set's name.

@@ -125,6 +125,7 @@ std::vector<OptionEntry> training() {
       schedule_real({"training", "lr-gamma", "X", "step: what it is multiplied by then", numbers},
                     &Schedule::gamma, not_negative),
       optimizer_real({"training", "momentum", "X", "of SGD", numbers}, &Optimizer::momentum, not_negative),
+      optimizer_real({"training", "dampening", "X", "of SGD", numbers}, &Optimizer::dampening, not_negative),
       optimizer_on_off({"training", "nesterov", "", "Nesterov's momentum", numbers}, &Optimizer::nesterov),
       weight_decay(
           {"training", "weight-decay", "X", "L2 penalty (adamw: decoupled, 0.01 if not given)", numbers},

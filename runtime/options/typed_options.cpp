@@ -25,6 +25,7 @@ struct Readers {
 const std::vector<Readers>& readers() {
   static const std::vector<Readers> rows{
       {"momentum", "optimizer", {"sgd"}},
+      {"dampening", "optimizer", {"sgd"}},
       {"nesterov", "optimizer", {"sgd"}},
       {"betas", "optimizer", {"adam", "adamw"}},
       {"eps", "optimizer", {"adam", "adamw"}},
@@ -86,6 +87,8 @@ bool normalise_alike(const data::Transform& a, const data::Transform& b) {
 
 void require_read_by_optimizer(const Options& options) {
   require_read_by("optimizer", options);
+  if (options.is_typed("dampening") && options.optimizer.dampening != 0 && options.optimizer.momentum == 0)
+    throw UsageError("--dampening is of momentum: give --momentum above 0, or leave it out");
   require_read_by("lr-schedule", options);
 }
 

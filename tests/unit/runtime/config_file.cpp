@@ -24,14 +24,15 @@ CommandOptions of_run(const std::filesystem::path& config, const Words& words) {
 TEST_CASE("a config file gives the same options; the command line wins") {
   const tests::TemporaryFolder folder;
   const auto file = folder.path() / "run.ini";
-  const Options original =
-      parse_options({"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd", "--lr=0.05",
-                     "--momentum=0.9", "--nesterov", "--betas=0.8,0.99", "--epochs=3", "--image-shape=3x8x8",
-                     "--drop-last", "--matmul-precision=medium", "--clip-grad-norm=0.5"});
+  const Options original = parse_options(
+      {"--model=mlp", "--model-args=hidden=32", "--optimizer=sgd", "--lr=0.05", "--momentum=0.9",
+       "--dampening=0.25", "--betas=0.8,0.99", "--epochs=3", "--image-shape=3x8x8", "--drop-last",
+       "--matmul-precision=medium", "--clip-grad-norm=0.5"});
   tests::write_file(file, to_ini(original));
   CHECK(to_ini(parse_options({"--config", file.string()})) == to_ini(original));
   CHECK(parse_options({"--config", file.string(), "--lr", "1"}).optimizer.learning_rate == 1);
   CHECK(parse_options({"--config", file.string()}).clip_grad_norm == 0.5);
+  CHECK(parse_options({"--config", file.string()}).optimizer.dampening == 0.25);
   CHECK(parse_options({"--config", file.string()}).matmul_precision == kernels::MatmulPrecision::medium);
 
   tests::write_file(file, "\xEF\xBB\xBFmodel = mlp\nepcohs = 3\n");

@@ -46,6 +46,14 @@ TEST_CASE("an option that the optimizer does not read is refused, with who does"
   CHECK(refusal({"--lr=0.1", "--momentum=0.9"}) ==
         "--momentum is not read by --optimizer adam: leave it out, or give --optimizer sgd");
   CHECK(refusal({"--optimizer=sgd", "--momentum=0.9", "--nesterov"}).empty());
+  CHECK(refusal({"--optimizer=sgd", "--momentum=0.9", "--dampening=0.3"}).empty());
+  CHECK(refusal({"--dampening=0.3"}) ==
+        "--dampening is not read by --optimizer adam: leave it out, or give --optimizer sgd");
+  CHECK(refusal({"--optimizer=sgd", "--dampening=0.3"}) ==
+        "--dampening is of momentum: give --momentum above 0, or leave it out");
+  CHECK(refusal({"--optimizer=sgd", "--dampening=0"}).empty());
+  CHECK(refusal({"--optimizer=sgd", "--momentum=0.9", "--nesterov", "--dampening=0.3"}) ==
+        "--nesterov needs --dampening 0, as in PyTorch");
   CHECK(refusal({"--optimizer=sgd", "--eps=1e-6"}) ==
         "--eps is not read by --optimizer sgd: leave it out, or give --optimizer adam or adamw");
   CHECK_FALSE(refusal({"--optimizer=sgd", "--betas=0.9,0.99"}).empty());
