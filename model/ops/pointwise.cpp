@@ -53,11 +53,11 @@ void differentiate_binary(const Pointwise& op, Backward& backward) {
                             differentiate_unary<kernels::pointwise::Function::gradient_from_output>, {x}, \
                             #name);                                                                       \
   }
-#define LOCKSTEP_BINARY(Function, name)                                                          \
-  Tensor name(Tensor a, Tensor b) {                                                              \
-    return apply<Pointwise>(a.graph(), Pointwise::single(PointwiseFunction::name),               \
-                            differentiate_binary<kernels::pointwise::Function::passes_gradient>, \
-                            {a, b}, #name);                                                      \
+#define LOCKSTEP_BINARY(Function, name)                                                                  \
+  Tensor name(Tensor a, Tensor b) {                                                                      \
+    return apply<Pointwise>(a.graph(), Pointwise::single(PointwiseFunction::name),                       \
+                            differentiate_binary<kernels::pointwise::Function::passes_gradient>, {a, b}, \
+                            #name);                                                                      \
   }
 #include "kernels/pointwise.def"
 

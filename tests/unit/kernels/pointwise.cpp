@@ -136,7 +136,7 @@ TEST_CASE("pointwise: a blocked layout stays, and its padding stays zero") {
     INFO(op.title());
     CHECK(*io.outputs[0].layout == (op.keeps_zero() ? blocked : Layout::row_major(shape)));
     const auto got = run_prepared(kernel_for(device(), op, io), io, inputs);
-    require_rounded(got[0], pointwise(op, inputs)[0], dtype);
+    require_rounded(got[0], test::pointwise(op, inputs)[0], dtype);
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("pointwise: channels that lie innermost stay there, broadcast over or 
     CHECK(*io.outputs[0].layout == channels_last);
     INFO(other.str());
     require_rounded(run_prepared(kernel_for(device(), add_op, io), io, inputs)[0],
-                    pointwise(add_op, inputs)[0], DType::f32);
+                    test::pointwise(add_op, inputs)[0], DType::f32);
   }
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("pointwise: a blocked layout stays where something is broadcast, if pa
       INFO(op.title() << " of " << full.str() << " and " << other.str());
       CHECK(*io.outputs[0].layout == (stays ? blocked(full, 16) : Layout::row_major(full)));
       const auto got = run_prepared(kernel_for(device(), op, io), io, inputs);
-      require_rounded(got[0], pointwise(op, inputs)[0], dtype);
+      require_rounded(got[0], test::pointwise(op, inputs)[0], dtype);
     }
   }
 }
