@@ -29,7 +29,7 @@ class TlsStream {
   bool peer_shows_key() const;
 
   /// After the handshake; at least a byte when `some`. What send_some did not take must be given again, and
-  /// nothing else before it.
+  /// nothing else before it: some of it may be encrypted and on its way already.
   Transfer receive_some(std::span<std::byte> to, std::size_t& received);
   Transfer send_some(std::span<const std::byte> first, std::span<const std::byte> rest, std::size_t& sent);
 
@@ -48,6 +48,10 @@ class TlsStream {
 
  private:
   struct State;
+  /// Makes a record of the bytes [begin, begin + size) of first and rest.
+  bool encrypt(std::span<const std::byte> first, std::span<const std::byte> rest, std::size_t begin,
+               std::size_t size);
+
   std::unique_ptr<State> state_;
 };
 

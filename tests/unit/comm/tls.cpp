@@ -219,6 +219,25 @@ TEST_CASE("much goes through small sockets, in pieces from two places", "[tls]")
   CHECK(transfer(ends.client, ends.server, std::string(19, ' ')).starts_with("header and the rest"));
 }
 
+TEST_CASE("what a full socket did not take may have grown when it is given again", "[tls]") {
+  Connected ends;
+  std::string text = pattern(1'000'003);
+  std::size_t sent = 0;
+  std::size_t some = 0;
+  while (ends.client.send_some(bytes_of(text).subspan(sent), {}, some) == Transfer::some) sent += some;
+  REQUIRE(sent > 0);
+  REQUIRE(sent < text.size());
+  text += " and more";
+  std::string received(sent, '\0');
+  for (std::size_t got = 0; got < sent; got += some) {
+    const auto room = std::as_writable_bytes(std::span(received)).subspan(got);
+    REQUIRE(ends.server.receive_some(room, some) == Transfer::some);
+  }
+  CHECK(received == text.substr(0, sent));
+  const std::string rest = text.substr(sent);
+  CHECK(transfer(ends.client, ends.server, rest) == rest);
+}
+
 TEST_CASE("a key is renewed in the midst of a stream", "[tls]") {
   Connected ends;
   const std::string text = pattern(100'000);
