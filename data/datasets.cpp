@@ -101,7 +101,8 @@ const fs::path& given_folder(const DatasetOptions& options) {
 }
 
 DatasetPtr open_image_folder_of(const DatasetOptions& options, Split split) {
-  return with_transform(open_image_folder(given_folder(options), split, options.class_names), options, split);
+  return with_transform(
+      open_image_folder(given_folder(options), split, options.class_names, options.activity), options, split);
 }
 
 SampleSpec image_folder_spec(const DatasetOptions& options) {
@@ -115,7 +116,7 @@ std::vector<std::string> image_folder_class_names(const DatasetOptions& options)
 
 DatasetPtr open_shards_of(const DatasetOptions& options, Split split) {
   return with_transform(open_shards(given_folder(options), split, options.num_classes, default_cache_folder(),
-                                    options.shard_indexes.get()),
+                                    options.shard_indexes.get(), options.activity),
                         options, split);
 }
 

@@ -9,6 +9,7 @@
 
 #include "data/folders.h"
 #include "data/pictures/decode.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
@@ -34,13 +35,14 @@ std::map<std::string_view, std::int64_t> numbered(const std::vector<std::string>
 
 class ImageFolder final : public PictureSet {
  public:
-  ImageFolder(const fs::path& folder, const std::vector<std::string>& classes)
+  ImageFolder(const fs::path& folder, const std::vector<std::string>& classes, Activity* activity)
       : num_classes_(std::ssize(classes)) {
     const std::map<std::string_view, std::int64_t> labels = numbered(classes);
     for (const std::string& name : classes_of(folder)) {
       const auto known = labels.find(name);
       if (known == labels.end()) fail(folder / name, "training has no class of this name");
       add_class(folder / name, known->second);
+      if (activity != nullptr) activity->advance();
     }
   }
 
@@ -84,9 +86,10 @@ class ImageFolder final : public PictureSet {
 
 }  // namespace
 
-PictureSetPtr open_image_folder(const fs::path& root, Split split, const std::vector<std::string>& known) {
+PictureSetPtr open_image_folder(const fs::path& root, Split split, const std::vector<std::string>& known,
+                                Activity* activity) {
   return std::make_shared<ImageFolder>(split_folder(root, split),
-                                       known.empty() ? image_folder_classes(root) : known);
+                                       known.empty() ? image_folder_classes(root) : known, activity);
 }
 
 std::vector<std::string> image_folder_classes(const fs::path& root) {

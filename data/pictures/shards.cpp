@@ -15,6 +15,7 @@
 #include "data/files/tar.h"
 #include "data/folders.h"
 #include "data/pictures/decode.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -199,7 +200,7 @@ std::shared_ptr<const ShardIndex> index_of(const fs::path& archive, std::span<co
 class Shards final : public PictureSet {
  public:
   Shards(const std::vector<fs::path>& archives, std::int64_t num_classes, const fs::path& index_folder,
-         ShardIndexes* known)
+         ShardIndexes* known, Activity* activity)
       : num_classes_(num_classes) {
     for (const fs::path& path : archives) {
       Shard& shard = shards_.emplace_back(Shard{path, MappedFile(path), {}, size_});
@@ -210,6 +211,7 @@ class Shards final : public PictureSet {
                fmt::format("its class is {}, no class below num_classes {}", sample.label, num_classes));
       }
       size_ += std::ssize(shard.index->samples);
+      if (activity != nullptr) activity->advance();
     }
   }
 
@@ -256,9 +258,9 @@ std::vector<fs::path> archives_in(const fs::path& folder) {
 }  // namespace
 
 PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_classes,
-                          const fs::path& index_folder, ShardIndexes* known) {
-  auto shards =
-      std::make_shared<Shards>(archives_in(split_folder(place, split)), num_classes, index_folder, known);
+                          const fs::path& index_folder, ShardIndexes* known, Activity* activity) {
+  auto shards = std::make_shared<Shards>(archives_in(split_folder(place, split)), num_classes, index_folder,
+                                         known, activity);
   if (shards->size() == 0) throw DataError(fmt::format("{}: no samples in its archives", place.string()));
   return shards;
 }

@@ -31,10 +31,11 @@ class ShardIndexes {
 ///
 /// Where each sample lies is kept in `index_folder`, by the archive's path, size and time of change, so an
 /// archive is scanned once per machine, and samples are read in any order. `known`: indexes of this process,
-/// or null. Archives are mapped. DataError names the archive, the offset and what is wrong there.
+/// or null. Archives are mapped. DataError names the archive, the offset and what is wrong there. `activity`,
+/// which may be null, advances archive by archive.
 PictureSetPtr open_shards(const std::filesystem::path& place, Split split, std::int64_t num_classes,
                           const std::filesystem::path& index_folder = default_cache_folder(),
-                          ShardIndexes* known = nullptr);
+                          ShardIndexes* known = nullptr, Activity* activity = nullptr);
 
 /// Names of the classes, where the pictures of each are in a folder of their own by their names in the
 /// archives ("train/cat/0001.jpg"); a class without pictures has none. Else empty.

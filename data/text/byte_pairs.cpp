@@ -9,12 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
 namespace {
 
 constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t words_between_advances = 1 << 12;
 
 struct TextHash {
   using is_transparent = void;
@@ -90,7 +92,7 @@ class BytePairTokenizer final : public Tokenizer {
   std::int64_t size() const override { return std::ssize(pairs_.tokens); }
 
   using Tokenizer::encode;
-  void encode(std::string_view text, std::vector<std::uint32_t>& ids) const override {
+  void encode(std::string_view text, std::vector<std::uint32_t>& ids, Activity* activity) const override {
     // One caller has the cache that lasts; others, at the same time, have one of their own.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     WordCache own;
@@ -102,11 +104,11 @@ class BytePairTokenizer final : public Tokenizer {
         ++at;
         continue;
       }
-      encode_words(text.substr(begin, at - begin), cache, ids);
+      encode_words(text.substr(begin, at - begin), cache, ids, activity);
       ids.push_back(special);
       begin = at += pairs_.tokens[special].size();
     }
-    encode_words(text.substr(begin), cache, ids);
+    encode_words(text.substr(begin), cache, ids, activity);
   }
 
   std::string_view bytes_of(std::int64_t id) const override {
@@ -138,9 +140,11 @@ class BytePairTokenizer final : public Tokenizer {
     return none;
   }
 
-  void encode_words(std::string_view text, WordCache& cache, std::vector<std::uint32_t>& ids) const {
+  void encode_words(std::string_view text, WordCache& cache, std::vector<std::uint32_t>& ids,
+                    Activity* activity) const {
     std::vector<std::uint32_t> word_ids;
-    while (!text.empty()) {
+    for (std::size_t words = 0; !text.empty(); ++words) {
+      if (activity != nullptr && words % words_between_advances == 0) activity->advance();
       const std::string_view word = text.substr(0, first_word(text, pairs_.pattern));
       text.remove_prefix(word.size());
       if (const auto* known = cache.find(word)) {

@@ -6,6 +6,7 @@
 
 #include "data/text/tokenizer.h"
 #include "data/text/utf8.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
@@ -14,6 +15,7 @@ namespace {
 constexpr std::size_t code_points = 0x110000;
 constexpr std::size_t page_size = 256;
 constexpr std::uint32_t no_id = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t characters_between_advances = 1 << 16;
 
 /// Ids by code point, in pages of 256, of which most texts use a few.
 class CharacterTokenizer final : public Tokenizer {
@@ -37,8 +39,9 @@ class CharacterTokenizer final : public Tokenizer {
   std::int64_t size() const override { return std::ssize(names_); }
 
   using Tokenizer::encode;
-  void encode(std::string_view text, std::vector<std::uint32_t>& ids) const override {
+  void encode(std::string_view text, std::vector<std::uint32_t>& ids, Activity* activity) const override {
     for (std::size_t at = 0; at < text.size();) {
+      if (activity != nullptr && ids.size() % characters_between_advances == 0) activity->advance();
       const CodePoint point = first_code_point(text.substr(at));
       if (point.length == 0)
         throw UnknownCharacter(

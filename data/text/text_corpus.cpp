@@ -44,13 +44,13 @@ std::vector<std::string_view> documents_in(std::string_view text) {
   return documents;
 }
 
-TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documents) {
+TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documents, Activity* activity) {
   std::vector<std::uint32_t> ids;
   std::vector<TokenPiece::Document> documents;
   for (const std::string_view document : in_documents ? documents_in(part.text) : std::vector{part.text}) {
     const std::int64_t begin = std::ssize(ids);
     const auto at = static_cast<std::size_t>(document.data() - part.text.data());
-    encode_from({part.path, part.offset + at, document}, tokenizer, ids);
+    encode_from({part.path, part.offset + at, document}, tokenizer, ids, activity);
     if (in_documents) documents.push_back({begin, std::ssize(ids)});
   }
   TokenPiece piece = piece_of(ids, tokenizer.size());
@@ -91,8 +91,7 @@ TextCorpus read(const DatasetOptions& options) {
     const bool trains = part.split == Split::train;
     (trains ? corpus.train : corpus.test)
         .push_back(encoded(*corpus.vocabulary.tokenizer, part,
-                           (trains ? rule : rule.for_evaluation()).wants_documents()));
-    reading.advance();
+                           (trains ? rule : rule.for_evaluation()).wants_documents(), options.activity));
   }
   return corpus;
 }

@@ -56,7 +56,7 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
 TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const MappedFile file(job.input);
   std::vector<std::uint32_t> ids;
-  encode_from({job.input, 0, checked_utf8(job.input, file.bytes())}, tokenizer, ids);
+  encode_from({job.input, 0, checked_utf8(job.input, file.bytes())}, tokenizer, ids, nullptr);
   const std::int64_t count = std::ssize(ids);
   if (count == 0) throw DataError(fmt::format("{}: offset 0: the file is empty", job.input.string()));
   if (count > most_llm_c_tokens) {

@@ -11,6 +11,10 @@
 
 #include "kernels/base/error.h"
 
+namespace lockstep {
+class Activity;
+}
+
 namespace lockstep::data {
 
 /// A character that a vocabulary does not have.
@@ -32,15 +36,16 @@ class Tokenizer {
   /// Ids are 0 .. size() - 1.
   virtual std::int64_t size() const = 0;
 
-  /// Appends the ids of `text`, which is valid UTF-8. UnknownCharacter for one that has none.
-  virtual void encode(std::string_view text, std::vector<std::uint32_t>& ids) const = 0;
+  /// Appends the ids of `text`, which is valid UTF-8. UnknownCharacter for one that has none. `activity`,
+  /// which may be null, advances meanwhile.
+  virtual void encode(std::string_view text, std::vector<std::uint32_t>& ids, Activity* activity) const = 0;
 
   /// The bytes that an id stands for: of one id not always whole characters. Empty for an id that is none.
   virtual std::string_view bytes_of(std::int64_t id) const = 0;
 
   std::vector<std::uint32_t> encode(std::string_view text) const {
     std::vector<std::uint32_t> ids;
-    encode(text, ids);
+    encode(text, ids, nullptr);
     return ids;
   }
   std::string decode(std::span<const std::int64_t> ids) const {

@@ -31,9 +31,10 @@ std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own)
                                options.name, own));
 }
 
-void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids) {
+void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids,
+                 Activity* activity) {
   try {
-    tokenizer.encode(part.text, ids);
+    tokenizer.encode(part.text, ids, activity);
   } catch (const UnknownCharacter& unknown) {
     throw DataError(
         fmt::format("{}: offset {}: {}", part.path.string(), part.offset + unknown.offset, unknown.reason));
@@ -50,7 +51,7 @@ TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_si
 }
 
 void TokenSequences::add(const FilePart& part, const Tokenizer& tokenizer) {
-  encode_from(part, tokenizer, ids_);
+  encode_from(part, tokenizer, ids_, nullptr);
   begins_.push_back(std::ssize(ids_));
 }
 

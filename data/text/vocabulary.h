@@ -70,7 +70,9 @@ struct FilePart {
 };
 
 /// Appends the ids of the text. DataError with the place in its file for what the vocabulary has not.
-void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids);
+/// `activity`, which may be null, advances meanwhile.
+void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids,
+                 Activity* activity);
 
 /// Ids in the narrowest words that hold every one below `vocab_size`.
 TokenPiece piece_of(const std::vector<std::uint32_t>& ids, std::int64_t vocab_size);

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -24,37 +21,6 @@
 
 namespace lockstep {
 namespace {
-
-/// A signal handler can look at nothing but statics, and take no lock.
-struct Mapping {
-  std::atomic<bool> is_taken{false};
-  std::atomic<std::uintptr_t> begin{0};
-  std::atomic<std::uintptr_t> end{0};  ///< 0: not in use
-  std::array<char, 1024> message{};
-};
-std::array<Mapping, 64> mappings;
-
-void end_for_cut_file(int number, siginfo_t* info, void*) {
-  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  for (const Mapping& mapping : mappings) {
-    if (address < mapping.begin || address >= mapping.end) continue;
-    const char* const end = std::find(mapping.message.begin(), mapping.message.end(), '\0');
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, mapping.message.data(),
-                                                     static_cast<std::size_t>(end - mapping.message.data()));
-    ::_exit(static_cast<int>(ExitCode::data));
-  }
-  std::signal(number, SIG_DFL);  // the read is tried again, and ends the process as it would have
-}
-
-void handle_signal_once() {
-  static const int installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = end_for_cut_file;
-    action.sa_flags = SA_SIGINFO;
-    return ::sigaction(SIGBUS, &action, nullptr);
-  }();
-  static_cast<void>(installed);
-}
 
 constexpr std::string_view temporary_ending = ".tmp";
 
@@ -106,22 +72,6 @@ UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat&
 }
 
 }  // namespace
-
-CutFileGuard::CutFileGuard(std::span<const std::byte> bytes, const std::filesystem::path& file) {
-  handle_signal_once();
-  const auto free =
-      std::ranges::find_if(mappings, [](Mapping& mapping) { return !mapping.is_taken.exchange(true); });
-  if (free == mappings.end()) return;  // its end is the kernel's, then
-  const std::string message = "error: " + file.string() + ": was cut while it was in use\n";
-  free->message[std::min(message.size(), free->message.size() - 1)] = '\0';
-  std::copy_n(message.data(), std::min(message.size(), free->message.size() - 1), free->message.data());
-  free->begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  free->end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
-  entry_ = std::shared_ptr<const void>(free, [mapping = &*free](const void*) {
-    mapping->end = 0;
-    mapping->is_taken = false;
-  });
-}
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   struct stat status {};

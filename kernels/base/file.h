@@ -4,26 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "kernels/base/cut_file_guard.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep {
-
-/// Ends the process with one line that names the file, and exit code 3, when `bytes`, a mapping of `file`, is
-/// read behind the end that the file has been cut to meanwhile: the kernel answers with SIGBUS, which alone
-/// would name nothing.
-class CutFileGuard {
- public:
-  CutFileGuard() = default;
-  CutFileGuard(std::span<const std::byte> bytes, const std::filesystem::path& file);
-
- private:
-  std::shared_ptr<const void> entry_;
-};
 
 /// A whole file, mapped read-only. DataError if it cannot be opened, is no regular file, or cannot be mapped.
 class MappedFile {

@@ -1,6 +1,7 @@
 #include "data/pictures/image_folder.h"
 
 #include "data/pictures/picture_dataset.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -38,7 +39,9 @@ TEST_CASE("classes are folders in the order of their names, with all pictures be
   CHECK(widths_and_labels(*set) == All{{23, 0}, {24, 0}, {22, 1}, {21, 1}, {23, 2}, {24, 2}});
   CHECK(set->num_classes() == 3);
   CHECK(image_folder_classes(folder.path()) == std::vector<std::string>{"cat", "dog", "lynx"});
-  CHECK(open_image_folder(folder.path(), Split::test)->size() == 6);
+  Activity activity;
+  CHECK(open_image_folder(folder.path(), Split::test, {}, &activity)->size() == 6);
+  CHECK(activity.advances() == 3);
 }
 
 TEST_CASE("a folder with train and val is split, with the classes of train") {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -58,6 +59,9 @@ TEST_CASE("shards are read in any order, and their index is kept") {
   for (const auto& index : fs::directory_iterator(cache))
     write_file(index.path(), contents(index.path()) + "x");
   check();  // made anew
+  Activity activity;
+  open_shards(folder / "data", Split::train, 3, cache, nullptr, &activity);
+  CHECK(activity.advances() == 2);
   CHECK(open_shards(folder / "data" / "1.tar", Split::test, 3, cache)->size() == 2);
 }
 

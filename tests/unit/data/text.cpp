@@ -2,6 +2,7 @@
 
 #include "data/text/text_corpus.h"
 #include "data/text/utf8.h"
+#include "kernels/base/activity.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
@@ -70,6 +71,10 @@ TEST_CASE("characters of the whole text are the vocabulary, by code point") {
   CHECK(token_sample(*train, 0) == TokenSample{{2, 4, 0, 5}, {4, 0, 5, 1}});
   const TokenizerPtr characters = make_character_tokenizer(names);
   CHECK(characters->encode("a\xC3\xBC") == std::vector<std::uint32_t>{1, 4});
+  Activity activity;
+  std::vector<std::uint32_t> ids;
+  characters->encode(std::string(200'000, 'a'), ids, &activity);
+  CHECK(activity.advances() == 4);
   CHECK(characters->decode(Ids{1, 4, 6, -1, 7}) == "a\xC3\xBC\xF0\x9F\x98\x80");
   CHECK(message_of<UsageError>([&] { characters->encode("aq"); }) ==
         "byte 1: U+0071 is no character of the 7 that the vocabulary has");

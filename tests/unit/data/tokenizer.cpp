@@ -6,6 +6,7 @@
 
 #include "data/text/split_words.h"
 #include "data/text/utf8.h"
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"
 #include "tests/parity/formula.h"
@@ -130,6 +131,15 @@ TEST_CASE("a word of a million bytes is merged in a moment, and from several thr
   for (auto& one : seen) threads.emplace_back([&] { one = tokenizer->encode(word); });
   for (std::thread& thread : threads) thread.join();
   for (const auto& one : seen) CHECK(one == ids);
+}
+
+TEST_CASE("a long text gets on while it is made into tokens") {
+  std::string text;
+  for (int word = 0; word < 10'000; ++word) text += " thin";
+  std::vector<std::uint32_t> ids;
+  Activity activity;
+  tokenizer_of(contents(TOKENIZER))->encode(text, ids, &activity);
+  CHECK(activity.advances() == 3);
 }
 
 TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
