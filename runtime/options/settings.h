@@ -26,7 +26,8 @@ CommandLine read_command_line(const std::vector<std::string>& arguments);
 /// The same of an ini file; errors begin with its name.
 TypedSettings read_config_file(const std::string& path);
 
-/// The settings of the files that --config names, then the others, which win.
+/// The settings of the files that --config names, then the others, which win: also over what they contradict
+/// by another name, as --batch-size does a file's global-batch.
 TypedSettings with_files_read(const TypedSettings& typed);
 
 /// As an ini file has it: there a '#' may begin a comment.
