@@ -16,6 +16,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/typed_words.h"
 #include "runtime/options/table.h"
+#include "runtime/options/values.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {
@@ -213,6 +214,10 @@ std::string config_value(std::string value) {
   for (std::size_t at = value.find('#'); at != value.npos; at = value.find('#', at + 2))
     value.insert(at, 1, '\\');
   return value;
+}
+
+bool fits_config_file(const std::string& value) {
+  return trimmed(value) == value && value.find('\n') == value.npos && value.find(kept_hash) == value.npos;
 }
 
 std::string group_title(const std::string& group) {

@@ -33,6 +33,9 @@ TypedSettings with_files_read(const TypedSettings& typed);
 /// As an ini file has it: there a '#' may begin a comment.
 std::string config_value(std::string value);
 
+/// Whether a file gives `value` back: as `config_value`, and in one line without blanks at its ends.
+bool fits_config_file(const std::string& value);
+
 /// The line above the options of a group in config.ini. By having most of them the file is known again.
 std::string group_title(const std::string& group);
 

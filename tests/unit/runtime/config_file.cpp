@@ -88,6 +88,21 @@ TEST_CASE("a # of a value comes back from a config file; behind a blank one begi
   CHECK(parse_options({"--config", file.string()}).data_dir == "/data/C#");
 }
 
+TEST_CASE("a value that no config file would give back is refused in one line; a prompt stands in none") {
+  for (const std::string place : {"o/a\nb", "o/a\n", " a", "a\t", "a\r", "a\x01z"}) {
+    CAPTURE(place);
+    for (const std::string option : {"--run-dir", "--data-dir", "--interface"}) {
+      CHECK(
+          refusal({option, place}) ==
+          option +
+              ": no line break, control character or blank at an end can stand in config.ini: leave it out");
+    }
+  }
+  CHECK(refusal({"--run-dir=my run"}).empty());
+  CHECK(parse_options({"--prompt= a\nb "}).generation.prompts == Words{" a\nb "});
+  CHECK(parse_options({"--stop=\n"}).generation.stop == "\n");
+}
+
 TEST_CASE("a run's config file names its data for every folder that it is read in") {
   const tests::TemporaryFolder folder;
   const auto run = folder.path() / "config.ini";
