@@ -149,6 +149,7 @@ Options resolve(const TypedSettings& base, const TypedSettings& typed) {
   for (const TypedSetting& setting : typed) {
     if (!setting.of_a_run) options.typed.push_back(setting.name);
   }
+  require_fit_for_config_file(options);
   require_one_batch_size(options);
   take_dataset_path(options);
   name_model_and_dataset(options);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
@@ -15,6 +16,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/typed_words.h"
 #include "runtime/options/table.h"
+#include "runtime/options/values.h"
 #include "runtime/options/words.h"
 
 namespace lockstep::runtime {
@@ -124,6 +126,30 @@ bool is_written_by_a_run(std::string_view text) {
   return 2 * found > std::ssize(titles);
 }
 
+/// The one that counts; null for none.
+const TypedSetting* find_last(const TypedSettings& settings, std::string_view name) {
+  const auto found = std::find_if(settings.rbegin(), settings.rend(),
+                                  [&](const TypedSetting& setting) { return setting.name == name; });
+  return found == settings.rend() ? nullptr : &*found;
+}
+
+/// What is typed wins also over what files say by an option of another name, which it would contradict.
+std::vector<std::string_view> names_set_aside(const TypedSettings& of_files, const TypedSettings& typed) {
+  std::vector<std::string_view> names;
+  if (find_last(typed, "batch-size") != nullptr) names.push_back("global-batch");
+  if (find_last(typed, "global-batch") != nullptr) names.push_back("batch-size");
+  const TypedSetting* const interval = find_last(typed, "eval-every");
+  if (interval != nullptr && interval->text == "0") names.push_back("eval-samples");
+  // A place beside a data set's name is the place of that set; without one it is of any.
+  const TypedSetting* const dataset = find_last(typed, "dataset");
+  const TypedSetting* const of_place = find_last(of_files, "dataset");
+  if (dataset != nullptr && of_place != nullptr && folded(dataset->text) != folded(of_place->text)) {
+    names.push_back("data-dir");
+    names.push_back("target-file");
+  }
+  return names;
+}
+
 }  // namespace
 
 CommandLine read_command_line(const Words& arguments) {
@@ -168,12 +194,19 @@ TypedSettings read_config_file(const std::string& path) {
 
 TypedSettings with_files_read(const TypedSettings& typed) {
   TypedSettings settings;
+  TypedSettings others;
   for (const TypedSetting& setting : typed) {
-    if (setting.name == "config")
+    if (setting.name == "config") {
       std::ranges::copy(read_config_file(setting.text), std::back_inserter(settings));
+    } else {
+      others.push_back(setting);
+    }
   }
-  std::ranges::copy_if(typed, std::back_inserter(settings),
-                       [](const TypedSetting& setting) { return setting.name != "config"; });
+  const std::vector<std::string_view> set_aside = names_set_aside(settings, others);
+  std::erase_if(settings, [&](const TypedSetting& setting) {
+    return std::ranges::find(set_aside, setting.name) != set_aside.end();
+  });
+  std::ranges::copy(others, std::back_inserter(settings));
   return settings;
 }
 
@@ -181,6 +214,10 @@ std::string config_value(std::string value) {
   for (std::size_t at = value.find('#'); at != value.npos; at = value.find('#', at + 2))
     value.insert(at, 1, '\\');
   return value;
+}
+
+bool fits_config_file(const std::string& value) {
+  return trimmed(value) == value && value.find('\n') == value.npos && value.find(kept_hash) == value.npos;
 }
 
 std::string group_title(const std::string& group) {

@@ -26,11 +26,15 @@ CommandLine read_command_line(const std::vector<std::string>& arguments);
 /// The same of an ini file; errors begin with its name.
 TypedSettings read_config_file(const std::string& path);
 
-/// The settings of the files that --config names, then the others, which win.
+/// The settings of the files that --config names, then the others, which win: also over what they contradict
+/// by another name, as --batch-size does a file's global-batch.
 TypedSettings with_files_read(const TypedSettings& typed);
 
 /// As an ini file has it: there a '#' may begin a comment.
 std::string config_value(std::string value);
+
+/// Whether a file gives `value` back: as `config_value`, and in one line without blanks at its ends.
+bool fits_config_file(const std::string& value);
 
 /// The line above the options of a group in config.ini. By having most of them the file is known again.
 std::string group_title(const std::string& group);

@@ -9,6 +9,7 @@
 
 #include "data/pictures/transforms.h"
 #include "kernels/base/error.h"
+#include "runtime/options/settings.h"
 #include "runtime/options/table.h"
 #include "runtime/options/values.h"
 
@@ -109,6 +110,15 @@ void require_none_of_generation(const Options& options) {
   throw UsageError(
       fmt::format("--{} is read where texts go on: give --prompt TEXT or --prompt-file FILE, or leave it out",
                   typed->name));
+}
+
+void require_fit_for_config_file(const Options& options) {
+  for (const OptionEntry& entry : option_table()) {
+    if (fits_config_file(entry.show(options))) continue;
+    throw UsageError(fmt::format(
+        "--{}: no line break, control character or blank at an end can stand in config.ini: leave it out",
+        entry.name));
+  }
 }
 
 void require_one_batch_size(const Options& options) {

@@ -2,7 +2,8 @@
 
 #include "runtime/options/options.h"
 
-/// What a user named, and the run would pass over without a word. UsageError says which, and what to give.
+/// What a user named, and the run would pass over without a word, or its config.ini could not give back.
+/// UsageError says which, and what to give.
 namespace lockstep::runtime {
 
 /// An option that the optimizer or the schedule of the learning rate does not read.
@@ -16,6 +17,9 @@ void require_none_of_predict(const Options& options);
 
 /// How texts go on, where none does.
 void require_none_of_generation(const Options& options);
+
+/// A value of several lines, or with blanks at its ends. Prompts, which no config.ini has, may be any text.
+void require_fit_for_config_file(const Options& options);
 
 /// --batch-size beside --global-batch.
 void require_one_batch_size(const Options& options);

@@ -26,15 +26,14 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
   return parts;
 }
 
-/// Without the white space that a configuration's line would lose as well.
+}  // namespace
+
 std::string trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n";
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return std::string(text.substr(first, text.find_last_not_of(blanks) - first + 1));
 }
-
-}  // namespace
 
 bool parse_switch(const std::string& text) {
   if (text == "true" || text == "1" || text == "on" || text == "yes") return true;

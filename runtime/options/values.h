@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@ std::pair<int, int> parse_port_range(const std::string& text);  ///< "29500-2959
 std::string parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
 std::int64_t parse_bytes(const std::string& text);  ///< "5GB" (10^9), "500MiB" (2^20), "1000"
+
+/// Without the white space at its ends that a line of a config file would lose.
+std::string trimmed(std::string_view text);
 
 std::string show_real(double value);
 std::string show_model_args(const model::ModelArgs& args);

@@ -89,7 +89,7 @@ void RunMetrics::tell_skew(std::span<const std::string> transfers_of_ranks) {
 
 void RunMetrics::start() {
   last_ = Clock::now();
-  window_.start = last_;
+  for (Window& window : windows_) window.start = last_;
 }
 
 void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples) {
@@ -107,27 +107,31 @@ void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, 
   skew_.add(timing.skew_ns);
   data_wait_.add(data_wait_ns);
 
-  ++window_.steps;
-  window_.samples += samples;
-  window_.exposed_ns += timing.exposed_ns;
-  window_.data_wait_ns += data_wait_ns;
+  for (Window& window : windows_) {
+    ++window.steps;
+    window.samples += samples;
+    window.exposed_ns += timing.exposed_ns;
+    window.data_wait_ns += data_wait_ns;
+  }
   last_ = now;
 }
 
 void RunMetrics::resume() {
   const auto away = Clock::now() - paused_at_;
-  for (Clock::time_point* start : {&last_, &all_.start, &steady_.start, &window_.start}) *start += away;
+  for (Clock::time_point* start : {&last_, &all_.start, &steady_.start}) *start += away;
+  for (Window& window : windows_) window.start += away;
 }
 
-Progress RunMetrics::take_window() {
+Progress RunMetrics::take_window(Reader reader) {
+  Window& window = windows_.at(static_cast<std::size_t>(reader));
   const auto now = Clock::now();
   Progress progress;
-  progress.samples_per_s = per_second(window_.samples, window_.start, now);
+  progress.samples_per_s = per_second(window.samples, window.start, now);
   progress.step_ms =
-      window_.steps > 0 ? Seconds(now - window_.start).count() * 1e3 / static_cast<double>(window_.steps) : 0;
-  progress.exposed_comm_ms = milliseconds(window_.exposed_ns, window_.steps);
-  progress.data_wait_ms = milliseconds(window_.data_wait_ns, window_.steps);
-  window_ = {.start = now};
+      window.steps > 0 ? Seconds(now - window.start).count() * 1e3 / static_cast<double>(window.steps) : 0;
+  progress.exposed_comm_ms = milliseconds(window.exposed_ns, window.steps);
+  progress.data_wait_ms = milliseconds(window.data_wait_ns, window.steps);
+  window = {.start = now};
   return progress;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -53,8 +54,9 @@ class RunMetrics {
   void pause() { paused_at_ = Clock::now(); }
   void resume();
 
-  /// Figures since the last call.
-  Progress take_window();
+  /// Where figures are shown, each time of the steps since the last time there.
+  enum class Reader { console, log };
+  Progress take_window(Reader reader);
   double samples_per_s() const;
   void fill(Summary& summary) const;
 
@@ -81,9 +83,9 @@ class RunMetrics {
   Clock::time_point last_{};
   Clock::time_point paused_at_{};
   std::int64_t steps_ = 0;
-  Window all_;     ///< from step 2
-  Window steady_;  ///< from step 20
-  Window window_;  ///< since take_window
+  Window all_;                     ///< from step 2
+  Window steady_;                  ///< from step 20
+  std::array<Window, 2> windows_;  ///< of each reader, since take_window
   Measurements step_;
   Measurements exposed_;
   Measurements transfer_;

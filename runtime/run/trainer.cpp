@@ -79,6 +79,7 @@ void Trainer::train(data::Loader& loader) {
   };
   DeviceBatch batch = prefetcher.copy(0);
   metrics_.start();
+  prefetcher.take_waited_ns();  // for the first batch, before that clock began
   for (std::int64_t step = progress_.step + 1;;) {
     const MicroBatch micro_batch = micro_batch_of(batch.info);
     const bool ends = ends_step(micro_batch.role);
@@ -171,10 +172,18 @@ void Trainer::first_step_done() {
 
 void Trainer::report(const data::BatchInfo& batch) {
   if (!files_) return;
-  const bool logs = progress_.step % options_.log_every == 0;
+  if (progress_.step % options_.log_every == 0) {
+    const Activity::Work work(session_.activity.get(),
+                              [this] { return "writing " + files_->log().string(); });
+    files_->log_step(progress_for(RunMetrics::Reader::log, batch));
+  }
+  if (console_.due() || progress_.step == batching_.total_steps)
+    console_.show(progress_for(RunMetrics::Reader::console, batch));
+}
+
+Progress Trainer::progress_for(RunMetrics::Reader reader, const data::BatchInfo& batch) {
   const std::int64_t total = batching_.total_steps;
-  if (!logs && !console_.due() && progress_.step != total) return;
-  Progress progress = metrics_.take_window();
+  Progress progress = metrics_.take_window(reader);
   progress.step = progress_.step;
   progress.total_steps = total;
   progress.epoch = batch.epoch;
@@ -184,12 +193,7 @@ void Trainer::report(const data::BatchInfo& batch) {
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
   if (options_.amp == "fp16") progress.grad_scale = progress_.scaler_scale;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
-  if (logs) {
-    const Activity::Work work(session_.activity.get(),
-                              [this] { return "writing " + files_->log().string(); });
-    files_->log_step(progress);
-  }
-  if (console_.due() || progress_.step == total) console_.show(progress);
+  return progress;
 }
 
 /// Not counted in step_ms and samples_per_s, as evaluations are not.

@@ -55,6 +55,7 @@ class Trainer {
   void agree_on_cuda_graphs(const StepTiming& timing);
   void first_step_done();
   void report(const data::BatchInfo& batch);
+  Progress progress_for(RunMetrics::Reader reader, const data::BatchInfo& batch);
   void evaluate_now(std::size_t slot);
   void save_checkpoint();
   void require_finite() const;

@@ -1,4 +1,5 @@
-// What log.jsonl has of a run that was begun or taken up in a folder where it, or another, had logged before.
+// What log.jsonl has of a run that was begun or taken up in a folder where it, or another, had logged before;
+// and which steps the figures of a line are of.
 #include <map>
 
 #include "tests/fault/resume_runs.h"
@@ -44,6 +45,30 @@ TEST_CASE("an evaluation stands once in the log, however often the run is taken 
   train(1, words + Words{"--max-steps=17"}, run_dir);
   CHECK(steps_with("eval", run_dir) == std::vector<std::int64_t>{10, 15, 17});
   CHECK(summary["eval"]["samples"] > 0);
+}
+
+TEST_CASE("a line of the log is of all steps since the one before, whatever the console has shown") {
+  const TemporaryFolder folder;
+  // A batch of 64, behind which the console's first line comes, and one of 32.
+  train(1, small + Words{"--samples=96", "--eval-every=0", "--log-every=2", "--progress=plain"},
+        folder / "run");
+  const auto lines = lines_of(contents(folder / "run/log.jsonl"));
+  REQUIRE(lines.size() == 1);
+  const double samples_a_step =
+      lines[0]["samples_per_s"].get<double>() * lines[0]["step_ms"].get<double>() / 1e3;
+  CHECK(samples_a_step == Approx(48));
+}
+
+TEST_CASE("the wait for the first batch, before the clock of steps begins, is in no line of the log") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  const Words words = small + Words{"--eval-every=0", "--log-every=1", "--checkpoint-every=1"};
+  // Behind the last step no batch is waited for.
+  train(1, words + Words{"--max-steps=1"}, run_dir);
+  train(1, words + Words{"--max-steps=2", "--resume=auto"}, run_dir);
+  const auto lines = lines_of(contents(run_dir / "log.jsonl"));
+  REQUIRE(lines.size() == 2);
+  for (const auto& line : lines) CHECK(line["data_wait_ms"].get<double>() == 0);
 }
 
 TEST_CASE("a finished run that has saved no checkpoint is left as it is, and another folder asked for") {

@@ -46,6 +46,35 @@ TEST_CASE("a config file gives the same options; the command line wins") {
   CHECK_FALSE(refusal({"--config", (folder.path() / "none.ini").string()}).empty());
 }
 
+TEST_CASE("what is typed wins over what a config file says by another option") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder / "run.ini";
+  const auto beside = [&](const Words& more) {
+    Words words{"--config", file.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_options(words);
+  };
+  tests::write_file(file, to_ini(parse_options({"--model=mlp", "--global-batch=128"})));
+  CHECK(beside({}).global_batch == 128);
+  CHECK(beside({"--batch-size=32"}).global_batch == 0);
+  CHECK(beside({"--batch-size=32"}).batch_size == 32);
+  tests::write_file(file, "batch-size = 8\neval-samples = 9\n");
+  CHECK(beside({"--global-batch=64"}).global_batch == 64);
+  CHECK(beside({"--eval-every=0"}).eval_samples == 0);
+  CHECK(beside({"--eval-every=0", "--eval-every=2"}).eval_samples == 9);
+  CHECK_FALSE(refusal({"--config", file.string(), "--batch-size=8", "--global-batch=64"}).empty());
+
+  tests::write_file(file, "dataset = parallel-text\ndata-dir = /there\ntarget-file = /there.de\n");
+  const Options other = beside({"--dataset=" + folder.path().string()});
+  CHECK(other.dataset == "image-folder");
+  CHECK(other.data_dir == folder.path());
+  CHECK(other.target_file.empty());
+  CHECK(beside({"--dataset=mnist"}).data_dir.empty());
+  CHECK(beside({"--dataset=Parallel_Text"}).data_dir == "/there");
+  tests::write_file(file, "data-dir = /there\n");
+  CHECK(beside({"--dataset=mnist"}).data_dir == "/there");
+}
+
 TEST_CASE("a # of a value comes back from a config file; behind a blank one begins a comment") {
   const tests::TemporaryFolder folder;
   const auto file = folder.path() / "run.ini";
@@ -57,6 +86,21 @@ TEST_CASE("a # of a value comes back from a config file; behind a blank one begi
   tests::write_file(file, "# all of C#\nlr = 0.5 # as before\ndata-dir = /data/C#\n");
   CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
   CHECK(parse_options({"--config", file.string()}).data_dir == "/data/C#");
+}
+
+TEST_CASE("a value that no config file would give back is refused in one line; a prompt stands in none") {
+  for (const std::string place : {"o/a\nb", "o/a\n", " a", "a\t", "a\r", "a\x01z"}) {
+    CAPTURE(place);
+    for (const std::string option : {"--run-dir", "--data-dir", "--interface"}) {
+      CHECK(
+          refusal({option, place}) ==
+          option +
+              ": no line break, control character or blank at an end can stand in config.ini: leave it out");
+    }
+  }
+  CHECK(refusal({"--run-dir=my run"}).empty());
+  CHECK(parse_options({"--prompt= a\nb "}).generation.prompts == Words{" a\nb "});
+  CHECK(parse_options({"--stop=\n"}).generation.stop == "\n");
 }
 
 TEST_CASE("a run's config file names its data for every folder that it is read in") {

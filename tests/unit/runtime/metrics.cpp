@@ -34,6 +34,20 @@ TEST_CASE("a run's medians, and JSON without NaN") {
   CHECK_THAT(to_json(summary), tests::contains("\"final_loss\": null"));
 }
 
+TEST_CASE("console and log have each the figures of all steps since their own last line") {
+  constexpr auto on_console = RunMetrics::Reader::console, in_log = RunMetrics::Reader::log;
+  RunMetrics metrics;
+  metrics.start();
+  metrics.step_done({.exposed_ns = 1'000'000}, 2'000'000, 64);
+  CHECK(metrics.take_window(on_console).data_wait_ms == 2);
+  metrics.step_done({.exposed_ns = 3'000'000}, 4'000'000, 64);
+  const Progress logged = metrics.take_window(in_log);
+  CHECK(logged.data_wait_ms == 3);
+  CHECK(logged.exposed_comm_ms == 2);
+  CHECK(metrics.take_window(on_console).data_wait_ms == 4);
+  CHECK(metrics.take_window(on_console).step_ms == 0);
+}
+
 TEST_CASE("what a rank waited follows from the exchange times of all, step by step") {
   const std::int64_t times[2][3] = {{5, 2, 9}, {3, 8, 4}};  // milliseconds of two ranks
   std::vector<RunMetrics> ranks(2);
