@@ -104,6 +104,27 @@ TEST_CASE("an atomic file without a folder says so") {
         path + ": cannot create: No such file or directory; make its folder first");
 }
 
+TEST_CASE("an atomic file takes the place of no folder, FIFO or stream") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::filesystem::create_symlink("/proc/self/fd/1", folder / "stdout");  // wherever it goes
+  const auto refusal = [&](const std::string& name) {
+    const std::string message =
+        message_of<DeviceError>([&] { write_file_atomically(folder / name, "text"); });
+    const std::string path = (folder / name).string() + ": ";
+    return message.starts_with(path) ? message.substr(path.size()) : "not about the file: " + message;
+  };
+  CHECK(refusal("folder") == "is a folder, not a file; name another");
+  CHECK(refusal("pipe") == "is a FIFO, not a file; name another");
+  CHECK(refusal("link") == "is a FIFO, not a file; name another");
+  CHECK(refusal("stdout") == "is an open stream, not a file; name another");
+  CHECK(std::filesystem::is_fifo(folder / "pipe"));
+  CHECK(std::filesystem::is_symlink(folder / "stdout"));
+  CHECK(files_in(folder.path()) == 4);
+}
+
 TEST_CASE("a full disk leaves the old file and no litter") {
   const TemporaryFolder folder;
   ChildProcess child([&] {
