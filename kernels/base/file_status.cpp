@@ -10,6 +10,15 @@
 
 namespace lockstep {
 
+std::filesystem::file_status status_at(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() != std::filesystem::file_type::none) return status;
+  throw DataError(fmt::format(
+      "{}: cannot be reached: {}; see that you may enter the folders above it, and where links lead",
+      path.string(), error.message()));
+}
+
 const char* kind_name(mode_t mode) {
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISDIR(mode)) return "a folder";

@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/host.h"
 #include "kernels/base/unique_fd.h"
@@ -123,6 +124,32 @@ TEST_CASE("an atomic file takes the place of no folder, FIFO or stream") {
   CHECK(std::filesystem::is_fifo(folder / "pipe"));
   CHECK(std::filesystem::is_symlink(folder / "stdout"));
   CHECK(files_in(folder.path()) == 4);
+}
+
+TEST_CASE("what is at a path is told, or why it cannot be") {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "text");
+  CHECK(std::filesystem::is_directory(status_at(folder.path())));
+  CHECK(std::filesystem::exists(status_at(folder / "file")));
+  CHECK_FALSE(std::filesystem::exists(status_at(folder / "none")));
+  CHECK_FALSE(std::filesystem::exists(status_at(folder / "file/below")));
+  std::filesystem::create_symlink("circle", folder / "circle");
+  const auto complaint = [&](const std::string& name) {
+    return message_of<DataError>([&] { status_at(folder / name); });
+  };
+  CHECK(complaint("circle") == (folder / "circle").string() +
+                                   ": cannot be reached: Too many levels of symbolic links; see that you "
+                                   "may enter the folders above it, and where links lead");
+  std::filesystem::create_directory(folder / "closed");
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::none);
+  ChildProcess nobody([&] {
+    constexpr uid_t number = 65534;
+    if (::geteuid() == 0 && ::setuid(number) != 0) return 1;
+    return complaint("closed/file").find(": cannot be reached: Permission denied; ") != std::string::npos ? 0
+                                                                                                          : 2;
+  });
+  CHECK(nobody.wait() == 0);
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
 }
 
 TEST_CASE("a full disk leaves the old file and no litter") {
