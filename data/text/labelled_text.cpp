@@ -12,6 +12,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::data {
@@ -127,7 +128,7 @@ Texts read_folders(const fs::path& root) {
 }
 
 bool has_lines(const fs::path& place) {
-  if (!fs::is_directory(place)) return true;
+  if (!fs::is_directory(status_at(place))) return true;
   return std::ranges::any_of(files_in(place), [](const std::string& name) { return name.ends_with(".tsv"); });
 }
 
