@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "data/text/utf8.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file_status.h"
 
@@ -99,6 +100,16 @@ std::vector<std::string> folders_in(const fs::path& folder) {
 }
 std::vector<std::string> files_in(const fs::path& folder) {
   return names_in(folder, false);
+}
+
+std::vector<std::string> class_folders_in(const fs::path& folder) {
+  std::vector<std::string> names = folders_in(folder);
+  for (const std::string& name : names) {
+    if (valid_utf8_length(name) == name.size()) continue;
+    throw DataError(fmt::format("{}: the name of this class is no UTF-8, as weights keep names: rename it",
+                                (folder / name).string()));
+  }
+  return names;
 }
 
 std::vector<std::string> folders_below(const fs::path& folder) {
