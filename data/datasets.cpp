@@ -17,6 +17,7 @@
 #include "data/text/text_corpus.h"
 #include "data/text/token_set.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/typed_words.h"
 
 namespace lockstep::data {
@@ -31,7 +32,7 @@ UnpackCache cache_of(const DatasetOptions& options) {
 /// torchvision keeps MNIST's files in <root>/<name>/raw.
 fs::path raw_folder(const fs::path& data_dir, const char* name) {
   const fs::path raw = data_dir / name / "raw";
-  return fs::exists(raw) ? raw : data_dir;
+  return fs::exists(status_at(raw)) ? raw : data_dir;
 }
 
 /// Where a set that is published lies when no --data-dir is given: a folder of the cache.
@@ -47,7 +48,8 @@ fs::path published_folder(const std::string& dataset, fs::path folder, const Dat
   if (folder.empty() && options.download)
     throw UsageError("--download: neither XDG_CACHE_HOME nor HOME is set; name a folder by --data-dir");
   if (options.download) download(*find_published(dataset), folder, {.activity = options.activity});
-  if (options.data_dir.empty() && !fs::exists(folder)) throw UsageError(fmt::format("{}: {}", dataset, hint));
+  if (options.data_dir.empty() && !fs::exists(status_at(folder)))
+    throw UsageError(fmt::format("{}: {}", dataset, hint));
   return folder;
 }
 
@@ -226,9 +228,10 @@ const std::vector<DatasetEntry>& datasets() {
 
 std::optional<std::string> dataset_at(const std::string& path, bool bare_folders) {
   const bool is_path = path.find('/') != std::string::npos || path.ends_with(".tar") || path == ".";
-  const bool is_folder = bare_folders && named(datasets(), path) == nullptr && fs::is_directory(path);
+  const bool is_folder =
+      bare_folders && named(datasets(), path) == nullptr && fs::is_directory(status_at(path));
   if (!is_path && !is_folder) return std::nullopt;
-  if (path.ends_with(".tar") && !fs::is_directory(path)) return "shards";
+  if (path.ends_with(".tar") && !fs::is_directory(status_at(path))) return "shards";
   const fs::path folder = split_folders(path).classes();
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder, error)) {

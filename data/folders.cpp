@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "data/text/utf8.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 
 namespace lockstep::data {
 namespace {
@@ -62,7 +64,7 @@ constexpr std::array held_back_names{"val", "valid", "validation", "test"};
 /// The folder of what is evaluated; empty for none.
 fs::path held_back_in(const fs::path& root) {
   for (const char* name : held_back_names) {
-    if (fs::is_directory(root / name)) return root / name;
+    if (fs::is_directory(status_at(root / name))) return root / name;
   }
   return {};
 }
@@ -100,6 +102,16 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names_in(folder, false);
 }
 
+std::vector<std::string> class_folders_in(const fs::path& folder) {
+  std::vector<std::string> names = folders_in(folder);
+  for (const std::string& name : names) {
+    if (valid_utf8_length(name) == name.size()) continue;
+    throw DataError(fmt::format("{}: the name of this class is no UTF-8, as weights keep names: rename it",
+                                (folder / name).string()));
+  }
+  return names;
+}
+
 std::vector<std::string> folders_below(const fs::path& folder) {
   std::vector<std::string> folders;
   add_folders(folder, 0, folders);
@@ -109,7 +121,8 @@ std::vector<std::string> folders_below(const fs::path& folder) {
 
 SplitFolders split_folders(const fs::path& root) {
   const fs::path train = root / "train", held_back = held_back_in(root);
-  if (fs::is_directory(train) && (!held_back.empty() || is_split(train))) return {train, held_back};
+  if (fs::is_directory(status_at(train)) && (!held_back.empty() || is_split(train)))
+    return {train, held_back};
   if (held_back.empty()) return {root, root};
   if (has_archives(held_back)) return {has_archives(root) ? root : fs::path(), held_back};
   return is_alone(held_back) ? SplitFolders{{}, held_back} : SplitFolders{root, root};
@@ -129,7 +142,7 @@ fs::path split_folder(const fs::path& root, Split split) {
 SplitFiles split_files(const DatasetOptions& options, const std::string& extension) {
   const fs::path& place = options.data_dir;
   SplitFiles files;
-  if (!fs::is_directory(place)) {
+  if (!fs::is_directory(status_at(place))) {
     (options.data_are_new ? files.test : files.train).push_back(place);
     return files;
   }

@@ -13,6 +13,9 @@ namespace lockstep::data {
 std::vector<std::string> folders_in(const std::filesystem::path& folder);
 std::vector<std::string> files_in(const std::filesystem::path& folder);
 
+/// Names of folders that are a class each. DataError for one that is no UTF-8: weights could not keep it.
+std::vector<std::string> class_folders_in(const std::filesystem::path& folder);
+
 /// `folder` and all folders below it, in byte order of their paths. DataError where they nest without end.
 std::vector<std::string> folders_below(const std::filesystem::path& folder);
 

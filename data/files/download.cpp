@@ -12,6 +12,7 @@
 #include "data/files/node_lock.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/load_module.h"
 
@@ -30,7 +31,8 @@ const CurlModule& load_curl_module() {
 }
 
 bool is_there(const fs::path& folder, const PublishedFile& file) {
-  return fs::exists(folder / file.name) || fs::exists(folder / fs::path(file.name).stem());
+  return fs::exists(status_at(folder / file.name)) ||
+         fs::exists(status_at(folder / fs::path(file.name).stem()));
 }
 
 bool has_all(const PublishedSet& set, const fs::path& folder) {

@@ -12,6 +12,7 @@
 
 #include "data/files/tar.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/pickle.h"
 
 namespace lockstep::data {
@@ -224,15 +225,16 @@ struct Found {
 };
 
 std::optional<Found> find_cifar10(const fs::path& place, Split split) {
-  if (place.extension() == ".gz" && fs::exists(place)) return Found{.path = place, .is_archive = true};
+  if (place.extension() == ".gz" && fs::exists(status_at(place)))
+    return Found{.path = place, .is_archive = true};
   for (const fs::path& folder : {place, place / binary_folder, place / python_folder}) {
     for (const bool is_binary : {true, false}) {
-      if (fs::exists(folder / batch_names(split, is_binary).front()))
+      if (fs::exists(status_at(folder / batch_names(split, is_binary).front())))
         return Found{.path = folder, .is_binary = is_binary};
     }
   }
   for (const char* archive : {"cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"}) {
-    if (fs::exists(place / archive)) return Found{.path = place / archive, .is_archive = true};
+    if (fs::exists(status_at(place / archive))) return Found{.path = place / archive, .is_archive = true};
   }
   return std::nullopt;
 }
@@ -255,16 +257,16 @@ PictureSetPtr open_cifar10(const fs::path& place, Split split, const UnpackCache
 }
 
 std::vector<std::string> cifar10_class_names(const fs::path& place, const UnpackCache& cache) {
-  if (place.extension() == ".gz" && fs::exists(place)) return names_in_archive(place, cache);
+  if (place.extension() == ".gz" && fs::exists(status_at(place))) return names_in_archive(place, cache);
   for (const fs::path& folder : {place, place / binary_folder, place / python_folder}) {
     for (const std::string_view meta : {binary_meta, python_meta}) {
-      if (!fs::exists(folder / meta)) continue;
+      if (!fs::exists(status_at(folder / meta))) continue;
       const MappedFile file(folder / meta);
       return names_in({(folder / meta).string(), file.bytes()}, meta == binary_meta);
     }
   }
   for (const char* archive : {"cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"}) {
-    if (fs::exists(place / archive)) return names_in_archive(place / archive, cache);
+    if (fs::exists(status_at(place / archive))) return names_in_archive(place / archive, cache);
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 
 namespace lockstep::data {
 namespace {
@@ -75,7 +76,7 @@ void check_size(const fs::path& path, std::span<const std::byte> contents, std::
 }
 
 fs::path compressed_or_plain(const fs::path& path) {
-  return fs::exists(path) ? path : fs::path(path.string() + ".gz");
+  return fs::exists(status_at(path)) ? path : fs::path(path.string() + ".gz");
 }
 
 FileBytes read(const fs::path& path, std::size_t rank, const UnpackCache& cache) {
@@ -87,7 +88,7 @@ constexpr int image_side = idx_picture_size.width;
 constexpr std::int64_t class_count = idx_class_count;
 
 fs::path found(const fs::path& file, const std::string& hint) {
-  if (fs::exists(file) || fs::exists(file.string() + ".gz")) return file;
+  if (fs::exists(status_at(file)) || fs::exists(status_at(file.string() + ".gz"))) return file;
   throw DataError(fmt::format("{}: neither this file nor its .gz is there; {}", file.string(), hint));
 }
 

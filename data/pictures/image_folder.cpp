@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 }
 
 std::vector<std::string> classes_of(const fs::path& folder) {
-  std::vector<std::string> classes = folders_in(folder);
+  std::vector<std::string> classes = class_folders_in(folder);
   if (classes.empty()) fail(folder, "no folders here: pictures lie in a folder for each class");
   return classes;
 }

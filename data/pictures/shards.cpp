@@ -18,6 +18,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
@@ -246,7 +247,7 @@ class Shards final : public PictureSet {
 };
 
 std::vector<fs::path> archives_in(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return {folder};
+  if (!fs::is_directory(status_at(folder))) return {folder};
   std::vector<fs::path> archives;
   for (const std::string& name : files_in(folder)) {
     if (name.ends_with(".tar")) archives.push_back(folder / name);

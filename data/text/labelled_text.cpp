@@ -12,6 +12,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/number.h"
 
 namespace lockstep::data {
@@ -111,7 +112,7 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
 Texts read_folders(const fs::path& root) {
   Texts texts;
   const SplitFolders folders = split_folders(root);
-  texts.labels = folders_in(folders.classes());
+  texts.labels = class_folders_in(folders.classes());
   if (texts.labels.empty()) {
     throw DataError(
         fmt::format("{}: neither train*.tsv files nor folders of .txt files for each class are here",
@@ -119,7 +120,7 @@ Texts read_folders(const fs::path& root) {
   }
   const auto add = [](const fs::path& folder, std::vector<Text>& to) {
     if (folder.empty()) return;
-    for (const std::string& label : folders_in(folder)) add_files(folder / label, label, to);
+    for (const std::string& label : class_folders_in(folder)) add_files(folder / label, label, to);
   };
   add(folders.train, texts.train);
   add(folders.test, texts.test);
@@ -127,7 +128,7 @@ Texts read_folders(const fs::path& root) {
 }
 
 bool has_lines(const fs::path& place) {
-  if (!fs::is_directory(place)) return true;
+  if (!fs::is_directory(status_at(place))) return true;
   return std::ranges::any_of(files_in(place), [](const std::string& name) { return name.ends_with(".tsv"); });
 }
 

@@ -8,6 +8,7 @@
 #include "data/text/utf8.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/json.h"
 
 namespace lockstep::data {
@@ -214,7 +215,7 @@ TokenizerPtr read_gpt2_files(const fs::path& vocabulary, const fs::path& merges)
 
 TokenizerPtr read_folder(const fs::path& folder) {
   const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
-  if (!fs::exists(vocabulary) || !fs::exists(merges))
+  if (!fs::exists(status_at(vocabulary)) || !fs::exists(status_at(merges)))
     fail(folder, "neither tokenizer.json nor vocab.json and merges.txt are here");
   try {
     return read_gpt2_files(vocabulary, merges);
@@ -239,9 +240,9 @@ TokenizerPtr read_json(const fs::path& path) {
 }  // namespace
 
 TokenizerPtr open_tokenizer(const fs::path& path) {
-  if (!fs::is_directory(path)) return read_json(path);
+  if (!fs::is_directory(status_at(path))) return read_json(path);
   const fs::path inside = path / "tokenizer.json";
-  return fs::exists(inside) ? read_json(inside) : read_folder(path);
+  return fs::exists(status_at(inside)) ? read_json(inside) : read_folder(path);
 }
 
 std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer) {

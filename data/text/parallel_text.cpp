@@ -10,6 +10,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 
 namespace lockstep::data {
 namespace {
@@ -78,7 +79,7 @@ void add_lines(const FilePair& files, std::size_t begin, std::size_t end, const 
 ParallelCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
   const SplitFiles paths = split_files(options, ".src");
-  if (fs::is_directory(options.data_dir) && !options.target_file.empty())
+  if (fs::is_directory(status_at(options.data_dir)) && !options.target_file.empty())
     throw UsageError("--target-file is for one file; in a folder each FILE.src has its FILE.tgt");
   const std::vector<FilePair> train = open_files(options, paths.train);
   const std::vector<FilePair> test = open_files(options, paths.test);

@@ -10,6 +10,7 @@
 #include "data/text/megatron.h"
 #include "data/text/numpy_tokens.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
 
@@ -115,7 +116,7 @@ TokenFile open_token_file(const fs::path& path, const std::string& dtype) {
   bin.replace_extension(".bin");
   idx.replace_extension(".idx");
   if (path.extension() == ".idx") return open_megatron(bin, path);
-  if (path.extension() == ".bin" && fs::exists(idx)) return open_megatron(path, idx);
+  if (path.extension() == ".bin" && fs::exists(status_at(idx))) return open_megatron(path, idx);
   TokenFile file{.path = path, .file = std::make_shared<const MappedFile>(path)};
   const LlmCFormat* format = llm_c_format(file.file->bytes());
   if (format != nullptr) {

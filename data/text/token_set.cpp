@@ -9,6 +9,7 @@
 #include "data/text/token_file.h"
 #include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 
 namespace lockstep::data {
 namespace {
@@ -86,7 +87,7 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
 }
 
 bool has_arrays_alone(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return false;
+  if (!fs::is_directory(status_at(folder))) return false;
   const std::vector<std::string> names = files_in(folder);
   const auto has = [&](const char* extension) {
     return std::ranges::any_of(names, [&](const std::string& name) { return name.ends_with(extension); });
@@ -99,12 +100,12 @@ bool has_arrays_alone(const fs::path& folder) {
 SplitFiles token_files(const DatasetOptions& options) {
   const fs::path& place = options.data_dir;
   SplitFiles files = split_files(options, has_arrays_alone(place) ? ".npy" : ".bin");
-  if (fs::is_directory(place) || options.data_are_new) return files;
+  if (fs::is_directory(status_at(place)) || options.data_are_new) return files;
   std::string name = place.filename().string();
   const std::size_t at = name.rfind("train");
   if (at == std::string::npos) return files;
   const fs::path neighbour = place.parent_path() / name.replace(at, 5, "val");
-  if (fs::exists(neighbour)) files.test = {neighbour};
+  if (fs::exists(status_at(neighbour))) files.test = {neighbour};
   return files;
 }
 

@@ -9,6 +9,7 @@
 #include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 
 namespace lockstep::data {
 namespace {
@@ -21,7 +22,7 @@ struct Job {
 };
 
 std::vector<Job> jobs_of(const TokenizeRequest& request) {
-  if (!fs::is_directory(request.input)) return {{request.input, request.output}};
+  if (!fs::is_directory(status_at(request.input))) return {{request.input, request.output}};
   const SplitFiles files = split_files({.data_dir = request.input}, ".txt");
   std::vector<Job> jobs;
   for (const auto* split : {&files.train, &files.test}) {
@@ -46,7 +47,7 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
     const MappedFile file(job.input);
     characters.add(checked_utf8(job.input, file.bytes()));
   }
-  const bool is_folder = fs::is_directory(request.input);
+  const bool is_folder = fs::is_directory(status_at(request.input));
   fs::path kept = request.output;
   write_characters(is_folder ? kept / "characters.json" : kept.replace_extension(".characters.json"),
                    characters.names());
@@ -81,7 +82,7 @@ TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
 std::vector<TokenizedFile> tokenize_files(const TokenizeRequest& request) {
   const std::vector<Job> jobs = jobs_of(request);
   for (const Job& job : jobs) require_another_file(job);
-  if (fs::is_directory(request.input)) make_folders(request.output);
+  if (fs::is_directory(status_at(request.input))) make_folders(request.output);
   const TokenizerPtr tokenizer =
       request.tokenizer.empty() ? characters_of(jobs, request) : open_tokenizer(request.tokenizer);
   std::vector<TokenizedFile> files;

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/random.h"
 #include "kernels/base/uninterrupted.h"
 
@@ -51,13 +52,6 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
          fmt::format(".{}.{}{}", path.filename().string(), random_hex(8), temporary_ending);
 }
 
-const char* kind_of(mode_t mode) {
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
 /// Of a regular file: a pipe does not block, and nothing else is taken for one.
 UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat& status) {
   UniqueFd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); }));
@@ -66,7 +60,7 @@ UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat&
                                 errno == ELOOP ? "it is a symbolic link" : errno_message(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
-    throw DataError(fmt::format("{}: is {}, not a file", path.string(), kind_of(status.st_mode)));
+    throw DataError(fmt::format("{}: is {}, not a file", path.string(), kind_name(status.st_mode)));
   }
   return fd;
 }
@@ -129,9 +123,10 @@ void read_in_pieces(const std::filesystem::path& path,
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode)
-    : path_(std::move(path)), temporary_(temporary_beside(path_)), fd_(uninterrupted([&] {
-        return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-      })) {
+    : path_(std::move(path)), temporary_(temporary_beside(path_)) {
+  require_replaceable(path_);
+  fd_ = UniqueFd(uninterrupted(
+      [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode); }));
   if (!fd_) fail("create", errno);
 }
 

@@ -49,8 +49,9 @@ void read_in_pieces(const std::filesystem::path& path,
                     const std::function<void(std::span<const std::byte>)>& take);
 
 /// A file that appears at its path whole or not at all: written under a name beside it, flushed to the disk,
-/// renamed. Until `commit`, and when anything fails, an older file of that name stays as it is.
-/// DeviceError (full disk, read-only folder, ...) names the file and the hint.
+/// renamed. Until `commit`, and when anything fails, an older file of that name stays as it is. What is no
+/// file (a device, a FIFO) is never replaced. DeviceError (full disk, read-only folder, ...) names the file
+/// and the hint.
 class AtomicFile {
  public:
   /// `mode`: its permissions, less the umask.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/hugging_face.h"
@@ -14,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<fs::path> config_in(const std::optional<fs::path>& run) {
-  if (!run || !fs::exists(*run / "config.ini")) return std::nullopt;
+  if (!run || !fs::exists(status_at(*run / "config.ini"))) return std::nullopt;
   return *run / "config.ini";
 }
 
@@ -36,7 +37,7 @@ std::optional<fs::path> newest_whole_checkpoint(const fs::path& run) {
 /// Final weights are those of summary.json: while a run goes on, it has no such file.
 SavedWeights of_folder(const fs::path& folder) {
   const std::optional<fs::path> config = config_in(folder);
-  const bool final = fs::exists(folder / "summary.json") && weights_in(folder);
+  const bool final = fs::exists(status_at(folder / "summary.json")) && weights_in(folder);
   if (!final) {
     if (const auto checkpoint = newest_whole_checkpoint(folder))
       return {*checkpoint / "model.safetensors", config};
@@ -52,14 +53,14 @@ SavedWeights of_folder(const fs::path& folder) {
 
 SavedWeights find_saved_weights(const fs::path& named) {
   fs::path path = named.has_filename() ? named : named.parent_path();
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  const fs::file_status status = status_at(path);
+  if (!fs::exists(status)) {
     throw DataError(fmt::format("{}: no such file or folder; name a run, a checkpoint or a file of weights",
                                 path.string()));
   }
-  if (!fs::is_directory(path)) return {.weights = path, .config = std::nullopt};
+  if (!fs::is_directory(status)) return {.weights = path, .config = std::nullopt};
   if (path.filename() == "latest") path = fs::weakly_canonical(path);
-  if (fs::exists(path / "state.json")) return of_checkpoint(path);
+  if (fs::exists(status_at(path / "state.json"))) return of_checkpoint(path);
   if (path.filename() == "checkpoints") return of_folder(fs::absolute(path).parent_path());
   return of_folder(path);
 }

@@ -16,7 +16,8 @@ struct SavedWeights {
 };
 
 /// `named`: a run's folder (its final weights, or those of its newest whole checkpoint while it has none), a
-/// checkpoint's folder, or anything that a WeightsFile opens. DataError names what is missing or damaged.
+/// checkpoint's folder, or anything that a WeightsFile opens. DataError names what is missing or damaged, or
+/// may not be looked at.
 SavedWeights find_saved_weights(const std::filesystem::path& named);
 
 /// What --init-from names. Where that is gone a run that goes on does without: the RUN that the options name,

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/hugging_face.h"
@@ -98,15 +100,22 @@ void require_another_file(const std::filesystem::path& output, const Request& re
   namespace fs = std::filesystem;
   std::error_code absent;
   if (output.empty() || !fs::exists(output, absent)) return;
+  const fs::path folder = fs::absolute(output).parent_path();  // of a bare name, too
   const auto is_input = [&](const fs::path& read) {
-    const bool holds_it = fs::is_directory(read, absent) &&
-                          fs::equivalent(read, output.parent_path(), absent) &&
+    const bool holds_it = fs::is_directory(read, absent) && fs::equivalent(read, folder, absent) &&
                           output.filename().string().starts_with("model");
     return holds_it || fs::equivalent(read, output, absent);
   };
   if (is_input(request.saved.weights) || is_input(request.options().data_dir))
     throw UsageError(
         fmt::format("--output {}: is what trainer predict reads; name another file", output.string()));
+}
+
+/// Made, and given up again: what keeps the file from being written is told before all is computed.
+void try_output(const std::filesystem::path& output, const Session& session) {
+  if (output.empty() || !session.is_rank0()) return;
+  const Activity::Work trying(session.activity.get(), "writing " + output.string());
+  const AtomicFile given_up(output);
 }
 
 /// Prompts are what texts go on from, and standard output is where.
@@ -162,6 +171,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   require_another_file(request.options().output, request);
   PredictionInput input;
   const auto open = [&](Session& session, const WeightsFile& weights) {
+    try_output(request.options().output, session);
     input = open_prediction_input(request.told, request.inputs, weights, session);
     return input.samples;
   };

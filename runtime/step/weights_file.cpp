@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/half.h"
 #include "kernels/base/json.h"
 #include "kernels/base/typed_words.h"
@@ -24,7 +25,7 @@ constexpr const char* class_names_key = "class_names";
 constexpr const char* token_names_key = "token_names";
 
 fs::path file_in(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
+  if (!fs::is_directory(status_at(path))) return path;
   if (const auto file = weights_in(path)) return *file;
   throw DataError(fmt::format("{}: holds neither {} nor {}", path.string(), single_file, shard_index_file));
 }
@@ -147,7 +148,7 @@ bool names_weights(std::string_view name) {
 
 std::optional<fs::path> weights_in(const fs::path& folder) {
   for (const char* name : {shard_index_file, single_file, torch_file}) {
-    if (fs::exists(folder / name)) return folder / name;
+    if (fs::exists(status_at(folder / name))) return folder / name;
   }
   return std::nullopt;
 }

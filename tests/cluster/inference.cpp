@@ -18,10 +18,14 @@ struct Refusal {
   std::string said;
 };
 
-Refusal refusal(const Words& words) {
-  Program program(Words{TRAINER_PROGRAM} + words);
+Refusal refusal_of(const Words& command) {
+  Program program(command);
   const int code = program.wait_for_end();
   return {code, program.output()};
+}
+
+Refusal refusal(const Words& words) {
+  return refusal_of(Words{TRAINER_PROGRAM} + words);
 }
 
 TEST_CASE("eval gives the run's scores on any number of ranks, from RUN, a checkpoint and a file") {
@@ -141,19 +145,31 @@ TEST_CASE("what cannot be scored is said in one line, with the contract's exit c
   expect(refusal({"eval", (run / "checkpoints/latest").string()}), 3, "model.safetensors");
 }
 
-TEST_CASE("predict: a number that is not finite is no answer, and the weights are not written over") {
+TEST_CASE("predict: the weights are not written over, whatever their file is called") {
   const TemporaryFolder folder;
   const auto run = folder / "run";
   train(1, training + Words{"--max-steps=2"}, run);
   const auto file = run / "model.safetensors";
   const std::string weights = contents(file);
+  const Words there{"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", run.string(), TRAINER_PROGRAM};
+  for (const Words& command : {Words{TRAINER_PROGRAM, "predict", run.string(), "--output", file.string()},
+                               there + Words{"predict", ".", "--output", "model.safetensors"},
+                               there + Words{"predict", "model.safetensors", "--model=simplecnn", "--output",
+                                             "model.safetensors"}}) {
+    const Refusal over = refusal_of(command);
+    INFO(over.said);
+    CHECK(over.code == 2);
+    CHECK_THAT(over.said, contains("is what trainer predict reads"));
+    CHECK(contents(file) == weights);
+  }
+}
 
-  const Refusal over = refusal({"predict", run.string(), "--output", file.string()});
-  INFO(over.said);
-  CHECK(over.code == 2);
-  CHECK_THAT(over.said, contains("is what trainer predict reads"));
-  CHECK(contents(file) == weights);
-
+TEST_CASE("predict: a number that is not finite is no answer, and what cannot be written is told before") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  train(1, training + Words{"--max-steps=2"}, run);
+  const auto file = run / "model.safetensors";
+  const std::string weights = contents(file);
   const std::string nan("\0\0\xc0\x7f", 4);
   write_file(file, weights.substr(0, weights.size() - nan.size()) + nan);
   const Words output = GENERATE(Words{}, Words{"--output", "logits.safetensors"});
@@ -161,6 +177,13 @@ TEST_CASE("predict: a number that is not finite is no answer, and the weights ar
   INFO(broken.said);
   CHECK(broken.code == 6);
   CHECK_THAT(broken.said, contains("for sample 0 is not finite"));
+
+  const Refusal nowhere =
+      refusal({"predict", run.string(), "--output", (folder / "none/logits.safetensors").string()});
+  INFO(nowhere.said);
+  CHECK(nowhere.code == 4);
+  CHECK_THAT(nowhere.said,
+             contains("logits.safetensors: cannot create: ") && contains("make its folder first"));
 }
 
 }  // namespace

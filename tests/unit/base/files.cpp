@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/host.h"
 #include "kernels/base/unique_fd.h"
@@ -125,6 +126,53 @@ TEST_CASE("an atomic file without a folder says so") {
   const std::string path = (folder / "none/file").string();
   CHECK(message_of<DeviceError>([&] { write_file_atomically(path, "text"); }) ==
         path + ": cannot create: No such file or directory; make its folder first");
+}
+
+TEST_CASE("an atomic file takes the place of no folder, FIFO or stream") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::filesystem::create_symlink("/proc/self/fd/1", folder / "stdout");  // wherever it goes
+  const auto refusal = [&](const std::string& name) {
+    const std::string message =
+        message_of<DeviceError>([&] { write_file_atomically(folder / name, "text"); });
+    const std::string path = (folder / name).string() + ": ";
+    return message.starts_with(path) ? message.substr(path.size()) : "not about the file: " + message;
+  };
+  CHECK(refusal("folder") == "is a folder, not a file; name another");
+  CHECK(refusal("pipe") == "is a FIFO, not a file; name another");
+  CHECK(refusal("link") == "is a FIFO, not a file; name another");
+  CHECK(refusal("stdout") == "is an open stream, not a file; name another");
+  CHECK(std::filesystem::is_fifo(folder / "pipe"));
+  CHECK(std::filesystem::is_symlink(folder / "stdout"));
+  CHECK(files_in(folder.path()) == 4);
+}
+
+TEST_CASE("what is at a path is told, or why it cannot be") {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "text");
+  CHECK(std::filesystem::is_directory(status_at(folder.path())));
+  CHECK(std::filesystem::exists(status_at(folder / "file")));
+  CHECK_FALSE(std::filesystem::exists(status_at(folder / "none")));
+  CHECK_FALSE(std::filesystem::exists(status_at(folder / "file/below")));
+  std::filesystem::create_symlink("circle", folder / "circle");
+  const auto complaint = [&](const std::string& name) {
+    return message_of<DataError>([&] { status_at(folder / name); });
+  };
+  CHECK(complaint("circle") == (folder / "circle").string() +
+                                   ": cannot be reached: Too many levels of symbolic links; see that you "
+                                   "may enter the folders above it, and where links lead");
+  std::filesystem::create_directory(folder / "closed");
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::none);
+  ChildProcess nobody([&] {
+    constexpr uid_t number = 65534;
+    if (::geteuid() == 0 && ::setuid(number) != 0) return 1;
+    return complaint("closed/file").find(": cannot be reached: Permission denied; ") != std::string::npos ? 0
+                                                                                                          : 2;
+  });
+  CHECK(nobody.wait() == 0);
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
 }
 
 TEST_CASE("a full disk leaves the old file and no litter") {

@@ -97,6 +97,20 @@ TEST_CASE("data sets that need files say so") {
         "dataset-fashion-mnist, give its folder by --data-dir, or fetch it by --download");
 }
 
+TEST_CASE("data that cannot be looked at are an error of ours, with their path") {
+  const TemporaryFolder folder;
+  const std::filesystem::path circle = folder / "circle";  // nothing tells what is there
+  std::filesystem::create_symlink(circle, circle);
+  for (const char* name :
+       {"mnist", "cifar10", "image-folder", "shards", "text", "tokens", "labelled-text", "parallel-text"}) {
+    INFO(name);
+    const std::string said =
+        message_of<DataError>([&] { open_dataset({.name = name, .data_dir = circle}, Split::train); });
+    CHECK(said.starts_with(circle.string()));
+    CHECK_THAT(said, contains(": cannot be reached: "));
+  }
+}
+
 TEST_CASE("Fashion-MNIST is as published") {
   const DatasetPtr train = open_dataset({.name = "fashion-mnist"}, Split::train);
   const DatasetPtr test = open_dataset({.name = "fashion-mnist"}, Split::test);

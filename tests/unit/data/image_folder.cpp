@@ -125,6 +125,11 @@ TEST_CASE("folders that are no data set are named") {
   CHECK(folder_complaint(folder.path()) ==
         "/empty/2.WebP: pictures are read from JPEG and PNG alone: convert it, or take it away");
   fs::remove(folder / "empty" / "2.WebP");
+  put(folder / "caf\xe9" / "1.png", 21);
+  CHECK(folder_complaint(folder.path()) ==
+        "/caf\xe9: the name of this class is no UTF-8, as weights keep names: rename it");
+  fs::rename(folder / "caf\xe9", folder / "caf\xc3\xa9");
+  CHECK(image_folder_classes(folder.path()) == std::vector<std::string>{"caf\xc3\xa9", "empty"});
   CHECK(folder_complaint(folder / "nowhere") == ": cannot be read: No such file or directory");
   fs::create_directory_symlink(folder.path(), folder / "empty" / "loop");
   CHECK(folder_complaint(folder.path()).find("folders nest too deep") != std::string::npos);

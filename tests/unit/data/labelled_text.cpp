@@ -114,6 +114,9 @@ TEST_CASE("folders of text files are classes, and files have one class each") {
   fs::create_directories(folder / "d/train/new");
   put(folder / "d/train/neg/1.txt", "b");
   CHECK(complaint(options, folder / "d/train/new") == "no .txt files for this class");
+  put(folder / "f/caf\xe9/1.txt", "a");
+  CHECK(complaint(labelled(folder / "f"), folder / "f/caf\xe9") ==
+        "the name of this class is no UTF-8, as weights keep names: rename it");
   fs::create_directory(folder / "e");
   CHECK(complaint(labelled(folder / "e"), folder / "e") ==
         "neither train*.tsv files nor folders of .txt files for each class are here");

@@ -247,6 +247,26 @@ TEST_CASE("weights are found in a file, a folder of shards, a run and a checkpoi
   CHECK(find_saved_weights(folder.path()).config == folder / "config.ini");
 }
 
+TEST_CASE("weights that cannot be looked at are an error of ours, with their path") {
+  const tests::TemporaryFolder folder;
+  const auto says = [&](const std::string& name) {
+    // In a circle nothing tells what is there, to root neither.
+    std::filesystem::create_symlink(name, folder / name);
+    const std::string said = message_of<DataError>([&] { find_saved_weights(folder.path()); });
+    std::filesystem::remove(folder / name);
+    return said;
+  };
+  for (const char* name :
+       {"state.json", "config.ini", "summary.json", shard_index_file, "model.safetensors"}) {
+    CHECK_THAT(says(name), contains((folder / name).string() + ": cannot be reached: "));
+  }
+  std::filesystem::create_symlink("model.safetensors", folder / "model.safetensors");
+  CHECK_THAT(message_of<DataError>([&] { WeightsFile file(folder.path()); }),
+             contains("cannot be reached: "));
+  CHECK_THAT(message_of<DataError>([&] { find_saved_weights(folder / "model.safetensors"); }),
+             contains("cannot be reached: "));
+}
+
 TEST_CASE(
     "of weights that no run made the names of PyTorch's wrappers are dropped; a run's stay as they are") {
   const tests::TemporaryFolder folder;
