@@ -46,18 +46,16 @@ CheckpointInfo checkpoint_info_from(const std::string& text, const std::string& 
           .folder = folder};
 }
 
-/// What is to be resumed: a checkpoint, or a RUN. Of RUN/checkpoints/latest the checkpoint beside it.
+/// What is to be resumed: a checkpoint, or a RUN. A link RUN/checkpoints/latest stands for the checkpoint
+/// beside it; what else has that name is judged as any checkpoint, and may be missing on this disk.
 fs::path source_of(const RunDirectory& run_directory) {
   if (!names_a_path(run_directory.resume)) return run_directory.run;
   fs::path source = run_directory.resume;
   if (!source.has_filename()) source = source.parent_path();
   if (source.filename() != "latest") return source;
-  std::error_code error;
-  const fs::path target = fs::read_symlink(source, error);
-  if (error || !step_in(target.string())) {
-    throw DataError(fmt::format("--resume {}: is no link to a checkpoint beside it", source.string()));
-  }
-  return source.parent_path() / target;
+  std::error_code is_no_link;
+  const fs::path target = fs::read_symlink(source, is_no_link);
+  return !is_no_link && step_in(target.string()) ? source.parent_path() / target : source;
 }
 
 /// The newest first.
@@ -67,10 +65,18 @@ std::vector<fs::path> all_in(const CheckpointDirectory& directory) {
   return folders;
 }
 
+/// Whether it is one checkpoint, on this disk or on another, and not a RUN or all of its checkpoints.
+bool is_checkpoint(const fs::path& from) {
+  std::error_code ignored;
+  if (fs::exists(from / "checkpoints", ignored)) return false;
+  const std::string name = from.filename().string();
+  return name == "latest" || step_in(name) || fs::exists(from / "state.json", ignored);
+}
+
 /// Folders to try, the newest first, of what --resume names: a checkpoint, or all of a RUN.
 std::vector<fs::path> candidates(const fs::path& from) {
   std::error_code ignored;
-  if (step_in(from.filename().string()) || fs::exists(from / "state.json", ignored)) {
+  if (is_checkpoint(from)) {
     return fs::exists(from, ignored) ? std::vector{from} : std::vector<fs::path>{};
   }
   return all_in(CheckpointDirectory(*run_of(from) / "checkpoints"));

@@ -109,6 +109,7 @@ std::string reason_to_distrust_checkpoint(const fs::path& checkpoint) {
   const auto status = status_of(checkpoint);
   const auto above = status_of(fs::absolute(checkpoint).parent_path());
   if (!status || !above) return {};
+  if (S_ISLNK(status->st_mode)) return reason_to_distrust(checkpoint);
   if (!S_ISDIR(status->st_mode)) return fmt::format("{} is no folder", checkpoint.string());
   if (status->st_uid != ::geteuid() && status->st_uid != 0 && status->st_uid != above->st_uid) {
     return fmt::format("{} belongs to user {}", checkpoint.string(), status->st_uid);
