@@ -167,6 +167,26 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
   communicator.barrier();
 }
 
+/// What refuses the run because of it; empty if there is none.
+std::string later_one_of_another_course(const RunDirectory& run_directory, std::int64_t step,
+                                        const Settings& settings, const Settings& machine) {
+  const CheckpointDirectory directory(run_directory.checkpoints());
+  for (const std::int64_t later : directory.steps()) {
+    if (later <= step) break;
+    const fs::path folder = directory.path_of(later);
+    try {
+      const std::string text = course_differences(read_run_state(folder / "state.json"), settings, machine);
+      if (text.empty()) continue;
+      return fmt::format(
+          "--resume {}: {} is later and was made with {}, so --resume auto would go on from there: do that, "
+          "give another --run-dir, or move later checkpoints away",
+          run_directory.resume, folder.string(), text);
+    } catch (const DataError&) {  // damaged: `auto` passes it over
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
@@ -201,12 +221,22 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   if (std::ranges::find(has_it, false) != has_it.end()) {
     hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it, activity);
   }
-  if (run_directory.writes_checkpoints && run_directory.resuming) {
-    CheckpointDirectory(run_directory.checkpoints()).set_latest(best->step);
-  }
   const fs::path folder = has_it[rank] ? fs::path(by_rank[static_cast<std::size_t>(readers[rank])].folder)
                                        : CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);
   return ResumePoint{.folder = folder, .state = read_run_state(folder / "state.json")};
+}
+
+void require_one_course(comm::Communicator& communicator, const RunDirectory& run_directory,
+                        std::int64_t step, const Settings& settings, const Settings& machine,
+                        Activity* activity) {
+  std::string problem;
+  if (names_a_path(run_directory.resume) && run_directory.resuming && run_directory.writes_checkpoints) {
+    const Activity::Work work(activity, "looking at " + run_directory.checkpoints().string());
+    // What is later than the newest whole one of a RUN is damaged.
+    if (is_checkpoint(source_of(run_directory)))
+      problem = later_one_of_another_course(run_directory, step, settings, machine);
+  }
+  throw_any_problem<UsageError>(communicator, problem);
 }
 
 }  // namespace lockstep::runtime

@@ -1,4 +1,4 @@
-// What --resume PATH goes on from.
+// What --resume PATH goes on from, and what in RUN/ forbids that.
 #include "runtime/checkpoint/resume.h"
 
 #include <optional>
@@ -72,6 +72,39 @@ TEST_CASE("a latest that leads elsewhere or is missing is none, as any checkpoin
   CHECK_THAT(refusal(), contains("there is no checkpoint"));
   fs::create_directory_symlink("../checkpoints/step-00000007", latest);
   CHECK_THAT(refusal(), contains("no whole checkpoint: " + latest.string() + " is a symbolic link"));
+}
+
+TEST_CASE("an earlier checkpoint is not gone on from beside a later one that the run would not come to") {
+  const tests::TemporaryFolder run;
+  const auto communicator = comm::make_communicator({}, {});
+  const CheckpointDirectory directory(run / "checkpoints");
+  const Settings settings{{"ranks", "2"}, {"--lr", "0.1"}, {"--tokenizer", "here"}};
+  const Settings machine{{"threads", "4"}};
+  for (const std::int64_t step : {10, 20, 30}) {
+    RunState state = state_at(step);
+    state.settings = settings;
+    state.machine = machine;
+    add(run.path(), state);
+  }
+  const auto refusal = [&](const fs::path& resume, std::int64_t step, const Settings& now,
+                           const Settings& on) {
+    const RunDirectory run_directory = agree_on_run_directory(*communicator, run.path(), resume.string());
+    return message_of<UsageError>([&] { require_one_course(*communicator, run_directory, step, now, on); });
+  };
+  const Settings on_one{{"ranks", "1"}, {"--lr", "0.1"}, {"--tokenizer", "here"}};
+  const Settings moved{{"ranks", "2"}, {"--lr", "0.1"}, {"--tokenizer", "there"}};
+  const fs::path earlier = directory.path_of(10);
+  CHECK(refusal(earlier, 10, settings, machine).empty());
+  CHECK(refusal(earlier, 10, moved, machine).empty());
+  CHECK_THAT(refusal(earlier, 10, settings, {{"threads", "2"}}),
+             contains("step-00000030 is later and was made with threads 4 (now 2)"));
+  CHECK_THAT(refusal(earlier, 10, on_one, machine),
+             contains("step-00000030 is later and was made with ranks 2 (now 1)"));
+  CHECK(refusal(directory.path_of(30), 30, on_one, machine).empty());
+  CHECK(refusal("auto", 10, on_one, machine).empty());
+  CHECK(refusal(run.path(), 10, on_one, machine).empty());
+  write_file(directory.path_of(30) / "state.json", "{");
+  CHECK_THAT(refusal(earlier, 10, on_one, machine), contains("step-00000020 is later"));
 }
 
 }  // namespace
