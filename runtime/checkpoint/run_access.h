@@ -25,6 +25,13 @@ std::string reason_to_distrust_run(const std::filesystem::path& run);
 /// what holds it.
 std::string reason_to_distrust_checkpoint(const std::filesystem::path& checkpoint);
 
+/// From here on this process makes nothing that everyone may write, whatever its umask: its next start would
+/// not trust it.
+void mask_writes_of_others();
+
+/// The same for the group, where what is made for RUN/ gets that of a folder which is none of this process's.
+void mask_writes_of_foreign_group(const std::filesystem::path& run);
+
 /// Held while a run uses RUN/ on one disk: RUN/lock, locked by an open file description (fcntl(2),
 /// F_OFD_SETLK), so it goes with the process, however that ends. The file says who holds it, or held it last.
 class RunLock {
