@@ -45,8 +45,8 @@ class RunLock {
 };
 
 /// A RUN/ that this process has made. Unless it is kept, it goes with this object, and its lock with it,
-/// where nothing else has come into it: a run that is refused leaves nothing behind. The process's own
-/// RunLock ends before.
+/// where nothing else has come into it: a run that is refused leaves no RUN/ behind. Folders above it that
+/// were made for it stay. The process's own RunLock ends before.
 class NewRunFolder {
  public:
   NewRunFolder(std::filesystem::path run, Activity* activity) : run_(std::move(run)), activity_(activity) {}
