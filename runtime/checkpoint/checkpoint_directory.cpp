@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -99,10 +100,18 @@ void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename", errno_message(errno));
 }
 
-void warn_once(const fs::path& latest, const std::string& reason) {
+void warn_of_latest_once(const fs::path& latest, const std::string& reason) {
   static std::once_flag once;
   std::call_once(once, [&] {
     log::warn("{} cannot be set: {}; --resume auto finds the newest checkpoint without it", latest.string(),
+              reason);
+  });
+}
+
+void warn_of_old_once(const fs::path& checkpoint, const std::string& reason) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    log::warn("{} cannot be removed, as --keep wants: {}; such checkpoints stay", checkpoint.string(),
               reason);
   });
 }
@@ -124,14 +133,24 @@ class ScratchFolder {
   fs::path path_;
 };
 
-/// Hides it by one rename first, so that no reader sees a half-removed checkpoint.
-void remove_checkpoint(const fs::path& checkpoint) {
+/// Why its files cannot be removed: a person may have protected it.
+std::error_code protection_of(const fs::path& checkpoint) {
+  std::error_code none;
+  const bool is_folder = fs::is_directory(fs::symlink_status(checkpoint, none));
+  if (!is_folder || ::access(checkpoint.c_str(), W_OK) == 0) return {};
+  return {errno, std::generic_category()};
+}
+
+/// What kept it or a part of it from being removed. It is hidden by one rename first, so that no reader sees
+/// a half-removed checkpoint; one that is protected keeps its name.
+std::error_code remove_checkpoint(const fs::path& checkpoint) {
+  if (const std::error_code protection = protection_of(checkpoint)) return protection;
   const fs::path hidden =
       checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), random_hex(8));
   std::error_code error;
   fs::rename(checkpoint, hidden, error);
   if (!error) fs::remove_all(hidden, error);
-  if (error) fail(checkpoint, "remove", error.message());
+  return error;
 }
 
 }  // namespace
@@ -178,7 +197,10 @@ void CheckpointDirectory::add(std::int64_t step, const std::function<void(const 
   fill(scratch.path());
   flush_folder(scratch.path());
   const fs::path path = path_of(step);
-  if (is_there(path)) remove_checkpoint(path);  // damaged, or of a run that resumed from an earlier step
+  if (is_there(path)) {  // damaged, or of a run that resumed from an earlier step
+    const std::error_code error = remove_checkpoint(path);
+    if (error && is_there(path)) fail(path, "remove", error.message());
+  }
   rename_to(scratch.path(), path);
   scratch.keep();
   flush_folder(folder_);
@@ -190,7 +212,7 @@ void CheckpointDirectory::point_latest_at(const std::string& name) const {
   const fs::path link = folder_ / fmt::format("{}latest.{}", hidden_prefix, random_hex(8));
   const fs::path latest = folder_ / "latest";
   if (::symlink(name.c_str(), link.c_str()) != 0 || ::rename(link.c_str(), latest.c_str()) != 0) {
-    warn_once(latest, errno_message(errno));
+    warn_of_latest_once(latest, errno_message(errno));
     ::unlink(link.c_str());
     return;
   }
@@ -207,7 +229,9 @@ void CheckpointDirectory::prune(std::int64_t newest, std::int64_t keep) const {
   if (keep == 0) return;
   std::int64_t seen = 0;
   for (const std::int64_t step : steps()) {
-    if (step <= newest && ++seen > keep) remove_checkpoint(path_of(step));
+    if (step > newest || ++seen <= keep) continue;
+    const std::error_code error = remove_checkpoint(path_of(step));
+    if (error) warn_of_old_once(path_of(step), error.message());
   }
 }
 

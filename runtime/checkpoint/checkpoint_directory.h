@@ -35,7 +35,8 @@ class CheckpointDirectory {
   void add(std::int64_t step, const std::function<void(const std::filesystem::path& folder)>& fill) const;
 
   /// Removes the oldest until `keep` are left up to and including step `newest`, which always stays; 0 keeps
-  /// all. Later ones stay: a run that resumed from an earlier step has not reached them yet.
+  /// all. Later ones stay: a run that resumed from an earlier step has not reached them yet. What cannot be
+  /// removed stays after a warning: it only tidies up.
   void prune(std::int64_t newest, std::int64_t keep) const;
 
   /// Moves `latest` to the checkpoint of this step, if it is there: a run that was killed may have left it

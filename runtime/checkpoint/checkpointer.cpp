@@ -142,7 +142,11 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
       every_(options.checkpoint_every),
       activity_(activity),
       saved_step_(saved_step) {
-  if (run_directory.writes_checkpoints) writer_.emplace(directory_, options.keep, activity_);
+  if (!run_directory.writes_checkpoints) return;
+  writer_.emplace(directory_, options.keep, activity_);
+  if (saved_step < 0) return;
+  const Activity::Work work(activity_, "looking at " + directory_.folder().string());
+  directory_.set_latest(saved_step);
 }
 
 void Checkpointer::save(RunState state) {

@@ -69,7 +69,7 @@ class CheckpointWriter {
 class Checkpointer {
  public:
   /// `names` are kept with the weights. `saved_step`: step of the checkpoint in RUN/ that the run
-  /// resumes from; -1: none.
+  /// resumes from, to which `latest` moves; -1: none.
   Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
                const RunDirectory& run_directory, const Options& options, KeptNames names,
                std::int64_t saved_step, Activity* activity);

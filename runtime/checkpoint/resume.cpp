@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/resume.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <vector>
 
@@ -13,99 +12,10 @@
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/checkpoint_transfer.h"
 
 namespace lockstep::runtime {
 namespace {
-
-constexpr std::size_t piece_bytes = std::size_t{4} << 20;
-
-std::vector<const char*> all_files() {
-  std::vector<const char*> names(std::begin(checkpoint_files), std::end(checkpoint_files));
-  names.push_back(manifest_file);
-  return names;
-}
-
-/// One file from `sender`: its size, then its bytes piece by piece.
-void receive_file(comm::Communicator& communicator, int sender,
-                  const std::function<void(std::span<const std::byte>)>& take) {
-  std::uint64_t left = 0;
-  communicator.broadcast(std::as_writable_bytes(std::span(&left, 1)), sender);
-  std::vector<std::byte> piece(std::min<std::uint64_t>(left, piece_bytes));
-  while (left > 0) {
-    const std::span now = std::span(piece).first(std::min<std::uint64_t>(left, piece.size()));
-    communicator.broadcast(now, sender);
-    take(now);
-    left -= now.size();
-  }
-}
-
-std::uint64_t bytes_of(const std::filesystem::path& checkpoint) {
-  std::uint64_t bytes = 1;
-  for (const char* name : all_files()) bytes += std::filesystem::file_size(checkpoint / name);
-  return bytes;
-}
-
-/// Collective: one rank sends a checkpoint in pieces, file by file; each of the others receives or skips it.
-void send_checkpoint(comm::Communicator& communicator, const std::filesystem::path& checkpoint,
-                     Activity* activity) {
-  Activity::Work work(activity, "sending " + checkpoint.string(), Activity::Needs::peers);
-  const std::uint64_t whole = bytes_of(checkpoint);
-  std::uint64_t sent = 0;
-  const int self = communicator.world().rank;
-  for (const char* name : all_files()) {
-    FileReader file(checkpoint / name);
-    std::uint64_t left = file.bytes();
-    communicator.broadcast(std::as_writable_bytes(std::span(&left, 1)), self);
-    std::vector<std::byte> piece(std::min<std::uint64_t>(left, piece_bytes));
-    while (left > 0) {
-      const std::span now = std::span(piece).first(std::min<std::uint64_t>(left, piece.size()));
-      {
-        const Activity::Work reading(activity, fmt::format("reading {}", (checkpoint / name).string()));
-        file.read(now);
-      }
-      communicator.broadcast(now, self);
-      left -= now.size();
-      work.advance(sent += now.size(), whole);
-    }
-  }
-}
-
-/// Writes the files into `folder`. DataError when they do not match the manifest.
-void receive_checkpoint(comm::Communicator& communicator, int sender, const std::filesystem::path& folder,
-                        Activity* activity) {
-  const Activity::Work work(activity, "receiving a checkpoint", Activity::Needs::peers);
-  for (const char* name : all_files()) {
-    AtomicFile file(folder / name);
-    receive_file(communicator, sender, [&](std::span<const std::byte> piece) {
-      const Activity::Work writing(activity, fmt::format("writing {}", (folder / name).string()));
-      file.write(piece);
-    });
-    const Activity::Work flushing(activity, fmt::format("writing {}", (folder / name).string()));
-    file.commit();
-  }
-  const Activity::Work checking(activity, "reading " + folder.string());
-  if (const std::string damage = damage_of(folder, activity); !damage.empty()) {
-    throw DataError("a checkpoint arrived damaged: " + damage);
-  }
-}
-
-void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to, Activity* activity) {
-  Activity::Work work(activity, fmt::format("copying {} to {}", from.string(), to.string()));
-  for (const char* name : all_files()) {
-    AtomicFile file(to / name);
-    read_in_pieces(from / name, [&](std::span<const std::byte> piece) {
-      file.write(piece);
-      work.advance();
-    });
-    file.commit();
-  }
-}
-
-void skip_checkpoint(comm::Communicator& communicator, int sender) {
-  for (std::size_t file = 0; file < all_files().size(); ++file) {
-    receive_file(communicator, sender, [](std::span<const std::byte>) {});
-  }
-}
 
 namespace fs = std::filesystem;
 
@@ -136,18 +46,16 @@ CheckpointInfo checkpoint_info_from(const std::string& text, const std::string& 
           .folder = folder};
 }
 
-/// What is to be resumed: a checkpoint, or a RUN. Of RUN/checkpoints/latest the checkpoint beside it.
+/// What is to be resumed: a checkpoint, or a RUN. A link RUN/checkpoints/latest stands for the checkpoint
+/// beside it; what else has that name is judged as any checkpoint, and may be missing on this disk.
 fs::path source_of(const RunDirectory& run_directory) {
   if (!names_a_path(run_directory.resume)) return run_directory.run;
   fs::path source = run_directory.resume;
   if (!source.has_filename()) source = source.parent_path();
   if (source.filename() != "latest") return source;
-  std::error_code error;
-  const fs::path target = fs::read_symlink(source, error);
-  if (error || !step_in(target.string())) {
-    throw DataError(fmt::format("--resume {}: is no link to a checkpoint beside it", source.string()));
-  }
-  return source.parent_path() / target;
+  std::error_code is_no_link;
+  const fs::path target = fs::read_symlink(source, is_no_link);
+  return !is_no_link && step_in(target.string()) ? source.parent_path() / target : source;
 }
 
 /// The newest first.
@@ -157,10 +65,18 @@ std::vector<fs::path> all_in(const CheckpointDirectory& directory) {
   return folders;
 }
 
+/// Whether it is one checkpoint, on this disk or on another, and not a RUN or all of its checkpoints.
+bool is_checkpoint(const fs::path& from) {
+  std::error_code ignored;
+  if (fs::exists(from / "checkpoints", ignored)) return false;
+  const std::string name = from.filename().string();
+  return name == "latest" || step_in(name) || fs::exists(from / "state.json", ignored);
+}
+
 /// Folders to try, the newest first, of what --resume names: a checkpoint, or all of a RUN.
 std::vector<fs::path> candidates(const fs::path& from) {
   std::error_code ignored;
-  if (step_in(from.filename().string()) || fs::exists(from / "state.json", ignored)) {
+  if (is_checkpoint(from)) {
     return fs::exists(from, ignored) ? std::vector{from} : std::vector<fs::path>{};
   }
   return all_in(CheckpointDirectory(*run_of(from) / "checkpoints"));
@@ -251,6 +167,26 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
   communicator.barrier();
 }
 
+/// What refuses the run because of it; empty if there is none.
+std::string later_one_of_another_course(const RunDirectory& run_directory, std::int64_t step,
+                                        const Settings& settings, const Settings& machine) {
+  const CheckpointDirectory directory(run_directory.checkpoints());
+  for (const std::int64_t later : directory.steps()) {
+    if (later <= step) break;
+    const fs::path folder = directory.path_of(later);
+    try {
+      const std::string text = course_differences(read_run_state(folder / "state.json"), settings, machine);
+      if (text.empty()) continue;
+      return fmt::format(
+          "--resume {}: {} is later and was made with {}, so --resume auto would go on from there: do that, "
+          "give another --run-dir, or move later checkpoints away",
+          run_directory.resume, folder.string(), text);
+    } catch (const DataError&) {  // damaged: `auto` passes it over
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
@@ -285,12 +221,22 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   if (std::ranges::find(has_it, false) != has_it.end()) {
     hand_out(communicator, run_directory, *best, static_cast<int>(best - by_rank.begin()), has_it, activity);
   }
-  if (run_directory.writes_checkpoints && run_directory.resuming) {
-    CheckpointDirectory(run_directory.checkpoints()).set_latest(best->step);
-  }
   const fs::path folder = has_it[rank] ? fs::path(by_rank[static_cast<std::size_t>(readers[rank])].folder)
                                        : CheckpointDirectory(run_directory.checkpoints()).path_of(best->step);
   return ResumePoint{.folder = folder, .state = read_run_state(folder / "state.json")};
+}
+
+void require_one_course(comm::Communicator& communicator, const RunDirectory& run_directory,
+                        std::int64_t step, const Settings& settings, const Settings& machine,
+                        Activity* activity) {
+  std::string problem;
+  if (names_a_path(run_directory.resume) && run_directory.resuming && run_directory.writes_checkpoints) {
+    const Activity::Work work(activity, "looking at " + run_directory.checkpoints().string());
+    // What is later than the newest whole one of a RUN is damaged.
+    if (is_checkpoint(source_of(run_directory)))
+      problem = later_one_of_another_course(run_directory, step, settings, machine);
+  }
+  throw_any_problem<UsageError>(communicator, problem);
 }
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -21,5 +22,12 @@ struct ResumePoint {
 /// is missing or damaged.
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
                                              const RunDirectory& run_directory, Activity* activity = nullptr);
+
+/// Collective. UsageError on all ranks where --resume names a checkpoint of RUN/, of step `step`, and a later
+/// one there is not what this run would come to: `auto` would go on from that, and all that this run saves be
+/// lost.
+void require_one_course(comm::Communicator& communicator, const RunDirectory& run_directory,
+                        std::int64_t step, const Settings& settings, const Settings& machine,
+                        Activity* activity = nullptr);
 
 }  // namespace lockstep::runtime

@@ -39,6 +39,12 @@ bool is_ours(gid_t group) {
          groups.begin() + std::max(count, 0);
 }
 
+void mask_more(mode_t permissions) {
+  // Only ever more: another thread may make a file meanwhile.
+  const mode_t before = ::umask(S_IRWXG | S_IRWXO);
+  ::umask(before | permissions);
+}
+
 [[noreturn]] void fail(const std::filesystem::path& file, int error) {
   throw DeviceError(
       fmt::format("{}: cannot be written: {}; name another --run-dir", file.string(), errno_message(error)));
@@ -109,11 +115,23 @@ std::string reason_to_distrust_checkpoint(const fs::path& checkpoint) {
   const auto status = status_of(checkpoint);
   const auto above = status_of(fs::absolute(checkpoint).parent_path());
   if (!status || !above) return {};
+  if (S_ISLNK(status->st_mode)) return reason_to_distrust(checkpoint);
   if (!S_ISDIR(status->st_mode)) return fmt::format("{} is no folder", checkpoint.string());
   if (status->st_uid != ::geteuid() && status->st_uid != 0 && status->st_uid != above->st_uid) {
     return fmt::format("{} belongs to user {}", checkpoint.string(), status->st_uid);
   }
   return reason_to_distrust(checkpoint);
+}
+
+void mask_writes_of_others() {
+  mask_more(S_IWOTH);
+}
+
+void mask_writes_of_foreign_group(const fs::path& run) {
+  struct stat folder {};
+  const bool hands_group_on =
+      ::stat(nearest_existing(run).c_str(), &folder) == 0 && (folder.st_mode & S_ISGID) != 0;
+  if (hands_group_on && !is_ours(folder.st_gid)) mask_more(S_IWGRP);
 }
 
 RunLock::RunLock(const std::filesystem::path& run, const std::string& holder) {

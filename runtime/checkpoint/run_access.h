@@ -25,6 +25,13 @@ std::string reason_to_distrust_run(const std::filesystem::path& run);
 /// what holds it.
 std::string reason_to_distrust_checkpoint(const std::filesystem::path& checkpoint);
 
+/// From here on this process makes nothing that everyone may write, whatever its umask: its next start would
+/// not trust it.
+void mask_writes_of_others();
+
+/// The same for the group, where what is made for RUN/ gets that of a folder which is none of this process's.
+void mask_writes_of_foreign_group(const std::filesystem::path& run);
+
 /// Held while a run uses RUN/ on one disk: RUN/lock, locked by an open file description (fcntl(2),
 /// F_OFD_SETLK), so it goes with the process, however that ends. The file says who holds it, or held it last.
 class RunLock {
@@ -38,8 +45,8 @@ class RunLock {
 };
 
 /// A RUN/ that this process has made. Unless it is kept, it goes with this object, and its lock with it,
-/// where nothing else has come into it: a run that is refused leaves nothing behind. The process's own
-/// RunLock ends before.
+/// where nothing else has come into it: a run that is refused leaves no RUN/ behind. Folders above it that
+/// were made for it stay. The process's own RunLock ends before.
 class NewRunFolder {
  public:
   NewRunFolder(std::filesystem::path run, Activity* activity) : run_(std::move(run)), activity_(activity) {}

@@ -50,9 +50,7 @@ class Marker {
 /// The same text on two ranks of a machine if, and only if, the path is the same folder for both. When the
 /// folder does not exist yet, its nearest existing parent identifies it.
 std::string disk_of(const fs::path& path) {
-  fs::path above = fs::absolute(path);
-  std::error_code ignored;  // as of a loop of links
-  while (!fs::exists(above, ignored) && above.has_relative_path()) above = above.parent_path();
+  const fs::path above = nearest_existing(path);
   struct stat info {};
   ::stat(above.c_str(), &info);
   return fmt::format("{} {} {} {}", boot_id(), info.st_dev, info.st_ino,
@@ -112,7 +110,22 @@ bool has_checkpoints(const fs::path& run) {
   return !CheckpointDirectory(run / "checkpoints").steps().empty();
 }
 
+/// Of a folder that this process has made, and that goes again, no hint can name what to take from it.
+std::string reason_to_refuse_folder(const fs::path& run, bool is_made) {
+  std::string reason = reason_to_distrust_run(run);
+  if (reason.empty() || !is_made) return reason;
+  return fmt::format("{} could be written by others: set umask 022, or make it first: mkdir -m 755 {}",
+                     run.string(), run.string());
+}
+
 }  // namespace
+
+fs::path nearest_existing(const fs::path& path) {
+  fs::path nearest = fs::absolute(path);
+  std::error_code ignored;  // as of a loop of links
+  while (!fs::exists(nearest, ignored) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  return nearest;
+}
 
 bool holds_a_run(const fs::path& run) {
   std::error_code ignored;
@@ -163,8 +176,9 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
     const Activity::Work work(activity, "making " + run.string());
     problem = reason_to_refuse(resume);
     if (problem.empty()) {
+      mask_writes_of_foreign_group(run);
       if (make_folders(run)) made.emplace(run, activity);
-      problem = reason_to_distrust_run(run);
+      problem = reason_to_refuse_folder(run, made.has_value());
     }
     if (problem.empty()) problem = reason_to_keep_files(run);
     decision = {{"resuming", resumes_in(run, resume)},
@@ -180,6 +194,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
                              .disk_ranks = {}};
   run_directory.disk_ranks = lowest_of_equals(communicator.all_gather([&] {
     const Activity::Work work(activity, "looking at " + run_directory.run.string());
+    mask_writes_of_foreign_group(run_directory.run);
     std::error_code ignored;
     const fs::path seen = run_directory.run / decision["marker"].get<std::string>();
     return fs::exists(seen, ignored) ? std::string() : disk_of(run_directory.run);
@@ -188,7 +203,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   if (run_directory.writes_checkpoints && rank != 0) {
     const Activity::Work work(activity, "making " + run_directory.run.string());
     if (make_folders(run_directory.run)) made.emplace(run_directory.run, activity);
-    problem = reason_to_distrust_run(run_directory.run);
+    problem = reason_to_refuse_folder(run_directory.run, made.has_value());
   }
   throw_any_problem<UsageError>(communicator, problem);
   run_directory.is_new = made.has_value();

@@ -33,10 +33,14 @@ struct RunDirectory {
 
 /// Collective. Rank 0's `run` and `resume` (empty: none) count; one rank of each disk makes the folder.
 /// UsageError on all ranks where others could write it (`reason_to_distrust_run`), or where rank 0's holds
-/// weights or a config.ini that no run has made; what was made goes again then. `activity` is told what may
-/// take long, here and in other functions of this folder.
+/// weights or a config.ini that no run has made; what was made goes again then. From here on the process lets
+/// no foreign group write what it makes. `activity` is told what may take long, here and in other functions
+/// of this folder.
 RunDirectory agree_on_run_directory(comm::Communicator& communicator, const std::filesystem::path& run,
                                     const std::string& resume, Activity* activity = nullptr);
+
+/// The path, or of one that is not there yet the nearest folder above it that is; absolute.
+std::filesystem::path nearest_existing(const std::filesystem::path& path);
 
 /// Collective. By rank, the lowest rank that has `path`, a name on its own machine, as the same folder.
 std::vector<int> ranks_of_disks(comm::Communicator& communicator, const std::filesystem::path& path);

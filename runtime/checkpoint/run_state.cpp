@@ -52,6 +52,11 @@ std::string value_in(const Settings& settings, const std::string& name) {
   return value.empty() ? "not given" : value;
 }
 
+/// A tokenizer may lie elsewhere: what it makes of the text is among the contents of the training set.
+bool names_a_place(const std::string& setting) {
+  return setting == "--tokenizer";
+}
+
 /// A rate that ends at the last step depends on which that is.
 std::string schedule_length(const Options& options) {
   using Kind = kernels::LearningRateSchedule::Kind;
@@ -170,6 +175,15 @@ std::string differences(const Settings& saved, const Settings& now) {
   return text;
 }
 
+std::string course_differences(const RunState& saved, const Settings& settings, const Settings& machine) {
+  const auto joined = [](Settings all, const Settings& of_machine) {
+    std::erase_if(all, [](const auto& setting) { return names_a_place(setting.first); });
+    all.insert(all.end(), of_machine.begin(), of_machine.end());
+    return all;
+  };
+  return differences(joined(saved.settings, saved.machine), joined(settings, machine));
+}
+
 int ranks_in(const Settings& settings) {
   return leading_number<int>(value_in(settings, "ranks"));
 }
@@ -179,8 +193,7 @@ void require_same_settings(const std::filesystem::path& checkpoint, const Settin
   const bool same_ranks = ranks_in(saved) == ranks_in(now);
   const auto compared = [same_ranks](Settings settings) {
     std::erase_if(settings, [same_ranks](const auto& setting) {
-      // A tokenizer may lie elsewhere: what it makes of the text is among the contents of the training set.
-      if (setting.first == "ranks" || setting.first == "--tokenizer") return true;
+      if (setting.first == "ranks" || names_a_place(setting.first)) return true;
       return !same_ranks && (setting.first == "--batch-size" || setting.first == "--accumulate-steps");
     });
     return settings;

@@ -71,4 +71,8 @@ void require_same_settings(const std::filesystem::path& checkpoint, const Settin
 /// The settings that differ, as "--lr 0.1 (now 0.2)"; empty if none does.
 std::string differences(const Settings& saved, const Settings& now);
 
+/// The differences between a checkpoint's settings and machine and those of now: a run of now would not come
+/// to the same bits. Empty if it would.
+std::string course_differences(const RunState& saved, const Settings& settings, const Settings& machine);
+
 }  // namespace lockstep::runtime

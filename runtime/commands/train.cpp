@@ -7,6 +7,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/rethrow.h"
 #include "runtime/checkpoint/hugging_face.h"
+#include "runtime/checkpoint/run_access.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
@@ -52,6 +53,7 @@ TrainingTask opened(const OpenTask& open, const Options& options, Session& sessi
 /// What users typed is judged first, without peers; data are opened in their company, so that these see who
 /// takes long, and why.
 int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
+  mask_writes_of_others();
   Options options = parse_options(arguments);
   require_read_by_optimizer(options);
   require_none_of_predict(options);

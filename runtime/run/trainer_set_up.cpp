@@ -107,6 +107,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   require_equal(*session_.communicator, "the exchange", signature);
   require_memory(options_, task_, plans_, session_);
   machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
+  if (resumed_) {
+    require_one_course(*session_.communicator, run_directory_, resumed_->state.step, settings_, machine_,
+                       session_.activity.get());
+  }
   memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
   if (options_.detect_anomaly) executor_->detect_anomalies();

@@ -6,7 +6,7 @@ target_compile_definitions(test_fault_resume PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")
 add_dependencies(test_fault_resume launch trainer)
 lockstep_test(fault_run_folder LABEL fault TIMEOUT 300
-  SOURCES resume_disks.cpp run_folder.cpp
+  SOURCES resume_disks.cpp run_folder.cpp umask.cpp
   LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
 target_compile_definitions(test_fault_run_folder PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")

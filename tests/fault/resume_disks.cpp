@@ -60,6 +60,19 @@ TEST_CASE("two disks with two ranks each: one that lost, lacks or has a damaged 
   }
 }
 
+TEST_CASE("a disk that lost its run gets the checkpoint that latest names on the other disk") {
+  const TemporaryFolder trained;
+  train_30_steps(trained.path());
+  for (const char* disk : {"0", "1"}) {
+    const TemporaryFolder folder;
+    fs::copy(trained.path(), folder.path(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    fs::remove_all(folder / disk / "run");
+    INFO("disk " << disk);
+    CHECK(hash_of(on_disks(folder.path(), 2, 2, {"--max-steps=40", "--resume=run/checkpoints/latest"}),
+                  folder / "0/run") == forty_steps());
+  }
+}
+
 // Large enough for the copy to another disk to be seen on its way.
 const Words large{"--model=mlp", "--model-args=hidden=2048", "--optimizer=adam"};
 

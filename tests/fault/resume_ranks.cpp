@@ -75,5 +75,25 @@ TEST_CASE("a learning rate that goes on elsewhere, as its epochs have other step
                                     "schedule has 24 steps on these ranks, and had 14"));
 }
 
+TEST_CASE("a run goes back to an earlier step on other ranks only in a folder of its own") {
+  const TemporaryFolder folder;
+  write_unit_vectors(folder.path());
+  const auto run = folder / "run";
+  const Words options = unit_vector_options(folder.path()) + Words{"--batch-size=4", "--keep=0"};
+  const auto first = train(2, options + Words{"--max-steps=4"}, run);
+  const auto checkpoints = run / "checkpoints";
+  const Words resume{"--resume", (checkpoints / "step-00000002").string()};
+  Program one(trainer_words(1, options + resume + Words{"--run-dir", run.string()}));
+  const int code = one.wait_for_end();
+  INFO(one.output());
+  CHECK(code == 2);
+  CHECK_THAT(one.output(), contains("step-00000004 is later and was made with ranks 2 (now 1)"));
+  CHECK(std::filesystem::read_symlink(checkpoints / "latest") == "step-00000004");
+  CHECK(train(1, options + resume + Words{"--max-steps=3"}, folder / "other")["steps"] == 3);
+  // The same ranks come by the later ones again.
+  const auto again = train(2, options + resume + Words{"--max-steps=4"}, run);
+  CHECK(again["weights_sha256"] == first["weights_sha256"]);
+}
+
 }  // namespace
 }  // namespace lockstep::tests

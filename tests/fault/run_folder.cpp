@@ -45,7 +45,7 @@ TEST_CASE("what is no checkpoint among checkpoints is passed over and named") {
   INFO(output);
   CHECK(code == 0);
   CHECK_THAT(output, !contains("step-00000096"));
-  for (const char* name : {"step-00000091 is no folder", "step-00000092 is no folder",
+  for (const char* name : {"step-00000091 is no folder", "step-00000092 is a symbolic link",
                            "step-00000093/model.safetensors: is a FIFO, not a file",
                            "step-00000094 is no folder", "step-00000095"}) {
     CHECK_THAT(output, contains(name));
@@ -117,7 +117,7 @@ TEST_CASE("of the links in a run only latest is followed, to a checkpoint beside
   fs::create_symlink("../checkpoints/step-00000010", latest);
   const auto [code, output] = ending_of(resumable(run_dir, go_on));
   CHECK(code == 3);
-  CHECK_THAT(output, contains("latest: is no link to a checkpoint beside it"));
+  CHECK_THAT(output, contains("latest is a symbolic link: name what it points to"));
 }
 
 TEST_CASE("weights are not trained in the folder where they were found: 2, and nothing is touched") {

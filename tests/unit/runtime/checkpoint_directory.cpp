@@ -1,6 +1,8 @@
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <functional>
 
 #include "kernels/base/error.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
@@ -171,6 +173,39 @@ int with_small_files(Action action) {
     return action();
   });
   return child.wait();
+}
+
+/// What `action` gives in a process that permissions bind, as they do not bind root; `folder` is its own
+/// then.
+int without_root(const fs::path& folder, const std::function<int()>& action) {
+  constexpr uid_t nobody = 65534;
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) REQUIRE(::chown(folder.c_str(), nobody, nobody) == 0);
+  tests::ChildProcess child([&] {
+    const bool is_bound = !is_root || (::setgid(nobody) == 0 && ::setuid(nobody) == 0);
+    return is_bound ? action() : tests::not_allowed;
+  });
+  return child.wait();
+}
+
+TEST_CASE("an old checkpoint that may not be removed stays whole under its name, and ends no run") {
+  const tests::TemporaryFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  const fs::path kept = directory.path_of(1);
+  const int ended = without_root(folder.path(), [&] {
+    for (const std::int64_t step : {1, 2}) directory.add(step, fill);
+    fs::permissions(kept, fs::perms::owner_read | fs::perms::owner_exec);
+    CheckpointWriter writer(directory, 1);
+    write(writer, content_of(3, 1));
+    if (!tests::message_of<DeviceError>([&] { writer.wait(); }).empty()) return 1;
+    // Its name is not taken from it either.
+    return tests::message_of<DeviceError>([&] { directory.add(1, fill); }).empty() ? 2 : 0;
+  });
+  CHECK(ended == 0);
+  CHECK(directory.steps() == Steps{3, 1});
+  CHECK(tests::files_in(folder.path()) == 3);
+  fs::permissions(kept, fs::perms::owner_all);
+  CHECK(damage_of(kept).empty());
 }
 
 TEST_CASE("a write that fails names the file and leaves the earlier checkpoints as they are") {

@@ -1,7 +1,5 @@
 #include "runtime/checkpoint/run_directory.h"
 
-#include <sys/stat.h>
-
 #include <map>
 
 #include "comm/make_communicator.h"
@@ -9,7 +7,6 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/resume.h"
-#include "runtime/checkpoint/run_access.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
@@ -235,46 +232,6 @@ TEST_CASE("weights and options that no run has made are in no run's folder") {
   for (const char* name : {"model-best-of-3.safetensors", "config.json", "README.md"})
     write_file(project / name, "{}");
   CHECK(refusal_of_unused(project.path(), "none").empty());
-}
-
-TEST_CASE("a folder that was made for a run goes with its lock, unless it is kept or holds more") {
-  const tests::TemporaryFolder folder;
-  const auto communicator = comm::make_communicator({}, {});
-  const fs::path run = folder / "made/run";
-  const auto is_made = [&] { return agree_on_run_directory(*communicator, run, "none").is_new; };
-  {
-    REQUIRE(is_made());
-    const NewRunFolder made(run, nullptr);
-    const RunLock lock(run, "holder");
-  }
-  CHECK_FALSE(fs::exists(run));
-  {
-    REQUIRE(is_made());
-    NewRunFolder made(run, nullptr);
-    made.keep();
-  }
-  CHECK(fs::exists(run));
-  CHECK_FALSE(is_made());
-  {
-    const NewRunFolder made(run, nullptr);
-    write_file(run / "notes.txt", "mine");
-  }
-  CHECK(tests::files_in(run) == 1);
-  fs::remove(run / "notes.txt");
-  const RunLock of_another_run(run, "another");
-  { const NewRunFolder made(run, nullptr); }
-  CHECK(fs::exists(run / "lock"));
-}
-
-TEST_CASE("a new run's folder that everyone could write is refused, and goes") {
-  const tests::TemporaryFolder folder;
-  const auto communicator = comm::make_communicator({}, {});
-  const ::mode_t before = ::umask(0);
-  const std::string refusal =
-      tests::message_of<UsageError>([&] { agree_on_run_directory(*communicator, folder / "run", "none"); });
-  ::umask(before);
-  CHECK_THAT(refusal, tests::contains("run can be written by everyone"));
-  CHECK_FALSE(fs::exists(folder / "run"));
 }
 
 }  // namespace
