@@ -13,6 +13,7 @@
 #include "runtime/options/typed_options.h"
 #include "runtime/plugin/named_errors.h"
 #include "runtime/run/kept_plans.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/task_agreement.h"
 #include "runtime/run/trainer.h"
@@ -61,6 +62,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   Session session = open_session(options);
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun& set_run) {
+    require_same_options(*session.communicator, options);
     Trainer trainer(options, session, opened(open, options, session), stop_request);
     set_run(trainer.folder());
     return trainer.run().stopped ? ExitCode::stopped : ExitCode::done;
