@@ -42,12 +42,14 @@ TrainingTask task_of_program(const MakeTask& make, const Options& options) {
 }
 
 TrainingTask opened(const OpenTask& open, const Options& options, Session& session) {
-  TrainingTask task = open(session.activity.get());
-  if (task.plugins.size() < options.plugins.size()) {
-    throw UsageError("--plugin is for trainer: this program has its own model and data");
-  }
-  require_fitting(task, options);
-  return task;
+  return judged_on_all_ranks(*session.communicator, [&] {
+    TrainingTask task = open(session.activity.get());
+    if (task.plugins.size() < options.plugins.size()) {
+      throw UsageError("--plugin is for trainer: this program has its own model and data");
+    }
+    require_fitting(task, options);
+    return task;
+  });
 }
 
 /// What users typed is judged first, without peers; data are opened in their company, so that these see who

@@ -5,6 +5,8 @@
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "kernels/base/activity.h"
+#include "kernels/base/error.h"
+#include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
 #include "runtime/options/options.h"
 #include "runtime/run/task.h"
@@ -24,5 +26,21 @@ void require_same_task(comm::Communicator& communicator, const TrainingTask& tas
 
 /// Which plugins were loaded, a line each.
 std::string plugin_lines(const TrainingTask& task);
+
+/// What `judge` gives, which each rank calls for itself, without collectives in it. Where it throws a
+/// UsageError on any rank, all ranks throw that: none is left waiting for one that has gone.
+template <class Judge>
+auto judged_on_all_ranks(comm::Communicator& communicator, const Judge& judge) {
+  auto judged = [&] {
+    try {
+      return judge();
+    } catch (const UsageError& error) {
+      throw_any_problem<UsageError>(communicator, error.what());
+      throw;
+    }
+  }();
+  throw_any_problem<UsageError>(communicator, "");
+  return judged;
+}
 
 }  // namespace lockstep::runtime

@@ -136,5 +136,32 @@ TEST_CASE("a run goes on with other data on no rank, and all say so") {
              "was made with contents of the training set ");
 }
 
+TEST_CASE("what one rank alone finds wrong with its data is told by all, with that rank") {
+  const TemporaryFolder folder;
+  write_file(folder / "many.tsv", texts(1000, "even", "odd"));
+  write_file(folder / "few.tsv", texts(100, "even", "odd"));
+  const Words many = data_at(folder / "many.tsv");
+  const Words few = data_at(folder / "few.tsv");
+  const Words run_dir{"--run-dir=" + (folder / "run").string()};
+  check_both(ends_of(of_texts + run_dir + Words{"--eval-samples=50"}, many, few), 2,
+             "rank 1: --eval-samples 50: the test set has 10");
+  CHECK_FALSE(fs::exists(folder / "run"));
+
+  train(1, of_texts + few + Words{"--max-steps=1", "--eval-every=0"}, folder / "run");
+  // Of a file that is not the run's own all is scored.
+  const Words eval{"eval", (folder / "run").string(), "--eval-samples=50", "--threads=1"};
+  check_both(ends_of(eval, few, many), 2, "rank 0: --eval-samples 50: the test set has 10");
+}
+
+TEST_CASE("what all ranks find wrong is told without a rank") {
+  const TemporaryFolder folder;
+  write_file(folder / "few.tsv", texts(100, "even", "odd"));
+  const Words command = of_texts + data_at(folder / "few.tsv") +
+                        Words{"--eval-samples=50", "--run-dir=" + (folder / "run").string()};
+  const auto ends = ends_of(command, {}, {});
+  check_both(ends, 2, "--eval-samples 50: the test set has 10");
+  for (const Ended& end : ends) CHECK_THAT(end.said, !contains("rank 0: --eval-samples"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests
