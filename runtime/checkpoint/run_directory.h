@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,15 +74,16 @@ void require_unused(comm::Communicator& communicator, const RunDirectory& run_di
 void require_unfinished(comm::Communicator& communicator, const RunDirectory& run_directory,
                         const std::string& damage, Activity* activity = nullptr);
 
-/// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank.
+/// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank
+/// unless all have it.
 template <class Error>
 void throw_any_problem(comm::Communicator& communicator, const std::string& problem) {
   const auto problems = communicator.all_gather(problem);
-  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
-    if (problems[rank].empty()) continue;
-    throw Error(problems.size() == 1 ? problems[rank]
-                                     : "rank " + std::to_string(rank) + ": " + problems[rank]);
-  }
+  const auto first =
+      std::ranges::find_if(problems, [](const std::string& of_rank) { return !of_rank.empty(); });
+  if (first == problems.end()) return;
+  const bool of_all = std::ranges::count(problems, *first) == std::ssize(problems);
+  throw Error(of_all ? *first : "rank " + std::to_string(first - problems.begin()) + ": " + *first);
 }
 
 }  // namespace lockstep::runtime

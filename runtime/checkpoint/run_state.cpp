@@ -147,7 +147,7 @@ Settings settings_of(const Options& options, const comm::World& world, std::int6
                     {"end of the learning-rate schedule", schedule_length(options)}};
   for (const OptionEntry& entry : option_table()) {
     const bool sizes_a_batch = entry.name == "batch-size" || entry.name == "global-batch";
-    if (sizes_a_batch || entry.decides == Decides::nothing) continue;
+    if (sizes_a_batch || entry.decides != Decides::numbers) continue;
     settings.emplace_back("--" + entry.name, entry.show(options));
   }
   return settings;

@@ -16,6 +16,7 @@
 #include "runtime/plan/signature.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/parameter_io.h"
 
@@ -206,11 +207,12 @@ int write_on(const SavedWeights& saved, const Options& options) {
     }
     stop_request.accept();
     const std::vector<std::string> texts = prompts_of(options.generation, prompt_file);
+    require_equal(*session.communicator, "the prompts", fmt::format("{}\n", fmt::join(texts, "\n")));
     const WeightsFile weights = open_weights(saved, options.model);
-    const data::TokenizerPtr tokenizer = tokenizer_for(options, weights);
+    const data::TokenizerPtr tokenizer =
+        judged_on_all_ranks(*session.communicator, [&] { return tokenizer_for(options, weights); });
     const TrainingTask task = task_for_prompts(options, weights, windows, *tokenizer);
     const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity);
-    require_equal(*session.communicator, "the prompts", fmt::format("{}\n", fmt::join(texts, "\n")));
     Options of_plan = options;
     of_plan.amp = "off";  // weights are read once a token, in f32: narrow copies of them would cost more
     of_plan.freeze.clear();

@@ -19,8 +19,10 @@
 #include "runtime/options/typed_options.h"
 #include "runtime/output/run_files.h"
 #include "runtime/output/standard_output.h"
+#include "runtime/plan/signature.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
+#include "runtime/run/rank_agreement.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -58,21 +60,33 @@ Request read_request(const std::vector<std::string>& arguments, std::string_view
   return request;
 }
 
+/// What a rank has opened.
+struct Opened {
+  PredictionInput input;
+  TrainingTask task;
+};
+
 /// Runs `body` on all ranks with the model of the request on `open`'s samples; 75 when it was stopped.
 template <class Open, class Body>
-int infer(const Request& request, Inference::Gives gives, Open&& open, Body&& body) {
+int infer(const Request& request, Inference::Gives gives, const Open& open, Body&& body) {
   StopRequest stop_request;
   Session session = open_session(request.options());
   keep_library_plans(session);
   return with_peers(session, request.options().timeout, [&](const SetRun&) {
     stop_request.accept();
     const WeightsFile weights = open_weights(request.saved, request.options().model);
-    const data::DatasetPtr samples = open(session, weights);
-    TrainingTask task = task_for_weights(request.options(), weights, samples->spec(), samples);
-    require_fitting(task, request.options());
-    if (gives == Inference::Gives::scores && session.is_rank0() && !task.note.empty()) log::warn(task.note);
-    Inference inference(request.options(), session, std::move(task), weights, gives);
-    const bool done = body(session, inference, stop_request);
+    Opened opened = judged_on_all_ranks(*session.communicator, [&] {
+      PredictionInput input = open(session, weights);
+      TrainingTask task = task_for_weights(request.options(), weights, input.samples->spec(), input.samples);
+      require_fitting(task, request.options());
+      return Opened{std::move(input), std::move(task)};
+    });
+    require_equal(*session.communicator, "the pictures",
+                  fmt::format("{}\n", fmt::join(opened.input.names.files, "\n")));
+    const std::string& note = opened.task.note;
+    if (gives == Inference::Gives::scores && session.is_rank0() && !note.empty()) log::warn(note);
+    Inference inference(request.options(), session, std::move(opened.task), weights, gives);
+    const bool done = body(session, inference, opened.input, stop_request);
     session.communicator->barrier();
     return done ? ExitCode::done : ExitCode::stopped;
   });
@@ -147,12 +161,12 @@ int eval_command(const std::vector<std::string>& arguments) {
   }
   require_none_of_predict(request.options());
   const auto open = [&](Session& session, const WeightsFile& weights) {
-    return open_test_set(request.options(), {weights.class_names(), weights.token_names()},
-                         session.activity.get())
-        .samples;
+    TestSet set = open_test_set(request.options(), {weights.class_names(), weights.token_names()},
+                                session.activity.get());
+    return PredictionInput{.samples = std::move(set.samples), .names = {}};
   };
   return infer(request, Inference::Gives::scores, open,
-               [&](Session& session, Inference& inference, const StopRequest& stop) {
+               [&](Session& session, Inference& inference, PredictionInput&, const StopRequest& stop) {
                  const auto evaluation = inference.run(stop);
                  if (!evaluation) return false;
                  require_finite(*evaluation, request);
@@ -169,25 +183,25 @@ int predict_command(const std::vector<std::string>& arguments) {
   }
   require_none_of_generation(request.options());
   require_another_file(request.options().output, request);
-  PredictionInput input;
   const auto open = [&](Session& session, const WeightsFile& weights) {
     try_output(request.options().output, session);
-    input = open_prediction_input(request.told, request.inputs, weights, session);
-    return input.samples;
+    return open_prediction_input(request.told, request.inputs, weights, session);
   };
   const auto gives = samples_are_tensors(request.told, request.inputs) ? Inference::Gives::states
                                                                        : Inference::Gives::outputs;
-  return infer(request, gives, open, [&](Session& session, Inference& inference, const StopRequest& stop) {
-    PredictionOutput output(std::move(input.names), kind_of(input.samples, inference.states_shape()),
-                            request.options().output);
-    const auto take = [&](const PredictedBatch& batch) {
-      const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
-      if (session.is_rank0()) output.take(batch, unreadable);
-    };
-    if (!inference.run(stop, take)) return false;
-    if (session.is_rank0()) output.finish();
-    return true;
-  });
+  return infer(request, gives, open,
+               [&](Session& session, Inference& inference, PredictionInput& input, const StopRequest& stop) {
+                 PredictionOutput output(std::move(input.names),
+                                         kind_of(input.samples, inference.states_shape()),
+                                         request.options().output);
+                 const auto take = [&](const PredictedBatch& batch) {
+                   const std::vector<std::int64_t> unreadable = unreadable_pictures(input, session);
+                   if (session.is_rank0()) output.take(batch, unreadable);
+                 };
+                 if (!inference.run(stop, take)) return false;
+                 if (session.is_rank0()) output.finish();
+                 return true;
+               });
 }
 
 }  // namespace lockstep::runtime

@@ -20,7 +20,7 @@ struct PredictionInput {
 };
 
 /// The pictures that `operands` name, else the file of tensors that --data-dir names, else the test set of
-/// the run. Collective: all ranks must find the same pictures.
+/// the run. Each rank for itself; all must find the same pictures.
 PredictionInput open_prediction_input(const CommandOptions& told, std::span<const std::string> operands,
                                       const WeightsFile& weights, Session& session);
 

@@ -14,6 +14,7 @@
 #include "runtime/options/typed_options.h"
 #include "runtime/plugin/named_errors.h"
 #include "runtime/run/kept_plans.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/stop_request.h"
 #include "runtime/run/task_agreement.h"
 #include "runtime/run/trainer.h"
@@ -42,12 +43,14 @@ TrainingTask task_of_program(const MakeTask& make, const Options& options) {
 }
 
 TrainingTask opened(const OpenTask& open, const Options& options, Session& session) {
-  TrainingTask task = open(session.activity.get());
-  if (task.plugins.size() < options.plugins.size()) {
-    throw UsageError("--plugin is for trainer: this program has its own model and data");
-  }
-  require_fitting(task, options);
-  return task;
+  return judged_on_all_ranks(*session.communicator, [&] {
+    TrainingTask task = open(session.activity.get());
+    if (task.plugins.size() < options.plugins.size()) {
+      throw UsageError("--plugin is for trainer: this program has its own model and data");
+    }
+    require_fitting(task, options);
+    return task;
+  });
 }
 
 /// What users typed is judged first, without peers; data are opened in their company, so that these see who
@@ -63,6 +66,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   Session session = open_session(options);
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun& set_run) {
+    require_same_options(*session.communicator, options);
     Trainer trainer(options, session, opened(open, options, session), stop_request);
     set_run(trainer.folder());
     return trainer.run().stopped ? ExitCode::stopped : ExitCode::done;

@@ -83,7 +83,7 @@ int with_peers(Session& session, double timeout, const std::function<ExitCode(co
   } catch (const CommError& error) {
     end_with_report(session, run, error);
   } catch (const UsageError&) {
-    throw;  // all ranks found the same
+    throw;  // all ranks throw it: what one alone may find goes through `judged_on_all_ranks`
   } catch (const Error& error) {
     tell_peers(session, run, error, error.code());
     throw;

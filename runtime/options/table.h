@@ -10,9 +10,10 @@
 
 namespace lockstep::runtime {
 
-/// Whether an option decides what a run computes, and so must be the same when the run goes on from a
-/// checkpoint, or only says how, where and for how long it runs.
-enum class Decides { numbers, nothing };
+/// What an option decides: what a run computes, and so must be the same on all ranks and when the run goes on
+/// from a checkpoint; the course of the run, how far it goes, what it evaluates and which calls the ranks
+/// make together, and so must be the same on all ranks; or only how and where a rank does that.
+enum class Decides { numbers, course, nothing };
 
 struct OptionInfo {
   std::string group;

@@ -38,7 +38,7 @@ std::string layout_name(const model::Value& value) {
     };
     throw UsageError(
         fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}; start all ranks with the same "
-                    "program and options",
+                    "program, options and data",
                     what, entry(reference), rank, entry(lines)));
   }
   throw UsageError(fmt::format("ranks disagree on {}", what));

@@ -24,7 +24,8 @@
 
 namespace lockstep::runtime {
 
-/// One training run from plans to final weights. Every rank makes one with equal options.
+/// One training run from plans to final weights. Every rank makes one with equal options and data:
+/// `require_same_options` has compared the ones, the constructor compares the others before anything is made.
 class Trainer {
  public:
   Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request);
@@ -66,7 +67,8 @@ class Trainer {
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
-  const data::DatasetPtr samples_;  ///< for training, as the task gave them
+  const data::DatasetPtr train_samples_;  ///< as the task gave them, as the next
+  const data::DatasetPtr test_samples_;
   TrainingTask task_;
   const Options options_;
   Session& session_;

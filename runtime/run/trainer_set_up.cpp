@@ -18,6 +18,7 @@
 #include "runtime/plan/signature.h"
 #include "runtime/run/batch_size.h"
 #include "runtime/run/device_data.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
 #include "runtime/step/initial_weights.h"
@@ -48,13 +49,6 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   return options;
 }
 
-/// First in the signature: what else differs may come from a plugin that differs.
-std::string plugin_lines(const TrainingTask& task) {
-  std::string lines;
-  for (const std::string& plugin : task.plugins) lines += plugin + '\n';
-  return lines;
-}
-
 /// The ranks sum their counts in fp32, which is exact up to here.
 void require_countable(const TrainingTask& task, const Batching& batching, const comm::World& world) {
   const std::int64_t targets = task.input.num_classes > 0 ? task.input.target_shape.elements() : 1;
@@ -81,7 +75,8 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : samples_(task.train_set),
+    : train_samples_(task.train_set),
+      test_samples_(task.test_set),
       task_(fed_to(session, options.data_device, std::move(task))),
       options_(resolved(options, task_, session)),
       session_(session),
@@ -91,6 +86,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   stop_request_.accept();
   if (options.batch_size != options_.batch_size)
     console_.print(fmt::format("--batch-size auto: {} per rank", options_.batch_size));
+  // Before anything is judged by these: from here on all ranks find the same.
+  settings_ = settings_of(options_, session_.world, train_samples_->size(),
+                          data::fingerprint_of(*train_samples_, session_.activity.get()));
+  require_same_task(*session_.communicator, task_, settings_, test_samples_.get(), session_.activity.get());
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
@@ -147,8 +146,6 @@ void Trainer::find_checkpoint() {
   run_lock_ = lock_run(communicator, run_directory_, activity);
   require_unused(communicator, run_directory_, activity);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
-  settings_ = settings_of(options_, session_.world, task_.train_set->size(),
-                          data::fingerprint_of(*samples_, activity));
   if (!resumed_) return;
   require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
   progress_ = TrainingProgress::of(resumed_->state);

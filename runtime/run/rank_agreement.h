@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "kernels/base/activity.h"
+#include "kernels/base/error.h"
+#include "runtime/checkpoint/run_directory.h"
+#include "runtime/checkpoint/run_state.h"
+#include "runtime/options/options.h"
+#include "runtime/run/task.h"
+
+/// What the ranks of a run are told, and what they find, must be the same. All but `plugin_lines` is
+/// collective.
+namespace lockstep::runtime {
+
+/// UsageError on all ranks names the first option that differs, of those that decide what a run computes or
+/// its course (`OptionInfo::decides`). Where data lie and what suits a machine may differ.
+void require_same_options(comm::Communicator& communicator, const Options& options);
+
+/// The same of what each rank has found: plugins, the settings with the contents of the training set, and the
+/// test set (null: there is none).
+void require_same_task(comm::Communicator& communicator, const TrainingTask& task, const Settings& settings,
+                       const data::Dataset* test_set, Activity* activity);
+
+/// Which plugins were loaded, a line each.
+std::string plugin_lines(const TrainingTask& task);
+
+/// What `judge` gives, which each rank calls for itself, without collectives in it. Where it throws a
+/// UsageError on any rank, all ranks throw that: none is left waiting for one that has gone.
+template <class Judge>
+auto judged_on_all_ranks(comm::Communicator& communicator, const Judge& judge) {
+  auto judged = [&] {
+    try {
+      return judge();
+    } catch (const UsageError& error) {
+      throw_any_problem<UsageError>(communicator, error.what());
+      throw;
+    }
+  }();
+  throw_any_problem<UsageError>(communicator, "");
+  return judged;
+}
+
+}  // namespace lockstep::runtime
