@@ -241,7 +241,7 @@ TEST_CASE("a byte order mark is no part of a text") {
   CHECK(samples(labelled(folder / "e"), Split::train) == std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}});
 }
 
-TEST_CASE("whole words of a file's name tell its split before parts of words") {
+TEST_CASE("whole words of a file's name tell its split before parts of words, and test waits behind val") {
   const TemporaryFolder folder;
   for (const char* name : {"pretrain_train.bin", "pretrain_val.bin", "constraints-test.bin", "trainset2.bin",
                            "train_values.bin", "latest.bin", "other.bin"})
@@ -254,6 +254,10 @@ TEST_CASE("whole words of a file's name tell its split before parts of words") {
   const SplitFiles files = split_files({.data_dir = folder.path()}, ".bin");
   CHECK(names(files.train) ==
         std::vector<std::string>{"pretrain_train.bin", "train_values.bin", "trainset2.bin"});
-  CHECK(names(files.test) ==
-        std::vector<std::string>{"constraints-test.bin", "latest.bin", "pretrain_val.bin"});
+  CHECK(names(files.test) == std::vector<std::string>{"pretrain_val.bin"});
+  CHECK(names(files.set_aside) == std::vector<std::string>{"constraints-test.bin", "latest.bin"});
+  fs::remove(folder / "pretrain_val.bin");
+  const SplitFiles without = split_files({.data_dir = folder.path()}, ".bin");
+  CHECK(names(without.test) == std::vector<std::string>{"constraints-test.bin", "latest.bin"});
+  CHECK(without.set_aside.empty());
 }
