@@ -82,6 +82,21 @@ TEST_CASE("which labelled text is evaluated is told, and when it lacks classes")
   CHECK(note(labelled(folder / "e")).empty());
 }
 
+TEST_CASE("of several files of labelled text the last tenth of each is evaluated") {
+  const TemporaryFolder folder;
+  std::string ants, bees;
+  for (int i = 0; i < 10; ++i) ants += "ant\tx\n", bees += "bee\ty\n";
+  write_file(folder / "train1.tsv", ants);
+  write_file(folder / "train2.tsv", bees);
+  const DatasetOptions options = labelled(folder.path());
+  CHECK(open_dataset(options, Split::train)->size() == 18);
+  CHECK(samples(options, Split::test) ==
+        std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}, {{1, -1, -1, -1}, {1}}});
+  CHECK(find_dataset(datasets(), "labelled-text").note(options) ==
+        "evaluated is the last tenth of each of 2 files, " + (folder / "train1.tsv").string() +
+            ", ..., which is not trained on");
+}
+
 TEST_CASE("other labelled text has the numbers of the classes and characters that weights know") {
   const TemporaryFolder folder;
   write_file(folder / "a.tsv", "dog\tb\ndog\tb\n");
