@@ -60,19 +60,36 @@ SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
   return window_spec(options.seq_len, options.per_token, vocab_size, WindowRule::parse(options.windows));
 }
 
+std::vector<std::int64_t> boundary_tokens(const TokenFile& file, const WindowRule& rule) {
+  return rule.boundary ? std::vector{*rule.boundary} : file.usual_boundaries;
+}
+
+bool are_documents_listed(const TokenFile& file, const WindowRule& rule) {
+  return file.documents && !rule.boundary;
+}
+
+/// Where documents begin, or the tokens that part them are.
+std::vector<std::int64_t> starts_in(const TokenFile& file, const WindowRule& rule) {
+  if (are_documents_listed(file, rule)) return *file.documents;
+  for (const std::int64_t token : boundary_tokens(file, rule)) {
+    std::vector<std::int64_t> places = file.tokens.positions_of(token);
+    if (!places.empty()) return places;
+  }
+  return {};
+}
+
 /// Inside [begin, end): what the format tells of, else from one boundary up to the next, which ends a
 /// document as its last target and begins the next one as its first input.
 std::vector<TokenPiece::Document> documents_of(const TokenFile& file, const WindowRule& rule,
                                                std::int64_t begin, std::int64_t end) {
-  const bool by_index = file.documents && !rule.boundary;
-  std::vector<std::int64_t> starts =
-      by_index ? *file.documents : file.tokens.positions_of(rule.boundary.value_or(file.usual_boundary));
+  const bool are_listed = are_documents_listed(file, rule);
+  std::vector<std::int64_t> starts = starts_in(file, rule);
   starts.push_back(end);
   std::vector<TokenPiece::Document> documents;
   std::int64_t from = begin;
   for (const std::int64_t start : starts) {
     const std::int64_t to = std::clamp(start, from, end);
-    const bool is_shared = !by_index && to < end;
+    const bool is_shared = !are_listed && to < end;
     if (to > from) documents.push_back({from - begin, to + (is_shared ? 1 : 0) - begin});
     from = to;
   }
@@ -83,6 +100,21 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
   TokenPiece piece{.tokens = file.tokens.part(begin, end), .owner = file.file};
   if (rule.wants_documents()) piece.documents = documents_of(file, rule, begin, end);
   return piece;
+}
+
+/// Else windows would reach across all documents, without a word.
+void require_parted(const std::vector<TokenFile>& files, const std::vector<TokenPiece>& pieces,
+                    const WindowRule& rule) {
+  const auto is_whole = [](const TokenPiece& piece) { return piece.documents.size() <= 1; };
+  const auto is_parted = [&](const TokenFile& file) {
+    return are_documents_listed(file, rule) || !starts_in(file, rule).empty();
+  };
+  if (!rule.wants_documents() || !std::ranges::all_of(pieces, is_whole)) return;
+  if (std::ranges::any_of(files, is_parted)) return;
+  throw DataError(
+      fmt::format("{}: no token {} is here, which would part documents; name the one that does, by --windows "
+                  "documents=ID or packed=ID, or give --windows each",
+                  files.front().path.string(), fmt::join(boundary_tokens(files.front(), rule), " or ")));
 }
 
 bool has_arrays_alone(const fs::path& folder) {
@@ -124,6 +156,7 @@ DatasetPtr open_tokens(const DatasetOptions& options, Split split) {
                                              : piece_of(file, cut, file.tokens.size(), rule));
     }
   }
+  if (split == Split::train && !files.train.empty()) require_parted(files.train, pieces, rule);
   const std::string source =
       options.data_dir.string() + (split == Split::test ? ", the part that is evaluated" : "");
   return make_windows(std::move(pieces), rule, spec, options.seed, source);
