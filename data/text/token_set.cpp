@@ -1,7 +1,7 @@
 #include "data/text/token_set.h"
 
 #include <algorithm>
-#include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -30,13 +30,14 @@ TokenFiles open_files(const DatasetOptions& options) {
   return files;
 }
 
-[[noreturn]] void refuse_token(const TokenFile& file, std::int64_t vocab_size) {
-  const std::int64_t at = file.tokens.find_at_least(vocab_size);
+/// The first that is not below `most`, and why.
+[[noreturn]] void refuse_token(const TokenFile& file, std::int64_t most, const std::string& reason) {
+  const std::int64_t at = file.tokens.find_at_least(most);
   std::int64_t token = 0;
   file.tokens.part(at, at + 1).copy_to(std::span(&token, 1));
-  throw DataError(fmt::format("{}: offset {}: token {}, but the vocabulary has {}", file.path.string(),
+  throw DataError(fmt::format("{}: offset {}: token {}, but {}", file.path.string(),
                               file.offset + static_cast<std::size_t>(at) * file.tokens.width(), token,
-                              vocab_size));
+                              reason));
 }
 
 /// Of --tokenizer PATH, which knows tokens that these files may not have; 0 where none is given.
@@ -47,13 +48,18 @@ std::int64_t tokens_of_tokenizer(const DatasetOptions& options) {
 }
 
 SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
-  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : tokens_of_tokenizer(options);
+  const std::int64_t of_tokenizer = options.vocab_size_given ? 0 : tokens_of_tokenizer(options);
+  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : of_tokenizer;
   settled_vocab_size(options, vocab_size);
+  const std::int64_t most = vocab_size > 0 ? vocab_size : most_classes;
+  const std::string reason = of_tokenizer > 0
+                                 ? fmt::format("--tokenizer {} knows {}: give the one that made these tokens",
+                                               options.tokenizer.string(), most)
+                                 : fmt::format("the vocabulary has {}", most);
   for (const auto* split : {&files.train, &files.test}) {
     for (const TokenFile& file : *split) {
       const std::int64_t largest = largest_token(file, default_cache_folder(), options.activity);
-      if (largest >= (options.vocab_size_given ? vocab_size : most_classes))
-        refuse_token(file, options.vocab_size_given ? vocab_size : most_classes);
+      if (largest >= most) refuse_token(file, most, reason);
       vocab_size = std::max(vocab_size, largest + 1);
     }
   }
