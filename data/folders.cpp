@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -50,13 +51,17 @@ bool has_word(const std::string& name, std::initializer_list<std::string_view> w
   return false;
 }
 
-/// By a word ("pretrain_val.bin" is evaluated), or else by a part of one ("trainset.bin").
-std::optional<Split> split_of(const std::string& name) {
+enum class Purpose { training, validation, test };
+
+/// By a word ("pretrain_val.bin" is for validation), or else by a part of one ("trainset.bin").
+std::optional<Purpose> purpose_of(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != name.npos; };
-  if (has_word(name, {"train", "training"})) return Split::train;
-  if (has_word(name, {"val", "valid", "validation", "test"})) return Split::test;
-  if (has("train")) return Split::train;
-  return has("val") || has("test") ? std::optional(Split::test) : std::nullopt;
+  if (has_word(name, {"train", "training"})) return Purpose::training;
+  if (has_word(name, {"val", "valid", "validation"})) return Purpose::validation;
+  if (has_word(name, {"test"})) return Purpose::test;
+  if (has("train")) return Purpose::training;
+  if (has("val")) return Purpose::validation;
+  return has("test") ? std::optional(Purpose::test) : std::nullopt;
 }
 
 constexpr std::array held_back_names{"val", "valid", "validation", "test"};
@@ -147,9 +152,13 @@ SplitFiles split_files(const DatasetOptions& options, const std::string& extensi
     return files;
   }
   for (const std::string& name : files_in(place)) {
-    const auto split = name.ends_with(extension) ? split_of(name) : std::nullopt;
-    if (split) (*split == Split::train ? files.train : files.test).push_back(place / name);
+    const auto purpose = name.ends_with(extension) ? purpose_of(name) : std::nullopt;
+    if (purpose == Purpose::training) files.train.push_back(place / name);
+    if (purpose == Purpose::validation) files.test.push_back(place / name);
+    if (purpose == Purpose::test) files.set_aside.push_back(place / name);
   }
+  // Choices made by scores on the test files would make those worthless.
+  if (files.test.empty()) std::swap(files.test, files.set_aside);
   if (!files.train.empty()) return files;
   throw DataError(fmt::format("{}: no {} file here has 'train' in its name", place.string(), extension));
 }

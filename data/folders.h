@@ -38,12 +38,14 @@ std::filesystem::path split_folder(const std::filesystem::path& root, Split spli
 /// Files of a split each, in byte order.
 struct SplitFiles {
   std::vector<std::filesystem::path> train;
-  std::vector<std::filesystem::path> test;  ///< empty: the last tenth of each of `train`
+  std::vector<std::filesystem::path> test;       ///< empty: the last tenth of each of `train`
+  std::vector<std::filesystem::path> set_aside;  ///< neither trained on nor evaluated
 };
 
 /// Those of options.data_dir. Of a folder, whose names end in `extension` (".bin") and have "train", or else
-/// "val" or "test", in them, whole words before parts of words. A file is the training set, or with
-/// options.data_are_new what is evaluated. DataError when a folder has none for training.
+/// "val" ("valid", "validation"), or else "test" in them, whole words before parts of words; "test" is set
+/// aside where there is "val". A file is the training set, or with options.data_are_new what is evaluated.
+/// DataError when a folder has none for training.
 SplitFiles split_files(const DatasetOptions& options, const std::string& extension);
 
 /// Tells that a part of the training files is evaluated; empty where others are.

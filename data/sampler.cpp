@@ -4,11 +4,15 @@
 #include <random>
 #include <utility>
 
+#include "kernels/base/philox.h"
+
 namespace lockstep::data {
 namespace {
 
 /// From this size on PyTorch draws 64 bits for each position and shuffles inside out.
 constexpr std::int64_t wide_draws = 0xffffffff / 20;
+
+constexpr std::uint64_t philox_stream = std::uint64_t{0x6576} << 48;  ///< of what is evaluated
 
 std::vector<std::int64_t> every_nth(const std::vector<std::int64_t>& order, std::int64_t total, int first,
                                     int step) {
@@ -77,6 +81,20 @@ EpochSamples DistributedSampler::rest(std::int64_t epoch, std::int64_t done) con
   return {std::move(mine), padded ? 1 : 0};
 }
 
+std::int64_t chosen_sample(std::int64_t place, std::int64_t count, std::int64_t set_size) {
+  if (count == set_size) return place;
+  const auto begin_of = [&](std::int64_t part) {
+    return static_cast<std::int64_t>(static_cast<unsigned __int128>(part) *
+                                     static_cast<std::uint64_t>(set_size) /
+                                     static_cast<std::uint64_t>(count));
+  };
+  const std::int64_t begin = begin_of(place);
+  const auto part_size = static_cast<std::uint64_t>(begin_of(place + 1) - begin);
+  const PhiloxCounter words = Philox(0, philox_stream).block(static_cast<std::uint64_t>(place));
+  const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
+  return begin + static_cast<std::int64_t>(static_cast<unsigned __int128>(random) * part_size >> 64);
+}
+
 std::int64_t UnpaddedSampler::size() const {
   return rank < samples ? (samples - rank - 1) / replicas + 1 : 0;
 }
@@ -84,7 +102,8 @@ std::int64_t UnpaddedSampler::size() const {
 std::vector<std::int64_t> UnpaddedSampler::indices() const {
   std::vector<std::int64_t> result;
   result.reserve(static_cast<std::size_t>(size()));
-  for (std::int64_t i = rank; i < samples; i += replicas) result.push_back(i);
+  for (std::int64_t place = rank; place < samples; place += replicas)
+    result.push_back(chosen_sample(place, samples, set_size));
   return result;
 }
 

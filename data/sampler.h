@@ -42,12 +42,18 @@ struct DistributedSampler {
   std::int64_t share_of(std::int64_t count) const;
 };
 
-/// Every sample once over all ranks, in order, for scores that padding would falsify: rank r of R takes
-/// r, r + R, ...
+/// Of `count` samples that stand for a set of `set_size`, in order, that at `place`: one of each `count`-th
+/// part of the set, drawn, but always the same one. Sets are often ordered by class, or take classes in
+/// turns.
+std::int64_t chosen_sample(std::int64_t place, std::int64_t count, std::int64_t set_size);
+
+/// The chosen samples, each once over all ranks and in order, for scores that padding would falsify: rank r
+/// of R takes those at r, r + R, ...
 struct UnpaddedSampler {
   std::int64_t samples = 0;
   int replicas = 1;
   int rank = 0;
+  std::int64_t set_size = samples;  ///< of which `samples` are chosen
 
   std::int64_t size() const;
   std::vector<std::int64_t> indices() const;

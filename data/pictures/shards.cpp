@@ -152,16 +152,19 @@ std::optional<ShardIndex> index_from(std::string_view bytes) {
   return index;
 }
 
-/// None unless it is whole.
+/// None unless it can be read, and is whole. It may be another user's alone.
 std::optional<ShardIndex> read_index(const fs::path& path) {
-  if (!fs::exists(path)) return std::nullopt;
-  const MappedFile file(path);
-  constexpr std::size_t digest_bytes = sizeof(Sha256::Digest);
-  if (file.bytes().size() < digest_bytes) return std::nullopt;
-  const std::span<const std::byte> index = file.bytes().subspan(digest_bytes);
-  const Sha256::Digest digest = Sha256().update(index).digest();
-  if (!std::ranges::equal(digest, file.bytes().first(digest_bytes))) return std::nullopt;
-  return index_from({reinterpret_cast<const char*>(index.data()), index.size()});
+  try {
+    const MappedFile file(path);
+    constexpr std::size_t digest_bytes = sizeof(Sha256::Digest);
+    if (file.bytes().size() < digest_bytes) return std::nullopt;
+    const std::span<const std::byte> index = file.bytes().subspan(digest_bytes);
+    const Sha256::Digest digest = Sha256().update(index).digest();
+    if (!std::ranges::equal(digest, file.bytes().first(digest_bytes))) return std::nullopt;
+    return index_from({reinterpret_cast<const char*>(index.data()), index.size()});
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
 }
 
 /// Several processes may do so at once: each writes the same.

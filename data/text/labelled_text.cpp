@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -59,9 +60,9 @@ std::vector<std::string> ordered(const std::set<std::string>& labels) {
   return names;
 }
 
-void add_lines(const fs::path& path, std::vector<Text>& texts) {
+std::vector<Text> lines_of(const fs::path& path) {
   const MappedFile file(path);
-  const std::size_t before = texts.size();
+  std::vector<Text> texts;
   for_each_line(checked_utf8(path, file.bytes()), [&](std::string_view line, std::size_t offset) {
     if (line.empty()) return;
     const std::size_t tab = line.find('\t');
@@ -71,21 +72,26 @@ void add_lines(const fs::path& path, std::vector<Text>& texts) {
     texts.push_back(
         {path, offset + begin, std::string(line.substr(begin)), std::string(line.substr(0, tab))});
   });
-  if (texts.size() == before) fail(path, 0, "the file has no lines");
+  if (texts.empty()) fail(path, 0, "the file has no lines");
+  return texts;
 }
 
 Texts read_lines(const SplitFiles& files) {
   Texts texts;
-  for (const fs::path& path : files.train) add_lines(path, texts.train);
-  for (const fs::path& path : files.test) add_lines(path, texts.test);
   std::set<std::string> labels;
-  for (const Text& text : files.train.empty() ? texts.test : texts.train) labels.insert(text.label);
+  const auto take = [&](const std::vector<fs::path>& paths, bool tell_labels, double trained_on) {
+    for (const fs::path& path : paths) {
+      std::vector<Text> lines = lines_of(path);
+      const auto cut = static_cast<std::size_t>(static_cast<double>(lines.size()) * trained_on);
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        if (tell_labels) labels.insert(lines[i].label);
+        (i < cut ? texts.train : texts.test).push_back(std::move(lines[i]));
+      }
+    }
+  };
+  take(files.train, true, files.test.empty() ? 0.9 : 1.0);
+  take(files.test, files.train.empty(), 0.0);
   texts.labels = ordered(labels);
-  if (!files.test.empty()) return texts;
-  const auto cut =
-      texts.train.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(texts.train.size()) * 0.9);
-  texts.test.assign(std::make_move_iterator(cut), std::make_move_iterator(texts.train.end()));
-  texts.train.erase(cut, texts.train.end());
   return texts;
 }
 

@@ -9,10 +9,9 @@ namespace lockstep::data {
 
 /// Texts with a class each: the first `seq_len` tokens of a text, filled with -1, and the number of its
 /// class. `data_dir`:
-/// - a file of lines "label<TAB>text", of which the last tenth is evaluated, or a folder with files
-/// train*.tsv
-///   and val*.tsv; classes are the labels for training, in the order of their numbers if all are such, else
-///   of their bytes;
+/// - a file of lines "label<TAB>text", of which the last tenth is evaluated, or a folder with train*.tsv
+///   and val*.tsv (without these: the last tenth of each); classes are the labels for training, in the order
+///   of their numbers if all are such, else of their bytes;
 /// - a folder with a folder of .txt files for each class, below train and val if there are (`split_folder`).
 /// The vocabulary is that of --tokenizer, else the characters of all texts. DataError names the file, and the
 /// offset of a line that is wrong. UsageError when the model wants a class for each token.

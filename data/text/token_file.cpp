@@ -66,7 +66,7 @@ void read_llm_c(TokenFile& file, const LlmCFormat& format) {
   }
   file.offset = header_bytes;
   file.tokens = TokenSpan(bytes.subspan(header_bytes), format.width);
-  file.usual_boundary = format.boundary;
+  file.usual_boundaries = {format.boundary};
 }
 
 std::size_t width_of(const std::string& dtype) {
@@ -126,8 +126,11 @@ TokenFile open_token_file(const fs::path& path, const std::string& dtype) {
   } else {
     read_bare(file, bare_width);
   }
-  if (format == nullptr)
-    file.usual_boundary = file.tokens.width() == 2 ? gpt2_end_of_text : llama3_begin_of_text;
+  if (format == nullptr) {
+    file.usual_boundaries = {gpt2_end_of_text};
+    // Wide tokens may still be GPT-2's: np.save makes i64 of a list of numbers.
+    if (file.tokens.width() > 2) file.usual_boundaries = {llama3_begin_of_text, gpt2_end_of_text};
+  }
   if (file.tokens.size() == 0) fail(path, file.offset, "it holds no tokens");
   return file;
 }

@@ -22,7 +22,8 @@ struct TokenFile {
   std::shared_ptr<const MappedFile> file{};
   /// Where documents begin, and the end of the last: only where the format tells (Megatron's index).
   std::optional<std::vector<std::int64_t>> documents{};
-  std::int64_t usual_boundary = 0;  ///< the token that parts documents in most files of this format
+  /// Tokens that part documents in most files of this format: the first of them that is in the file.
+  std::vector<std::int64_t> usual_boundaries{};
 };
 
 /// Any of these formats, found by what the file and its neighbours are:

@@ -1,7 +1,7 @@
 #include "data/text/token_set.h"
 
 #include <algorithm>
-#include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -31,13 +31,14 @@ TokenFiles open_files(const DatasetOptions& options) {
   return files;
 }
 
-[[noreturn]] void refuse_token(const TokenFile& file, std::int64_t vocab_size) {
-  const std::int64_t at = file.tokens.find_at_least(vocab_size);
+/// The first that is not below `most`, and why.
+[[noreturn]] void refuse_token(const TokenFile& file, std::int64_t most, const std::string& reason) {
+  const std::int64_t at = file.tokens.find_at_least(most);
   std::int64_t token = 0;
   file.tokens.part(at, at + 1).copy_to(std::span(&token, 1));
-  throw DataError(fmt::format("{}: offset {}: token {}, but the vocabulary has {}", file.path.string(),
+  throw DataError(fmt::format("{}: offset {}: token {}, but {}", file.path.string(),
                               file.offset + static_cast<std::size_t>(at) * file.tokens.width(), token,
-                              vocab_size));
+                              reason));
 }
 
 /// Of --tokenizer PATH, which knows tokens that these files may not have; 0 where none is given.
@@ -48,32 +49,54 @@ std::int64_t tokens_of_tokenizer(const DatasetOptions& options) {
 }
 
 SampleSpec spec_of(const DatasetOptions& options, const TokenFiles& files) {
-  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : tokens_of_tokenizer(options);
+  const std::int64_t of_tokenizer = options.vocab_size_given ? 0 : tokens_of_tokenizer(options);
+  std::int64_t vocab_size = options.vocab_size_given ? options.vocab_size : of_tokenizer;
   settled_vocab_size(options, vocab_size);
+  const std::int64_t most = vocab_size > 0 ? vocab_size : most_classes;
+  const std::string reason = of_tokenizer > 0
+                                 ? fmt::format("--tokenizer {} knows {}: give the one that made these tokens",
+                                               options.tokenizer.string(), most)
+                                 : fmt::format("the vocabulary has {}", most);
   for (const auto* split : {&files.train, &files.test}) {
     for (const TokenFile& file : *split) {
       const std::int64_t largest = largest_token(file, default_cache_folder(), options.activity);
-      if (largest >= (options.vocab_size_given ? vocab_size : most_classes))
-        refuse_token(file, options.vocab_size_given ? vocab_size : most_classes);
+      if (largest >= most) refuse_token(file, most, reason);
       vocab_size = std::max(vocab_size, largest + 1);
     }
   }
   return window_spec(options.seq_len, options.per_token, vocab_size, WindowRule::parse(options.windows));
 }
 
+std::vector<std::int64_t> boundary_tokens(const TokenFile& file, const WindowRule& rule) {
+  return rule.boundary ? std::vector{*rule.boundary} : file.usual_boundaries;
+}
+
+bool are_documents_listed(const TokenFile& file, const WindowRule& rule) {
+  return file.documents && !rule.boundary;
+}
+
+/// Where documents begin, or the tokens that part them are.
+std::vector<std::int64_t> starts_in(const TokenFile& file, const WindowRule& rule) {
+  if (are_documents_listed(file, rule)) return *file.documents;
+  for (const std::int64_t token : boundary_tokens(file, rule)) {
+    std::vector<std::int64_t> places = file.tokens.positions_of(token);
+    if (!places.empty()) return places;
+  }
+  return {};
+}
+
 /// Inside [begin, end): what the format tells of, else from one boundary up to the next, which ends a
 /// document as its last target and begins the next one as its first input.
 std::vector<TokenPiece::Document> documents_of(const TokenFile& file, const WindowRule& rule,
                                                std::int64_t begin, std::int64_t end) {
-  const bool by_index = file.documents && !rule.boundary;
-  std::vector<std::int64_t> starts =
-      by_index ? *file.documents : file.tokens.positions_of(rule.boundary.value_or(file.usual_boundary));
+  const bool are_listed = are_documents_listed(file, rule);
+  std::vector<std::int64_t> starts = starts_in(file, rule);
   starts.push_back(end);
   std::vector<TokenPiece::Document> documents;
   std::int64_t from = begin;
   for (const std::int64_t start : starts) {
     const std::int64_t to = std::clamp(start, from, end);
-    const bool is_shared = !by_index && to < end;
+    const bool is_shared = !are_listed && to < end;
     if (to > from) documents.push_back({from - begin, to + (is_shared ? 1 : 0) - begin});
     from = to;
   }
@@ -84,6 +107,21 @@ TokenPiece piece_of(const TokenFile& file, std::int64_t begin, std::int64_t end,
   TokenPiece piece{.tokens = file.tokens.part(begin, end), .owner = file.file};
   if (rule.wants_documents()) piece.documents = documents_of(file, rule, begin, end);
   return piece;
+}
+
+/// Else windows would reach across all documents, without a word.
+void require_parted(const std::vector<TokenFile>& files, const std::vector<TokenPiece>& pieces,
+                    const WindowRule& rule) {
+  const auto is_whole = [](const TokenPiece& piece) { return piece.documents.size() <= 1; };
+  const auto is_parted = [&](const TokenFile& file) {
+    return are_documents_listed(file, rule) || !starts_in(file, rule).empty();
+  };
+  if (!rule.wants_documents() || !std::ranges::all_of(pieces, is_whole)) return;
+  if (std::ranges::any_of(files, is_parted)) return;
+  throw DataError(
+      fmt::format("{}: no token {} is here, which would part documents; name the one that does, by --windows "
+                  "documents=ID or packed=ID, or give --windows each",
+                  files.front().path.string(), fmt::join(boundary_tokens(files.front(), rule), " or ")));
 }
 
 bool has_arrays_alone(const fs::path& folder) {
@@ -125,6 +163,7 @@ DatasetPtr open_tokens(const DatasetOptions& options, Split split) {
                                              : piece_of(file, cut, file.tokens.size(), rule));
     }
   }
+  if (split == Split::train && !files.train.empty()) require_parted(files.train, pieces, rule);
   const std::string source =
       options.data_dir.string() + (split == Split::test ? ", the part that is evaluated" : "");
   return make_windows(std::move(pieces), rule, spec, options.seed, source);

@@ -10,8 +10,10 @@ namespace lockstep::data {
 /// that is the last tenth of each file. Split::test is windows side by side, whatever the rule for training;
 /// where that packs, documents in them do not see each other.
 ///
-/// The vocabulary is as large as was typed, else as the largest token of all files and one. DataError names
-/// the file and the offset of a token that is not in it.
+/// Where documents are wanted for training, DataError if no file has one of the tokens that could part them.
+///
+/// The vocabulary is as large as was typed, else as the tokenizer's, else as the largest token of all files
+/// and one. DataError names the file and the offset of a token that is not in it.
 DatasetPtr open_tokens(const DatasetOptions& options, Split split);
 SampleSpec tokens_spec(const DatasetOptions& options);
 

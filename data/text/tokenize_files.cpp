@@ -25,7 +25,7 @@ std::vector<Job> jobs_of(const TokenizeRequest& request) {
   if (!fs::is_directory(status_at(request.input))) return {{request.input, request.output}};
   const SplitFiles files = split_files({.data_dir = request.input}, ".txt");
   std::vector<Job> jobs;
-  for (const auto* split : {&files.train, &files.test}) {
+  for (const auto* split : {&files.train, &files.test, &files.set_aside}) {
     for (const fs::path& path : *split)
       jobs.push_back({path, request.output / path.filename().replace_extension(".bin")});
   }

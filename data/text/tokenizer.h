@@ -79,8 +79,8 @@ void write_characters(const std::filesystem::path& path, const std::vector<std::
 /// Text files as files of tokens in llm.c's format (`open_token_file`): tokens are uint16 where the
 /// vocabulary has at most 65,536, else uint32.
 struct TokenizeRequest {
-  std::filesystem::path input;   ///< a file, or a folder with files train*.txt and val*.txt
-  std::filesystem::path output;  ///< a file, or the folder for train*.bin and val*.bin
+  std::filesystem::path input;   ///< a file, or a folder with files train*.txt, val*.txt and test*.txt
+  std::filesystem::path output;  ///< a file, or the folder for train*.bin, val*.bin and test*.bin
   /// Empty: of characters, those of all files, which are kept as `characters.json` in a folder, or beside a
   /// file "a.bin" as "a.characters.json".
   std::filesystem::path tokenizer{};

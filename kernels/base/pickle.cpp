@@ -45,6 +45,9 @@ constexpr std::array opcodes{
     Opcode{'l', [](Machine& m) { m.push(PickleList{m.pop_to_mark()}); }},              // LIST
     Opcode{'a', [](Machine& m) { m.append(m.pop(1)); }},                               // APPEND
     Opcode{'e', [](Machine& m) { m.append(m.pop_to_mark()); }},                        // APPENDS
+    Opcode{0x8f, [](Machine& m) { m.push(PickleList{}); }},                            // EMPTY_SET
+    Opcode{0x90, [](Machine& m) { m.append(m.pop_to_mark()); }},                       // ADDITEMS
+    Opcode{0x91, [](Machine& m) { m.push(PickleList{m.pop_to_mark()}); }},             // FROZENSET
     Opcode{')', [](Machine& m) { m.push(PickleTuple{}); }},                            // EMPTY_TUPLE
     Opcode{'t', [](Machine& m) { m.push(PickleTuple{m.pop_to_mark()}); }},             // TUPLE
     Opcode{0x85, [](Machine& m) { m.push(PickleTuple{m.pop(1)}); }},                   // TUPLE1

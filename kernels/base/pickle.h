@@ -16,6 +16,7 @@ struct PickleValue;
 using PickleItems = std::vector<const PickleValue*>;
 using PicklePairs = std::vector<std::pair<const PickleValue*, const PickleValue*>>;
 
+/// None, and whole numbers of more than 64 bits: seeds and states of generators, which nobody here reads.
 struct PickleNone {};
 /// `bytes` and Python 2's `str`, whose encoding nobody knows.
 struct PickleBytes {
@@ -24,6 +25,7 @@ struct PickleBytes {
 struct PickleText {
   std::string_view utf8;
 };
+/// A list or a set.
 struct PickleList {
   PickleItems items;
 };

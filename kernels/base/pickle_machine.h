@@ -67,9 +67,9 @@ class PickleMachine {
   }
 
   /// Two's complement, little endian, as short as it can be.
-  std::int64_t long_integer() {
+  PickleValue::Content long_integer() {
     const std::string_view digits = counted<std::uint8_t>();
-    if (digits.size() > sizeof(std::int64_t)) fail("an integer of more than 64 bits");
+    if (digits.size() > sizeof(std::int64_t)) return PickleNone{};
     const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
     std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;
     for (std::size_t i = digits.size(); i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(digits[i]);

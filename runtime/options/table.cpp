@@ -245,7 +245,7 @@ std::vector<OptionEntry> state_and_output() {
                   "epochs between evaluations; 0: never, as with synthetic data if not given", course},
                  intervals),
       integer({"output", "eval-samples", "N",
-               "of the test set for an evaluation (all; synthetic: none without one of these two)", course},
+               "so many, spread over the test set (all; synthetic: none without one of these two)", course},
               &O::eval_samples, sample_counts),
       text({"output", "progress", "auto|bar|plain|none", "how a run is shown", nothing}, &O::progress,
            {"auto", "bar", "plain", "none"}),

@@ -101,11 +101,11 @@ std::string prediction_line(std::int64_t index, std::span<const float> output, b
   return json.dump();
 }
 
-/// Of the outputs of the next sample those that its line is of.
-std::span<const float> PredictionOutput::shown(std::span<const float> outputs) const {
+/// Of the outputs of a sample those that its line is of.
+std::span<const float> PredictionOutput::shown(std::span<const float> outputs, std::int64_t sample) const {
   if (kind_.tokens == 0) return outputs;
   const std::size_t classes = outputs.size() / static_cast<std::size_t>(kind_.tokens);
-  return outputs.subspan(static_cast<std::size_t>(kind_.last_token(next_)) * classes, classes);
+  return outputs.subspan(static_cast<std::size_t>(kind_.last_token(sample)) * classes, classes);
 }
 
 void PredictionOutput::keep_states(const FinalStates& states) {
@@ -120,17 +120,19 @@ void PredictionOutput::keep_states(const FinalStates& states) {
 void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::int64_t> unreadable) {
   columns_ = batch.columns;
   const auto width = static_cast<std::size_t>(batch.columns);
-  const std::size_t samples = batch.rows.size() / width;
+  const std::size_t samples = batch.samples.size();
   const std::size_t state_width = samples == 0 ? 0 : batch.states.size() / samples;
-  for (std::size_t at = 0; at < samples; ++at, ++next_) {
-    const bool was_read = std::ranges::find(unreadable, next_) == unreadable.end();
+  for (std::size_t at = 0; at < samples; ++at) {
+    const std::int64_t sample = batch.samples[at];
+    const bool was_read = std::ranges::find(unreadable, sample) == unreadable.end();
     const auto row = batch.rows.subspan(at * width, width);
-    if (was_read) require_finite(row, next_);
+    if (was_read) require_finite(row, sample);
     const FinalStates states{kind_.states, batch.states.subspan(at * state_width, state_width)};
     if (file_.empty()) {
-      if (was_read) print_result(prediction_line(next_, shown(row), kind_.classes, names_, states));
+      if (was_read) print_result(prediction_line(sample, shown(row, sample), kind_.classes, names_, states));
       continue;
     }
+    samples_.push_back(sample);
     keep_states(states);
     if (was_read) {
       logits_.insert(logits_.end(), row.begin(), row.end());
@@ -152,6 +154,11 @@ void PredictionOutput::finish() const {
                        .dtype = DType::f32,
                        .shape = {rows, kind_.states[1], kind_.states[2]},
                        .bytes = std::as_bytes(std::span(states_[kind]))});
+  }
+  // They ascend, so the last tells whether all are here.
+  if (rows > 0 && samples_.back() >= rows) {
+    tensors.push_back(
+        {.name = "index", .dtype = DType::i64, .shape = {rows}, .bytes = std::as_bytes(std::span(samples_))});
   }
   write_safetensors(file_, tensors);
 }

@@ -19,8 +19,9 @@ struct PredictionNames {
 
 /// What a batch gave.
 struct PredictedBatch {
-  std::span<const float> rows;      ///< the network's output, row-major, in the order of the samples
-  std::int64_t columns = 0;         ///< of a row: of all tokens, where each has an output
+  std::span<const std::int64_t> samples;  ///< which these are of the set, ascending
+  std::span<const float> rows;            ///< the network's output, row-major, in the order of the samples
+  std::int64_t columns = 0;               ///< of a row: of all tokens, where each has an output
   std::span<const float> states{};  ///< final ones of a recurrent network, by sample; empty: none are given
 };
 
@@ -47,7 +48,8 @@ struct PredictionKind {
 
 /// What `trainer predict` gives: a line for each sample on standard output or, if a file is named, tensor
 /// `logits` (samples, columns) f32, or (samples, tokens, classes), in it, and final states as `h_n` and `c_n`
-/// (samples, layers, hidden), which is how a data set has them to begin with.
+/// (samples, layers, hidden), which is how a data set has them to begin with; where these are not all samples
+/// of the set, `index` (samples) i64 tells which.
 class PredictionOutput {
  public:
   PredictionOutput(PredictionNames names, PredictionKind kind, std::filesystem::path file)
@@ -59,16 +61,16 @@ class PredictionOutput {
   void finish() const;
 
  private:
-  std::span<const float> shown(std::span<const float> outputs) const;
+  std::span<const float> shown(std::span<const float> outputs, std::int64_t sample) const;
   void keep_states(const FinalStates& states);
 
   const PredictionNames names_;
   const PredictionKind kind_;
   const std::filesystem::path file_;
-  std::vector<float> logits_;               ///< for the file, as the next
+  std::vector<float> logits_;               ///< for the file, as the next two
   std::vector<std::vector<float>> states_;  ///< h, or h and c
+  std::vector<std::int64_t> samples_;
   std::int64_t columns_ = 1;
-  std::int64_t next_ = 0;  ///< index of a sample
 };
 
 }  // namespace lockstep::runtime

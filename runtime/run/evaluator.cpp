@@ -50,7 +50,8 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                                    const EvaluationOptions& options, const StopRequest& stop_request) {
   const comm::World& world = communicator.world();
   const std::int64_t samples = options.samples > 0 ? options.samples : dataset->size();
-  const data::UnpaddedSampler sampler{.samples = samples, .replicas = world.size, .rank = world.rank};
+  const data::UnpaddedSampler sampler{
+      .samples = samples, .replicas = world.size, .rank = world.rank, .set_size = dataset->size()};
   data::Loader loader(dataset, [&](std::int64_t) { return sampler.indices(); },
                       {.batch_size = options.batch_size,
                        .lengths = options.lengths,

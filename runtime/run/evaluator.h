@@ -20,7 +20,7 @@ struct EvaluationOptions {
   int prefetch_factor = 2;
   bool pins_memory = true;  ///< of batches for a GPU
   Seconds timeout{600};
-  std::int64_t samples = 0;  ///< the first so many of the data set; 0: all
+  std::int64_t samples = 0;  ///< so many of the data set, as data::chosen_sample chooses them; 0: all
   std::string source{};      ///< of the samples, for reports
   Activity* activity = nullptr;
   EvaluationProgress::Tell tell{};  ///< what to do with lines on how far it is; empty: they are not made

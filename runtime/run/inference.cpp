@@ -203,7 +203,12 @@ void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const Take
   std::vector<float> states;
   if (const Shape shape = states_shape(); shape.rank() > 0)
     states = gather(batch, rows, launches.states, shape.elements());
-  take({.rows = outputs, .columns = columns, .states = states});
+  const std::int64_t first = batch * batch_size_ * session_.world.size;
+  const std::int64_t set_size = task_.test_set->size();
+  std::vector<std::int64_t> samples(outputs.size() / static_cast<std::size_t>(columns));
+  for (std::size_t row = 0; row < samples.size(); ++row)
+    samples[row] = data::chosen_sample(first + static_cast<std::int64_t>(row), samples_, set_size);
+  take({.samples = samples, .rows = outputs, .columns = columns, .states = states});
 }
 
 }  // namespace lockstep::runtime

@@ -33,8 +33,8 @@ class Inference {
   Inference(const Options& options, Session& session, TrainingTask task, const WeightsFile& weights,
             Gives gives);
 
-  /// Collective: each sample of the test set once. Nothing when a rank was asked to stop. `take`: where the
-  /// inference gives outputs.
+  /// Collective: each sample of the test set once, or as many as are wanted of it (`data::chosen_sample`).
+  /// Nothing when a rank was asked to stop. `take`: where the inference gives outputs.
   std::optional<Evaluation> run(const StopRequest& stop_request, const TakeOutputs& take = {});
 
   /// Of the final states of a sample that are given, as model::InputSpec has them; rank 0: none are.

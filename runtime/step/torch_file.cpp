@@ -112,7 +112,9 @@ class StateDict {
 
   Shape shape_of(const View& view, const PickleValue& value) const {
     try {
-      return Shape(view.sizes);
+      Shape shape(view.sizes);
+      static_cast<void>(shape.elements());  // refuses what is too large
+      return shape;
     } catch (const UsageError& error) {
       pickle_.fail(value, error.what());
     }

@@ -30,13 +30,18 @@ fs::path file_in(const fs::path& path) {
   throw DataError(fmt::format("{}: holds neither {} nor {}", path.string(), single_file, shard_index_file));
 }
 
-/// torch.save writes a ZIP file, whatever its name. Before PyTorch 1.6 it did not.
+/// torch.save writes a ZIP file, whatever its name. DataError for what it wrote before PyTorch 1.6, pickles
+/// one behind the other, the first of which is a number of ten bytes.
 bool is_of_torch_save(const fs::path& file) {
-  if (file.extension() == ".pt" || file.extension() == ".pth") return true;
-  constexpr std::string_view zip = "PK\3\4";
   const MappedFile mapped(file);
-  const auto bytes = mapped.bytes();
-  return bytes.size() >= zip.size() && std::memcmp(bytes.data(), zip.data(), zip.size()) == 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  if (bytes.starts_with("\x80\x02\x8a\x0a")) {
+    throw DataError(
+        fmt::format("{}: torch.save's format of before PyTorch 1.6: load it, and save it again by "
+                    "torch.save of 1.6 or later",
+                    file.string()));
+  }
+  return bytes.starts_with("PK\3\4") || file.extension() == ".pt" || file.extension() == ".pth";
 }
 
 /// The file of each tensor, by name. A shard is a file beside the index: a name with a folder is refused.

@@ -1,4 +1,6 @@
 // trainer eval and trainer predict: what weights give, on any number of ranks.
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 
@@ -90,6 +92,48 @@ TEST_CASE("predict reads inputs without targets, and takes the classes from the 
   const SafetensorsFile weights(folder / "run/model.safetensors");
   const std::int64_t classes = weights.find("3.bias")->shape[0];
   CHECK(lines[0]["top5"].size() == static_cast<std::size_t>(std::min<std::int64_t>(5, classes)));
+}
+
+TEST_CASE("--eval-samples are spread over a set that is ordered by class, and predict says which they are") {
+  const TemporaryFolder folder;
+  std::vector<float> inputs;
+  std::vector<std::int64_t> targets;
+  for (std::int64_t sample = 0; sample < 40; ++sample) {
+    targets.push_back(sample / 10);
+    for (std::int64_t at = 0; at < 6; ++at)
+      inputs.push_back(at == sample / 10 ? 1.0F : 0.01F * static_cast<float>(sample));
+  }
+  const std::string data = (folder / "data.safetensors").string();
+  write_safetensors(
+      data,
+      std::vector{SafetensorsFile::Tensor{"inputs", DType::f32, {40, 6}, std::as_bytes(std::span(inputs))},
+                  SafetensorsFile::Tensor{"targets", DType::i64, {40}, std::as_bytes(std::span(targets))}});
+  train(1, {"--model=mlp", "--dataset=tensors", "--data-dir", data, "--threads=1"}, folder / "run");
+  const std::string run = (folder / "run").string();
+  const auto whole = lines_of(output_of(1, {"predict", run, "--threads=1"}));
+  REQUIRE(whole.size() == 40);
+  const std::string logits = (folder / "logits.safetensors").string();
+  output_of(2, {"predict", run, "--threads=1", "--eval-samples=8", "--output", logits});
+  const SafetensorsFile file(logits);
+  REQUIRE(file.find("index") != nullptr);
+  std::array<std::int64_t, 8> chosen{};
+  REQUIRE(file.find("index")->bytes.size() == sizeof chosen);
+  std::memcpy(chosen.data(), file.find("index")->bytes.data(), sizeof chosen);
+  std::int64_t correct = 0;
+  for (const int ranks : {1, 3}) {
+    const auto lines = lines_of(output_of(ranks, {"predict", run, "--threads=1", "--eval-samples=8"}));
+    REQUIRE(lines.size() == 8);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const auto index = lines[i]["index"].get<std::size_t>();
+      CHECK(index / 5 == i);  // two of each class
+      CHECK(lines[i]["index"] == chosen[i]);
+      CHECK(lines[i]["class"] == whole[index]["class"]);
+      if (ranks == 1) correct += lines[i]["class"] == targets[index] ? 1 : 0;
+    }
+  }
+  const auto scores = lines_of(output_of(1, {"eval", run, "--threads=1", "--eval-samples=8"}));
+  CHECK(scores.at(0)["samples"] == 8);
+  CHECK(scores.at(0)["accuracy"].get<double>() == Approx(static_cast<double>(correct) / 8));
 }
 
 TEST_CASE("predict reads tokens from tensors for a model that learned from text") {

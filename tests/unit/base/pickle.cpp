@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/base/philox.h"
@@ -61,6 +63,23 @@ TEST_CASE("values of a pickle come as data, in every protocol that is read") {
     CHECK(std::get<PickleBytes>(pair[0]->content).contents == "xy");
     CHECK(find(pickle.root(), "c") == nullptr);
   }
+}
+
+TEST_CASE("a number of more than 64 bits comes as None, a set as a list") {
+  // As Python writes {'seed': 2**64 - 1, 'tags': {1, 2}, 'kept': frozenset((3,))} with protocol 4.
+  const Pickle pickle = read(
+      "\x80\x04\x95\x32\x00\x00\x00\x00\x00\x00\x00}\x94("
+      "\x8c\x04seed\x94\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00"
+      "\x8c\x04tags\x94\x8f\x94(K\x01K\x02\x90\x8c\x04kept\x94(K\x03\x91\x94u."s);
+  CHECK(std::holds_alternative<PickleNone>(find(pickle.root(), "seed")->content));
+  const auto numbers_in = [&](std::string_view key) {
+    std::vector<std::int64_t> numbers;
+    for (const PickleValue* item : pickle.as<PickleList>(*find(pickle.root(), key), "it is no list").items)
+      numbers.push_back(std::get<std::int64_t>(item->content));
+    return numbers;
+  };
+  CHECK(numbers_in("tags") == std::vector<std::int64_t>{1, 2});
+  CHECK(numbers_in("kept") == std::vector<std::int64_t>{3});
 }
 
 TEST_CASE("a call is kept as its parts, with its items and state; a persistent id too") {

@@ -82,6 +82,21 @@ TEST_CASE("which labelled text is evaluated is told, and when it lacks classes")
   CHECK(note(labelled(folder / "e")).empty());
 }
 
+TEST_CASE("of several files of labelled text the last tenth of each is evaluated") {
+  const TemporaryFolder folder;
+  std::string ants, bees;
+  for (int i = 0; i < 10; ++i) ants += "ant\tx\n", bees += "bee\ty\n";
+  write_file(folder / "train1.tsv", ants);
+  write_file(folder / "train2.tsv", bees);
+  const DatasetOptions options = labelled(folder.path());
+  CHECK(open_dataset(options, Split::train)->size() == 18);
+  CHECK(samples(options, Split::test) ==
+        std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}, {{1, -1, -1, -1}, {1}}});
+  CHECK(find_dataset(datasets(), "labelled-text").note(options) ==
+        "evaluated is the last tenth of each of 2 files, " + (folder / "train1.tsv").string() +
+            ", ..., which is not trained on");
+}
+
 TEST_CASE("other labelled text has the numbers of the classes and characters that weights know") {
   const TemporaryFolder folder;
   write_file(folder / "a.tsv", "dog\tb\ndog\tb\n");
@@ -244,7 +259,7 @@ TEST_CASE("a byte order mark is no part of a text") {
   CHECK(samples(labelled(folder / "e"), Split::train) == std::vector<TokenSample>{{{0, -1, -1, -1}, {0}}});
 }
 
-TEST_CASE("whole words of a file's name tell its split before parts of words") {
+TEST_CASE("whole words of a file's name tell its split before parts of words, and test waits behind val") {
   const TemporaryFolder folder;
   for (const char* name : {"pretrain_train.bin", "pretrain_val.bin", "constraints-test.bin", "trainset2.bin",
                            "train_values.bin", "latest.bin", "other.bin"})
@@ -257,6 +272,10 @@ TEST_CASE("whole words of a file's name tell its split before parts of words") {
   const SplitFiles files = split_files({.data_dir = folder.path()}, ".bin");
   CHECK(names(files.train) ==
         std::vector<std::string>{"pretrain_train.bin", "train_values.bin", "trainset2.bin"});
-  CHECK(names(files.test) ==
-        std::vector<std::string>{"constraints-test.bin", "latest.bin", "pretrain_val.bin"});
+  CHECK(names(files.test) == std::vector<std::string>{"pretrain_val.bin"});
+  CHECK(names(files.set_aside) == std::vector<std::string>{"constraints-test.bin", "latest.bin"});
+  fs::remove(folder / "pretrain_val.bin");
+  const SplitFiles without = split_files({.data_dir = folder.path()}, ".bin");
+  CHECK(names(without.test) == std::vector<std::string>{"constraints-test.bin", "latest.bin"});
+  CHECK(without.set_aside.empty());
 }

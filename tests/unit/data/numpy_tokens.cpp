@@ -64,6 +64,37 @@ TEST_CASE("a folder of arrays has training and evaluation by name") {
   CHECK(all_samples(*open_dataset(options, Split::test)) == std::vector<TokenSample>{{{1, 2}, {2, 3}}});
 }
 
+TEST_CASE("documents of wide tokens part at GPT-2's token, or at Llama 3's where a file has it") {
+  const TemporaryFolder folder;
+  const Variable cache{"XDG_CACHE_HOME", (folder / "kept").string()};
+  write_file(folder / "val.bin", words_of<std::uint32_t>({1, 2}));
+  write_file(folder / "val.npy", words_of<std::uint32_t>({1, 2}));
+  DatasetOptions options{.name = "tokens", .seq_len = 4, .per_token = true, .windows = "documents"};
+  options.token_dtype = "uint32";
+  const auto open = [&](const Ids& tokens, bool is_array) {
+    options.data_dir = folder / (is_array ? "train.npy" : "train.bin");
+    const std::string shape = "(" + std::to_string(tokens.size()) + ",)";
+    write_file(options.data_dir, is_array ? array_file("<i8", shape, words_of<std::int64_t>(tokens))
+                                          : words_of<std::uint32_t>(tokens));
+    return open_dataset(options, Split::train)->size();
+  };
+  for (const bool is_array : {false, true}) {
+    options.windows = "documents";
+    CHECK(open({50256, 1, 2, 50256, 3, 50256, 4}, is_array) == 3);
+    CHECK(open({128000, 1, 50256, 2, 128000, 3}, is_array) == 2);
+    CHECK(open({50256, 1, 2, 3}, is_array) == 1);
+    const auto refused = [&] { return message_of<DataError>([&] { open({1, 2, 3, 4, 5}, is_array); }); };
+    const std::string hint =
+        " is here, which would part documents; name the one that does, by --windows documents=ID or "
+        "packed=ID, or give --windows each";
+    CHECK(refused() == options.data_dir.string() + ": no token 128000 or 50256" + hint);
+    options.windows = "documents=9";
+    CHECK(refused() == options.data_dir.string() + ": no token 9" + hint);
+    options.windows = "documents=3";
+    CHECK(open({1, 2, 3, 4, 5}, is_array) == 2);
+  }
+}
+
 TEST_CASE("files that hold no tokens are refused with the reason") {
   const TemporaryFolder folder;
   const auto complaint = [&](const std::string& bytes, const char* name = "train.npy") {

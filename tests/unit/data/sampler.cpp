@@ -1,8 +1,11 @@
 #include "data/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "tests/support/catch.h"
 
@@ -60,6 +63,37 @@ TEST_CASE("the exact sampler gives every sample once, whatever the world size") 
       CHECK(all == expected);
     }
   }
+}
+
+TEST_CASE("a part of a set is spread over it, the same for any world size") {
+  for (const auto& [samples, set_size] : {std::pair<std::int64_t, std::int64_t>{1, 7},
+                                          {4, 32},
+                                          {9, 10},
+                                          {1000, 50000},
+                                          {3, std::int64_t{1} << 62}}) {
+    CAPTURE(samples, set_size);
+    Indices all(static_cast<std::size_t>(samples));
+    for (const int replicas : {1, 3}) {
+      for (int rank = 0; rank < replicas; ++rank) {
+        const Indices mine = UnpaddedSampler{samples, replicas, rank, set_size}.indices();
+        for (std::size_t i = 0; i < mine.size(); ++i) {
+          std::int64_t& chosen = all[i * static_cast<std::size_t>(replicas) + static_cast<std::size_t>(rank)];
+          if (replicas == 1) chosen = mine[i];
+          CHECK(chosen == mine[i]);
+        }
+      }
+    }
+    for (std::int64_t place = 0; place < samples; ++place) {
+      const double part = static_cast<double>(set_size) / static_cast<double>(samples);
+      const auto chosen = static_cast<double>(all[static_cast<std::size_t>(place)]);
+      CHECK(chosen >= std::floor(static_cast<double>(place) * part));
+      CHECK(chosen < static_cast<double>(place + 1) * part);
+    }
+  }
+  // Classes that take turns are all there.
+  std::set<std::int64_t> classes;
+  for (std::int64_t place = 0; place < 100; ++place) classes.insert(chosen_sample(place, 100, 1000) % 10);
+  CHECK(classes.size() == 10);
 }
 
 TEST_CASE("the rest of an epoch, dealt to any number of ranks, has each of its samples once") {

@@ -65,6 +65,22 @@ TEST_CASE("shards are read in any order, and their index is kept") {
   CHECK(open_shards(folder / "data" / "1.tar", Split::test, 3, cache)->size() == 2);
 }
 
+TEST_CASE("shards are scanned where their kept index cannot be read, nor another one be kept") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "0.tar";
+  write_file(path, sample("1", 21, "1") + tar_end());
+  const auto check = [&](const fs::path& cache) {
+    CHECK(widths_and_labels(*open_shards(path, Split::train, 2, cache)) == All{{21, 1}});
+  };
+  check(folder / "cache");
+  const fs::path index = fs::directory_iterator(folder / "cache")->path();
+  fs::remove(index);
+  fs::create_directory(index);
+  check(folder / "cache");
+  fs::create_symlink("loop", folder / "loop");
+  check(folder / "loop");
+}
+
 TEST_CASE("shards are indexed once for all who open them, where no folder keeps their index") {
   const TemporaryFolder folder;
   const fs::path path = folder / "0.tar";

@@ -66,7 +66,10 @@ TEST_CASE("a folder's texts share their characters") {
   fs::create_directory(folder / "in");
   write_file(folder / "in/train.txt", "abc");
   write_file(folder / "in/val.txt", "cxc");
-  CHECK(tokenize_files({.input = folder / "in", .output = folder / "out"}).size() == 2);
+  write_file(folder / "in/test.txt", "xa");
+  CHECK(tokenize_files({.input = folder / "in", .output = folder / "out"}).size() == 3);
+  CHECK(text_of(folder / "out/test.bin", folder / "out/characters.json") == "xa");
+  fs::remove(folder / "in/test.txt");
   CHECK(text_of(folder / "out/val.bin", folder / "out/characters.json") == "cxc");
   CHECK(text_of(folder / "out/train.bin", folder / "out/characters.json") == "abc");
   write_file(folder / "in/val.txt", "");

@@ -143,6 +143,9 @@ TEST_CASE("tokens of a tokenizer have its vocabulary, whichever of them the file
   options.tokenizer = TOKENIZER;
   CHECK(open_dataset(options, Split::train)->spec().vocab_size == 1500);
   CHECK(dataset_spec(options).vocab_size == 1500);
+  write_file(folder / "a.bin", words_of<std::uint16_t>({1, 1499, 1500, 50256}));
+  CHECK(complaint(options, folder / "a.bin") == "offset 4: token 1500, but --tokenizer " TOKENIZER
+                                                " knows 1500: give the one that made these tokens");
 }
 
 TEST_CASE("a tokenizer is opened once for the splits of files of tokens") {

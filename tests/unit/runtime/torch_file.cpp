@@ -12,6 +12,7 @@
 #include "runtime/step/torch_file.h"
 
 #include "kernels/base/error.h"
+#include "tests/fuzz/zip_bytes.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
@@ -78,6 +79,32 @@ TEST_CASE("what is no checkpoint, and what is damaged in one, is refused with fi
   CHECK_THAT(refusal(folder, changed("torch\nFloatStorage", "posix\nsystemXXXXXX")),
              contains("data.pkl is damaged"));
   CHECK_THAT(refusal(folder, changed("little", "bigbig")), contains("byteorder is damaged"));
+}
+
+TEST_CASE("a tensor of more elements than there may be is refused with file and place") {
+  const tests::TemporaryFolder folder;
+  using namespace std::string_literals;
+  // {"w": torch.zeros(1).expand(2**21, 2**21)}
+  const std::string pickle =
+      "\x80\x02}U\x01wctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\n"
+      "U\x01"s
+      "0U\x03"
+      "cpuK\x01tQK\x00J\x00\x00\x20\x00J\x00\x00\x20\x00\x86K\x00K\x00\x86tRs."s;
+  CHECK_THAT(
+      refusal(folder, tests::zip_of({{"a/data.pkl", pickle}, {"a/data/0", std::string(4, '\0')}})),
+      contains("x.pt: a/data.pkl: offset ") && contains("shape 2097152x2097152 has more than 2^40 elements"));
+}
+
+TEST_CASE("what torch.save wrote before PyTorch 1.6 is refused with what to do") {
+  const tests::TemporaryFolder folder;
+  const std::string begin =
+      "\x80\x02\x8a\x0al\xfc\x9c"
+      "F\xf9 j\xa8P\x19.";
+  CHECK_THAT(refusal(folder, begin),
+             contains("x.pt: torch.save's format of before PyTorch 1.6: load it, and"));
+  tests::write_file(folder / "pytorch_model.bin", begin);
+  CHECK_THAT(message_of<DataError>([&] { WeightsFile(folder.path()); }),
+             contains("pytorch_model.bin: torch.save's format of before PyTorch 1.6"));
 }
 
 /// ZIP's checksum.
