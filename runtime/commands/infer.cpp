@@ -138,9 +138,7 @@ int eval_command(const std::vector<std::string>& arguments) {
   }
   require_none_of_predict(request.options());
   const auto open = [&](Session& session, const WeightsFile& weights) {
-    return open_test_set(request.options(), {weights.class_names(), weights.token_names()},
-                         session.activity.get())
-        .samples;
+    return open_test_set(request.options(), weights, session.activity.get()).samples;
   };
   return infer(request, Inference::Gives::scores, open,
                [&](Session& session, Inference& inference, const StopRequest& stop) {

@@ -63,8 +63,7 @@ PredictionInput open_prediction_input(const CommandOptions& told, std::span<cons
     return {.samples = data::open_inputs(options.data_dir, targets),
             .names = {reads_texts ? weights.class_names() : class_names_for(options, weights), {}}};
   }
-  TestSet set =
-      open_test_set(options, {weights.class_names(), weights.token_names()}, session.activity.get());
+  TestSet set = open_test_set(options, weights, session.activity.get());
   return {.samples = std::move(set.samples), .names = {std::move(set.class_names), {}}};
 }
 

@@ -41,6 +41,7 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (!options.label_smoothing) options.label_smoothing = task.model.label_smoothing;
   options.data_device = keeps_data(task) ? "gpu" : "host";
+  if (options.tokenizer.empty()) options.tokenizer = task.tokenizer;
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.batch_size == automatic_batch && options.global_batch == 0)
     options.batch_size =
