@@ -42,7 +42,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seq_len = options.seq_len > 0 ? options.seq_len : wanted_length,
           .vocab_size = vocab_size,
           .vocab_size_given = given > 0,
-          .per_token = wants.num_classes > 0 && wants.target_shape.rank() > 0,
+          .per_token = targets_each_token(wants),
           .classes_are_tokens = predicts_tokens(options, wants),
           .states_shape = states,
           .seed = options.seed,
@@ -137,6 +137,12 @@ KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& 
 }
 
 }  // namespace
+
+KeptNames kept_names(const TrainingTask& task) {
+  KeptNames names{.classes = task.class_names, .tokens = task.token_names};
+  if (task.input.num_classes == 0) names.values = task.input.target_shape;
+  return names;
+}
 
 std::string source_of(const Options& options) {
   if (options.data_dir.empty()) return options.dataset;

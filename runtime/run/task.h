@@ -34,6 +34,9 @@ struct TrainingTask {
   std::optional<kernels::PicturesToFloats> pictures{};
 };
 
+/// What is kept with its weights.
+KeptNames kept_names(const TrainingTask& task);
+
 /// Of the samples, for reports: "mnist (/data/mnist)".
 std::string source_of(const Options& options);
 

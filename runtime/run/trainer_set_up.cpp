@@ -115,10 +115,9 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   fill_store(session_, task_, memory_->stored());
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
-                                                 KeptNames{task_.class_names, task_.token_names},
-                                                 resumed_ && run_directory_.resuming ? progress_.step : -1,
-                                                 session_.activity.get());
+  checkpointer_ = std::make_unique<Checkpointer>(
+      *session_.communicator, replica(), run_directory_, options_, kept_names(task_),
+      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
   const std::map<int, std::string> gpus = gpus_of_this_machine(*session_.communicator, *session_.device);
   if (session_.is_rank0()) {
     open_files();

@@ -36,23 +36,31 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-TEST_CASE("names of classes and tokens are kept with the weights, in one file and in shards") {
+TEST_CASE(
+    "names of classes and tokens, and shapes of values, are kept with the weights, in one file or shards") {
   const tests::TemporaryFolder folder;
   const std::vector<NamedTensor> weights{tensor("a", 10), tensor("b", 20)};
   const std::vector<std::string> names{"cat", "a \"dog\", or so",
                                        "Stra\xc3\x9f"
                                        "e"};
   for (const std::size_t limit : {0, 50}) {
-    save_weights(folder.path(), weights, limit, {.classes = names, .tokens = {"\n", "a"}});
+    save_weights(folder.path(), weights, limit,
+                 {.classes = names, .tokens = {"\n", "a"}, .values = Shape{3, 2}});
     CHECK(WeightsFile(folder.path()).class_names() == names);
     CHECK(WeightsFile(folder.path()).token_names() == std::vector<std::string>{"\n", "a"});
+    CHECK(WeightsFile(folder.path()).values_shape() == Shape{3, 2});
   }
-  save_weights(folder.path(), weights, 0);
+  save_weights(folder.path(), weights, 0, {.values = Shape{}});
   CHECK(WeightsFile(folder.path()).class_names().empty());
+  CHECK(WeightsFile(folder.path()).values_shape() == Shape{});
+  save_weights(folder.path(), weights, 0);
+  CHECK_FALSE(WeightsFile(folder.path()).values_shape().has_value());
   const float value = 0;
   const SafetensorsFile::Tensor foreign{"a", DType::f32, {1}, std::as_bytes(std::span(&value, 1))};
-  write_safetensors(folder / "model.safetensors", std::span(&foreign, 1), {{"class_names", "cat, dog"}});
+  write_safetensors(folder / "model.safetensors", std::span(&foreign, 1),
+                    {{"class_names", "cat, dog"}, {"values_shape", "[3, 0]"}});
   CHECK(WeightsFile(folder.path()).class_names().empty());
+  CHECK_FALSE(WeightsFile(folder.path()).values_shape().has_value());
 }
 
 TEST_CASE("weights above the limit are written in shards with Hugging Face's names, and read back") {
