@@ -37,6 +37,14 @@ std::vector<std::string> class_names_for(const Options& options, const WeightsFi
   return names.empty() ? names_of_data(options).classes : names;
 }
 
+/// Their file is no place where another data set has its names: one that was typed may have them without
+/// (mnist).
+std::vector<std::string> class_names_of_tensors(Options options, const WeightsFile& weights) {
+  if (!options.is_typed("dataset")) return weights.class_names();
+  options.data_dir.clear();
+  return class_names_for(options, weights);
+}
+
 PredictionInput picture_input(const Options& options, std::span<const std::string> operands,
                               const WeightsFile& weights, Session& session) {
   std::vector<std::string> files;
@@ -58,12 +66,9 @@ PredictionInput open_prediction_input(const CommandOptions& told, std::span<cons
   const Options& options = told.options;
   if (!operands.empty()) return picture_input(options, operands, weights, session);
   if (names_tensors(told)) {
-    const data::SampleSpec targets = targets_for(options, weights);
-    // A data set of texts would look for names in these.
-    const bool reads_texts = targets.vocab_size > 0;
-    return {
-        .samples = data::open_inputs(options.data_dir, targets, targets_each_token(wanted_input(options))),
-        .names = {reads_texts ? weights.class_names() : class_names_for(options, weights), {}}};
+    return {.samples = data::open_inputs(options.data_dir, targets_for(options, weights),
+                                         targets_each_token(wanted_input(options))),
+            .names = {class_names_of_tensors(options, weights), {}}};
   }
   TestSet set = open_test_set(options, weights, session.activity.get());
   return {.samples = std::move(set.samples), .names = {std::move(set.class_names), {}}};
