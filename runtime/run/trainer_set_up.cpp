@@ -167,10 +167,10 @@ void Trainer::set_up_parameters() {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
     const WeightsFile file = open_weights(find_saved_weights(options_.init_from), options_.model);
     const model::Graph forward = model::build_forward(task_.model, task_.input, 1);
-    for (const std::string& line : start_from(weights, file, model::head_parameters(forward),
-                                              model::token_parameters(forward), options_.seed)) {
-      console_.print(line);
-    }
+    const KnownParts parts{.head = model::head_parameters(forward),
+                           .of_tokens = model::token_parameters(forward),
+                           .classes = task_.class_names};
+    for (const std::string& line : start_from(weights, file, parts, options_.seed)) console_.print(line);
   }
   reading.reset();
   if (session_.world.size == 1) return;
