@@ -30,9 +30,9 @@ DatasetPtr make_synthetic_tokens(const DatasetOptions& options, Split split);
 DatasetPtr open_tensors(const DatasetOptions& options);
 
 /// Tensor `inputs`, or `src` and `tgt`, of such a file alone, to be predicted: every target is of `targets`'
-/// type, for each token where that has a dimension, and says that there is none. With a vocabulary in
-/// `targets` i64 inputs are tokens; its states are those that the model takes.
-DatasetPtr open_inputs(const std::filesystem::path& file, const SampleSpec& targets);
+/// type and says that there is none; if it is `per_token`, its first extent is the length of these sequences.
+/// With a vocabulary in `targets` i64 inputs are tokens; its states are those that the model takes.
+DatasetPtr open_inputs(const std::filesystem::path& file, const SampleSpec& targets, bool per_token);
 
 /// Into the target of a sample that has none: -100 (`no_class`); 0 for values.
 inline void write_no_target(const SampleSpec& spec, std::span<std::byte> target) {

@@ -246,14 +246,14 @@ class Tensors final : public Dataset, public std::enable_shared_from_this<Tensor
 /// Inputs without targets.
 class Inputs final : public Dataset {
  public:
-  Inputs(const fs::path& path, const SampleSpec& targets)
+  Inputs(const fs::path& path, const SampleSpec& targets, bool per_token)
       : file_(path),
         spec_(targets),
         inputs_(file_, path, targets.vocab_size > 0, 0, spec_),
         states_(file_, path, targets.states_shape, inputs_.samples()) {
     spec_.states_shape = states_.shape();
-    const bool per_token = spec_.num_classes > 0 && spec_.target_shape.rank() == 1;
-    if (per_token && inputs_.first().shape.rank() > 1) spec_.target_shape = {inputs_.length()};
+    if (per_token && spec_.target_shape.rank() > 0 && inputs_.first().shape.rank() > 1)
+      spec_.target_shape[0] = inputs_.length();
   }
 
   std::int64_t size() const override { return inputs_.samples(); }
@@ -277,8 +277,8 @@ class Inputs final : public Dataset {
 
 }  // namespace
 
-DatasetPtr open_inputs(const fs::path& file, const SampleSpec& targets) {
-  return std::make_shared<Inputs>(file, targets);
+DatasetPtr open_inputs(const fs::path& file, const SampleSpec& targets, bool per_token) {
+  return std::make_shared<Inputs>(file, targets, per_token);
 }
 
 DatasetPtr open_tensors(const DatasetOptions& options) {

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/run_directory.h"
+#include "runtime/options/settings.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -71,6 +72,20 @@ fs::path first_weights(const Options& options) {
   const fs::path run =
       names_a_path(options.resume) ? run_of(options.resume).value_or(fs::path()) : options.run_dir;
   return !run.empty() && holds_a_run(run) ? run : fs::path();
+}
+
+fs::path tokenizer_of(const fs::path& weights, const std::optional<fs::path>& config) {
+  std::error_code ignored;
+  for (const TypedSetting& setting : config ? read_config_file(config->string()) : TypedSettings()) {
+    if (setting.name != "tokenizer") continue;
+    if (setting.text == "characters" || fs::exists(setting.text, ignored)) return setting.text;
+    throw DataError(fmt::format("{}: {}, the tokenizer of these weights, is gone; give --tokenizer PATH",
+                                config->string(), setting.text));
+  }
+  fs::path folder = fs::is_directory(weights, ignored) ? weights : weights.parent_path();
+  if (folder.empty()) folder = ".";
+  const auto has = [&](const char* file) { return fs::exists(folder / file, ignored); };
+  return has("tokenizer.json") || (has("vocab.json") && has("merges.txt")) ? folder : fs::path();
 }
 
 WeightsFile open_weights(const SavedWeights& saved, const std::string& model) {

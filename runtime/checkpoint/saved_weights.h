@@ -24,6 +24,12 @@ SavedWeights find_saved_weights(const std::filesystem::path& named);
 /// if it holds a run. Empty for neither.
 std::filesystem::path first_weights(const Options& options);
 
+/// The tokenizer of the text that these weights were trained on, where they keep no characters of it: that of
+/// the run whose config.ini this is, else Hugging Face's files beside `weights`. Empty where neither tells;
+/// DataError when the run's is gone.
+std::filesystem::path tokenizer_of(const std::filesystem::path& weights,
+                                   const std::optional<std::filesystem::path>& config = {});
+
 /// Its tensors by the names that `model` has for them. Those that no run made may have the names of PyTorch's
 /// wrappers (`WeightsFile::drop_wrappers`) or of Hugging Face (`use_model_names`).
 WeightsFile open_weights(const SavedWeights& saved, const std::string& model);

@@ -26,21 +26,14 @@ namespace {
 /// Between two votes of the ranks: whether one still writes, and whether one was asked to stop.
 constexpr int tokens_of_a_turn = 16;
 
-/// Hugging Face's folders hold both.
-bool holds_a_tokenizer(const std::filesystem::path& folder) {
-  const auto has = [&](const char* file) { return std::filesystem::exists(folder / file); };
-  return has("tokenizer.json") || (has("vocab.json") && has("merges.txt"));
-}
-
 /// That of --tokenizer, which the run's config.ini tells, or the characters that are kept with the weights,
 /// or one beside these; else the data set has it.
 data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
   const bool by_characters = options.tokenizer == "characters";
   if (!options.tokenizer.empty() && !by_characters) return data::open_tokenizer(options.tokenizer);
   std::vector<std::string> names = weights.token_names();
-  const std::filesystem::path& path = weights.path();
-  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
-  if (names.empty() && !by_characters && holds_a_tokenizer(folder)) return data::open_tokenizer(folder);
+  const std::filesystem::path beside = tokenizer_of(weights.path());
+  if (names.empty() && !by_characters && !beside.empty()) return data::open_tokenizer(beside);
   if (names.empty()) names = names_of_data(options).tokens;
   if (!names.empty()) return data::make_character_tokenizer(names);
   throw UsageError(fmt::format(

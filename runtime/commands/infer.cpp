@@ -161,8 +161,7 @@ int eval_command(const std::vector<std::string>& arguments) {
   }
   require_none_of_predict(request.options());
   const auto open = [&](Session& session, const WeightsFile& weights) {
-    TestSet set = open_test_set(request.options(), {weights.class_names(), weights.token_names()},
-                                session.activity.get());
+    TestSet set = open_test_set(request.options(), weights, session.activity.get());
     return PredictionInput{.samples = std::move(set.samples), .names = {}};
   };
   return infer(request, Inference::Gives::scores, open,

@@ -76,8 +76,9 @@ std::int64_t rows_in_batch(const data::UnpaddedSampler& sampler, std::int64_t ba
 
 TrainingTask task_for_weights(const Options& options, const WeightsFile& weights, data::SampleSpec spec,
                               data::DatasetPtr samples) {
-  // Samples without targets tell no classes: what a model of tokens predicts are its tokens.
-  const bool of_tokens = predicts_tokens(options, wanted_input(options));
+  // Samples without targets tell no classes: what a model of tokens predicts are its tokens, if not values.
+  const bool of_tokens = spec.target_dtype == DType::i64 && spec.vocab_size > 0 &&
+                         predicts_tokens(options, wanted_input(options));
   if (of_tokens) spec.num_classes = spec.vocab_size;
   TrainingTask task = make_task_for(options, spec);
   if (take_vocabulary(weights, task, spec)) {

@@ -42,7 +42,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seq_len = options.seq_len > 0 ? options.seq_len : wanted_length,
           .vocab_size = vocab_size,
           .vocab_size_given = given > 0,
-          .per_token = wants.num_classes > 0 && wants.target_shape.rank() > 0,
+          .per_token = targets_each_token(wants),
           .classes_are_tokens = predicts_tokens(options, wants),
           .states_shape = states,
           .seed = options.seed,
@@ -111,13 +111,22 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   return dataset;
 }
 
-/// Characters keep the numbers that the weights of --init-from know them by; a run that goes on without that
-/// file has them in its checkpoints.
-void keep_numbers_of_tokens(const Options& options, const data::DatasetEntry& entry,
+/// Tokens of text keep the numbers that weights know them by: those of the characters that are kept with
+/// these, else of the tokenizer that came with them (`tokenizer_of`), unless another was typed.
+void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std::filesystem::path>& config,
                             data::DatasetOptions& dataset) {
-  const std::filesystem::path weights = first_weights(options);
-  if (entry.token_names == nullptr || weights.empty()) return;
-  dataset.token_names = WeightsFile(find_saved_weights(weights).weights).token_names();
+  dataset.token_names = weights.token_names();
+  if (dataset.token_names.empty() && dataset.tokenizer.empty())
+    dataset.tokenizer = tokenizer_of(weights.path(), config);
+}
+
+/// Those of --init-from; a run that goes on without that file has them in its checkpoints and config.ini.
+void take_first_numbers_of_tokens(const Options& options, const data::DatasetEntry& entry,
+                                  data::DatasetOptions& dataset) {
+  const std::filesystem::path named = first_weights(options);
+  if (entry.token_names == nullptr || named.empty()) return;
+  const SavedWeights saved = find_saved_weights(named);
+  take_numbers_of_tokens(WeightsFile(saved.weights), saved.config, dataset);
 }
 
 KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& dataset) {
@@ -128,6 +137,12 @@ KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& 
 }
 
 }  // namespace
+
+KeptNames kept_names(const TrainingTask& task) {
+  KeptNames names{.classes = task.class_names, .tokens = task.token_names};
+  if (task.input.num_classes == 0) names.values = task.input.target_shape;
+  return names;
+}
 
 std::string source_of(const Options& options) {
   if (options.data_dir.empty()) return options.dataset;
@@ -162,7 +177,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  keep_numbers_of_tokens(options, entry, dataset);
+  take_first_numbers_of_tokens(options, entry, dataset);
   const data::DatasetPtr train_set = opened(plugins, entry, dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
@@ -170,6 +185,7 @@ TrainingTask open_task(const Options& options, const Plugins& plugins, data::Dat
   KeptNames names = names_of(entry, dataset);
   task.class_names = std::move(names.classes);
   task.token_names = std::move(names.tokens);
+  task.tokenizer = dataset.tokenizer;
   if (options.eval_every == 0) return task;
   task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
   if (entry.note != nullptr) task.note = entry.note(dataset);
@@ -190,16 +206,17 @@ TrainingTask make_task(const Options& options) {
   return prepare_task(options)(nullptr);
 }
 
-TestSet open_test_set(const Options& options, const KeptNames& names, Activity* activity) {
+TestSet open_test_set(const Options& options, const WeightsFile& weights, Activity* activity) {
   const Plugins plugins = load_plugins(options.plugins);
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
-  dataset.activity = activity;
-  dataset.class_names = names.classes;
-  dataset.token_names = names.tokens;
-  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  const Activity::Work opening(activity, "opening the data set " + source_of(options));
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  TestSet set{.samples = opened(plugins, entry, dataset, data::Split::test), .class_names = names.classes};
+  dataset.activity = activity;
+  const Activity::Work opening(activity, "opening the data set " + source_of(options));
+  dataset.class_names = weights.class_names();
+  if (entry.token_names != nullptr) take_numbers_of_tokens(weights, {}, dataset);
+  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
+  TestSet set{.samples = opened(plugins, entry, dataset, data::Split::test),
+              .class_names = dataset.class_names};
   if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
   return set;
 }
@@ -250,7 +267,7 @@ TrainingTask make_task_without_data(const Options& options) {
   const Plugins plugins = load_plugins(options.plugins);
   data::DatasetOptions dataset = resolved_dataset(options, plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  keep_numbers_of_tokens(options, entry, dataset);
+  take_first_numbers_of_tokens(options, entry, dataset);
   return task_for(options, plugins, spec_of(plugins.registry, entry, dataset));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@ class PictureFiles;
 namespace lockstep::runtime {
 
 struct KeptNames;
+class WeightsFile;
 
 /// A model and its data. A user's own program fills it in; `trainer` does so from its options.
 struct TrainingTask {
@@ -25,11 +27,15 @@ struct TrainingTask {
   data::DatasetPtr test_set;               ///< may be null: nothing is evaluated
   std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
   std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
+  std::filesystem::path tokenizer{};       ///< of its text, else; config.ini keeps it; may be empty
   std::string note{};                      ///< on the test set, for the user; may be empty
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
   /// Of the samples, where they are pictures: data::SampleSpec::pictures.
   std::optional<kernels::PicturesToFloats> pictures{};
 };
+
+/// What is kept with its weights.
+KeptNames kept_names(const TrainingTask& task);
 
 /// Of the samples, for reports: "mnist (/data/mnist)".
 std::string source_of(const Options& options);
@@ -52,9 +58,9 @@ struct TestSet {
   std::vector<std::string> class_names;
 };
 
-/// The test set, without the training set. `names`: what the weights call classes and tokens, so that texts
-/// have the numbers that the model was trained with.
-TestSet open_test_set(const Options& options, const KeptNames& names, Activity* activity);
+/// The test set, without the training set. `weights` tell what classes are called, and which tokens text has,
+/// so that both have the numbers that the model was trained with.
+TestSet open_test_set(const Options& options, const WeightsFile& weights, Activity* activity);
 
 /// Whether the options' data set gives its classes the order of their names, where weights do not tell them.
 bool numbers_classes_by_name(const Options& options);

@@ -18,6 +18,10 @@ bool wants_tokens(const model::InputSpec& wants) {
   return wants.vocab_size > 0;
 }
 
+bool targets_each_token(const model::InputSpec& wants) {
+  return wants.num_classes > 0 && wants.target_shape.rank() > 0;
+}
+
 std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants) {
   const bool by_argument = options.model_args.contains("vocab_size");
   if (by_argument && options.vocab_size > 0 && options.vocab_size != wants.vocab_size) {

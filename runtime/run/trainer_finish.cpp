@@ -75,8 +75,7 @@ void Trainer::write_results(const Summary& summary, const std::vector<NamedTenso
   const std::filesystem::path& run = files_->path();
   if (!made_a_step() && is_finished(run)) return console_.print(nothing_left_line(summary, run));
   Activity::Work work(session_.activity.get(), "writing " + files_->weights().string());
-  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes),
-               {task_.class_names, task_.token_names});
+  save_weights(run, weights, static_cast<std::size_t>(options_.max_shard_bytes), kept_names(task_));
   work.advance();
   files_->write_summary(summary);
   console_.print(ending_line(summary, run));

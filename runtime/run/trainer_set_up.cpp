@@ -42,6 +42,7 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (!options.label_smoothing) options.label_smoothing = task.model.label_smoothing;
   options.data_device = keeps_data(task) ? "gpu" : "host";
+  if (options.tokenizer.empty()) options.tokenizer = task.tokenizer;
   if (options.num_workers < 0) options.num_workers = session.cores;
   if (options.batch_size == automatic_batch && options.global_batch == 0)
     options.batch_size =
@@ -117,10 +118,9 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
   fill_store(session_, task_, memory_->stored());
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
-                                                 KeptNames{task_.class_names, task_.token_names},
-                                                 resumed_ && run_directory_.resuming ? progress_.step : -1,
-                                                 session_.activity.get());
+  checkpointer_ = std::make_unique<Checkpointer>(
+      *session_.communicator, replica(), run_directory_, options_, kept_names(task_),
+      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
   const std::map<int, std::string> gpus = gpus_of_this_machine(*session_.communicator, *session_.device);
   if (session_.is_rank0()) {
     open_files();
@@ -168,10 +168,10 @@ void Trainer::set_up_parameters() {
     reading.emplace(session_.activity.get(), "reading " + options_.init_from.string());
     const WeightsFile file = open_weights(find_saved_weights(options_.init_from), options_.model);
     const model::Graph forward = model::build_forward(task_.model, task_.input, 1);
-    for (const std::string& line : start_from(weights, file, model::head_parameters(forward),
-                                              model::token_parameters(forward), options_.seed)) {
-      console_.print(line);
-    }
+    const KnownParts parts{.head = model::head_parameters(forward),
+                           .of_tokens = model::token_parameters(forward),
+                           .classes = task_.class_names};
+    for (const std::string& line : start_from(weights, file, parts, options_.seed)) console_.print(line);
   }
   reading.reset();
   if (session_.world.size == 1) return;

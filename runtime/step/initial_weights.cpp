@@ -28,6 +28,16 @@ void require_same_vocabulary(const ParameterIO& replica, const WeightsFile& file
   }
 }
 
+/// The first class that the file calls otherwise, for users; empty for none, and where one side has no names.
+std::string other_class(const std::vector<std::string>& there, const std::vector<std::string>& here) {
+  if (there.size() != here.size()) return {};
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    if (there[i] == here[i] || there[i].empty() || here[i].empty()) continue;
+    return fmt::format(" ({} is '{}' there, '{}' here)", i, there[i], here[i]);
+  }
+  return {};
+}
+
 std::vector<std::string> conversions(const WeightsFile& file) {
   std::map<DType, int> counts;
   for (const WeightsTensor& tensor : file.tensors()) ++counts[tensor.dtype];
@@ -42,24 +52,28 @@ std::vector<std::string> conversions(const WeightsFile& file) {
 
 }  // namespace
 
-std::vector<std::string> start_from(ParameterIO& replica, const WeightsFile& file,
-                                    std::span<const std::string> head, std::span<const std::string> of_tokens,
+std::vector<std::string> start_from(ParameterIO& replica, const WeightsFile& file, const KnownParts& parts,
                                     std::uint64_t seed) {
-  require_same_vocabulary(replica, file, of_tokens);
+  require_same_vocabulary(replica, file, parts.of_tokens);
   std::vector<std::string> lines = conversions(file);
+  const std::string other = other_class(file.class_names(), parts.classes);
   std::vector<std::string> drawn;
-  std::string shapes;
+  std::string tensors;
   for (const auto& [name, shape] : replica.weight_shapes()) {
-    if (std::ranges::find(head, name) == head.end()) continue;
+    const bool of_token = std::ranges::find(parts.of_tokens, name) != parts.of_tokens.end();
+    if (of_token || std::ranges::find(parts.head, name) == parts.head.end()) continue;
     const WeightsTensor* tensor = file.find(name);
-    if (tensor == nullptr || !differs_in_rows_alone(tensor->shape, shape)) continue;
+    if (tensor == nullptr) continue;
+    const bool other_rows = differs_in_rows_alone(tensor->shape, shape);
+    if (!other_rows && (other.empty() || tensor->shape != shape)) continue;
     drawn.push_back(name);
-    shapes += fmt::format("{}{} ({} there, {} here)", shapes.empty() ? "" : ", ", name, tensor->shape.str(),
-                          shape.str());
+    tensors += (tensors.empty() ? "" : ", ") + name;
+    if (other_rows) tensors += fmt::format(" ({} there, {} here)", tensor->shape.str(), shape.str());
   }
   if (!drawn.empty()) {
     replica.initialise(seed);
-    lines.push_back(fmt::format("{}: knows other classes: drawn anew: {}", file.path().string(), shapes));
+    lines.push_back(
+        fmt::format("{}: knows other classes{}: drawn anew: {}", file.path().string(), other, tensors));
   }
   replica.load(file, drawn);
   return lines;

@@ -23,6 +23,7 @@ constexpr const char* single_file = "model.safetensors";
 constexpr const char* torch_file = "pytorch_model.bin";  // Hugging Face's, of before safetensors
 constexpr const char* class_names_key = "class_names";
 constexpr const char* token_names_key = "token_names";
+constexpr const char* values_shape_key = "values_shape";
 
 fs::path file_in(const fs::path& path) {
   if (!fs::is_directory(status_at(path))) return path;
@@ -121,13 +122,15 @@ void remove_others(const fs::path& folder, const std::vector<std::string>& writt
   for (const fs::path& other : others) fs::remove(other);
 }
 
-std::vector<std::string> names_in(const std::vector<SafetensorsFile>& files, const char* key) {
+/// `otherwise` where the metadata have no such list.
+template <class T>
+std::vector<T> list_in(const std::vector<SafetensorsFile>& files, const char* key,
+                       const std::vector<T>& otherwise) {
   for (const SafetensorsFile& file : files) {
     const auto found = file.metadata().find(key);
-    if (found == file.metadata().end()) continue;
-    return Json::parse_or_null(found->second).get_or(std::vector<std::string>());
+    if (found != file.metadata().end()) return Json::parse_or_null(found->second).get_or(otherwise);
   }
-  return {};
+  return otherwise;
 }
 
 const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
@@ -227,17 +230,25 @@ std::vector<std::string> WeightsFile::names() const {
 }
 
 std::vector<std::string> WeightsFile::class_names() const {
-  return names_in(files_, class_names_key);
+  return list_in<std::string>(files_, class_names_key, {});
 }
 
 std::vector<std::string> WeightsFile::token_names() const {
-  return names_in(files_, token_names_key);
+  return list_in<std::string>(files_, token_names_key, {});
+}
+
+std::optional<Shape> WeightsFile::values_shape() const {
+  const auto extents = list_in<std::int64_t>(files_, values_shape_key, {0});
+  if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; })) return std::nullopt;
+  return Shape(extents);
 }
 
 std::map<std::string, std::string> weights_metadata(const KeptNames& names) {
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!names.classes.empty()) metadata[class_names_key] = Json(names.classes).dump();
   if (!names.tokens.empty()) metadata[token_names_key] = Json(names.tokens).dump();
+  if (names.values)
+    metadata[values_shape_key] = Json(std::vector(names.values->begin(), names.values->end())).dump();
   return metadata;
 }
 

@@ -31,10 +31,12 @@ struct WeightsTensor {
 
 class TorchFile;
 
-/// Names by number that are kept with weights; either list may be empty.
+/// What is kept with weights of what their numbers mean: names by number, either list may be empty, or the
+/// shape of the values that a sample's targets are.
 struct KeptNames {
   std::vector<std::string> classes{};
   std::vector<std::string> tokens{};
+  std::optional<Shape> values{};  ///< none: the targets are classes, or nothing tells
 };
 
 /// The file in `folder` that a WeightsFile of it opens.
@@ -56,6 +58,8 @@ class WeightsFile {
   std::vector<std::string> class_names() const;
   /// The same of the tokens that it was trained on: characters.
   std::vector<std::string> token_names() const;
+  /// The shape of the values that the model learned to give for a sample; none if the files do not tell.
+  std::optional<Shape> values_shape() const;
 
   /// Calls each tensor `name_of(its name)`, and leaves those out for which that is empty.
   void rename(const std::function<std::string(const std::string&)>& name_of);
@@ -92,7 +96,8 @@ void write_weights(const std::filesystem::path& folder, std::span<const Safetens
 /// Whether `write_weights` may write or remove a file of this name.
 bool names_weights(std::string_view name);
 
-/// Metadata of a file of weights: "format", which PyTorch's readers want, and lists of names as JSON.
+/// Metadata of a file of weights: "format", which PyTorch's readers want, and lists of names and the shape of
+/// values as JSON.
 std::map<std::string, std::string> weights_metadata(const KeptNames& names);
 
 }  // namespace lockstep::runtime

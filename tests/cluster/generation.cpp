@@ -176,6 +176,40 @@ TEST_CASE("weights go on with another text in the numbers of their own character
                                                     "vocabulary has\n"));
 }
 
+TEST_CASE("text for weights beside their tokenizer is cut by it, in training and in eval as in predict") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Lord King<|endoftext|>";
+  write_file(folder / "text.txt", text);
+  const Words data{"--dataset=text", "--data-dir=" + (folder / "text.txt").string()};
+  train(1,
+        small_gpt2 + data +
+            Words{"--tokenizer=" TOKENIZER, "--max-steps=60", "--batch-size=8", "--lr=5e-3", "--seed=5",
+                  "--eval-every=0"},
+        folder / "run");
+  const auto hugging_face = folder / "hf";
+  std::filesystem::create_directory(hugging_face);
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(folder / "run" / file, hugging_face / file);
+  std::filesystem::copy_file(TOKENIZER, hugging_face / "tokenizer.json");
+  const auto scores = [&](const Words& more) {
+    return lines_of(output_of(1, Words{"eval", hugging_face.string()} + data + more)).at(0);
+  };
+  CHECK(scores({}) == scores({"--tokenizer=" TOKENIZER}));
+  CHECK(scores({})["samples"] != scores({"--tokenizer=characters"})["samples"]);
+
+  // The rate is so low that the weights stay what they are but for their last bits.
+  train(1,
+        data + Words{"--init-from=" + hugging_face.string(), "--max-steps=1", "--lr=1e-12", "--eval-every=0"},
+        folder / "further");
+  CHECK_THAT(contents(folder / "further/config.ini"), contains("\ntokenizer = " + hugging_face.string()));
+  const auto written = [&](const std::filesystem::path& weights) {
+    return lines_of(output_of(
+        1, {"predict", weights.string(), "--prompt=Lord", "--temperature=0", "--max-new-tokens=5"}));
+  };
+  CHECK(written(folder / "further") == written(hugging_face));
+}
+
 TEST_CASE("predict translates what it has learned, the same on any number of ranks") {
   const TemporaryFolder folder;
   // Words of five letters, whose translation is their letters' successors.

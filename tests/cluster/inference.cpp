@@ -156,6 +156,40 @@ TEST_CASE("predict reads tokens from tensors for a model that learned from text"
   CHECK(lines[0]["top5"].size() == 5);  // of " ,abcd" and the line's end
 }
 
+TEST_CASE(
+    "classes of a file of tensors have names where the weights or a data set that was typed tell them") {
+  const TemporaryFolder folder;
+  const std::vector<float> inputs(4 * 6, 0.5F);
+  const std::vector<std::int64_t> targets{0, 1, 2, 0};
+  const SafetensorsFile::Tensor x{"inputs", DType::f32, {4, 6}, std::as_bytes(std::span(inputs))};
+  const SafetensorsFile::Tensor y{"targets", DType::i64, {4}, std::as_bytes(std::span(targets))};
+  write_safetensors(folder / "train.safetensors", std::vector{x, y});
+  write_safetensors(folder / "seen.safetensors", std::vector{x});
+  train(1, {"--model=mlp", "--dataset=tensors", "--data-dir", (folder / "train.safetensors").string()},
+        folder / "run");
+  const auto first = [&](const std::filesystem::path& weights, const Words& more) {
+    return lines_of(output_of(1, Words{"predict", weights.string(), "--model=mlp", "--data-dir",
+                                       (folder / "seen.safetensors").string()} +
+                                     more))
+        .at(0);
+  };
+  const auto unnamed = folder / "run/model.safetensors";
+  CHECK_FALSE(first(folder / "run", {}).contains("name"));
+  CHECK_FALSE(first(unnamed, {}).contains("name"));
+  // These have their names in folders and archives.
+  CHECK_FALSE(first(unnamed, {"--dataset=image-folder"}).contains("name"));
+  CHECK_FALSE(first(unnamed, {"--dataset=shards"}).contains("name"));
+  const auto digit = first(unnamed, {"--dataset=mnist"});
+  CHECK(digit.at("name").get<std::string>().starts_with(std::to_string(digit["class"].get<int>()) + " - "));
+
+  const SafetensorsFile file(unnamed);
+  auto metadata = file.metadata();
+  metadata["class_names"] = R"(["a","b","c","d","e","f","g","h","i","j"])";
+  write_safetensors(folder / "named.safetensors", file.tensors(), metadata);
+  const auto letter = first(folder / "named.safetensors", {"--dataset=mnist"});
+  CHECK(letter.at("name") == std::string(1, static_cast<char>('a' + letter["class"].get<int>())));
+}
+
 TEST_CASE("an evaluation that lasts tells how far it is, that of a run and that of weights") {
   const TemporaryFolder folder;
   const Words small{"--model=convnet", "--dataset=synthetic", "--samples=64", "--threads=1", "--max-steps=1"};

@@ -23,6 +23,14 @@ std::string refusal(const Words& words) {
   return tests::message_of<UsageError>([&] { task_of(words); });
 }
 
+/// Weights of so many classes that keep these names.
+WeightsFile head_of(const std::filesystem::path& file, std::int64_t classes, const KeptNames& names) {
+  const std::vector<float> values(static_cast<std::size_t>(classes));
+  const SafetensorsFile::Tensor head{"fc.bias", DType::f32, {classes}, std::as_bytes(std::span(values))};
+  write_safetensors(file, std::span(&head, 1), weights_metadata(names));
+  return WeightsFile(file);
+}
+
 TEST_CASE("the classes are the model's own, what was asked for, or the data set's") {
   const auto classes = [](const Words& words) { return task_of(words).input.num_classes; };
   CHECK(classes({"--model=resnet18", "--dataset=synthetic"}) == 1000);
@@ -115,14 +123,55 @@ TEST_CASE("text has the numbers of the characters that the weights of --init-fro
         text.string() + ": offset 19: U+0078 is no character of the 5 that the vocabulary has");
 }
 
+TEST_CASE("text is cut by the tokenizer that came with the weights, unless another is typed") {
+  const tests::TemporaryFolder folder;
+  const std::filesystem::path hugging_face = folder / "hf";
+  const std::filesystem::path run = folder / "run";
+  for (const auto& path : {hugging_face, run}) {
+    std::filesystem::create_directory(path);
+    head_of(path / "model.safetensors", 1, {});
+  }
+  tests::write_file(hugging_face / "tokenizer.json", R"(["x","a","b","c","d"])");
+  tests::write_file(run / "config.ini", "tokenizer = " + hugging_face.string() + "\n");
+  tests::write_file(folder / "a.txt", "cabcabcabcabcabcabca");
+  const auto words_from = [&](const std::filesystem::path& weights, const Words& more = {}) {
+    Words words{"--model=gpt2", "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4", "--dataset=text",
+                "--data-dir=" + (folder / "a.txt").string(), "--init-from=" + weights.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const auto& weights : {hugging_face, hugging_face / "model.safetensors", run}) {
+    CHECK(task_of(words_from(weights)).input.vocab_size == 5);
+    const TrainingTask task = make_task(parse_options(words_from(weights)));
+    CHECK(task.input.vocab_size == 5);
+    CHECK(task.tokenizer == hugging_face);
+    CHECK(task.token_names.empty());
+  }
+  const TrainingTask by_characters =
+      make_task(parse_options(words_from(hugging_face, {"--tokenizer=characters"})));
+  CHECK(by_characters.input.vocab_size == 3);
+  CHECK(by_characters.tokenizer == "characters");
+  const Options options = parse_options(Words{"--model=gpt2", "--model-args=block_size=4", "--dataset=text",
+                                              "--data-dir=" + (folder / "a.txt").string()});
+  CHECK(open_test_set(options, WeightsFile(hugging_face), nullptr).samples->spec().vocab_size == 5);
+
+  std::filesystem::remove_all(hugging_face);
+  CHECK(tests::message_of<DataError>([&] { task_of(words_from(run)); }) ==
+        (run / "config.ini").string() + ": " + hugging_face.string() +
+            ", the tokenizer of these weights, is gone; give --tokenizer PATH");
+}
+
 TEST_CASE("classes have the names that the weights know, else those of the data set") {
   const tests::TemporaryFolder folder;
   tests::write_file(folder / "a.tsv", "pos\tab\nneg\tb\n");
   const Options options = parse_options(
       Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + (folder / "a.tsv").string()});
   const std::vector<std::string> known{"pos", "neg", "odd"};
-  CHECK(open_test_set(options, {}, nullptr).class_names == std::vector<std::string>{"neg", "pos"});
-  CHECK(open_test_set(options, {.classes = known}, nullptr).class_names == known);
+  const auto names_by = [&](const KeptNames& names) {
+    return open_test_set(options, head_of(folder / "w.safetensors", 3, names), nullptr).class_names;
+  };
+  CHECK(names_by({}) == std::vector<std::string>{"neg", "pos"});
+  CHECK(names_by({.classes = known}) == known);
 }
 
 TEST_CASE("that classes are numbered by a guess is told where the weights know more and do not name them") {
@@ -132,12 +181,8 @@ TEST_CASE("that classes are numbered by a guess is told where the weights know m
   const Options options =
       parse_options(Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + text});
   const auto note = [&](std::int64_t classes, const KeptNames& names) {
-    const auto file = folder / "w.safetensors";
-    const std::vector<float> values(static_cast<std::size_t>(classes));
-    const SafetensorsFile::Tensor head{"fc.bias", DType::f32, {classes}, std::as_bytes(std::span(values))};
-    write_safetensors(file, std::span(&head, 1), weights_metadata(names));
-    const WeightsFile weights(file);
-    const data::DatasetPtr samples = open_test_set(options, {weights.class_names(), {}}, nullptr).samples;
+    const WeightsFile weights = head_of(folder / "w.safetensors", classes, names);
+    const data::DatasetPtr samples = open_test_set(options, weights, nullptr).samples;
     const TrainingTask task = task_for_weights(options, weights, samples->spec(), samples);
     CHECK(task.input.num_classes == classes);
     return task.note;
