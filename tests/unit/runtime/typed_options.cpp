@@ -81,7 +81,10 @@ TEST_CASE("an option that the data set does not read is refused, unless a plugin
     CHECK_FALSE(refusal({"--dataset=cifar10", option}).empty());
     CHECK(refusal({"--plugin=rings.so", "--dataset=rings", option}).empty());
   }
-  CHECK(refusal({"--dataset=synthetic", "--samples=5", "--image-shape=3x8x8"}).empty());
+  CHECK_FALSE(refusal({"--dataset=synthetic", "--data-dir=/nowhere"}).empty());
+  CHECK_FALSE(refusal({"--dataset=text", "--corrupt-samples=skip"}).empty());
+  CHECK_FALSE(refusal({"--dataset=tensors", "--seq-len=3"}).empty());
+  CHECK(refusal({"--dataset=synthetic", "--samples=5", "--image-shape=3x8x8", "--seq-len=3"}).empty());
   CHECK(refusal({"--dataset=tokens", "--windows=each", "--token-dtype=uint32", "--tokenizer=t"}).empty());
   CHECK(refusal({"--dataset=parallel-text", "--target-file=a.tgt", "--tokenizer=t"}).empty());
 }
