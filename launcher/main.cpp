@@ -146,7 +146,9 @@ int launch(const Options& options, std::int64_t start_ns) {
                      : choose_slices(cores, ranks, threads,
                                      find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
+  std::set<pid_t> foreign = ProcessTree::own_descendants();
   const Reaper reaper;
+  foreign.insert(reaper.pid());
   // Orphans of workers become our children, so that none is left behind.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   LogFolder logs(options, job.run_id, ranks);
@@ -156,7 +158,6 @@ int launch(const Options& options, std::int64_t start_ns) {
   if (options.redirects.any() || options.tee.any())
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
-  const std::set<pid_t> foreign = ProcessTree::own_descendants();
   while (true) {
     std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
     Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
