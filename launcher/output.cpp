@@ -102,7 +102,7 @@ std::string Output::prefix_of(int rank) const {
 }
 
 void Output::show_line(std::string_view line) {
-  console_.show(STDERR_FILENO, {.text = std::string(line)});
+  show(nullptr, STDERR_FILENO, {.text = std::string(line)});
   console_.flush();
 }
 
@@ -135,13 +135,22 @@ void Output::pass_on(Pipe& pipe, std::string_view bytes) {
   const int error = pipe.log ? write_all(pipe.log, bytes) : 0;
   if (error != 0 && !std::exchange(pipe.log_loses_text, true)) {
     const std::string name = logs_.stream_file(pipe.rank, pipe.stream).string();
-    console_.show(STDERR_FILENO, {.text = loss_line(name, error)});
+    show(nullptr, STDERR_FILENO, {.text = loss_line(name, error)});
   }
-  console_.show(pipe.stream, pipe.lines.feed(bytes));
+  show(&pipe, pipe.stream, pipe.lines.feed(bytes));
+}
+
+void Output::show(const Pipe* from, int stream, const ConsoleText& text) {
+  if (text.text.empty()) return;
+  for (Pipe& pipe : pipes_) {
+    if (&pipe != from && pipe.stream == stream && pipe.lines.is_inside_line())
+      console_.show(stream, pipe.lines.end_open_line());
+  }
+  console_.show(stream, text);
 }
 
 void Output::close_pipe(Pipe& pipe) {
-  console_.show(pipe.stream, pipe.lines.finish());
+  show(&pipe, pipe.stream, pipe.lines.finish());
   pipe.fd.reset();
 }
 

@@ -58,6 +58,8 @@ class Output {
   void read_some(Pipe& pipe);
   void pass_on(Pipe& pipe, std::string_view bytes);
   void close_pipe(Pipe& pipe);
+  /// `from`: whose text it is; null: launch's own.
+  void show(const Pipe* from, int stream, const ConsoleText& text);
 
   const Options& options_;
   const LogFolder& logs_;

@@ -57,6 +57,21 @@ TEST_CASE("lines of different ranks are never mixed") {
   CHECK(count == 18);
 }
 
+TEST_CASE("a line of more than a mebibyte stays one line") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "[ $RANK = 1 ] || { head -c 1500000 /dev/zero | tr '\\0' x; echo; echo end; }"});
+  CHECK(launch.wait_for_end() == 0);
+  CHECK(launch.output().ends_with("\n" + std::string(1'500'000, 'x') + "\nend\n"));
+}
+
+TEST_CASE("a line of another rank ends one that has no end") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "F=${TORCHELASTIC_ERROR_FILE%/*/*}/begun; "
+                        "[ $RANK = 1 ] && { until [ -e $F ]; do sleep 0.01; done; echo other; exit; }; "
+                        "head -c 1500000 /dev/zero | tr '\\0' x; touch $F; exec sleep 1000"});
+  launch.wait_for("x\nother\n");
+}
+
 TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the columns are told") {
   LaunchProcess launch(
       {"--nproc_per_node=2", "sh", "-c",
