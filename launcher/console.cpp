@@ -101,17 +101,20 @@ ConsoleText Lines::finish() {
   return result;
 }
 
-Console::Console(bool terminal)
-    : terminal_(terminal), own_{reopened_terminal(STDOUT_FILENO), reopened_terminal(STDERR_FILENO)} {}
+Console::Console()
+    : terminals_{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0},
+      own_{reopened_terminal(STDOUT_FILENO), reopened_terminal(STDERR_FILENO)} {}
 
 void Console::show(int stream, const ConsoleText& text) {
   std::string& queue = queues_[index(stream)];
   if (text.text.empty() || closed_[index(stream)]) return;
   if (drops_excess_ && queue.size() > most_queued) return;
   // A bar redraws itself with its next update; a line that comes in between takes its place.
-  if (terminal_ && bar_open_ && !text.continues_bar) queue += erase_line;
+  if (is_terminal(stream)) {
+    if (bar_open_ && !text.continues_bar) queue += erase_line;
+    bar_open_ = text.leaves_bar;
+  }
   queue += text.text;
-  bar_open_ = text.leaves_bar;
 }
 
 void Console::flush() {

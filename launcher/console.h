@@ -51,8 +51,9 @@ class Lines {
 /// takes it, so that a stalled pager never keeps launch from watching its workers.
 class Console {
  public:
-  explicit Console(bool terminal);
+  Console();
 
+  bool is_terminal(int stream) const { return terminals_[index(stream)]; }
   /// `stream` is 1 (stdout) or 2 (stderr).
   void show(int stream, const ConsoleText& text);
 
@@ -74,7 +75,7 @@ class Console {
   void name_loss(int stream, int error);
   static std::size_t index(int stream) { return static_cast<std::size_t>(stream - 1); }
 
-  bool terminal_;
+  std::array<bool, 2> terminals_;
   bool bar_open_ = false;
   bool drops_excess_ = false;
   /// A terminal, opened once more: who shares it with us must not find it non-blocking. None: no terminal.

@@ -152,7 +152,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   // Orphans of workers become our children, so that none is left behind.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   LogFolder logs(options, job.run_id, ranks);
-  Output output(options, logs, job.first_rank(), ranks, isatty(STDOUT_FILENO) != 0);
+  Output output(options, logs, job.first_rank(), ranks);
   Signals signals(options.signals);
   output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
   if (options.redirects.any() || options.tee.any())

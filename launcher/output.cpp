@@ -45,13 +45,8 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 
 }  // namespace
 
-Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)
-    : options_(options),
-      logs_(logs),
-      first_rank_(first_rank),
-      ranks_(ranks),
-      terminal_(terminal),
-      console_(terminal) {}
+Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks)
+    : options_(options), logs_(logs), first_rank_(first_rank), ranks_(ranks) {}
 
 StandardStreams Output::open(int rank) {
   const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
@@ -64,7 +59,7 @@ int Output::open_stream(int rank, int stream) {
   const bool teed = options_.tee.has(rank, stream);
   const bool logged = teed || options_.redirects.has(rank, stream);
   const bool shown = is_shown(rank) && (teed || !logged);
-  const std::string prefix = prefix_of(rank);
+  const std::string prefix = prefix_of(rank, stream);
   if (logged && !shown) return keep(create_log(logs_.stream_file(rank, stream)));
   if (!shown) return keep(open_file("/dev/null", O_WRONLY));
   if (!logged && ranks_ == 1 && prefix.empty()) return stream;
@@ -77,7 +72,7 @@ int Output::open_stream(int rank, int stream) {
   pipes_.push_back({.fd = std::move(read_end),
                     .rank = rank,
                     .stream = stream,
-                    .lines = Lines(prefix, terminal_ && rank == 0),
+                    .lines = Lines(prefix, console_.is_terminal(stream) && rank == 0),
                     .log = logged ? create_log(logs_.stream_file(rank, stream)) : UniqueFd()});
   return write_end;
 }
@@ -92,9 +87,10 @@ bool Output::is_shown(int rank) const {
   return shown.empty() || std::ranges::find(shown, rank) != shown.end();
 }
 
-std::string Output::prefix_of(int rank) const {
+std::string Output::prefix_of(int rank, int stream) const {
   if (options_.prefix_template.empty()) {
-    return terminal_ && ranks_ > 1 ? fmt::format("[rank{}] ", first_rank_ + rank) : std::string();
+    return console_.is_terminal(stream) && ranks_ > 1 ? fmt::format("[rank{}] ", first_rank_ + rank)
+                                                      : std::string();
   }
   std::string text = replace_all(options_.prefix_template, "${role_name}", options_.role);
   text = replace_all(text, "${local_rank}", std::to_string(rank));

@@ -83,6 +83,21 @@ TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the 
   CHECK_THAT(launch.output(), contains("[rank1] 77 columns"));
 }
 
+TEST_CASE("a stream that is a file gets neither prefixes nor what erases a bar, whatever the other is") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "text").string();
+  const bool has_errors = GENERATE(true, false);
+  tests::Program shell(
+      {"/bin/sh", "-c",
+       std::string("exec \"$0\" --nproc_per_node=2 sh -c \"$1\" ") + (has_errors ? "2" : "1") + ">\"$2\"",
+       LAUNCH_PROGRAM, "printf '\\r10%%'; echo error$RANK >&2; echo; echo line$RANK", file},
+      tests::Program::Console::terminal);
+  CHECK(shell.wait_for_end() == 0);
+  CHECK_THAT(shell.output(), contains(has_errors ? "[rank1] line1" : "[rank1] error1"));
+  CHECK_THAT(read_file(file),
+             contains(has_errors ? "error1\n" : "line1\n") && !contains("[rank") && !contains("\x1b"));
+}
+
 TEST_CASE("streams go to log files when asked, with tee to the console too") {
   const tests::TemporaryFolder folder;
   LaunchProcess launch({"--nproc_per_node=2", "--log_dir", folder.path().string(), "--redirects=2", "--tee=1",
