@@ -35,6 +35,13 @@ TEST_CASE("dashes and underscores are the same in option names, not in values") 
   CHECK(parse({"--rdzv_id=a_b-c", "p"}).run_id == "a_b-c");
 }
 
+TEST_CASE("of an option that is typed twice the last counts, as in torchrun") {
+  CHECK(parse({"--nproc_per_node=1", "--standalone", "--nproc-per-node", "2", "--standalone", "p"})
+            .nproc_per_node == "2");
+  CHECK(parse({"--tee=1", "-t2", "p"}).tee.has(0, 2));
+  CHECK_FALSE(parse({"--tee=1", "-t2", "p"}).tee.has(0, 1));
+}
+
 TEST_CASE("the command begins at the first word that is no option, or behind --") {
   CHECK(parse({"--standalone", "prog", "--nproc_per_node=9", "-x"}).command ==
         Arguments{"prog", "--nproc_per_node=9", "-x"});
