@@ -94,7 +94,7 @@ std::vector<Worker> start_workers(const Command& command, const Job& job, const 
   for (int rank = 0; rank < job.local_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
-    workers.emplace_back(rank, command, variables, slice, output.open(rank));
+    workers.emplace_back(rank, command, variables, slice, output.open(rank), output.limit_of_workers());
     reaper.watch(workers.back().pid());
     output.close_worker_ends();
   }

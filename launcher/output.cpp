@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/uninterrupted.h"
 
@@ -18,12 +19,17 @@ namespace {
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
   UniqueFd file(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); }));
-  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), errno_message(errno)));
+  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), obstacle_to_open(errno)));
   return file;
 }
 
 UniqueFd create_log(const std::filesystem::path& path) {
   return open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+}
+
+/// A pipe and a log for each of a rank's streams, and what launch has open beside them.
+rlim_t needed_by(int ranks) {
+  return 4 * static_cast<rlim_t>(ranks) + 64;
 }
 
 /// Returns the errno of what failed, or 0.
@@ -46,7 +52,11 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 }  // namespace
 
 Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks)
-    : options_(options), logs_(logs), first_rank_(first_rank), ranks_(ranks) {}
+    : options_(options),
+      logs_(logs),
+      first_rank_(first_rank),
+      ranks_(ranks),
+      limit_of_workers_(allow_descriptors(needed_by(ranks))) {}
 
 StandardStreams Output::open(int rank) {
   const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
@@ -65,7 +75,7 @@ int Output::open_stream(int rank, int stream) {
   if (!logged && ranks_ == 1 && prefix.empty()) return stream;
 
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", obstacle_to_open(errno)));
   UniqueFd read_end(ends[0]);
   const int write_end = keep(UniqueFd(ends[1]));
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);

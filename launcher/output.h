@@ -1,7 +1,9 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/resource.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,8 @@ class Output {
   /// The descriptors to start `rank` with. stdin is ours for rank 0 unless it is a terminal (a process
   /// outside the foreground group is stopped when it reads one), and /dev/null for the others.
   StandardStreams open(int rank);
+  /// The limit of descriptors that launch was started with, and workers are, if pipes and logs need a higher.
+  const std::optional<rlimit>& limit_of_workers() const { return limit_of_workers_; }
   /// All workers have started: only they hold the writing ends now.
   void close_worker_ends() { worker_ends_.clear(); }
 
@@ -65,6 +69,7 @@ class Output {
   const LogFolder& logs_;
   int first_rank_;
   int ranks_;
+  std::optional<rlimit> limit_of_workers_;
   Console console_;
   std::vector<Pipe> pipes_;
   std::vector<UniqueFd> worker_ends_;

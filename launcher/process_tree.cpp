@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "launcher/processes.h"
 
@@ -106,7 +107,7 @@ bool ProcessTree::is_alive(int rank) const {
 
 Reaper::Reaper() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", obstacle_to_open(errno)));
   const UniqueFd read_end(ends[0]);
   orders_ = UniqueFd(ends[1]);
   pid_ = fork();
