@@ -138,6 +138,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   const Cores cores = find_cores(affinity_mask());
   const int gpus = count_devices();
   const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
+  check_local_ranks(options, ranks);
   const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
   Job job = describe_job(options, cores, ranks, gpus, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
