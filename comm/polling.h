@@ -8,11 +8,9 @@
 #include <chrono>
 #include <optional>
 #include <span>
-#include <string>
 #include <thread>
 
 #include "kernels/base/deadline.h"
-#include "kernels/base/error.h"
 
 namespace lockstep::comm {
 
@@ -58,11 +56,6 @@ class Backoff {
 /// Whether accept4(2) found no descriptor or memory for a connection.
 inline bool lacks_room_to_accept(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
-inline std::string obstacle_to_accept(int error) {
-  const bool is_limit = error == EMFILE || error == ENFILE;
-  return errno_message(error) + (is_limit ? ": raise the limit (ulimit -n)" : "");
 }
 
 /// How long a listener without that room is not polled: the connection stays in the kernel's queue, and

@@ -24,7 +24,7 @@ with_progress() {
   mkdir -p "${log%/*}"
   (trap - INT && exec "$@") >"$log" 2>&1 </dev/null &  # ^C would pass it by
   pid=$!
-  while kill -0 "$pid" 2>/dev/null; do
+  while grep -qx "$pid" <<<"$(jobs -pr)"; do  # kill -0 is refused where it is root's, by sudo
     if [[ -t 1 ]]; then
       printf '\r\033[K    %3d s  %.80s' $((SECONDS - start)) "$(tail -n 1 "$log")"
     elif ((SECONDS - shown >= 10)); then

@@ -133,6 +133,9 @@ Split split(const po::options_description& all, const Arguments& arguments) {
       if (++next == arguments.end()) throw UsageError(fmt::format("option '{}' wants a value", token.name));
       token.value = *next;
     }
+    // The last one counts, so that a wrapper's options can be typed anew behind them.
+    std::erase_if(result.options,
+                  [&](const po::option& earlier) { return earlier.string_key == known->long_name(); });
     result.options.emplace_back(known->long_name(), wants_value ? Arguments{*token.value} : Arguments{});
   }
   result.command.assign(next, arguments.end());

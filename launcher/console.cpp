@@ -15,7 +15,7 @@
 namespace lockstep::launcher {
 namespace {
 
-/// A line longer than this is passed on in parts: nothing of ours grows without bound.
+/// A line longer than this is passed on as it comes: nothing of ours grows without bound.
 constexpr std::size_t longest_line = 1 << 20;
 
 constexpr std::size_t most_queued = 1 << 20;
@@ -39,13 +39,21 @@ std::string loss_line(std::string_view name, int error) {
   return fmt::format("launch: {} loses text: {}; the run goes on\n", name, errno_message(error));
 }
 
-void Lines::add_line(std::string_view line, std::string& out) const {
-  if (!prefix_.empty()) {
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const auto redrawn = line.rfind('\r');
-    if (redrawn != std::string_view::npos) line.remove_prefix(redrawn + 1);
+/// With a carriage return at the end, which may be half of a "\r\n".
+std::string_view Lines::last_state(std::string_view line) const {
+  if (prefix_.empty() || line.empty()) return line;
+  return line.substr(line.substr(0, line.size() - 1).rfind('\r') + 1);
+}
+
+void Lines::add(std::string_view text, bool ends_line, std::string& out) {
+  if (!in_line_) {
+    out.append(prefix_);
+    text = last_state(text);
+    if (ends_line && !prefix_.empty() && text.ends_with('\r')) text.remove_suffix(1);
   }
-  out.append(prefix_).append(line).push_back('\n');
+  out.append(text);
+  if (ends_line) out.push_back('\n');
+  in_line_ = !ends_line;
 }
 
 ConsoleText Lines::feed(std::string_view bytes) {
@@ -59,16 +67,18 @@ ConsoleText Lines::feed(std::string_view bytes) {
         line.ends_with('\r') && end != std::string_view::npos ? std::string_view::npos : line.find('\r');
     if (bars_ && (in_bar_ || redraw != std::string_view::npos)) {
       in_bar_ = end == std::string_view::npos;
+      in_line_ = false;
       const std::string_view piece = rest.substr(0, in_bar_ ? end : end + 1);
       result.text.append(piece);
       rest.remove_prefix(piece.size());
     } else if (end != std::string_view::npos) {
-      add_line(line, result.text);
+      add(line, true, result.text);
       rest.remove_prefix(end + 1);
-    } else if (rest.size() >= longest_line) {
-      add_line(rest, result.text);
+    } else if (in_line_ || last_state(rest).size() >= longest_line) {
+      add(rest, false, result.text);
       rest = {};
     } else {
+      rest = last_state(rest);
       break;
     }
   }
@@ -77,26 +87,34 @@ ConsoleText Lines::feed(std::string_view bytes) {
   return result;
 }
 
+ConsoleText Lines::end_open_line() {
+  in_line_ = false;
+  return {.text = "\n"};
+}
+
 ConsoleText Lines::finish() {
   ConsoleText result = {.text = {}, .continues_bar = in_bar_, .leaves_bar = false};
   if (in_bar_) result.text.push_back('\n');
-  if (!partial_.empty()) add_line(partial_, result.text);
+  if (in_line_ || !partial_.empty()) add(partial_, true, result.text);
   partial_.clear();
   in_bar_ = false;
   return result;
 }
 
-Console::Console(bool terminal)
-    : terminal_(terminal), own_{reopened_terminal(STDOUT_FILENO), reopened_terminal(STDERR_FILENO)} {}
+Console::Console()
+    : terminals_{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0},
+      own_{reopened_terminal(STDOUT_FILENO), reopened_terminal(STDERR_FILENO)} {}
 
 void Console::show(int stream, const ConsoleText& text) {
   std::string& queue = queues_[index(stream)];
   if (text.text.empty() || closed_[index(stream)]) return;
   if (drops_excess_ && queue.size() > most_queued) return;
   // A bar redraws itself with its next update; a line that comes in between takes its place.
-  if (terminal_ && bar_open_ && !text.continues_bar) queue += erase_line;
+  if (is_terminal(stream)) {
+    if (bar_open_ && !text.continues_bar) queue += erase_line;
+    bar_open_ = text.leaves_bar;
+  }
   queue += text.text;
-  bar_open_ = text.leaves_bar;
 }
 
 void Console::flush() {

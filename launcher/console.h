@@ -21,23 +21,29 @@ struct ConsoleText {
   bool leaves_bar = false;     ///< ends inside one
 };
 
-/// Cuts one worker's stream into whole, prefixed lines. Text after a carriage return is a progress bar: where
-/// bars are allowed (one rank, on a terminal) it passes at once and unprefixed, else only its last state is
-/// kept.
+/// Cuts one worker's stream into whole, prefixed lines. A very long one is not kept until it is whole: it
+/// passes as it comes. Text after a carriage return is a progress bar: where bars are allowed (one rank, on a
+/// terminal) it passes at once and unprefixed, else only its last state is kept.
 class Lines {
  public:
   Lines(std::string prefix, bool bars) : prefix_(std::move(prefix)), bars_(bars) {}
 
   ConsoleText feed(std::string_view bytes);
+  /// A part of a line has passed, and the rest has not.
+  bool is_inside_line() const { return in_line_; }
+  /// Before others' text: its newline. What comes next of it is a line of its own.
+  ConsoleText end_open_line();
   /// The stream has ended: what was left without a newline gets one.
   ConsoleText finish();
 
  private:
-  void add_line(std::string_view line, std::string& out) const;
+  void add(std::string_view text, bool ends_line, std::string& out);
+  std::string_view last_state(std::string_view line) const;
 
   std::string prefix_;
   bool bars_;
   bool in_bar_ = false;
+  bool in_line_ = false;
   std::string partial_;
 };
 
@@ -45,8 +51,9 @@ class Lines {
 /// takes it, so that a stalled pager never keeps launch from watching its workers.
 class Console {
  public:
-  explicit Console(bool terminal);
+  Console();
 
+  bool is_terminal(int stream) const { return terminals_[index(stream)]; }
   /// `stream` is 1 (stdout) or 2 (stderr).
   void show(int stream, const ConsoleText& text);
 
@@ -68,7 +75,7 @@ class Console {
   void name_loss(int stream, int error);
   static std::size_t index(int stream) { return static_cast<std::size_t>(stream - 1); }
 
-  bool terminal_;
+  std::array<bool, 2> terminals_;
   bool bar_open_ = false;
   bool drops_excess_ = false;
   /// A terminal, opened once more: who shares it with us must not find it non-blocking. None: no terminal.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
@@ -45,6 +46,12 @@ fs::path temporary_prefix() {
   const std::string boot = boot_id();
   const std::uint64_t host = fnv1a(boot.empty() ? host_name() : boot);
   return in_temporary_folder(fmt::format("lockstep_launch_tmp_{:016x}", host));
+}
+
+/// A run id may be a path, such as "team/experiment" or an absolute one.
+std::string in_one_name(std::string run_id) {
+  std::ranges::replace(run_id, '/', '_');
+  return run_id;
 }
 
 void create_folder(const fs::path& folder) {
@@ -131,7 +138,7 @@ LogFolder::LogFolder(const Options& options, const std::string& run_id, int rank
     }
   } else {
     create_folder(options.log_dir);
-    root_ = make_unique_folder(fs::path(options.log_dir) / run_id);
+    root_ = make_unique_folder(fs::path(options.log_dir) / in_one_name(run_id));
   }
   begin_attempt(0);
 }

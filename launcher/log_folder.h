@@ -9,10 +9,10 @@
 namespace lockstep::launcher {
 
 /// The folder of a run's logs and error files, laid out as torchrun does:
-/// <log_dir>/<run id>_<random>/attempt_<restarts>/<local rank>/{stdout.log,stderr.log,error.json}. Without
-/// --log-dir a temporary one, which goes away with this object unless streams are redirected into it. Such
-/// folders of this user whose launch was killed are removed by the next on this host, until that is booted
-/// anew.
+/// <log_dir>/<run id>_<random>/attempt_<restarts>/<local rank>/{stdout.log,stderr.log,error.json}; '/' in a
+/// run id becomes '_'. Without --log-dir a temporary one, which goes away with this object unless streams are
+/// redirected into it. Such folders of this user whose launch was killed are removed by the next on this
+/// host, until that is booted anew.
 class LogFolder {
  public:
   LogFolder(const Options& options, const std::string& run_id, int ranks);

@@ -94,7 +94,7 @@ std::vector<Worker> start_workers(const Command& command, const Job& job, const 
   for (int rank = 0; rank < job.local_size; ++rank) {
     const CpuList slice = slices.empty() ? CpuList{} : slices[static_cast<std::size_t>(rank)];
     const auto variables = worker_environment(inherited, job, rank, logs.error_file(rank));
-    workers.emplace_back(rank, command, variables, slice, output.open(rank));
+    workers.emplace_back(rank, command, variables, slice, output.open(rank), output.limit_of_workers());
     reaper.watch(workers.back().pid());
     output.close_worker_ends();
   }
@@ -138,6 +138,7 @@ int launch(const Options& options, std::int64_t start_ns) {
   const Cores cores = find_cores(affinity_mask());
   const int gpus = count_devices();
   const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
+  check_local_ranks(options, ranks);
   const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
   Job job = describe_job(options, cores, ranks, gpus, start_ns);
   const std::string threads = variable("OMP_NUM_THREADS").value_or("");
@@ -146,17 +147,18 @@ int launch(const Options& options, std::int64_t start_ns) {
                      : choose_slices(cores, ranks, threads,
                                      find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
 
+  std::set<pid_t> foreign = ProcessTree::own_descendants();
   const Reaper reaper;
+  foreign.insert(reaper.pid());
   // Orphans of workers become our children, so that none is left behind.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   LogFolder logs(options, job.run_id, ranks);
-  Output output(options, logs, job.first_rank(), ranks, isatty(STDOUT_FILENO) != 0);
+  Output output(options, logs, job.first_rank(), ranks);
   Signals signals(options.signals);
   output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
   if (options.redirects.any() || options.tee.any())
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
-  const std::set<pid_t> foreign = ProcessTree::own_descendants();
   while (true) {
     std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
     Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));

@@ -201,4 +201,16 @@ Options parse_options(const Arguments& arguments, const EnvironmentLookup& envir
   return options;
 }
 
+void check_local_ranks(const Options& options, int ranks) {
+  const auto check = [&](const char* option, int rank) {
+    if (rank >= ranks) {
+      throw UsageError(fmt::format("--{}: there is no local rank {}: this node has {}", option, rank,
+                                   ranks == 1 ? "0 alone" : fmt::format("0 to {}", ranks - 1)));
+    }
+  };
+  for (const int rank : options.shown_ranks) check("local-ranks-filter", rank);
+  check("redirects", options.redirects.last_rank());
+  check("tee", options.tee.last_rank());
+}
+
 }  // namespace lockstep::launcher

@@ -20,6 +20,8 @@ class StreamChoice {
   /// `stream` is 1 (stdout) or 2 (stderr).
   bool has(int local_rank, int stream) const;
   bool any() const { return all_ != 0 || !ranks_.empty(); }
+  /// The highest local rank that is named; -1 for none.
+  int last_rank() const { return ranks_.empty() ? -1 : ranks_.rbegin()->first; }
 
  private:
   int all_ = 0;
@@ -60,6 +62,10 @@ struct Options {
 /// Reads `arguments` (without the program's own name) and, for what they leave open, PET_<NAME> variables.
 /// UsageError for an unknown option (with the nearest one), a bad value, or what this version cannot do.
 Options parse_options(const std::vector<std::string>& arguments, const EnvironmentLookup& environment);
+
+/// UsageError for an option that names a local rank beyond the `ranks` of this node: a rank's output would be
+/// lost without a word.
+void check_local_ranks(const Options& options, int ranks);
 
 std::string help_text();
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/uninterrupted.h"
 
@@ -18,12 +19,17 @@ namespace {
 
 UniqueFd open_file(const std::filesystem::path& path, int flags) {
   UniqueFd file(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); }));
-  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), errno_message(errno)));
+  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), obstacle_to_open(errno)));
   return file;
 }
 
 UniqueFd create_log(const std::filesystem::path& path) {
   return open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+}
+
+/// A pipe and a log for each of a rank's streams, and what launch has open beside them.
+rlim_t needed_by(int ranks) {
+  return 4 * static_cast<rlim_t>(ranks) + 64;
 }
 
 /// Returns the errno of what failed, or 0.
@@ -45,13 +51,12 @@ std::string replace_all(std::string text, const std::string& name, const std::st
 
 }  // namespace
 
-Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal)
+Output::Output(const Options& options, const LogFolder& logs, int first_rank, int ranks)
     : options_(options),
       logs_(logs),
       first_rank_(first_rank),
       ranks_(ranks),
-      terminal_(terminal),
-      console_(terminal) {}
+      limit_of_workers_(allow_descriptors(needed_by(ranks))) {}
 
 StandardStreams Output::open(int rank) {
   const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
@@ -64,20 +69,20 @@ int Output::open_stream(int rank, int stream) {
   const bool teed = options_.tee.has(rank, stream);
   const bool logged = teed || options_.redirects.has(rank, stream);
   const bool shown = is_shown(rank) && (teed || !logged);
-  const std::string prefix = prefix_of(rank);
+  const std::string prefix = prefix_of(rank, stream);
   if (logged && !shown) return keep(create_log(logs_.stream_file(rank, stream)));
   if (!shown) return keep(open_file("/dev/null", O_WRONLY));
   if (!logged && ranks_ == 1 && prefix.empty()) return stream;
 
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", obstacle_to_open(errno)));
   UniqueFd read_end(ends[0]);
   const int write_end = keep(UniqueFd(ends[1]));
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   pipes_.push_back({.fd = std::move(read_end),
                     .rank = rank,
                     .stream = stream,
-                    .lines = Lines(prefix, terminal_ && rank == 0),
+                    .lines = Lines(prefix, console_.is_terminal(stream) && rank == 0),
                     .log = logged ? create_log(logs_.stream_file(rank, stream)) : UniqueFd()});
   return write_end;
 }
@@ -92,9 +97,10 @@ bool Output::is_shown(int rank) const {
   return shown.empty() || std::ranges::find(shown, rank) != shown.end();
 }
 
-std::string Output::prefix_of(int rank) const {
+std::string Output::prefix_of(int rank, int stream) const {
   if (options_.prefix_template.empty()) {
-    return terminal_ && ranks_ > 1 ? fmt::format("[rank{}] ", first_rank_ + rank) : std::string();
+    return console_.is_terminal(stream) && ranks_ > 1 ? fmt::format("[rank{}] ", first_rank_ + rank)
+                                                      : std::string();
   }
   std::string text = replace_all(options_.prefix_template, "${role_name}", options_.role);
   text = replace_all(text, "${local_rank}", std::to_string(rank));
@@ -102,7 +108,7 @@ std::string Output::prefix_of(int rank) const {
 }
 
 void Output::show_line(std::string_view line) {
-  console_.show(STDERR_FILENO, {.text = std::string(line)});
+  show(nullptr, STDERR_FILENO, {.text = std::string(line)});
   console_.flush();
 }
 
@@ -135,13 +141,22 @@ void Output::pass_on(Pipe& pipe, std::string_view bytes) {
   const int error = pipe.log ? write_all(pipe.log, bytes) : 0;
   if (error != 0 && !std::exchange(pipe.log_loses_text, true)) {
     const std::string name = logs_.stream_file(pipe.rank, pipe.stream).string();
-    console_.show(STDERR_FILENO, {.text = loss_line(name, error)});
+    show(nullptr, STDERR_FILENO, {.text = loss_line(name, error)});
   }
-  console_.show(pipe.stream, pipe.lines.feed(bytes));
+  show(&pipe, pipe.stream, pipe.lines.feed(bytes));
+}
+
+void Output::show(const Pipe* from, int stream, const ConsoleText& text) {
+  if (text.text.empty()) return;
+  for (Pipe& pipe : pipes_) {
+    if (&pipe != from && pipe.stream == stream && pipe.lines.is_inside_line())
+      console_.show(stream, pipe.lines.end_open_line());
+  }
+  console_.show(stream, text);
 }
 
 void Output::close_pipe(Pipe& pipe) {
-  console_.show(pipe.stream, pipe.lines.finish());
+  show(&pipe, pipe.stream, pipe.lines.finish());
   pipe.fd.reset();
 }
 

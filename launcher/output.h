@@ -1,7 +1,9 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/resource.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,13 +19,15 @@ namespace lockstep::launcher {
 /// Where every worker's stdout and stderr go: console, log file or both.
 class Output {
  public:
-  /// `terminal`: the console is one; lines get the prefix of their rank there. Ranks below are local ones;
-  /// what is shown counts from `first_rank`.
-  Output(const Options& options, const LogFolder& logs, int first_rank, int ranks, bool terminal);
+  /// Lines get the prefix of their rank in a stream that is a terminal. Ranks below are local ones; what is
+  /// shown counts from `first_rank`.
+  Output(const Options& options, const LogFolder& logs, int first_rank, int ranks);
 
   /// The descriptors to start `rank` with. stdin is ours for rank 0 unless it is a terminal (a process
   /// outside the foreground group is stopped when it reads one), and /dev/null for the others.
   StandardStreams open(int rank);
+  /// The limit of descriptors that launch was started with, and workers are, if pipes and logs need a higher.
+  const std::optional<rlimit>& limit_of_workers() const { return limit_of_workers_; }
   /// All workers have started: only they hold the writing ends now.
   void close_worker_ends() { worker_ends_.clear(); }
 
@@ -54,16 +58,18 @@ class Output {
   int open_stream(int rank, int stream);
   int keep(UniqueFd fd);
   bool is_shown(int rank) const;
-  std::string prefix_of(int rank) const;
+  std::string prefix_of(int rank, int stream) const;
   void read_some(Pipe& pipe);
   void pass_on(Pipe& pipe, std::string_view bytes);
   void close_pipe(Pipe& pipe);
+  /// `from`: whose text it is; null: launch's own.
+  void show(const Pipe* from, int stream, const ConsoleText& text);
 
   const Options& options_;
   const LogFolder& logs_;
   int first_rank_;
   int ranks_;
-  bool terminal_;
+  std::optional<rlimit> limit_of_workers_;
   Console console_;
   std::vector<Pipe> pipes_;
   std::vector<UniqueFd> worker_ends_;

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "launcher/processes.h"
 
@@ -23,14 +24,10 @@ bool has_children_of_kind(idtype_t kind, pid_t id) {
   return waitid(kind, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
-constexpr pid_t dismissed = 0;
-
-/// Reads group numbers to watch, and negative ones to forget, until launch dismisses the reaper or is gone;
-/// then kills what is left.
+/// Reads group numbers to watch, and negative ones to forget, until launch is gone; then kills what is left.
 void watch_groups(int orders) {
   std::set<pid_t> groups;
   for (pid_t message = 0; read(orders, &message, sizeof message) == sizeof message;) {
-    if (message == dismissed) return;
     if (message > 0) groups.insert(message);
     if (message < 0) groups.erase(-message);
   }
@@ -48,10 +45,6 @@ void watch_groups(int orders) {
 
 }  // namespace
 
-bool has_children() {
-  return has_children_of_kind(P_ALL, 0);
-}
-
 bool has_children_in(pid_t group) {
   return has_children_of_kind(P_PGID, group);
 }
@@ -61,7 +54,7 @@ ProcessTree::ProcessTree(const std::vector<Worker>& workers, std::set<pid_t> for
 
 std::set<pid_t> ProcessTree::own_descendants() {
   std::set<pid_t> pids;
-  if (!has_children()) return pids;
+  if (!has_children_of_kind(P_ALL, 0)) return pids;
   for (const Process& process : descendants_of(getpid())) pids.insert(process.pid);
   return pids;
 }
@@ -73,7 +66,7 @@ std::optional<int> ProcessTree::rank_led_by(pid_t group) const {
 
 void ProcessTree::update() {
   std::map<pid_t, std::optional<int>> now;
-  if (has_children()) {
+  if (has_children_beside(foreign_)) {
     for (const Process& process : descendants_of(getpid(), foreign_)) {
       std::optional<int> rank = rank_led_by(process.group);
       for (const auto& [known, key] : {std::pair{&ranks_, process.pid}, {&now, process.parent}}) {
@@ -114,22 +107,20 @@ bool ProcessTree::is_alive(int rank) const {
 
 Reaper::Reaper() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", errno_message(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) throw DeviceError(fmt::format("no pipe: {}", obstacle_to_open(errno)));
   const UniqueFd read_end(ends[0]);
   orders_ = UniqueFd(ends[1]);
-  const pid_t middle = fork();
-  if (middle < 0) throw DeviceError(fmt::format("no process for the reaper: {}", errno_message(errno)));
-  if (middle == 0) {
-    // The first child leaves at once, so that the reaper is not among launch's children, which are its
-    // workers.
-    if (fork() == 0) run_reaper(read_end.get());
-    _exit(0);
-  }
-  waitpid(middle, nullptr, 0);
+  pid_ = fork();
+  if (pid_ < 0) throw DeviceError(fmt::format("no process for the reaper: {}", errno_message(errno)));
+  if (pid_ == 0) run_reaper(read_end.get());
 }
 
 Reaper::~Reaper() {
-  tell(dismissed);
+  // Somebody may have killed it: then launch has reaped it, and its number may be another's.
+  if (!has_children_of_kind(P_PID, pid_)) return;
+  // A word would not reach one that is stopped.
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
 }
 
 void Reaper::tell(pid_t message) const {

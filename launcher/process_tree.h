@@ -12,9 +12,7 @@
 
 namespace lockstep::launcher {
 
-/// Any child of this process, or with `group` one in that process group; orphans that it has adopted and
-/// zombies count.
-bool has_children();
+/// Any child of this process in that process group; orphans that it has adopted and zombies count.
 bool has_children_in(pid_t group);
 
 /// The processes that ranks consist of: a worker, and what it has started, as wrapper scripts do. launch is
@@ -22,8 +20,8 @@ bool has_children_in(pid_t group);
 /// (setsid) is found in /proc, by its ancestors.
 class ProcessTree {
  public:
-  /// What is below this process already, such as the `tee` of a shell that became launch, is none of a
-  /// rank's.
+  /// What is below this process already, such as the reaper and the `tee` of a shell that became launch, is
+  /// none of a rank's.
   ProcessTree(const std::vector<Worker>& workers, std::set<pid_t> foreign);
 
   /// What is below this process now.
@@ -54,10 +52,10 @@ class ProcessTree {
   std::map<pid_t, std::optional<int>> ranks_;  ///< by process
 };
 
-/// A small process beside launch that outlives it for a moment: when launch dies without having dismissed it
-/// (SIGKILL, memory), it kills the workers' process groups. The parent-death signal reaches the workers
-/// alone, not what they have started. It is no child of launch, in a session of its own, and holds none of
-/// launch's descriptors.
+/// A small process that outlives launch for a moment: when launch dies without having dismissed it (SIGKILL,
+/// memory), it kills the workers' process groups. The parent-death signal reaches the workers alone, not what
+/// they have started. It is in a session of its own, and holds none of launch's descriptors. It is launch's
+/// child, so that launch can wait for it: a container's first process may reap nobody.
 class Reaper {
  public:
   Reaper();
@@ -65,6 +63,7 @@ class Reaper {
   /// Dismisses it.
   ~Reaper();
 
+  pid_t pid() const { return pid_; }
   void watch(pid_t group) const { tell(group); }
   /// The group has no members any more: its number may be given to others.
   void forget(pid_t group) const { tell(-group); }
@@ -73,6 +72,7 @@ class Reaper {
   void tell(pid_t message) const;
 
   UniqueFd orders_;
+  pid_t pid_ = -1;
 };
 
 }  // namespace lockstep::launcher

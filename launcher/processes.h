@@ -27,6 +27,10 @@ std::optional<Process> read_process(pid_t pid);
 /// The name of its program, as ps shows it; empty when it is gone.
 std::string program_name(pid_t pid);
 
+/// Whether this process has children, zombies too, beside `known` ones. True as well where /proc does not
+/// tell.
+bool has_children_beside(const std::set<pid_t>& known);
+
 /// The processes below `root`, parents before their children, without `foreign` ones and what is below those.
 /// Zombies only where `root` is to reap them.
 std::vector<Process> descendants_of(pid_t root, const std::set<pid_t>& foreign = {});

@@ -123,6 +123,7 @@ void Supervisor::reap() {
     } else if (rank && (stopping_ || told_to_stop_)) {
       note_end_of_orphan(exit_status_of(info, *rank));
     }
+    if (rank) forget_if_gone(worker_of(*rank));
     info = {};
   }
   // Among statuses found together a death by signal is the likelier cause.
@@ -130,6 +131,10 @@ void Supervisor::reap() {
   for (const ExitStatus& status : round) note_end_of_worker(status);
   judge_ended_wrappers();
   note_stopped_workers();
+}
+
+void Supervisor::forget_if_gone(const Worker& worker) const {
+  if (!worker.running() && !has_children_in(worker.pid())) reaper_.forget(worker.pid());
 }
 
 void Supervisor::note_stopped_workers() {
@@ -165,8 +170,6 @@ Clock::time_point Supervisor::name_stopped_workers() {
 
 void Supervisor::note_end_of_worker(const ExitStatus& status) {
   stopped_.erase(status.rank);
-  const pid_t group = worker_of(status.rank).pid();
-  if (!has_children_in(group)) reaper_.forget(group);
   // A batch system's warning ends a wrapper script at once, and lets what it has started save.
   const bool of_warning = told_to_stop_ && asks_to_stop(status.signal);
   if (of_warning) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);

@@ -43,6 +43,8 @@ class Supervisor {
   void pass_on(int signal);
   void suspend();
   void reap();
+  /// The reaper forgets a rank that has ended with all that it had started.
+  void forget_if_gone(const Worker& worker) const;
   void note_stopped_workers();
   /// Names each worker that has been stopped for a while when nothing else goes on. Gives the time of the
   /// next.

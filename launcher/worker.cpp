@@ -32,6 +32,7 @@ struct Start {
   char* const* environment;
   const cpu_set_t* cpus;  ///< null: not bound
   StandardStreams streams;
+  const rlimit* descriptors;  ///< null: ours
   pid_t parent;
 };
 
@@ -48,6 +49,7 @@ int become(const Start& start) {
   if (start.cpus) sched_setaffinity(0, sizeof *start.cpus, start.cpus);
   if (!place(start.streams.in, 0) || !place(start.streams.out, 1) || !place(start.streams.err, 2))
     return errno;
+  if (start.descriptors) setrlimit(RLIMIT_NOFILE, start.descriptors);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGXFSZ, SIG_DFL);
   // It is not in the terminal's foreground group, and may write there all the same (`stty tostop`).
@@ -62,7 +64,7 @@ int become(const Start& start) {
 }  // namespace
 
 Worker::Worker(int rank, const Command& command, const std::vector<std::string>& environment,
-               const CpuList& cpus, StandardStreams streams)
+               const CpuList& cpus, StandardStreams streams, const std::optional<rlimit>& descriptors)
     : rank_(rank) {
   const std::vector<char*> arguments = pointers(command.arguments);
   const std::vector<char*> variables = pointers(environment);
@@ -74,6 +76,7 @@ Worker::Worker(int rank, const Command& command, const std::vector<std::string>&
                        .environment = variables.data(),
                        .cpus = cpus.empty() ? nullptr : &set,
                        .streams = streams,
+                       .descriptors = descriptors ? &*descriptors : nullptr,
                        .parent = getpid()};
   started_ = Clock::now();
   volatile int refusal = 0;

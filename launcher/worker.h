@@ -1,9 +1,11 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,10 @@ struct StandardStreams {
 /// One running rank, in a process group of its own, that dies with launch.
 class Worker {
  public:
-  /// Starts it; `cpus` empty: not bound. UsageError when the kernel refuses to execute the program.
+  /// Starts it; `cpus` empty: not bound; `descriptors`: its limit, none: ours. UsageError when the kernel
+  /// refuses to execute the program.
   Worker(int rank, const Command& command, const std::vector<std::string>& environment, const CpuList& cpus,
-         StandardStreams streams);
+         StandardStreams streams, const std::optional<rlimit>& descriptors);
   Worker(Worker&& other) noexcept;
   Worker& operator=(Worker&&) = delete;
   /// A worker that still runs is killed, with its group.

@@ -11,6 +11,7 @@
 
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 
@@ -112,7 +113,7 @@ void PendingConnections::accept_connections() {
     PeerAddress peer;
     UniqueFd socket = accept_tcp(listener_.get(), peer);
     if (!socket && lacks_room_to_accept(errno)) {
-      rejections_.add(obstacle_to_accept(errno), "the queue");
+      rejections_.add(obstacle_to_open(errno), "the queue");
       pause_.begin();
     }
     if (!socket) return;

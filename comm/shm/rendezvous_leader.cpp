@@ -12,6 +12,7 @@
 
 #include "comm/polling.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 
@@ -107,7 +108,7 @@ void RendezvousLeader::admit_waiting(int listener) {
     Peer peer{.socket = accept_local(listener)};
     if (!peer.socket && lacks_room_to_accept(errno)) {
       const std::string reason = fmt::format("rank {} cannot take a connection at the rendezvous: {}",
-                                             members_.rank(), obstacle_to_accept(errno));
+                                             members_.rank(), obstacle_to_open(errno));
       refuse_all(reason);
       throw DeviceError(reason);
     }

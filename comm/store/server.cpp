@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,22 +9,16 @@
 
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t most_connections = 65536;
-
 /// Each rank has three connections to the store: from 335 ranks on more than 1024, the usual soft limit. Some
 /// hard limits are 10^9: no more than can be used.
-void allow_descriptors_of_connections() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, most_connections));
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
+constexpr std::size_t most_connections = 65536;
 
 }  // namespace
 
@@ -49,7 +42,7 @@ StoreServer::StoreServer(UniqueFd listener, const Credentials& credentials, Seco
                 .accepts = {.purpose = std::string(store_purpose)},
                 .time_for_hello = time_for_hello}),
       stop_(eventfd(0, EFD_CLOEXEC)) {
-  allow_descriptors_of_connections();
+  allow_descriptors(most_connections);
   if (!stop_) throw DeviceError(fmt::format("cannot open an eventfd: {}", errno_message(errno)));
   const SignalsBlocked scope;
   thread_ = std::thread(&StoreServer::serve, this);

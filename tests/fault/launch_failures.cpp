@@ -126,6 +126,7 @@ TEST_CASE("what cannot be started is exit code 2, a device that is missing 4") {
   CHECK(code({"--world-size=2", "true"}, "are given by --nproc_per_node=N") == 2);
   CHECK(code({"--nproc_per_node=2"}, "no program to start") == 2);
   CHECK(code({"--nnodes=1:4", "true"}, "not in this version") == 2);
+  CHECK(code({"--nproc_per_node=2", "--tee=7:3", "true"}, "there is no local rank 7") == 2);
   CHECK(code({"--nproc_per_node=0", "true"}, "is not in the range 1 to 4096") == 2);
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   CHECK(code({"--nproc_per_node=gpu", "true"}, "no GPU is visible") == 4);

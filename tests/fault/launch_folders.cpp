@@ -69,6 +69,19 @@ TEST_CASE("what a rank says reaches launch from another folder, too, when --log-
   CHECK_THAT(shell.output(), contains("it said: no such word") && !contains("starts all ranks"));
 }
 
+TEST_CASE("logs lie in --log-dir also when the run id is a path") {
+  const auto [id, name] = GENERATE(table<std::string, std::string>(
+      {{"team/run", "team_run_"}, {"/tmp/run", "_tmp_run_"}, {"../run", ".._run_"}}));
+  const TemporaryFolder folder;
+  Program launch({LAUNCH_PROGRAM, "--rdzv_id=" + id, "--log_dir=" + (folder / "logs").string(),
+                  "--redirects=1", "echo", "text"});
+  CHECK(launch.wait_for_end() == 0);
+  REQUIRE(files_in(folder / "logs") == 1);
+  const fs::path run = *fs::directory_iterator(folder / "logs");
+  CHECK_THAT(run.filename().string(), contains(name));
+  CHECK(fs::exists(run / "attempt_0/0/stdout.log"));
+}
+
 TEST_CASE("the folder of a launch that was killed goes with the next one, that of a living one stays") {
   const TemporaryFolder temporary;
   Program living(launch_in(temporary.path(), waiting));

@@ -57,6 +57,21 @@ TEST_CASE("lines of different ranks are never mixed") {
   CHECK(count == 18);
 }
 
+TEST_CASE("a line of more than a mebibyte stays one line") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "[ $RANK = 1 ] || { head -c 1500000 /dev/zero | tr '\\0' x; echo; echo end; }"});
+  CHECK(launch.wait_for_end() == 0);
+  CHECK(launch.output().ends_with("\n" + std::string(1'500'000, 'x') + "\nend\n"));
+}
+
+TEST_CASE("a line of another rank ends one that has no end") {
+  LaunchProcess launch({"--nproc_per_node=2", "sh", "-c",
+                        "F=${TORCHELASTIC_ERROR_FILE%/*/*}/begun; "
+                        "[ $RANK = 1 ] && { until [ -e $F ]; do sleep 0.01; done; echo other; exit; }; "
+                        "head -c 1500000 /dev/zero | tr '\\0' x; touch $F; exec sleep 1000"});
+  launch.wait_for("x\nother\n");
+}
+
 TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the columns are told") {
   LaunchProcess launch(
       {"--nproc_per_node=2", "sh", "-c",
@@ -66,6 +81,21 @@ TEST_CASE("on a terminal lines carry their rank, rank 0's bar does not, and the 
   CHECK_THAT(launch.output(), contains("[rank0] hello") && contains("[rank1] hello"));
   CHECK_THAT(launch.output(), contains("\r10%\r99%"));
   CHECK_THAT(launch.output(), contains("[rank1] 77 columns"));
+}
+
+TEST_CASE("a stream that is a file gets neither prefixes nor what erases a bar, whatever the other is") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "text").string();
+  const bool has_errors = GENERATE(true, false);
+  tests::Program shell(
+      {"/bin/sh", "-c",
+       std::string("exec \"$0\" --nproc_per_node=2 sh -c \"$1\" ") + (has_errors ? "2" : "1") + ">\"$2\"",
+       LAUNCH_PROGRAM, "printf '\\r10%%'; echo error$RANK >&2; echo; echo line$RANK", file},
+      tests::Program::Console::terminal);
+  CHECK(shell.wait_for_end() == 0);
+  CHECK_THAT(shell.output(), contains(has_errors ? "[rank1] line1" : "[rank1] error1"));
+  CHECK_THAT(read_file(file),
+             contains(has_errors ? "error1\n" : "line1\n") && !contains("[rank") && !contains("\x1b"));
 }
 
 TEST_CASE("streams go to log files when asked, with tee to the console too") {

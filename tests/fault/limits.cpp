@@ -7,6 +7,7 @@
 
 #include "tests/fault/short_runs.h"
 #include "tests/support/skip.h"
+#include "tests/support/text.h"
 
 namespace lockstep::tests {
 namespace {
@@ -120,6 +121,20 @@ TEST_CASE("launch needs no more than two descriptors for each rank") {
   Program run(Words{"/bin/sh", "-c", "ulimit -n 128; exec \"$0\" --nproc_per_node=40 true", LAUNCH_PROGRAM});
   CHECK(run.wait_for_end() == 0);
   CHECK_THAT(run.output(), !contains("Too many open files"));
+}
+
+TEST_CASE("launch takes more descriptors where it may, and starts ranks with the limit that it had") {
+  Program run(Words{"/bin/sh", "-c", "ulimit -Sn 64; exec \"$0\" --nproc_per_node=40 sh -c \"ulimit -Sn\"",
+                    LAUNCH_PROGRAM});
+  CHECK(run.wait_for_end() == 0);
+  INFO(run.output());
+  CHECK(count_of(run.output(), "\n64\n") == 40);
+}
+
+TEST_CASE("launch says what to do where there are too few descriptors") {
+  Program run(Words{"/bin/sh", "-c", "ulimit -n 64; exec \"$0\" --nproc_per_node=40 true", LAUNCH_PROGRAM});
+  CHECK(run.wait_for_end() == 4);
+  CHECK_THAT(run.output(), contains("Too many open files: raise the limit (ulimit -n)\n"));
 }
 
 TEST_CASE("where standard output takes no more, text is lost, never the run, and that is said once") {

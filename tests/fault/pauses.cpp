@@ -18,11 +18,8 @@ constexpr const char* ways[]{by_memory.variables, by_tcp.variables};
 constexpr double shortest = 0.3;
 constexpr double longest = 2;
 
-/// PAUSED_RUN in the environment tells its processes from others'.
 Words steps_of(const std::string& way, const fs::path& run_dir, const std::string& steps) {
-  return Words{"/usr/bin/env",
-               "PAUSED_RUN=" + run_dir.string(),
-               LAUNCH_PROGRAM,
+  return Words{LAUNCH_PROGRAM,
                "--nproc_per_node=2",
                "/bin/sh",
                "-c",
@@ -31,21 +28,9 @@ Words steps_of(const std::string& way, const fs::path& run_dir, const std::strin
          tiny_training + Words{"--timeout=3", "--max-steps=" + steps, "--run-dir=" + run_dir.string()};
 }
 
-/// launch's, which is no child of it.
-pid_t reaper_of(const fs::path& run_dir) {
-  const std::string mark = "PAUSED_RUN=" + run_dir.string();
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    if (contents(entry.path() / "comm") != "launch-reaper\n") continue;
-    const std::string environment = contents(entry.path() / "environ");
-    if (environment.find(mark) != std::string::npos) return std::stoi(entry.path().filename());
-  }
-  FAIL("there is no reaper");
-  return -1;
-}
-
-pid_t pid_of(const std::string& process, const Program& run, const fs::path& run_dir) {
+pid_t pid_of(const std::string& process, const Program& run) {
   if (process == "launch") return run.pid();
-  if (process == "reaper") return reaper_of(run_dir);
+  if (process == "reaper") return child_named(run.pid(), "launch-reaper");
   return run.number_after("pid" + process.substr(5));
 }
 
@@ -70,7 +55,7 @@ void wait_for_step_after(std::int64_t step, Program& run, const fs::path& run_di
 void make(const Pause& pause, Program& run, const fs::path& run_dir) {
   run.wait_for(".\n", 2);
   wait_for_step_after(0, run, run_dir);
-  const pid_t pid = pid_of(pause.process, run, run_dir);
+  const pid_t pid = pid_of(pause.process, run);
   stop(pid);
   ::usleep(static_cast<useconds_t>(1e6 * pause.seconds));
   ::kill(pid, SIGCONT);

@@ -192,4 +192,20 @@ pid_t parent_of(pid_t pid) {
   return std::stoi(stat.substr(2));
 }
 
+pid_t child_named(pid_t parent, const std::string& name) {
+  pid_t found = -1;
+  const auto look = [&] {
+    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));
+    for (pid_t pid = 0; found < 0 && children >> pid;) {
+      std::ifstream comm(fmt::format("/proc/{}/comm", pid));
+      std::string line;
+      if (std::getline(comm, line) && line == name) found = pid;
+    }
+    return found > 0;
+  };
+  INFO("process " << parent << " has no child named " << name);
+  REQUIRE(wait_until(look, patience));
+  return found;
+}
+
 }  // namespace lockstep::tests

@@ -56,5 +56,7 @@ bool wait_until_stopped(pid_t pid);
 /// Waits until at one moment no thread of these processes ran or could run.
 bool wait_until_all_asleep(const std::vector<pid_t>& pids);
 pid_t parent_of(pid_t pid);
+/// Waits until `parent` has a child whose program is called so.
+pid_t child_named(pid_t parent, const std::string& name);
 
 }  // namespace lockstep::tests

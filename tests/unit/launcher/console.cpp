@@ -43,9 +43,33 @@ TEST_CASE("a bar that ends its line with the carriage return, and one cut off by
   CHECK(lines.finish().text == "\n");
 }
 
-TEST_CASE("a line without end is passed on in parts") {
-  Lines lines("", false);
-  CHECK(lines.feed(std::string(2 << 20, 'x')).text.size() >= std::size_t{2} << 20);
+TEST_CASE("a line without end passes as it comes, and stays one line") {
+  const std::string prefix = GENERATE("", "[rank1] ");
+  Lines lines(prefix, false);
+  CHECK(lines.feed(std::string(1 << 19, 'x')).text.empty());
+  CHECK(lines.feed(std::string(1 << 20, 'y')).text ==
+        prefix + std::string(1 << 19, 'x') + std::string(1 << 20, 'y'));
+  CHECK(lines.is_inside_line());
+  CHECK(lines.feed("z").text == "z");
+  CHECK(lines.feed("\rz\nnext\n").text == "\rz\n" + prefix + "next\n");
+  CHECK_FALSE(lines.is_inside_line());
+}
+
+TEST_CASE("a line without end that others' text interrupts, and one that the stream's end does") {
+  const std::string endless(1 << 20, 'x');
+  Lines lines("[rank1] ", false);
+  CHECK(lines.feed(endless).text == "[rank1] " + endless);
+  CHECK(lines.end_open_line().text == "\n");
+  CHECK(lines.feed("rest\n").text == "[rank1] rest\n");
+  lines.feed(endless);
+  CHECK(lines.finish().text == "\n");
+}
+
+TEST_CASE("a bar that is redrawn for ever where bars are not allowed is no line without end") {
+  Lines lines("[rank1] ", false);
+  for (int percent = 0; percent < 3; ++percent)
+    CHECK(lines.feed(std::string(1 << 19, 'x') + "\r").text.empty());
+  CHECK(lines.feed("99%\n").text == "[rank1] 99%\n");
 }
 
 }  // namespace

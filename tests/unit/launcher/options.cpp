@@ -4,6 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -33,6 +34,13 @@ TEST_CASE("dashes and underscores are the same in option names, not in values") 
     CHECK(parse({std::string(name) + "=3", "a_b"}).nproc_per_node == "3");
   }
   CHECK(parse({"--rdzv_id=a_b-c", "p"}).run_id == "a_b-c");
+}
+
+TEST_CASE("of an option that is typed twice the last counts, as in torchrun") {
+  CHECK(parse({"--nproc_per_node=1", "--standalone", "--nproc-per-node", "2", "--standalone", "p"})
+            .nproc_per_node == "2");
+  CHECK(parse({"--tee=1", "-t2", "p"}).tee.has(0, 2));
+  CHECK_FALSE(parse({"--tee=1", "-t2", "p"}).tee.has(0, 1));
 }
 
 TEST_CASE("the command begins at the first word that is no option, or behind --") {
@@ -181,6 +189,19 @@ TEST_CASE("streams are chosen for all ranks or per rank") {
   CHECK_FALSE(some.has(0, 2));
   CHECK_FALSE(some.has(1, 1));
   CHECK(some.has(2, 2));
+}
+
+TEST_CASE("a local rank that this node does not have is refused by its option") {
+  const auto refusal = [](const char* option, int ranks) {
+    return tests::message_of<UsageError>([&] { check_local_ranks(parse({option, "p"}), ranks); });
+  };
+  CHECK(refusal("--local-ranks-filter=0,2", 2) ==
+        "--local-ranks-filter: there is no local rank 2: this node has 0 to 1");
+  CHECK(refusal("--redirects=1:3", 1) == "--redirects: there is no local rank 1: this node has 0 alone");
+  CHECK(refusal("--tee=0:3,7:3", 4) == "--tee: there is no local rank 7: this node has 0 to 3");
+  for (const char* option : {"--local-ranks-filter=0,1", "--redirects=1:3", "--tee=3"}) {
+    CHECK_NOTHROW(check_local_ranks(parse({option, "p"}), 2));
+  }
 }
 
 TEST_CASE("the help fits a screen") {
