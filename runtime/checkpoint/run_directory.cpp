@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/run_access.h"
 #include "runtime/step/weights_file.h"
+#include "runtime/step/write_weights.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "kernels/base/hash.h"
 #include "runtime/step/weights_file.h"
+#include "runtime/step/write_weights.h"
 
 namespace lockstep::runtime {
 namespace {

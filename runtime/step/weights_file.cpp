@@ -19,16 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* single_file = "model.safetensors";
 constexpr const char* torch_file = "pytorch_model.bin";  // Hugging Face's, of before safetensors
-constexpr const char* class_names_key = "class_names";
-constexpr const char* token_names_key = "token_names";
-constexpr const char* values_shape_key = "values_shape";
 
 fs::path file_in(const fs::path& path) {
   if (!fs::is_directory(status_at(path))) return path;
   if (const auto file = weights_in(path)) return *file;
-  throw DataError(fmt::format("{}: holds neither {} nor {}", path.string(), single_file, shard_index_file));
+  throw DataError(
+      fmt::format("{}: holds neither {} nor {}", path.string(), weights_file_name, shard_index_file));
 }
 
 /// torch.save writes a ZIP file, whatever its name. DataError for what it wrote before PyTorch 1.6, pickles
@@ -72,56 +69,6 @@ std::vector<float> convert(std::span<const std::byte> bytes, Convert&& to_float)
   return values;
 }
 
-using Tensors = std::span<const SafetensorsFile::Tensor>;
-
-/// Greedy, in order: a shard is closed by the tensor that would bring it over the limit.
-std::vector<Tensors> split_into_shards(Tensors tensors, std::size_t max_bytes) {
-  std::vector<Tensors> shards;
-  std::size_t first = 0;
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::size_t size = tensors[i].bytes.size();
-    if (i > first && bytes + size > max_bytes) {
-      shards.push_back(tensors.subspan(first, i - first));
-      first = i;
-      bytes = 0;
-    }
-    bytes += size;
-  }
-  shards.push_back(tensors.subspan(first));
-  return shards;
-}
-
-std::size_t bytes_of(Tensors tensors) {
-  std::size_t bytes = 0;
-  for (const auto& tensor : tensors) bytes += tensor.bytes.size();
-  return bytes;
-}
-
-void write_index(const fs::path& folder, Tensors tensors, const std::map<std::string, std::string>& file_of) {
-  Json json{{"metadata", {{"total_size", bytes_of(tensors)}}}};
-  json["weight_map"] = file_of;
-  write_file_atomically(folder / shard_index_file, json.dump(2) + "\n");
-}
-
-bool is_shard(std::string_view name) {
-  constexpr std::string_view form = "model-00000-of-00000.safetensors";
-  return std::ranges::equal(name, form, [](char character, char wanted) {
-    return wanted == '0' ? '0' <= character && character <= '9' : character == wanted;
-  });
-}
-
-/// Removes weights of an earlier call that `written` do not replace.
-void remove_others(const fs::path& folder, const std::vector<std::string>& written) {
-  std::vector<fs::path> others;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_written = std::ranges::find(written, name) != written.end();
-    if (names_weights(name) && !is_written) others.push_back(entry.path());
-  }
-  for (const fs::path& other : others) fs::remove(other);
-}
-
 /// `otherwise` where the metadata have no such list.
 template <class T>
 std::vector<T> list_in(const std::vector<SafetensorsFile>& files, const char* key,
@@ -150,12 +97,8 @@ const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string&
 
 }  // namespace
 
-bool names_weights(std::string_view name) {
-  return name == single_file || name == shard_index_file || is_shard(name);
-}
-
 std::optional<fs::path> weights_in(const fs::path& folder) {
-  for (const char* name : {shard_index_file, single_file, torch_file}) {
+  for (const char* name : {shard_index_file, weights_file_name, torch_file}) {
     if (fs::exists(status_at(folder / name))) return folder / name;
   }
   return std::nullopt;
@@ -230,26 +173,17 @@ std::vector<std::string> WeightsFile::names() const {
 }
 
 std::vector<std::string> WeightsFile::class_names() const {
-  return list_in<std::string>(files_, class_names_key, {});
+  return list_in<std::string>(files_, KeptNames::classes_key, {});
 }
 
 std::vector<std::string> WeightsFile::token_names() const {
-  return list_in<std::string>(files_, token_names_key, {});
+  return list_in<std::string>(files_, KeptNames::tokens_key, {});
 }
 
 std::optional<Shape> WeightsFile::values_shape() const {
-  const auto extents = list_in<std::int64_t>(files_, values_shape_key, {0});
+  const auto extents = list_in<std::int64_t>(files_, KeptNames::values_key, {0});
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; })) return std::nullopt;
   return Shape(extents);
-}
-
-std::map<std::string, std::string> weights_metadata(const KeptNames& names) {
-  std::map<std::string, std::string> metadata{{"format", "pt"}};
-  if (!names.classes.empty()) metadata[class_names_key] = Json(names.classes).dump();
-  if (!names.tokens.empty()) metadata[token_names_key] = Json(names.tokens).dump();
-  if (names.values)
-    metadata[values_shape_key] = Json(std::vector(names.values->begin(), names.values->end())).dump();
-  return metadata;
 }
 
 std::vector<float> to_floats(const WeightsTensor& tensor) {
@@ -276,26 +210,6 @@ std::vector<float> needed_words(const WeightsFile& file, const std::string& name
   if (dtype == DType::f32) return to_floats(tensor);
   std::memcpy(words.data(), tensor.bytes.data(), tensor.bytes.size());
   return words;
-}
-
-void write_weights(const fs::path& folder, Tensors tensors, std::size_t max_shard_bytes,
-                   const KeptNames& names) {
-  const auto metadata = weights_metadata(names);
-  if (max_shard_bytes == 0 || bytes_of(tensors) <= max_shard_bytes) {
-    write_safetensors(folder / single_file, tensors, metadata);
-    return remove_others(folder, {single_file});
-  }
-  const std::vector<Tensors> shards = split_into_shards(tensors, max_shard_bytes);
-  std::vector<std::string> files;
-  std::map<std::string, std::string> file_of;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    files.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size()));
-    write_safetensors(folder / files.back(), shards[i], metadata);
-    for (const auto& tensor : shards[i]) file_of[tensor.name] = files.back();
-  }
-  write_index(folder, tensors, file_of);
-  files.emplace_back(shard_index_file);
-  remove_others(folder, files);
 }
 
 }  // namespace lockstep::runtime

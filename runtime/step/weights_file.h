@@ -17,7 +17,8 @@
 
 namespace lockstep::runtime {
 
-/// Hugging Face's name for the list of a model's shards, which stands beside them.
+/// Hugging Face's names for a model's file, and for the list of its shards, which stands beside them.
+inline constexpr const char* weights_file_name = "model.safetensors";
 inline constexpr const char* shard_index_file = "model.safetensors.index.json";
 
 /// A tensor in one of the files of a model; its bytes live as long as the WeightsFile.
@@ -37,6 +38,11 @@ struct KeptNames {
   std::vector<std::string> classes{};
   std::vector<std::string> tokens{};
   std::optional<Shape> values{};  ///< none: the targets are classes, or nothing tells
+
+  // Where the metadata of a file of weights have each, as JSON.
+  static constexpr const char* classes_key = "class_names";
+  static constexpr const char* tokens_key = "token_names";
+  static constexpr const char* values_key = "values_shape";
 };
 
 /// The file in `folder` that a WeightsFile of it opens.
@@ -85,19 +91,5 @@ std::vector<float> to_floats(const WeightsTensor& tensor);
 /// with the nearest name, where the file lacks any other.
 std::vector<float> needed_words(const WeightsFile& file, const std::string& name, DType dtype,
                                 const Shape& shape);
-
-/// Writes `tensors` (their bytes valid until this returns) as FOLDER/model.safetensors, or, when they are
-/// more than `max_shard_bytes`, as shards model-00001-of-00003.safetensors of at most so many bytes (a single
-/// larger tensor has a shard of its own) with their index; then removes what an earlier call has left
-/// otherwise. 0: never shards. Names and index are those of Hugging Face's save_pretrained.
-void write_weights(const std::filesystem::path& folder, std::span<const SafetensorsFile::Tensor> tensors,
-                   std::size_t max_shard_bytes, const KeptNames& names = {});
-
-/// Whether `write_weights` may write or remove a file of this name.
-bool names_weights(std::string_view name);
-
-/// Metadata of a file of weights: "format", which PyTorch's readers want, and lists of names and the shape of
-/// values as JSON.
-std::map<std::string, std::string> weights_metadata(const KeptNames& names);
 
 }  // namespace lockstep::runtime

@@ -5,6 +5,7 @@
 #include "runtime/run/inference.h"
 #include "runtime/run/task.h"
 #include "runtime/step/weights_file.h"
+#include "runtime/step/write_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"

@@ -1,5 +1,6 @@
 // Weights in one file and in shards, and where they are found.
 #include "runtime/step/weights_file.h"
+#include "runtime/step/write_weights.h"
 
 #include <algorithm>
 
