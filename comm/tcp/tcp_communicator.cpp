@@ -39,7 +39,7 @@ NodeMembers members_of(const Placement& placement, const World& world, std::uint
   const auto& ranks = placement.members(placement.node_of(world.rank));
   return {.ranks = ranks,
           .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
-          .socket_name = fmt::format("lockstep-{}-{:x}-{}", world.run_id, incarnation, ranks.front()),
+          .socket_name = local_socket_name(world.run_id, fmt::format("{:x}", incarnation), ranks.front()),
           .run_id = world.run_id};
 }
 
