@@ -36,7 +36,8 @@ class MeetingFile {
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
 
-  /// Nothing when there is none, or an old one of another run. UsageError when it is not the owner's alone.
+  /// Nothing when there is none, or an old one of another run. UsageError when it is not the owner's alone,
+  /// DeviceError when the disk fails.
   static std::optional<MeetingPoint> read(const std::filesystem::path& run_dir, const std::string& run_id,
                                           Seconds timeout);
   static std::filesystem::path in(const std::filesystem::path& run_dir) { return run_dir / "meeting"; }
