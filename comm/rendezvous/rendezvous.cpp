@@ -98,6 +98,7 @@ std::unique_ptr<StoreServer> open_store(const Call& call, const std::string& add
                                         const Credentials& credentials) {
   const Deadline deadline = call.within(time_for_all_strangers);
   UniqueFd listener = listen_on_first(address, call.ports(), [&](int port) {
+    if (deadline.passed()) return;
     require_no_store(call, address, port, credentials,
                      Deadline::in(std::min(deadline.left(), time_per_stranger)));
   });
