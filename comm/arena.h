@@ -12,8 +12,8 @@
 
 namespace lockstep::comm {
 
-/// Ranges and shards begin on a cache line, so that no two ranks write the same one.
-/// Where shard `rank` of `bytes` begins when `ranks` ranks share them; shard `ranks` begins at the end.
+/// Where shard `rank` of `bytes` begins when `ranks` ranks share them: on a cache line, so that no two ranks
+/// write the same one; shard `ranks` begins at the end.
 constexpr std::size_t shard_begin(std::size_t bytes, int rank, int ranks) {
   const std::size_t lines = whole_lines(bytes) / cache_line;
   const std::size_t begin =

@@ -87,7 +87,7 @@ class Communicator {
   /// Whether collectives over arenas only put their work on the stream, and the result is there when the
   /// stream has come so far.
   virtual bool stream_ordered() const { return false; }
-  /// Whether an exchange takes a network's time, and leaves the cores idle meanwhile.
+  /// Whether the ranks are on several nodes: an exchange takes a network's time.
   virtual bool crosses_nodes() const { return false; }
   /// Why a captured graph may not hold collectives over arenas; empty if it may.
   virtual std::string obstacle_to_graphs() const {
@@ -112,7 +112,8 @@ class Communicator {
 
   /// Ends every wait of every rank with `reason`. From any thread; never throws.
   virtual void abort(std::string_view reason) noexcept = 0;
-  /// True once a peer was lost, a wait timed out or a rank aborted. From any thread.
+  /// True once a peer was lost, a wait timed out or a rank aborted; by mpi of this rank alone. From any
+  /// thread.
   virtual bool failed() const noexcept { return false; }
 
   virtual void watch(WatchHooks) {}

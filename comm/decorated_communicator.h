@@ -15,6 +15,7 @@ class DecoratedCommunicator : public Communicator {
  public:
   const World& world() const override { return inner_->world(); }
   std::string_view backend() const override { return inner_->backend(); }
+  bool crosses_nodes() const override { return inner_->crosses_nodes(); }
   void all_reduce_sum(std::span<double> values) override { inner_->all_reduce_sum(values); }
   void broadcast(std::span<std::byte> bytes, int root) override { inner_->broadcast(bytes, root); }
   using Communicator::all_gather;

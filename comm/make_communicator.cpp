@@ -24,10 +24,6 @@
 namespace lockstep::comm {
 namespace {
 
-bool has_several_nodes(const World& world, const CommOptions& options) {
-  return world.local_size < world.size || !options.node.empty();
-}
-
 std::unique_ptr<Communicator> join_nodes(const World& world, const CommOptions& options) {
   const Deadline deadline = Deadline::in(options.timeout);
   std::shared_ptr<MpiRendezvous> mpi;
@@ -66,6 +62,10 @@ void tell_nccl_the_network(const std::string& interface) {
 
 }  // namespace
 
+bool spans_nodes(const World& world, const std::string& node) {
+  return world.local_size < world.size || (world.size > 1 && !node.empty());
+}
+
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options) {
   const bool by_mpi = options.backend == "mpi";
   if (options.backend == "nccl") refuse_nccl_on_cpu();
@@ -74,7 +74,7 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   }
   if (world.size == 1) return std::make_unique<SoloCommunicator>(world);
   if (by_mpi) return make_mpi_communicator(world, options);
-  if (has_several_nodes(world, options)) return join_nodes(world, options);
+  if (spans_nodes(world, options.node)) return join_nodes(world, options);
   return std::make_unique<ShmCommunicator>(world, options);
 }
 

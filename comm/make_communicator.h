@@ -31,6 +31,9 @@ struct CommOptions {
   bool gpu_sharing = false;     ///< several ranks may compute on one GPU
 };
 
+/// Whether the ranks of `world` are on several nodes, or count as such since this one has a name (`node`).
+bool spans_nodes(const World& world, const std::string& node);
+
 /// Connects to the other ranks of `world` and returns the group. With one rank nothing is
 /// opened. Arenas are in host memory. UsageError for an
 /// unknown backend, CommError when ranks do not come within the timeout.

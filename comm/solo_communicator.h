@@ -48,6 +48,7 @@ class SoloCommunicator final : public Communicator {
   }
   void barrier() override { throw_if_aborted(); }
   void abort(std::string_view) noexcept override { aborted_ = true; }
+  bool failed() const noexcept override { return aborted_; }
 
  private:
   void throw_if_aborted() const {

@@ -23,6 +23,7 @@ class MpiCommunicator final : public Communicator {
 
   const World& world() const override { return world_; }
   std::string_view backend() const override { return "mpi"; }
+  bool crosses_nodes() const override { return spans_nodes(world_, {}); }
   bool tells_skew() const override { return world_.size == 1; }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override;
   ExchangeTiming all_reduce(std::span<const ArenaRange> ranges, ExchangeLabel label,
@@ -35,6 +36,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<std::string> all_gather(std::string_view mine) override;
   void barrier() override;
   void abort(std::string_view reason) noexcept override;
+  bool failed() const noexcept override { return session_->given_up(); }
 
  private:
   MpiCall begin(std::string_view kind, ExchangeLabel label = {});

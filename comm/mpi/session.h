@@ -53,6 +53,7 @@ class MpiSession {
 
   /// Ends the wait of this process with `reason`; when the process ends, so do all others. From any thread.
   void give_up(std::string_view reason) noexcept;
+  bool given_up() const noexcept { return given_up_; }
 
  private:
   MpiSession(const MpiModule& module, Seconds timeout) : module_(module), timeout_(timeout) {}

@@ -18,6 +18,7 @@
 #include "comm/net/tcp.h"
 #include "kernels/base/error.h"
 #include "kernels/base/hash.h"
+#include "kernels/base/number.h"
 #include "kernels/base/signals.h"
 #include "kernels/base/unique_fd.h"
 
@@ -149,6 +150,11 @@ std::vector<int> store_ports(const World& world, int first_port, int last_port) 
   constexpr int group_size = 8;
   const int group = static_cast<int>(fnv1a(world.run_id) % groups);
   return consecutive(first + group * group_size, group_size);
+}
+
+std::string name_of_ports(const std::vector<int>& ports) {
+  constexpr std::size_t most_bytes = 200;
+  return ranges_of(ports, most_bytes, ", ", ", ...");
 }
 
 }  // namespace lockstep::comm

@@ -42,4 +42,7 @@ void require_interface_in(const std::string& address);
 /// agent listens on MASTER_PORT itself).
 std::vector<int> store_ports(const World& world, int first_port = 0, int last_port = 0);
 
+/// "20000-20007, 29500", for messages: it does not grow with the number of ports.
+std::string name_of_ports(const std::vector<int>& ports);
+
 }  // namespace lockstep::comm

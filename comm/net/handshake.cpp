@@ -148,11 +148,8 @@ void Handshake::refuse_and_tell(std::string problem, std::string_view answer) {
   refuse(std::move(problem));
 }
 
-Channel connect_proved(const std::string& address, int port, const TlsContext& context,
-                       const ConnectionRequest& request, Deadline deadline, Obstacle& obstacle) {
-  obstacle = {};
-  UniqueFd socket = connect_tcp(address, port, deadline, obstacle.text);
-  if (!socket) return {};
+Channel prove(UniqueFd socket, const TlsContext& context, const ConnectionRequest& request, Deadline deadline,
+              Obstacle& obstacle) {
   Handshake handshake(std::move(socket), context, Handshake::Role::client, request, deadline);
   while (handshake.state() == Handshake::State::pending) {
     wait_for_socket(handshake.fd(), handshake.wanted_events(), deadline);
@@ -162,6 +159,14 @@ Channel connect_proved(const std::string& address, int port, const TlsContext& c
   const bool is_final = handshake.is_refused_by_peer();
   obstacle = {.text = handshake.problem(), .is_stranger = !is_final, .is_final = is_final};
   return {};
+}
+
+Channel connect_proved(const std::string& address, int port, const TlsContext& context,
+                       const ConnectionRequest& request, Deadline deadline, Obstacle& obstacle) {
+  obstacle = {};
+  UniqueFd socket = connect_tcp(address, port, deadline, obstacle.text);
+  if (!socket) return {};
+  return prove(std::move(socket), context, request, deadline, obstacle);
 }
 
 }  // namespace lockstep::comm

@@ -94,6 +94,10 @@ struct Obstacle {
   bool is_final = false;     ///< a process that knows the secret refuses: another try would end the same
 };
 
+/// Proves both ways on a socket that is connected, as below.
+Channel prove(UniqueFd socket, const TlsContext& context, const ConnectionRequest& request, Deadline deadline,
+              Obstacle& obstacle);
+
 /// Connects and proves both ways. An empty Channel, and `obstacle`, when no process answers, the other end
 /// refuses, or it is not this run's. No byte behind the handshake has been read.
 Channel connect_proved(const std::string& address, int port, const TlsContext& context,

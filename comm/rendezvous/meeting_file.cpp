@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <system_error>
@@ -31,12 +32,12 @@ auto with_disk(const std::filesystem::path& path, Seconds timeout, Call call) {
 }  // namespace
 
 std::string to_text(const MeetingPoint& point) {
-  return fmt::format("{}\n{}\n{}\n{}\n", point.address, point.port, point.credentials.run_id,
-                     point.credentials.secret);
+  const auto& [run_id, secret, incarnation] = point.credentials;
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n", point.address, point.port, run_id, secret, incarnation);
 }
 
 std::optional<MeetingPoint> parse_meeting_point(std::string_view text) {
-  std::array<std::string_view, 4> lines;
+  std::array<std::string_view, 5> lines;
   for (std::string_view& line : lines) {
     const auto end = text.find('\n');
     if (end == std::string_view::npos) return std::nullopt;
@@ -44,8 +45,11 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   const auto port = parse_number<int>(lines[1]);
-  if (!text.empty() || lines[0].empty() || !port || *port < 1 || *port > 65535) return std::nullopt;
-  return MeetingPoint{std::string(lines[0]), *port, {std::string(lines[2]), std::string(lines[3])}};
+  const auto incarnation = parse_number<std::uint64_t>(lines[4]);
+  if (!text.empty() || lines[0].empty() || !port || *port < 1 || *port > 65535 || !incarnation)
+    return std::nullopt;
+  return MeetingPoint{
+      std::string(lines[0]), *port, {std::string(lines[2]), std::string(lines[3]), *incarnation}};
 }
 
 MeetingFile::MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point, Seconds timeout,
@@ -83,10 +87,9 @@ bool MeetingFile::publish(const std::filesystem::path& draft) const {
 /// Of several starts that move the file, one gets it.
 void MeetingFile::replace_old(const std::filesystem::path& aside,
                               const std::function<void(const MeetingPoint&)>& inspect) const {
-  const auto own = parse_meeting_point(text_);
   const auto text = read_private_file(path_);
   const auto old = text ? parse_meeting_point(*text) : std::nullopt;
-  if (inspect && old && old->credentials.run_id == own->credentials.run_id) inspect(*old);
+  if (inspect && old) inspect(*old);
   std::error_code error;
   std::filesystem::rename(path_, aside, error);
   if (error == std::errc::no_such_file_or_directory) return;
@@ -105,11 +108,9 @@ MeetingFile::~MeetingFile() {
   }
 }
 
-std::optional<MeetingPoint> MeetingFile::read(const std::filesystem::path& run_dir, const std::string& run_id,
-                                              Seconds timeout) {
+std::optional<MeetingPoint> MeetingFile::read(const std::filesystem::path& run_dir, Seconds timeout) {
   const auto text = with_disk(in(run_dir), timeout, [&] { return read_private_file(in(run_dir)); });
-  auto point = text ? parse_meeting_point(*text) : std::nullopt;
-  return point && point->credentials.run_id == run_id ? point : std::nullopt;
+  return text ? parse_meeting_point(*text) : std::nullopt;
 }
 
 }  // namespace lockstep::comm

@@ -18,7 +18,7 @@ struct MeetingPoint {
   Credentials credentials;
 };
 
-/// Four lines: address, port, run id, secret.
+/// Five lines: address, port, run id, secret, which start of the run it is.
 std::string to_text(const MeetingPoint& point);
 /// Nothing when the text is something else.
 std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
@@ -27,18 +27,18 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
 /// is removed with this object unless another run has replaced it.
 class MeetingFile {
  public:
-  /// Makes the folder too; DeviceError when that fails. What another start of this run has put there goes to
-  /// `inspect`, which throws when that start lives; else it is replaced. A process whose disk does not answer
-  /// within `timeout` ends.
+  /// Makes the folder too; DeviceError when that fails. What another start of this run, or another run, has
+  /// put there goes to `inspect`, which throws when that one lives; else it is replaced. A process whose disk
+  /// does not answer within `timeout` ends.
   MeetingFile(const std::filesystem::path& run_dir, const MeetingPoint& point, Seconds timeout,
               const std::function<void(const MeetingPoint&)>& inspect = {});
   ~MeetingFile();
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
 
-  /// Nothing when there is none, or an old one of another run. UsageError when it is not the owner's alone.
-  static std::optional<MeetingPoint> read(const std::filesystem::path& run_dir, const std::string& run_id,
-                                          Seconds timeout);
+  /// Of whatever run it is. Nothing when there is none. UsageError when it is not the owner's alone,
+  /// DeviceError when the disk fails.
+  static std::optional<MeetingPoint> read(const std::filesystem::path& run_dir, Seconds timeout);
   static std::filesystem::path in(const std::filesystem::path& run_dir) { return run_dir / "meeting"; }
 
  private:

@@ -98,6 +98,7 @@ std::unique_ptr<StoreServer> open_store(const Call& call, const std::string& add
                                         const Credentials& credentials) {
   const Deadline deadline = call.within(time_for_all_strangers);
   UniqueFd listener = listen_on_first(address, call.ports(), [&](int port) {
+    if (deadline.passed()) return;
     require_no_store(call, address, port, credentials,
                      Deadline::in(std::min(deadline.left(), time_per_stranger)));
   });
@@ -169,6 +170,26 @@ Rendezvous join_at_point(const Call& call, const MeetingPoint& point, Deadline d
   return join(call, nullptr, address_of(call, point), {point.port}, credentials_at(call, point), deadline);
 }
 
+bool is_own_run(const Call& call, const MeetingPoint& point) {
+  return point.credentials.run_id == call.world.run_id;
+}
+
+/// UsageError when the other run, whose RUN/meeting this is, lives: its ranks may still meet by that.
+void require_ended(const Call& call, const MeetingPoint& other) {
+  const bool is_on_link = is_link_local_address(other.address);
+  if (is_on_link && !is_link_local_address(own_address(call.options))) return;  // which this run does not use
+  const std::string address = address_of(call, other);
+  Credentials credentials = other.credentials;
+  if (credentials.secret.empty() && call.secret) credentials.secret = *call.secret;  // as in join_by_file
+  const Deadline deadline = call.within(time_per_stranger);
+  auto store = StoreClient::find(address, other.port, credentials, deadline);
+  if (!store) return;
+  const auto holder = store->wait_for(key_of_place(0), deadline);
+  throw UsageError(fmt::format("{} is of run {}, which lives: {}; give this run another --run-dir",
+                               MeetingFile::in(call.options.run_dir).string(), credentials.run_id,
+                               holder.value_or("its store is at " + endpoint_name(address, other.port))));
+}
+
 Rendezvous join_by_file(const Call& call) {
   const auto& run_dir = call.options.run_dir;
   if (call.world.rank == 0) {
@@ -176,6 +197,7 @@ Rendezvous join_by_file(const Call& call) {
     MeetingPoint point = point_of(made);
     if (call.secret) point.credentials.secret.clear();  // the others were given it too
     const auto inspect = [&](const MeetingPoint& other) {
+      if (!is_own_run(call, other)) return require_ended(call, other);
       require_no_store(call, address_of(call, other), other.port, credentials_at(call, other),
                        call.within(time_per_stranger));
     };
@@ -185,9 +207,14 @@ Rendezvous join_by_file(const Call& call) {
   std::string obstacle = "there is none";
   while (!call.deadline.passed()) {
     try {
-      if (const auto point = MeetingFile::read(run_dir, call.world.run_id, call.options.timeout)) {
+      const auto point = MeetingFile::read(run_dir, call.options.timeout);
+      if (point && is_own_run(call, *point)) {
         return join_at_point(call, *point,
                              Deadline::in(std::min(call.deadline.left(), time_per_meeting_file)));
+      }
+      if (point) {
+        obstacle =
+            fmt::format("it is of run {}, and this is {}", point->credentials.run_id, call.world.run_id);
       }
     } catch (const CommError& error) {
       obstacle = error.what();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <initializer_list>
 #include <vector>
 
 #include "comm/net/credentials.h"
@@ -33,9 +34,19 @@ bool is_mounted_for_own_group(const struct stat& status) {
   return status.st_uid == 0 && (status.st_mode & 037) == 0 && !is_roots_alone && is_own_group(status.st_gid);
 }
 
-void check_private(const std::filesystem::path& path, int fd) {
-  struct stat status {};
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+/// Nothing for a file that is not there: on NFS one that has been replaced is there no more. Another start
+/// may read what a disk does not give now, so that is no wrong use.
+std::nullopt_t not_read(const std::filesystem::path& path, int error) {
+  if (error == ENOENT || error == ESTALE) return std::nullopt;
+  const std::string problem = fmt::format("cannot read {}: {}", path.string(), errno_message(error));
+  const auto wrong = {EACCES, EPERM, ENOTDIR, ELOOP, ENAMETOOLONG, ENXIO};
+  if (std::ranges::find(wrong, error) != wrong.end())
+    throw UsageError(problem + ": name a file that this user may read");
+  throw DeviceError(problem + ": is its disk in order?");
+}
+
+void check_private(const std::filesystem::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) {
     throw UsageError(fmt::format("{} is {}: name a file that holds the secret", path.string(),
                                  S_ISFIFO(status.st_mode) ? "a FIFO" : "no regular file"));
   }
@@ -60,15 +71,12 @@ void drop_blanks_at_end(std::string& text) {
 
 std::optional<std::string> read_private_file(const std::filesystem::path& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return std::nullopt;
-  const auto fail = [&path] {
-    throw UsageError(fmt::format("cannot read {}: {}", path.string(), errno_message(errno)));
-  };
-  if (!fd) fail();
-  check_private(path, fd.get());
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0) return not_read(path, errno);
+  check_private(path, status);
   std::string text(most_bytes + 1, '\0');
   const ssize_t length = read(fd.get(), text.data(), text.size());
-  if (length < 0) fail();
+  if (length < 0) return not_read(path, errno);
   if (static_cast<std::size_t>(length) > most_bytes) {
     throw UsageError(
         fmt::format("{} has more than {} bytes: it is no secret's file", path.string(), most_bytes));

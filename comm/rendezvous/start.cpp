@@ -74,7 +74,7 @@ void take_place(StoreClient& store, const World& world, Deadline deadline) {
 }  // namespace
 
 std::string key_of_place(int rank) {
-  return fmt::format("rank/{}", rank);
+  return places_key + std::to_string(rank);
 }
 
 std::optional<std::string> join_start(StoreClient& store, const World& world, Deadline deadline) {

@@ -16,7 +16,8 @@ inline constexpr const char* peers_key = "peer/";
 /// Why the ranks have failed.
 inline constexpr const char* abort_key = "abort";
 
-/// What the process that is `rank` claims: "rank <r> (pid <p> on <host>)".
+/// With a rank's number behind it: what the process that is this rank claims, "rank <r> (pid <p> on <host>)".
+inline constexpr const char* places_key = "rank/";
 std::string key_of_place(int rank);
 
 /// Claims this rank's place in the start of the run whose store this is. Nothing when it has the place; else

@@ -27,17 +27,16 @@ constexpr std::chrono::milliseconds pause_for_next_leader{5};
 UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
   using namespace std::chrono_literals;
   Backoff backoff({.eager = 0us, .first = 100us, .longest = 5ms});
-  std::string obstacle = fmt::format("rank {} did not join the rendezvous", members.rank_at(0));
+  std::string obstacle = fmt::format(
+      "rank {} did not join the rendezvous in time: did it start, with the same run id?", members.rank_at(0));
   while (true) {
     UniqueFd socket = connect_local(members.socket_name);
     if (socket) {
       const LocalCredentials leader = peer_credentials(socket.get());
       if (leader.uid == geteuid()) return socket;
-      obstacle = fmt::format("the rendezvous socket @{} is held by user {} (pid {})", members.socket_name,
-                             leader.uid, leader.pid);
+      obstacle = held_by_other_user(members, leader);
     }
-    if (deadline.passed())
-      throw CommError(fmt::format("{} in time: did it start, with the same run id?", obstacle));
+    if (deadline.passed()) throw CommError(obstacle);
     backoff.pause();
   }
 }
@@ -114,11 +113,20 @@ std::string name_of(int rank, pid_t pid) {
   return fmt::format("rank {} (pid {})", rank, pid);
 }
 
+std::string held_by_other_user(const NodeMembers& members, const LocalCredentials& holder) {
+  return fmt::format("the rendezvous socket @{} is held by user {} (pid {}): give this run another --rdzv-id",
+                     members.socket_name, holder.uid, holder.pid);
+}
+
+std::string local_socket_name(std::string_view run_id, std::string_view start, int node) {
+  return fmt::format("lockstep-{}-{}-{}-{}", geteuid(), run_id, start, node);
+}
+
 NodeMembers all_on_one_node(const World& world) {
   NodeMembers members{
       .ranks = std::vector<int>(static_cast<std::size_t>(world.size)),
       .index = world.rank,
-      .socket_name = fmt::format("lockstep-{}-{}-{}", world.run_id, world.restart, world.node_rank),
+      .socket_name = local_socket_name(world.run_id, std::to_string(world.restart), world.node_rank),
       .run_id = world.run_id,
       .start_ns = world.start_ns};
   std::iota(members.ranks.begin(), members.ranks.end(), 0);

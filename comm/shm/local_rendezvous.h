@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/shm/local_socket.h"
@@ -29,6 +30,10 @@ struct NodeMembers {
   bool has_index(int at) const { return at >= 0 && at < size(); }
 };
 
+/// The name of the abstract socket of a node in one start of a run. It has the user in it, since users may
+/// choose the same run id, address and port.
+std::string local_socket_name(std::string_view run_id, std::string_view start, int node);
+
 /// All ranks of a world that has one node only.
 NodeMembers all_on_one_node(const World& world);
 
@@ -44,6 +49,9 @@ LocalMessage hello_of(const NodeMembers& members);
 
 /// "rank 1 (pid 123)"
 std::string name_of(int rank, pid_t pid);
+
+/// "the rendezvous socket @... is held by user 1001 (pid 123): ..."
+std::string held_by_other_user(const NodeMembers& members, const LocalCredentials& holder);
 
 /// The result of the rendezvous: the shared memory, and sockets. The leader holds one to every peer, the
 /// others hold one to the leader.

@@ -65,10 +65,15 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
 UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
   using namespace std::chrono_literals;
   Backoff backoff({.eager = 0us, .first = 5ms, .longest = 5ms});
+  bool has_warned = false;
   while (true) {
     UniqueFd listener = listen_local(members_.socket_name);
     if (listener) return listener;
-    ask_holder(deadline);
+    if (const auto other_user = ask_holder(deadline)) {
+      const std::string held = held_by_other_user(members_, *other_user);
+      if (deadline.passed()) throw CommError(held);
+      if (!std::exchange(has_warned, true)) log::warn("{}; trying on", held);
+    }
     if (deadline.passed()) {
       throw CommError(fmt::format(
           "the rendezvous socket @{} is taken: is another run with this run id alive on this machine?",
@@ -78,11 +83,12 @@ UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
   }
 }
 
-void RendezvousLeader::ask_holder(Deadline deadline) const {
+std::optional<LocalCredentials> RendezvousLeader::ask_holder(Deadline deadline) const {
   const UniqueFd socket = connect_local(members_.socket_name);
-  if (!socket) return;
+  if (!socket) return std::nullopt;
   const LocalCredentials holder = peer_credentials(socket.get());
-  if (holder.uid != geteuid() || !send_local(socket.get(), hello_of(members_))) return;
+  if (holder.uid != geteuid()) return holder;
+  if (!send_local(socket.get(), hello_of(members_))) return std::nullopt;
   pollfd event{socket.get(), POLLIN, 0};
   const bool answers =
       poll_until(std::span(&event, 1), Deadline::in(std::min(deadline.left(), time_to_answer)));
@@ -95,6 +101,7 @@ void RendezvousLeader::ask_holder(Deadline deadline) const {
     throw second_start(members_.run_id,
                        comm::name_of(members_.rank(), holder.pid) + ", which does not answer");
   }
+  return std::nullopt;
 }
 
 void RendezvousLeader::wait_for_events(int listener, Deadline deadline) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ class RendezvousLeader {
   };
 
   UniqueFd listen_before(Deadline deadline) const;
-  /// UsageError when who has the socket leads this run: this process is its second start.
-  void ask_holder(Deadline deadline) const;
+  /// UsageError when who has the socket leads this run: this process is its second start. Else who has
+  /// it, if that is another user.
+  std::optional<LocalCredentials> ask_holder(Deadline deadline) const;
   void wait_for_events(int listener, Deadline deadline) const;
   void admit_waiting(int listener);
   void read_messages(Peer& peer);

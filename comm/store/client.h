@@ -24,9 +24,9 @@ class StoreClient {
   /// Says why a store of the run is not the one that is looked for; nothing when it is.
   using Inspect = std::function<std::optional<std::string>(StoreClient&)>;
 
-  /// Tries the ports in turn, and a name that does not resolve yet, until one proves to be this run's store,
-  /// and `inspect` says nothing against it and does not lose it. What is in the way is logged within 5 s, and
-  /// thrown at the deadline, or when the store itself refuses.
+  /// Tries the ports in turn, the first eight more often than others, and a name that does not resolve yet,
+  /// until one proves to be this run's store, and `inspect` says nothing against it and does not lose it.
+  /// What is in the way is logged within 5 s, and thrown at the deadline, or when the store itself refuses.
   static StoreClient connect(const std::string& address, const std::vector<int>& ports,
                              const Credentials& credentials, Deadline deadline, const Inspect& inspect = {});
   /// The run's store, when it is there: asks once.

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
+#include <utility>
 
+#include "comm/net/addresses.h"
 #include "comm/net/handshake.h"
+#include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "comm/store/client.h"
 #include "kernels/base/error.h"
@@ -16,9 +21,17 @@ namespace {
 
 // A foreign process that accepts and stays silent must not use up the time for the other ports, but a store
 // that many ask at once may need some.
-constexpr Seconds time_of_first_round{4};
+constexpr Seconds first_time_per_port{0.5};
 constexpr Seconds most_time_per_port{8};
-constexpr double least_ports_in_round = 8;
+
+/// Rank 0 takes the first free port, so these are asked in every round: what is in the way of all is known
+/// after 4 s.
+constexpr std::size_t ports_of_each_round = 8;
+
+/// The further ports of a wide --port-range take turns. A round asks one of them, and then more for so long,
+/// as a part of the time since the search began: it finds the store at any of them, and delays the others
+/// little.
+constexpr double share_of_further_ports = 0.125;
 
 /// Somebody who speaks with another secret, or not at all, may be in the way for a moment.
 constexpr Seconds time_before_warning{2};
@@ -35,8 +48,11 @@ ConnectionRequest store_request() {
 class Search {
  public:
   Search(const std::string& address, const std::vector<int>& ports, const std::string& run_id)
-      : ports_(ports.size()),
-        where_(fmt::format("no store of run {} at {}, port {}", run_id, address, fmt::join(ports, ", "))) {}
+      : first_ports_(std::min(ports.size(), ports_of_each_round)),
+        where_(fmt::format("no store of run {} at {}, port {}", run_id, address, name_of_ports(ports))) {}
+
+  /// Since it began.
+  Seconds time() const { return Clock::now() - begin_; }
 
   /// A try that the deadline cut short does not hide the obstacle of an earlier one.
   void meet(int port, const Obstacle& obstacle, bool is_cut_short) {
@@ -52,10 +68,11 @@ class Search {
     old_store_ = port;
   }
 
-  /// When all ports have been asked, and there is more than nodes that start one after the other.
+  /// When the first ports have been asked, and there is more than nodes that start one after the other.
   void warn_once() {
     const bool is_in_the_way = has_met_stranger_ || old_store_;
-    if (has_warned_ || !is_in_the_way || !patience_.passed() || obstacles_.size() < ports_) return;
+    const bool is_early = time() < time_before_warning || obstacles_.size() < first_ports_;
+    if (has_warned_ || !is_in_the_way || is_early) return;
     log::warn("{}{}; trying on", result(), old_store_ ? advice() : "");
     has_warned_ = true;
   }
@@ -65,7 +82,7 @@ class Search {
     for (const auto& [port, obstacle] : obstacles_) ports[obstacle].push_back(port);
     std::vector<std::string> parts;
     for (const auto& [obstacle, those] : ports) {
-      parts.push_back(fmt::format("{}: {}", fmt::join(those, ", "), obstacle));
+      parts.push_back(fmt::format("{}: {}", name_of_ports(those), obstacle));
     }
     return fmt::format("{}: {}", where_, fmt::join(parts, "; "));
   }
@@ -78,10 +95,10 @@ class Search {
   }
 
  private:
-  std::size_t ports_;
+  std::size_t first_ports_;
   std::string where_;
   std::map<int, std::string> obstacles_;
-  Deadline patience_ = Deadline::in(time_before_warning);
+  Clock::time_point begin_ = Clock::now();
   std::optional<int> old_store_;  ///< its port, while it is there
   bool has_met_stranger_ = false;
   bool has_warned_ = false;
@@ -106,23 +123,34 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
   const TlsContext context(credentials);
   Search search(address, ports, credentials.run_id);
   Backoff backoff(between_tries);
-  Seconds time_per_port =
-      time_of_first_round / std::max(static_cast<double>(ports.size()), least_ports_in_round);
+  Seconds time_per_port = first_time_per_port;
+  const auto store_at = [&](int port) -> std::optional<StoreClient> {
+    Obstacle obstacle;
+    const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
+    Channel channel = connect_proved(address, port, context, store_request(), try_until, obstacle);
+    if (channel) {
+      StoreClient store(std::move(channel), address, port);
+      const auto objection = objection_to(store, inspect, deadline);
+      if (!objection) return std::make_optional(std::move(store));
+      search.meet_old_store(port, *objection);
+    } else {
+      search.meet(port, obstacle, deadline.passed());
+      if (obstacle.is_final) throw CommError(search.result());
+    }
+    search.warn_once();
+    return std::nullopt;
+  };
+  const auto first = std::span(ports).first(std::min(ports.size(), ports_of_each_round));
+  const auto further = std::span(ports).subspan(first.size());
+  std::size_t next = 0;  // of the further ones
   while (true) {
-    for (const int port : ports) {
-      Obstacle obstacle;
-      const Deadline try_until = Deadline::in(std::min(deadline.left(), time_per_port));
-      Channel channel = connect_proved(address, port, context, store_request(), try_until, obstacle);
-      if (channel) {
-        StoreClient store(std::move(channel), address, port);
-        const auto objection = objection_to(store, inspect, deadline);
-        if (!objection) return store;
-        search.meet_old_store(port, *objection);
-      } else {
-        search.meet(port, obstacle, deadline.passed());
-        if (obstacle.is_final) throw CommError(search.result());
-      }
-      search.warn_once();
+    for (const int port : first) {
+      if (auto store = store_at(port)) return *std::move(store);
+    }
+    const Deadline end = Deadline::in(std::min(deadline.left(), share_of_further_ports * search.time()));
+    for (std::size_t asked = 0; asked < further.size() && (asked == 0 || !end.passed()); ++asked) {
+      if (auto store = store_at(further[next])) return *std::move(store);
+      next = (next + 1) % further.size();
     }
     if (deadline.passed()) throw CommError(search.result() + search.advice());
     backoff.pause();
@@ -133,8 +161,11 @@ StoreClient StoreClient::connect(const std::string& address, const std::vector<i
 std::optional<StoreClient> StoreClient::find(const std::string& address, int port,
                                              const Credentials& credentials, Deadline deadline) {
   Obstacle obstacle;
-  Channel channel =
-      connect_proved(address, port, TlsContext(credentials), store_request(), deadline, obstacle);
+  UniqueFd socket = connect_tcp(address, port, deadline, obstacle.text);
+  if (!socket) return std::nullopt;
+  // Made for who answers: it takes ten times as long as to find a port of a wide range closed.
+  const TlsContext context(credentials);
+  Channel channel = prove(std::move(socket), context, store_request(), deadline, obstacle);
   if (!channel) return std::nullopt;
   return StoreClient(std::move(channel), address, port);
 }

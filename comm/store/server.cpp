@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "comm/net/addresses.h"
 #include "comm/net/tcp.h"
 #include "comm/polling.h"
 #include "kernels/base/descriptors.h"
@@ -33,7 +34,7 @@ UniqueFd listen_on_first(const std::string& address, const std::vector<int>& por
   if (listener) return listener;
   throw DeviceError(fmt::format(
       "the store finds no free port on {}: {} {} taken; choose another MASTER_PORT or --port-range", address,
-      fmt::join(ports, ", "), ports.size() == 1 ? "is" : "are"));
+      name_of_ports(ports), ports.size() == 1 ? "is" : "are"));
 }
 
 StoreServer::StoreServer(UniqueFd listener, const Credentials& credentials, Seconds time_for_hello)

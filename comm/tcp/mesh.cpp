@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <map>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "comm/net/addresses.h"
 #include "comm/net/handshake.h"
@@ -28,6 +32,14 @@ constexpr Backoff::Pauses between_tries{.eager = std::chrono::microseconds(0),
 constexpr Seconds shortest_wait{0.02};
 constexpr Seconds longest_wait{1};
 
+constexpr Seconds time_between_looks{1};
+/// Rank 0 leaves when the others, who look as often, have read why.
+constexpr Seconds time_to_tell{2};
+constexpr Seconds time_to_answer{0.5};
+
+/// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.
+constexpr Seconds time_to_connect{3};
+
 std::string key_of(int rank) {
   return peers_key + std::to_string(rank);
 }
@@ -36,18 +48,26 @@ std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
 }
 
+/// Throws when waiting for data connections is in vain.
+using Look = std::function<void()>;
+
 /// A peer closes a connection only when others crowd it out, so it is asked again.
 Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsContext& context,
-                     const ConnectionRequest& request, Deadline deadline) {
-  Obstacle obstacle;
+                     const ConnectionRequest& request, Deadline deadline, const Look& look) {
   Backoff backoff(between_tries);
   while (true) {
-    Channel channel = connect_proved(peer.address, peer.port, context, request, deadline, obstacle);
-    if (channel) return channel;
+    Obstacle obstacle;
+    const Deadline soon = Deadline::in(std::min(deadline.left(), time_to_connect));
+    UniqueFd socket = connect_tcp(peer.address, peer.port, soon, obstacle.text);
+    if (socket) {
+      Channel channel = prove(std::move(socket), context, request, deadline, obstacle);
+      if (channel) return channel;
+    }
     if (obstacle.is_final || deadline.passed()) {
       throw CommError(fmt::format("no data connection to {} at {}: {}", name,
                                   endpoint_name(peer.address, peer.port), obstacle.text));
     }
+    look();
     backoff.pause();
   }
 }
@@ -57,25 +77,45 @@ void throw_refusal(StoreClient& store) {
   if (const auto refusal = store.wait_for(refusal_key, Deadline::in(Seconds(0)))) throw UsageError(*refusal);
 }
 
-/// What ranks from `rank` on have published. Rank 0, which has the store, may give up first: then whom all
-/// waited for is still the reason.
-std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline) {
+/// What the ranks behind those that are `known` have published. Rank 0, which has the store, may give up
+/// first: then whom all waited for is still the reason.
+std::vector<std::string> wait_for_peers(StoreClient& store, std::span<const PeerInfo> known, int ranks,
+                                        Deadline deadline, MeetingWatch* watch) {
+  const int rank = static_cast<int>(known.size());
+  std::optional<std::string> failure;
   try {
     auto published = store.wait_for_each(peers_key, rank, ranks, deadline);
-    if (published.empty()) throw_refusal(store);
-    return published;
+    if (!published.empty()) return published;
+    throw_refusal(store);
+    if (watch != nullptr) failure = watch->failure(known);
   } catch (const CommError& error) {
     throw CommError(
         fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
   }
+  if (failure) throw CommError(*failure);
+  return {};
+}
+
+void require_success(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
+  std::optional<std::string> failure;
+  try {
+    failure = watch.failure(peers);
+  } catch (const CommError& error) {
+    failure = fmt::format("{} was lost: {}", name_of(0, peers.front()), error.what());
+  }
+  if (failure) throw CommError(*failure);
 }
 
 void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, AuthenticatedListener& listener,
-                 Deadline deadline) {
+                 Deadline deadline, const Look& look) {
   while (!awaited.empty()) {
-    auto connection = listener.admit(deadline);
-    if (!connection) {
+    auto connection = listener.admit(Deadline::in(std::min(deadline.left(), time_between_looks)));
+    if (!connection && deadline.passed()) {
       throw CommError(fmt::format("{} made no data connection in time", name_of_ranks(awaited)));
+    }
+    if (!connection) {
+      look();
+      continue;
     }
     const auto peer =
         std::ranges::find_if(awaited, [&](int rank) { return purpose_of(rank) == connection->purpose; });
@@ -98,6 +138,37 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
   return absent;
 }
 
+std::optional<std::string> MeetingWatch::failure(std::span<const PeerInfo> published) {
+  if (!next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
+  next_look_ = Deadline::in(time_between_looks);
+  const auto lost = rank_ == 0 ? first_lost(static_cast<int>(published.size())) : std::nullopt;
+  if (lost) {
+    // Who fails tells why before its place is free: that stays.
+    tell(fmt::format("{} was lost before all ranks had joined",
+                     name_of(*lost, published[static_cast<std::size_t>(*lost)])));
+  }
+  auto reason = store_.wait_for(abort_key, Deadline::in(Seconds(0)));
+  if (reason && rank_ == 0) std::this_thread::sleep_for(time_to_tell);
+  return reason;
+}
+
+void MeetingWatch::tell(const std::string& reason) noexcept {
+  try {
+    store_.compare_and_set(abort_key, std::nullopt, reason, Deadline::in(time_to_answer));
+  } catch (const std::exception&) {
+    // Without the store the others end, too.
+  }
+}
+
+std::optional<int> MeetingWatch::first_lost(int published) {
+  const Deadline now = Deadline::in(Seconds(0));
+  const auto there = static_cast<int>(store_.wait_for_each(places_key, 0, published, now).size());
+  if (there == published) return std::nullopt;
+  // A late answer, and one of a part, look alike.
+  const bool has_place = store_.wait_for(key_of_place(there), now).has_value();
+  return has_place || !store_.has_all_answers() ? std::nullopt : std::optional(there);
+}
+
 std::string node_hint(const std::string& name) {
   if (!name.empty()) return name;
   struct stat network {};
@@ -107,7 +178,7 @@ std::string node_hint(const std::string& name) {
 }
 
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
-                                         Deadline deadline) {
+                                         Deadline deadline, MeetingWatch* watch) {
   if (!store.compare_and_set(key_of(rank), std::nullopt, encode(mine), deadline)) {
     const PeerInfo first = decode_peer_info(store.wait(key_of(rank), deadline), rank);
     throw CommError(
@@ -118,7 +189,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
     const int awaited = static_cast<int>(peers.size());
     const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
-    for (const std::string& text : wait_for_peers(store, awaited, ranks, answer))
+    for (const std::string& text : wait_for_peers(store, peers, ranks, answer, watch))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
     if (std::ssize(peers) == awaited && deadline.passed()) {
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",
@@ -130,8 +201,11 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
 
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
                                 const DataSecurity& security, AuthenticatedListener& listener,
-                                Deadline deadline) {
+                                Deadline deadline, MeetingWatch* watch) {
   const TlsContext context(security.credentials);
+  const Look look = [&] {
+    if (watch != nullptr) require_success(*watch, peers);
+  };
   const ConnectionRequest request{.purpose = purpose_of(rank), .encrypted = security.encrypted};
   std::map<int, Channel> channels;
   std::vector<int> awaited;
@@ -142,9 +216,9 @@ std::vector<Link> connect_peers(const Placement& placement, int rank, const std:
     }
     PeerInfo peer = peers[static_cast<std::size_t>(number)];
     peer.address = as_seen_from(peers[static_cast<std::size_t>(rank)].address, peer.address);
-    channels[number] = connect_peer(peer, name_of(number, peer), context, request, deadline);
+    channels[number] = connect_peer(peer, name_of(number, peer), context, request, deadline, look);
   }
-  admit_peers(channels, std::move(awaited), listener, deadline);
+  admit_peers(channels, std::move(awaited), listener, deadline, look);
   std::vector<Link> links;
   for (auto& [peer, channel] : channels) {
     links.emplace_back(peer, std::move(channel));

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,14 +21,37 @@ namespace lockstep::comm {
 std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
                               const std::function<std::string(int rank)>& key_of);
 
+/// Whether the ranks that meet wait in vain. One that has published its PeerInfo and is lost does not come
+/// back to this start of the run (join_start). Rank 0, which has the store, looks for such, and tells all by
+/// abort_key.
+class MeetingWatch {
+ public:
+  /// Of the rank `rank`; `store` outlives it.
+  MeetingWatch(StoreClient& store, int rank) : store_(store), rank_(rank) {}
+
+  /// Why this start has failed, the same on all ranks; looks once a second, however often it is called.
+  /// `published`: the ranks from 0 on that are known to have published theirs. CommError when the store is
+  /// lost.
+  std::optional<std::string> failure(std::span<const PeerInfo> published);
+  /// Before this rank leaves: its `reason` becomes the failure, unless there is one.
+  void tell(const std::string& reason) noexcept;
+
+ private:
+  std::optional<int> first_lost(int published);
+
+  StoreClient& store_;
+  int rank_;
+  Deadline next_look_ = Deadline::in(Seconds(1));
+};
+
 /// Equal on ranks of one machine that reach each other's abstract sockets: boot, network namespace and user.
 /// `name` (LOCKSTEP_NODE), when not empty, splits or joins them by hand.
 std::string node_hint(const std::string& name);
 
 /// Every rank's info, by rank. CommError names the ranks that did not publish theirs by the deadline, or the
-/// process that was this rank before.
+/// process that was this rank before. With a `watch` of the same store: its failure, too.
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
-                                         Deadline deadline);
+                                         Deadline deadline, MeetingWatch* watch = nullptr);
 
 /// How data connections are protected; the same on all ranks.
 struct DataSecurity {
@@ -35,9 +60,10 @@ struct DataSecurity {
 };
 
 /// A proved data connection to each of `rank`'s peers, in their order. The higher rank connects, the lower
-/// admits. CommError names the peer that could not be reached, or did not come.
+/// admits. CommError names the peer that could not be reached, or did not come; with a `watch`: its failure,
+/// too.
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
                                 const DataSecurity& security, AuthenticatedListener& listener,
-                                Deadline deadline);
+                                Deadline deadline, MeetingWatch* watch = nullptr);
 
 }  // namespace lockstep::comm

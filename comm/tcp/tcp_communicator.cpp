@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include <fmt/format.h>
 
@@ -39,7 +40,7 @@ NodeMembers members_of(const Placement& placement, const World& world, std::uint
   const auto& ranks = placement.members(placement.node_of(world.rank));
   return {.ranks = ranks,
           .index = static_cast<int>(std::ranges::find(ranks, world.rank) - ranks.begin()),
-          .socket_name = fmt::format("lockstep-{}-{:x}-{}", world.run_id, incarnation, ranks.front()),
+          .socket_name = local_socket_name(world.run_id, fmt::format("{:x}", incarnation), ranks.front()),
           .run_id = world.run_id};
 }
 
@@ -53,6 +54,19 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
+  MeetingWatch watch(rendezvous_.store, world_.rank);
+  try {
+    meet(options, watch, deadline);
+  } catch (const CommError& error) {
+    watch.tell(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    watch.tell(fmt::format("rank {}: {}", world_.rank, error.what()));
+    throw;
+  }
+}
+
+void TcpCommunicator::meet(const CommOptions& options, MeetingWatch& watch, Deadline deadline) {
   DataSecurity security{rendezvous_.credentials, options.encrypt_data};
   security.credentials.incarnation = rendezvous_.incarnation;
   AuthenticatedListener listener(
@@ -64,10 +78,10 @@ void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
                                .pid = static_cast<int>(getpid()),
                                .address = rendezvous_.own_address,
                                .port = listener.port()},
-                              deadline);
+                              deadline, &watch);
   placement_.emplace(node_numbers(peers_));
   node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout, deadline);
-  links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline);
+  links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline, &watch);
   for (const Link& link : links_) {
     if (options.most_bytes_per_s > 0) limit_sending(link.fd(), options.most_bytes_per_s);
   }

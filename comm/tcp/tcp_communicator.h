@@ -47,7 +47,9 @@ class TcpCommunicator final : public Communicator {
   std::optional<FailureReport> failure_report() override { return watchdog_->failure_report(); }
 
  private:
+  /// Tells the others why, when it fails.
   void connect(const CommOptions& options, Deadline deadline);
+  void meet(const CommOptions& options, MeetingWatch& watch, Deadline deadline);
   void start_watching(Deadline deadline);
   /// Without a name: the rendezvous' connection tells when this rank is lost.
   StoreClient connect_again(Deadline deadline) const;

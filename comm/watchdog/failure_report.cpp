@@ -17,22 +17,6 @@ constexpr std::size_t most_lost_bytes = 200;
 // A malformed text asks for no more.
 constexpr int most_ranks = 65536;
 
-/// "3,120-239", as far as they fit.
-std::string ranges_of(const std::vector<int>& ranks) {
-  std::string text;
-  for (auto first = ranks.begin(); first != ranks.end();) {
-    auto end = std::next(first);
-    while (end != ranks.end() && *end == *std::prev(end) + 1) ++end;
-    std::string range = text.empty() ? "" : ",";
-    range += std::to_string(*first);
-    if (std::next(first) != end) range += fmt::format("-{}", *std::prev(end));
-    if (text.size() + range.size() > most_lost_bytes) break;
-    text += range;
-    first = end;
-  }
-  return text;
-}
-
 std::vector<int> parse_ranges(std::string_view text) {
   std::vector<int> ranks;
   while (!text.empty()) {
@@ -52,9 +36,9 @@ std::vector<int> parse_ranges(std::string_view text) {
 }  // namespace
 
 std::string to_text(const RankStatus& status) {
-  std::string text =
-      fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid, status.beat,
-                  status.call, status.last ? 1 : 0, ranges_of(status.lost), status.progress, status.where);
+  std::string text = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", status.rank, status.host, status.pid,
+                                 status.beat, status.call, status.last ? 1 : 0,
+                                 ranges_of(status.lost, most_lost_bytes), status.progress, status.where);
   text.resize(std::min(text.size(), most_status_bytes));
   return text;
 }

@@ -1,6 +1,7 @@
 #include "kernels/base/number.h"
 
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,22 @@ std::int64_t number_in(std::string_view text, Range<std::int64_t> range) {
 
 double number_in(std::string_view text, Range<double> range) {
   return parse_in(text, range, "number");
+}
+
+std::string ranges_of(const std::vector<int>& numbers, std::size_t most_bytes, std::string_view separator,
+                      std::string_view rest) {
+  std::string text;
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto end = std::next(first);
+    while (end != numbers.end() && *end == *std::prev(end) + 1) ++end;
+    std::string range(text.empty() ? "" : separator);
+    range += std::to_string(*first);
+    if (std::next(first) != end) range += fmt::format("-{}", *std::prev(end));
+    if (text.size() + range.size() > most_bytes) return text.append(rest);
+    text += range;
+    first = end;
+  }
+  return text;
 }
 
 }  // namespace lockstep

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -35,5 +38,10 @@ struct Range {
 /// The whole text as a number in `range`, or a UsageError with the text and what was wanted.
 std::int64_t number_in(std::string_view text, Range<std::int64_t> range);
 double number_in(std::string_view text, Range<double> range);
+
+/// "3,120-239" of ascending numbers. What does not fit into `most_bytes` is left out, with `rest` in its
+/// place.
+std::string ranges_of(const std::vector<int>& numbers, std::size_t most_bytes,
+                      std::string_view separator = ",", std::string_view rest = "");
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "comm/make_communicator.h"
 #include "comm/world/world.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/commands/commands.h"
@@ -31,10 +32,11 @@ int plan_command(const std::vector<std::string>& given) {
   const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
                     .batch = batch_size_per_rank(options, world.size)};
-  const PlanRequest request =
-      training_request(options, key, world.size,
-                       {.defers = world.node_count > 1 && !device->is_async() && options.backend != "mpi",
-                        .stream_ordered = stream_ordered});
+  const bool crosses_nodes =
+      comm::spans_nodes(world, comm::process_environment()("LOCKSTEP_NODE").value_or(""));
+  const PlanRequest request = training_request(
+      options, key, world.size,
+      {.defers = defers_updates(*device, options.backend, crosses_nodes), .stream_ordered = stream_ordered});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   if (options.num_workers < 0) options.num_workers = usable_cores(world);
   MemoryNeed need = run_memory_need(options, std::span(&plan, 1));

@@ -192,7 +192,7 @@ std::vector<OptionEntry> device_and_exchange() {
       backend_name({"exchange", "backend", "auto|nccl|host|mpi", "how ranks exchange gradients", nothing}),
       real({"exchange", "bucket-cap-mb", "X",
             "a bucket is closed when it reaches this many MiB, or an eighth of all gradients if that is less "
-            "(between nodes a sixteenth)",
+            "(by host on CPUs between nodes a sixteenth)",
             nothing},
            &O::bucket_cap_mb, mebibytes),
       real({"exchange", "first-bucket-mb", "X", "the same for the first bucket", nothing},

@@ -76,9 +76,11 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   const auto plan = [&](const PlanRequest& request) {
     return make_plan(task.model, task.input, request, *session.device, plans.constraints);
   };
-  const ScheduleOptions exchange{.exchange = session.world.size > 1,
-                                 .defers = session.communicator->crosses_nodes(),
-                                 .stream_ordered = session.communicator->stream_ordered()};
+  const comm::Communicator& communicator = *session.communicator;
+  const ScheduleOptions exchange{
+      .exchange = session.world.size > 1,
+      .defers = defers_updates(*session.device, communicator.backend(), communicator.crosses_nodes()),
+      .stream_ordered = communicator.stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
   require_same_parameters(task, requests);
@@ -172,6 +174,10 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
       fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {} free ({} bytes): {}",
                   batch_option(options, session.world, batch_size), mebibytes(needed), needed, free->rank,
                   mebibytes(free->bytes), free->bytes, hint));
+}
+
+bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
+  return crosses_nodes && device.is_cpu() && backend != "mpi";
 }
 
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/world/world.h"
@@ -68,6 +69,10 @@ std::size_t device_bytes_with(std::int64_t batch_size, Options options, const Tr
 
 /// The largest batch below `too_large` that `fits`, if smaller ones do too; 0 when not even 1 does.
 std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std::int64_t)>& fits);
+
+/// Whether the updates of a run's steps are left to the next step's forward, in which the exchange goes on
+/// (`ScheduleOptions::defers`): between nodes, where a thread of the rank on the CPU exchanges, not MPI.
+bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes);
 
 /// What the options ask of the training plan `key` of `ranks`, exchanging as `exchange` says (overlap is the
 /// options').

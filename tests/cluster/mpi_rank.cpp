@@ -123,7 +123,11 @@ void play_failure(const World& world) {
 
 void play_abort(const World& world) {
   const auto group = open_group(world);
-  if (world.rank == 1) group->abort("enough");
+  require(!group->failed(), "a group has not failed yet");
+  if (world.rank == 1) {
+    group->abort("enough");
+    require(group->failed(), "a group that was aborted has failed");
+  }
   group->barrier();
 }
 

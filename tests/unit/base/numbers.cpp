@@ -1,4 +1,5 @@
 #include <limits>
+#include <vector>
 
 #include "kernels/base/deadline.h"
 #include "kernels/base/division.h"
@@ -19,6 +20,16 @@ TEST_CASE("a division that rounds up, and the multiple that it stands for") {
   CHECK(rounded_up(std::size_t{65}, 64) == 128);
   CHECK(rounded_up(std::size_t{64}, 64) == 64);
   CHECK(rounded_up(std::int64_t{0}, 7) == 0);
+}
+
+TEST_CASE("ascending numbers as ranges, as far as they fit") {
+  const std::vector<int> numbers{3, 120, 121, 122, 7, 9};
+  CHECK(ranges_of({}, 100).empty());
+  CHECK(ranges_of(numbers, 100) == "3,120-122,7,9");
+  CHECK(ranges_of(numbers, 100, ", ", ", ...") == "3, 120-122, 7, 9");
+  CHECK(ranges_of(numbers, 11) == "3,120-122,7");
+  CHECK(ranges_of(numbers, 10) == "3,120-122");
+  CHECK(ranges_of(numbers, 8, ", ", ", ...") == "3, ...");
 }
 
 TEST_CASE("a number in its range, whole and as typed") {

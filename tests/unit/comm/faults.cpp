@@ -4,6 +4,7 @@
 #include <chrono>
 #include <latch>
 
+#include "comm/shm/local_rendezvous.h"
 #include "comm/shm/local_socket.h"
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
@@ -134,7 +135,7 @@ TEST_CASE("connections without a handshake delay no rank", "[comm]") {
       make_communicator(local_world(index, 2, run_id), timeout(5))->barrier();
       return;
     }
-    const std::string name = "lockstep-" + run_id + "-0-0";
+    const std::string name = local_socket_name(run_id, "0", 0);
     std::vector<UniqueFd> foreign;
     while (foreign.size() < 4) {
       UniqueFd socket = connect_local(name);

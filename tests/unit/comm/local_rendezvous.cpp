@@ -2,6 +2,7 @@
 // there holds nobody.
 #include "comm/shm/local_rendezvous.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <future>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -19,6 +21,7 @@
 #include "comm/shm/node_ranks.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/support/skip.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace {
@@ -53,8 +56,11 @@ namespace {
 
 using Catch::Matchers::StartsWith;
 using testing::fresh_run_id;
+using testing::local_world;
+using testing::RankProcess;
 
 constexpr Seconds patience{10};
+constexpr uid_t another_user = 65534;
 
 /// Members 0 and 1 of a node, which are threads of this process.
 NodeMembers member(int index, const std::string& run_id) {
@@ -167,6 +173,48 @@ TEST_CASE("ranks of a node wait for each other until the deadline of the rendezv
       [] { const NodeRanks node(member(0, fresh_run_id()), patience, Deadline::in(Seconds(0.2))); });
   CHECK(said == "rank 1 did not join the rendezvous in time");
   CHECK(Clock::now() - begin < patience / 2);
+}
+
+TEST_CASE("the socket of a node has its user in its name", "[comm]") {
+  CHECK(local_socket_name("run", "2", 1) == fmt::format("lockstep-{}-run-2-1", geteuid()));
+}
+
+void become_another_user() {
+  if (setuid(another_user) != 0) throw std::runtime_error("cannot become another user");
+}
+
+TEST_CASE("two users' runs of the same id meet side by side", "[comm]") {
+  if (geteuid() != 0) return tests::skip("only root can become another user");
+  const std::string run_id = fresh_run_id();
+  const auto open_both = [&run_id] {
+    auto joining = open_apart(all_on_one_node(local_world(1, 2, run_id)));
+    LocalGroup group = open_local_group(all_on_one_node(local_world(0, 2, run_id)), Deadline::in(patience));
+    joining.get();
+    return group;
+  };
+  const LocalGroup ours = open_both();
+  RankProcess theirs([&] {
+    become_another_user();
+    open_both();
+  });
+  CHECK(theirs.outcome().empty());
+}
+
+TEST_CASE("another user who has the socket of a run is named", "[comm]") {
+  if (geteuid() != 0) return tests::skip("only root can become another user");
+  const std::string run_id = fresh_run_id();
+  const NodeMembers leader = member(0, run_id);
+  const RankProcess other([&] {
+    become_another_user();
+    const UniqueFd listener = listen_local(leader.socket_name);
+    while (true) pause();
+  });
+  connect_when_it_listens(leader);
+  for (const NodeMembers& one : {leader, member(1, run_id)}) {
+    const std::string said =
+        tests::message_of<CommError>([&] { open_local_group(one, Deadline::in(Seconds(0.2))); });
+    CHECK_THAT(said, tests::contains(fmt::format(" is held by user {} (pid {})", another_user, other.pid())));
+  }
 }
 
 TEST_CASE("the last message of a peer that closes comes, although ours to it was not read", "[comm]") {

@@ -1,13 +1,19 @@
 #include "comm/tcp/mesh.h"
 
+#include <csignal>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "comm/net/frame.h"
 #include "comm/store/server.h"
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 #include "tests/support/catch.h"
+#include "tests/unit/comm/nodes.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -54,6 +60,46 @@ TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]"
     server.reset();
   });
   CHECK_THAT(errors[0], tests::contains("of 2 had not joined the rendezvous: the store at 127.0.0.1:"));
+}
+
+TEST_CASE("a rank that is lost before all have joined ends the others soon, by its name", "[comm]") {
+  const bool all_come = GENERATE(false, true);
+  CAPTURE(all_come);
+  const std::vector<int> nodes{0, 1, 2};
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] { join_nodes(index, nodes, run_id, port, Seconds(30)); });
+  };
+  RankProcess first = rank(0);
+  const RankProcess lost = rank(1);
+  std::optional<RankProcess> last;
+  StoreClient store = connect_to_store(run_id, port);
+  store.wait("peer/1", Deadline::in(Seconds(10)));
+  if (all_come) {
+    lost.signal(SIGSTOP);  // so it makes no data connection
+    last.emplace(rank(2));
+    store.wait("peer/2", Deadline::in(Seconds(10)));
+  }
+  const auto begin = Clock::now();
+  lost.signal(SIGKILL);
+  const std::string reason =
+      fmt::format("rank 1 (pid {} on {}) was lost before all ranks had joined", lost.pid(), host_name());
+  CHECK(first.outcome() == reason);
+  if (last) CHECK(last->outcome() == reason);
+  CHECK(Clock::now() - begin < Seconds(10));
+}
+
+TEST_CASE("who gives up before all have joined tells the others why", "[comm]") {
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto begin = Clock::now();
+  const auto errors = run_threads(2, [&](int rank) {
+    join_nodes(rank, {0, 1, 2}, run_id, port, Seconds(rank == 0 ? 30 : 2));
+  });
+  CHECK(errors == std::vector<std::string>(
+                      2, "rank 2 of 3 did not join the rendezvous in time: were all nodes started?"));
+  CHECK(Clock::now() - begin < Seconds(12));
 }
 
 TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {

@@ -142,11 +142,13 @@ TEST_CASE("a secret that Kubernetes mounts for the pod's group is taken", "[rend
 }
 
 TEST_CASE("a meeting point survives its text", "[rendezvous]") {
-  const MeetingPoint point{"fe80::1%eth0", 29500, {"run", "secret"}};
+  const MeetingPoint point{"fe80::1%eth0", 29500, {"run", "secret", 3}};
   const auto read = parse_meeting_point(to_text(point));
   REQUIRE(read);
   CHECK(to_text(*read) == to_text(point));
-  for (const char* text : {"", "none\n", "a\n0\nr\ns\n", "a\nb\nr\ns\n", "a\n1\nr\ns", "a\n1\nr\ns\nt\n"}) {
+  CHECK(parse_meeting_point("a\n1\nr\ns\n0\n"));
+  for (const char* text : {"", "none\n", "a\n0\nr\ns\n0\n", "a\nb\nr\ns\n0\n", "a\n1\nr\ns\n",
+                           "a\n1\nr\ns\n0", "a\n1\nr\ns\nt\n", "a\n1\nr\ns\n0\nt\n"}) {
     CHECK_FALSE(parse_meeting_point(text));
   }
 }

@@ -32,13 +32,14 @@ std::vector<std::string> run_staged(int size,
   });
 }
 
-/// A group that cannot tell waiting for peers from the transfer, as by MPI.
+/// A group that cannot tell waiting for peers from the transfer, as by MPI between hosts.
 class UntellingGroup final : public DecoratedCommunicator {
  public:
   explicit UntellingGroup(const World& world)
       : DecoratedCommunicator(std::make_unique<SoloCommunicator>(world)) {}
 
   bool tells_skew() const override { return false; }
+  bool crosses_nodes() const override { return true; }
   std::unique_ptr<Arena> allocate_arena(DType dtype, std::int64_t elements) override {
     return inner().allocate_arena(dtype, elements);
   }
@@ -64,6 +65,29 @@ TEST_CASE("sums through the host tell skew from transfer if the host's do", "[co
   const World world = local_world(0, 1, fresh_run_id());
   CHECK(StagedCommunicator(std::make_unique<SoloCommunicator>(world), *device).tells_skew());
   CHECK_FALSE(StagedCommunicator(std::make_unique<UntellingGroup>(world), *device).tells_skew());
+}
+
+TEST_CASE("sums through the host cross nodes if the host's do", "[comm]") {
+  const auto device = kernels::make_cpu_device(1);
+  const World world = local_world(0, 1, fresh_run_id());
+  CHECK_FALSE(StagedCommunicator(std::make_unique<SoloCommunicator>(world), *device).crosses_nodes());
+  CHECK(StagedCommunicator(std::make_unique<UntellingGroup>(world), *device).crosses_nodes());
+}
+
+TEST_CASE("ranks are on several nodes by their numbers, or by a name of their node", "[comm]") {
+  World world = local_world(0, 2, fresh_run_id());
+  CHECK_FALSE(spans_nodes(world, ""));
+  CHECK(spans_nodes(world, "node 1"));
+  world.local_size = 1;
+  CHECK(spans_nodes(world, ""));
+  CHECK_FALSE(spans_nodes(local_world(0, 1, fresh_run_id()), "node 1"));
+}
+
+TEST_CASE("a group of one has failed once it was aborted", "[comm]") {
+  SoloCommunicator group(local_world(0, 1, fresh_run_id()));
+  CHECK_FALSE(group.failed());
+  group.abort("no more data");
+  CHECK(group.failed());
 }
 
 TEST_CASE("sums through the host have the host's bits", "[comm]") {

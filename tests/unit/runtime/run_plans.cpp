@@ -23,6 +23,15 @@ TEST_CASE("the largest batch that fits is found with few plans") {
   CHECK(largest_batch(1, [](std::int64_t) { return true; }) == 0);
 }
 
+TEST_CASE("updates are deferred between nodes, where the rank's own thread exchanges") {
+  const auto cpu = kernels::make_cpu_device(1);
+  for (const char* backend : {"host", "auto"}) {
+    CHECK(defers_updates(*cpu, backend, true));
+    CHECK_FALSE(defers_updates(*cpu, backend, false));
+  }
+  CHECK_FALSE(defers_updates(*cpu, "mpi", true));
+}
+
 struct TenSamples : data::Dataset {
   std::int64_t size() const override { return 10; }
   const data::SampleSpec& spec() const override { return sample; }
