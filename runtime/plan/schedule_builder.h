@@ -15,7 +15,7 @@ namespace lockstep::runtime {
 class ScheduleBuilder {
  public:
   ScheduleBuilder(const model::Graph& graph, const ScheduleOptions& options)
-      : graph_(graph), stream_ordered_(options.stream_ordered) {
+      : graph_(graph), stream_ordered_(options.stream_ordered), computes_behind_(options.computes_behind) {
     add(Step::Kind::begin_step);
   }
 
@@ -34,8 +34,10 @@ class ScheduleBuilder {
   void defer(Step::Kind kind, std::size_t index) {
     schedule_.steps.push_back({.kind = kind, .index = index, .deferred = true});
   }
-  /// A communicator serves one thread at a time.
+  /// Before the walking thread exchanges: a communicator serves one thread at a time. All exchanges that
+  /// follow need what was launched so far, so waiting for it costs nothing.
   void join() {
+    if (computes_behind_) add(Step::Kind::await_compute);
     if (!is_queue_empty_) add(Step::Kind::join);
     is_queue_empty_ = true;
   }
@@ -69,6 +71,7 @@ class ScheduleBuilder {
 
   const model::Graph& graph_;
   const bool stream_ordered_;
+  const bool computes_behind_;
   Schedule schedule_;
   bool is_queue_empty_ = true;
 };

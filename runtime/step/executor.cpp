@@ -145,6 +145,8 @@ void Executor::run(const BoundStep& step) {
       return timing_.add(exchange(step));
     case Action::hand_over:
       return order_->hand_over(step.exchange, step.index, step.may_be_held);
+    case Action::await_compute:
+      return step.stream->synchronize();
     case Action::join:
       return queue_->wait_all();
     case Action::hand_over_held:

@@ -88,6 +88,7 @@ class Executor {
     all_reduce,
     gather_rows,
     hand_over,
+    await_compute,
     join,
     hand_over_held,
     await,

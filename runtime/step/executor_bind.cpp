@@ -137,6 +137,9 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
       bound.index += plan.arena.buckets.size();
       bound.is_timed = step.stream == StreamName::compute;
       break;
+    case Step::Kind::await_compute:
+      bound.action = Action::await_compute;
+      break;
     case Step::Kind::join:
       bound.action = Action::join;
       bound.is_timed = true;
