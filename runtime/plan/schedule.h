@@ -47,7 +47,8 @@ struct Step {
   bool queued = false;
   /// The walking thread may hold it back, so that what is ready later but needed sooner goes first.
   bool may_be_held = false;
-  bool deferred = false;  ///< belongs to the step before; left out where that has left nothing
+  bool deferred = false;      ///< belongs to the step before; left out where that has left nothing
+  bool for_exchange = false;  ///< a wait of compute's: what it takes is the exchange's cost
   bool operator==(const Step&) const = default;
 };
 

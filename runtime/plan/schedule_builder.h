@@ -65,6 +65,11 @@ class ScheduleBuilder {
     add(Step::Kind::record, at, earlier);
     add(Step::Kind::wait, at, later);
   }
+  /// The same of compute, behind exchanges on `earlier`.
+  void await_exchange(StreamName earlier, std::string event_name) {
+    order(earlier, StreamName::compute, std::move(event_name));
+    schedule_.steps.back().for_exchange = true;
+  }
 
  private:
   void sum_statistics(model::ValueId id);

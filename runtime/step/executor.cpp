@@ -138,7 +138,7 @@ void Executor::run(const BoundStep& step) {
     case Action::record:
       return step.stream->record(*step.event);
     case Action::wait:
-      if (step.ends_exchange) return communicator_.wait_for_exchange(*step.stream, *step.event);
+      if (step.for_exchange) return communicator_.wait_for_exchange(*step.stream, *step.event);
       return step.stream->wait(*step.event);
     case Action::all_reduce:
     case Action::gather_rows:

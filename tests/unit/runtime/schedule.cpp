@@ -138,6 +138,8 @@ TEST_CASE("schedule: statistics are summed between who writes and who reads them
                 {.key = {.role = role, .batch = 4}, .buckets = bucket_for_each, .schedule = schedule},
                 *device, {.sync_batch_norm = true});
   REQUIRE(plan.graph.statistics().size() == 4);
+  const auto costs = std::ranges::count(plan.steps, true, &Step::for_exchange);
+  CHECK(costs == (schedule.stream_ordered ? 4 + (role == MicroBatchRole::only ? 1 : 0) : 0));
   for (std::size_t index = 0; index < 4; ++index) {
     const model::ValueId id = plan.graph.statistics()[index];
     const std::size_t sum = find(plan, Kind::sum_statistics, index);
