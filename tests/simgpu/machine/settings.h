@@ -17,6 +17,7 @@ struct Settings {
   std::uint64_t seed = 0;                             ///< of Policy::random
   std::size_t device_bytes = std::size_t{512} << 20;  ///< capacity of each device
   int capability = 90;                                ///< compute capability: 75 for 7.5
+  int held = -1;                                      ///< physical number of one that nobody may choose
   std::size_t pinned_bytes = std::size_t{1} << 32;    ///< of all pinned memory; pages count when touched
   std::uint64_t fail_call = 0;                        ///< the call, counted from 1, that fails; 0: none
   std::string fail_kernel;       ///< part of the name or place of launch of a kernel that fails
