@@ -17,7 +17,7 @@ namespace lockstep::comm {
 /// when. The host reads it while the GPU works, also from threads that may not call CUDA.
 class StreamCounter {
  public:
-  /// More than the exchanges of two steps, which may be in flight.
+  /// More than the exchanges, or waits for them, of two steps, which may be in flight.
   static constexpr std::uint32_t kept_times = 4096;
 
   struct Value {
@@ -64,7 +64,7 @@ class NcclProgress {
   void ends(cudaStream_t stream);
   /// Whether a CUDA graph holds one of them.
   bool has_captured() const;
-  /// Around a wait of `stream`, which computes, for those of a step.
+  /// Around a wait of `stream`, which computes, for some of them.
   void begins_to_wait(cudaStream_t stream) { waiting_.count(0, stream); }
   void ends_waiting(cudaStream_t stream) { waited_.count(0, stream); }
   /// What the exchanges and waits took that are done since the last call, by the GPU's clock. Skew is part of

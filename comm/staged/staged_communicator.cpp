@@ -1,7 +1,10 @@
 #include "comm/staged/staged_communicator.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "kernels/base/deadline.h"
 #include "kernels/device.h"
 
 namespace lockstep::comm {
@@ -53,16 +56,21 @@ ExchangeTiming StagedCommunicator::stage(std::span<const ArenaRange> sent,
     inner().barrier();  // throws after an abort
     return {};
   }
+  stream.synchronize();  // for what is sent to be there, which is compute's time
+  const auto start = Clock::now();
   for (const ArenaRange& range : sent) {
     device_.copy_to_host(on_host(range).data(), range.data(), range.bytes(), stream);
   }
-  // No peer touches our arena on the host until we have joined the exchange, and by then the copy back of the
-  // last one, which is in the same stream, is done too.
+  // No peer touches our arena on the host until we have joined the exchange.
   stream.synchronize();
-  const ExchangeTiming timing = exchange();
+  ExchangeTiming timing = exchange();
   for (const ArenaRange& range : received) {
     device_.copy_to_device(range.data(), on_host(range).data(), range.bytes(), stream);
   }
+  stream.synchronize();
+  const std::int64_t taken =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  timing.transfer_ns = std::max<std::int64_t>(taken - timing.skew_ns, 0);
   return timing;
 }
 

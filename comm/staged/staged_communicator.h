@@ -9,7 +9,7 @@ namespace lockstep::comm {
 
 /// `--backend host` or `mpi` on a GPU: an arena is the device's, and collectives go through one that the
 /// inner group has on the host, pinned: copied out, summed there, copied back. A call returns when the result
-/// is on its way back in the stream's order. A group of one copies nothing.
+/// is back, and its transfer is all three. A group of one copies nothing.
 class StagedCommunicator final : public DecoratedCommunicator {
  public:
   /// `device` outlives this and its arenas.

@@ -170,6 +170,12 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
 
 }  // namespace
 
+bool has_tensor_core_code() {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, attend<__half, 32>), "cannot read a kernel's attributes");
+  return attributes.ptxVersion >= 80;
+}
+
 KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io) {
   const AttentionSize s = op.size(types_of(io.inputs));
   return for_heads(io.inputs[0].dtype, s.dim, [&]<class Element, int dim>() {

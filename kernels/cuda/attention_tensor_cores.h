@@ -65,9 +65,14 @@ __device__ inline bool all_see_all(const CudaHead& h, const CudaMask& mask, std:
 constexpr float log2_of_e = 1.44269504F;
 constexpr float ln_of_2 = 0.693147181F;
 
+/// Whether the code of these kernels has the instructions. A driver that translates code for 7.5 to a newer
+/// GPU gives it none.
+bool has_tensor_core_code();
+
 /// Whether these kernels compute it; the ones for f32 units take the rest.
 inline bool fits_tensor_cores(Cuda gpu, DType dtype, const AttentionSize& s) {
-  return gpu.capability >= 80 && is_half(dtype) && s.dim % 8 == 0 && s.dim >= 16 && s.dim <= 128;
+  return gpu.capability >= 80 && is_half(dtype) && s.dim % 8 == 0 && s.dim >= 16 && s.dim <= 128 &&
+         (gpu.described != nullptr || has_tensor_core_code());
 }
 
 KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,9 +11,10 @@
 
 namespace lockstep::kernels {
 
-/// A GPU that this process may use, in CUDA's order.
+/// A GPU that this process sees, in CUDA's order.
 struct CudaDeviceInfo {
   int index = 0;
+  std::string problem;  ///< why it cannot be used; what is not known of it then is empty or 0
   std::string name;
   std::string uuid;            ///< "GPU-8a1f0c2d-...", as CUDA_VISIBLE_DEVICES takes it
   std::string bus_id;          ///< "0000:3b:00.0"
@@ -20,7 +22,7 @@ struct CudaDeviceInfo {
   int multiprocessors = 0;
   double memory_bandwidth = 0;  ///< of its memory's clock and bus, in bytes a second
   std::size_t memory_bytes = 0;
-  std::size_t free_bytes = 0;
+  std::optional<std::size_t> free_bytes;
   std::vector<int> peers;  ///< GPUs whose memory it reaches without the host
 };
 
@@ -38,7 +40,8 @@ std::unique_ptr<Device> make_described_cuda_device(const std::string& json);
 /// when this build has no CUDA.
 int visible_cuda_devices();
 
-/// Empty without a GPU or driver. UsageError when this build has no CUDA.
+/// Empty without a GPU or driver; one that cannot be used hides no other. UsageError when this build has no
+/// CUDA.
 std::vector<CudaDeviceInfo> cuda_devices();
 
 /// Of driver, CUDA and libraries. UsageError as above.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/error.h"
 #include "kernels/base/export.h"
 #include "kernels/base/file.h"
 #include "kernels/base/gpus.h"
@@ -26,22 +27,37 @@ double memory_bandwidth_of(int index) {
   return 2 * hertz * attribute_of(index, cudaDevAttrGlobalMemoryBusWidth) / 8;
 }
 
-CudaDeviceInfo info_of(int index) {
-  make_current(index);
+/// What the driver tells of it comes first: to choose a GPU makes a context on it, which fails where another
+/// process has it alone.
+void look_at(CudaDeviceInfo& info) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, index), "cannot read the GPU's properties");
-  CudaDeviceInfo info{.index = index,
-                      .name = properties.name,
-                      .uuid = uuid_text(properties.uuid),
-                      .bus_id = bus_id_of(index),
-                      .compute_capability = 10 * properties.major + properties.minor,
-                      .multiprocessors = properties.multiProcessorCount,
-                      .memory_bandwidth = memory_bandwidth_of(index)};
-  check(cudaMemGetInfo(&info.free_bytes, &info.memory_bytes), "cannot read the free memory");
+  check(cudaGetDeviceProperties(&properties, info.index), "cannot read the GPU's properties");
+  info.name = properties.name;
+  info.uuid = uuid_text(properties.uuid);
+  info.compute_capability = 10 * properties.major + properties.minor;
+  info.problem = gpu_problem(info.compute_capability);
+  info.multiprocessors = properties.multiProcessorCount;
+  info.memory_bytes = properties.totalGlobalMem;
+  info.bus_id = bus_id_of(info.index);
+  info.memory_bandwidth = memory_bandwidth_of(info.index);
   for (int peer = 0; peer < cuda_device_count(); ++peer) {
     int reachable = 0;
-    if (peer != index) check(cudaDeviceCanAccessPeer(&reachable, index, peer), "cannot ask for a peer");
+    if (peer != info.index)
+      check(cudaDeviceCanAccessPeer(&reachable, info.index, peer), "cannot ask for a peer");
     if (reachable != 0) info.peers.push_back(peer);
+  }
+  make_current(info.index);
+  std::size_t free = 0;
+  check(cudaMemGetInfo(&free, &info.memory_bytes), "cannot read the free memory");
+  info.free_bytes = free;
+}
+
+CudaDeviceInfo info_of(int index) {
+  CudaDeviceInfo info{.index = index};
+  try {
+    look_at(info);
+  } catch (const DeviceError& error) {
+    if (info.problem.empty()) info.problem = error.what();
   }
   return info;
 }
@@ -83,7 +99,8 @@ std::vector<CudaDeviceInfo> list_cuda_devices() {
   int current = 0;
   if (count > 0) check(cudaGetDevice(&current), "cannot tell the current device");
   for (int index = 0; index < count; ++index) devices.push_back(info_of(index));
-  if (count > 0) make_current(current);
+  // Where that cannot be used, nobody has used it.
+  if (count > 0 && cudaSetDevice(current) != cudaSuccess) cudaGetLastError();
   return devices;
 }
 

@@ -42,9 +42,11 @@ struct RankDevice {
   int threads = 1;
 };
 
-struct Gpus {
-  CudaVersions versions;
-  std::vector<kernels::CudaDeviceInfo> all;
+struct Cuda {
+  Attempt<CudaVersions> versions;
+  Attempt<std::vector<kernels::CudaDeviceInfo>> gpus;
+
+  std::string problem() const { return versions.problem.empty() ? gpus.problem : versions.problem; }
 };
 
 struct Report {
@@ -52,7 +54,7 @@ struct Report {
   comm::World world;
   std::string forced;  ///< --world
   Attempt<RankDevice> device;
-  std::optional<Attempt<Gpus>> cuda;  ///< of a build with CUDA
+  std::optional<Cuda> cuda;  ///< of a build with CUDA
   Attempt<std::string> nccl;
 };
 
@@ -77,8 +79,7 @@ Report examine_machine(const Options& options, bool required) {
                 .forced = options.world};
   report.device = attempt([&] { return open_rank_device(options, report.world, required); });
   if (kernels::cuda_is_built_in()) {
-    report.cuda =
-        attempt([] { return Gpus{.versions = kernels::cuda_versions(), .all = kernels::cuda_devices()}; });
+    report.cuda = Cuda{.versions = attempt(kernels::cuda_versions), .gpus = attempt(kernels::cuda_devices)};
   }
   report.nccl = attempt(comm::nccl_version);
   return report;
@@ -109,16 +110,20 @@ std::string cpus_near_text(const kernels::CudaDeviceInfo& gpu) {
   return format_cpu_list(cpus_near(gpu.bus_id, affinity_mask()));
 }
 
+std::string memory_text(const kernels::CudaDeviceInfo& gpu) {
+  const auto gibibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  if (!gpu.free_bytes) return fmt::format("{:.1f} GiB", gibibytes(gpu.memory_bytes));
+  return fmt::format("{:.1f} of {:.1f} GiB free", gibibytes(*gpu.free_bytes), gibibytes(gpu.memory_bytes));
+}
+
 std::string describe(const kernels::CudaDeviceInfo& gpu) {
-  std::string text =
-      fmt::format("{}, {}, compute capability {}, {}, {:.1f} of {:.1f} GiB free, {:.0f} GB/s, {}", gpu.name,
-                  gpu.uuid, capability_text(gpu), plural(gpu.multiprocessors, "SM"),
-                  static_cast<double>(gpu.free_bytes) / (1 << 30),
-                  static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.memory_bandwidth / 1e9, gpu.bus_id);
+  if (gpu.name.empty()) return "unusable: " + gpu.problem;
+  std::string text = fmt::format("{}, {}, compute capability {}, {}, {}, {:.0f} GB/s, {}", gpu.name, gpu.uuid,
+                                 capability_text(gpu), plural(gpu.multiprocessors, "SM"), memory_text(gpu),
+                                 gpu.memory_bandwidth / 1e9, gpu.bus_id);
   if (const std::string near = cpus_near_text(gpu); !near.empty()) text += ", near CPUs " + near;
   if (!gpu.peers.empty()) text += ", direct access to GPUs " + format_cpu_list(gpu.peers);
-  if (const std::string problem = gpu_problem(gpu.compute_capability); !problem.empty())
-    text += ", " + problem;
+  if (!gpu.problem.empty()) text += ", unusable: " + gpu.problem;
   return text;
 }
 
@@ -129,10 +134,11 @@ void print_unusable(std::string_view name, const std::string& problem) {
 
 void print_gpus(const Report& report) {
   if (!report.cuda) return fmt::print("cuda: {}\n", kernels::cuda_in_this_build());
-  print_unusable("cuda", report.cuda->problem);
-  if (!report.cuda->value) return;
-  fmt::print("cuda: {}, {}\n", kernels::cuda_in_this_build(), to_text(report.cuda->value->versions));
-  for (const kernels::CudaDeviceInfo& gpu : report.cuda->value->all) {
+  print_unusable("cuda", report.cuda->problem());
+  if (const auto& versions = report.cuda->versions.value)
+    fmt::print("cuda: {}, {}\n", kernels::cuda_in_this_build(), to_text(*versions));
+  if (!report.cuda->gpus.value) return;
+  for (const kernels::CudaDeviceInfo& gpu : *report.cuda->gpus.value) {
     fmt::print("gpu {}: {}\n", gpu.index, describe(gpu));
   }
 }
@@ -173,11 +179,11 @@ Json to_json(const kernels::CudaDeviceInfo& gpu) {
           {"compute_capability", capability_text(gpu)},
           {"multiprocessors", gpu.multiprocessors},
           {"memory_bytes", gpu.memory_bytes},
-          {"free_bytes", gpu.free_bytes},
+          {"free_bytes", gpu.free_bytes ? Json(*gpu.free_bytes) : Json()},
           {"memory_bandwidth", gpu.memory_bandwidth},
           {"near_cpus", or_null(cpus_near_text(gpu))},
           {"peers", gpu.peers},
-          {"problem", or_null(gpu_problem(gpu.compute_capability))}};
+          {"problem", or_null(gpu.problem)}};
 }
 
 Json device_json(const Attempt<RankDevice>& device) {
@@ -193,12 +199,10 @@ Json device_json(const Attempt<RankDevice>& device) {
 Json cuda_json(const Report& report) {
   Json json{{"build", kernels::cuda_in_this_build()}};
   if (!report.cuda) return json;
-  if (!report.cuda->value) {
-    json["problem"] = report.cuda->problem;
-    return json;
-  }
-  const CudaVersions& versions = report.cuda->value->versions;
-  json["problem"] = or_null(versions.problem());
+  json["problem"] = or_null(report.cuda->problem());
+  if (!report.cuda->versions.value) return json;
+  const CudaVersions& versions = *report.cuda->versions.value;
+  if (const std::string problem = versions.problem(); !problem.empty()) json["problem"] = problem;
   json["version"] = cuda_version_text(versions.runtime);
   json["driver"] = or_null(versions.driver_release);
   json["driver_cuda"] = or_null(versions.driver == 0 ? "" : cuda_version_text(versions.driver));
@@ -221,8 +225,8 @@ Json to_json(const Report& report) {
   json["cores"] = {{"usable", usable_cores(world)}, {"cpus", affinity_list()}};
   json["cuda"] = cuda_json(report);
   json["gpus"] = Json::array();
-  if (report.cuda && report.cuda->value) {
-    for (const kernels::CudaDeviceInfo& gpu : report.cuda->value->all) json["gpus"].push_back(to_json(gpu));
+  if (report.cuda && report.cuda->gpus.value) {
+    for (const kernels::CudaDeviceInfo& gpu : *report.cuda->gpus.value) json["gpus"].push_back(to_json(gpu));
   }
   json["backends"] = {{"host", "built in"},
                       {"mpi", comm::mpi_in_this_build()},

@@ -92,16 +92,16 @@ void RunMetrics::start() {
   for (Window& window : windows_) window.start = last_;
 }
 
-void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples) {
-  const auto now = Clock::now();
+void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples,
+                           Clock::time_point ended) {
   ++steps_;
-  if (steps_ == 1) all_.start = now;
-  if (steps_ == steady_from_step - 1) steady_.start = now;
+  if (steps_ == 1) all_.start = ended;
+  if (steps_ == steady_from_step - 1) steady_.start = ended;
   if (steps_ >= 2) all_.samples += samples;
   if (steps_ >= steady_from_step) steady_.samples += samples;
 
   // The first step warms up caches and page tables; it would spoil a median of few.
-  if (steps_ > 1) step_.add(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
+  if (steps_ > 1) step_.add(std::chrono::duration_cast<std::chrono::nanoseconds>(ended - last_).count());
   exposed_.add(timing.exposed_ns);
   transfer_.add(timing.transfer_ns);
   skew_.add(timing.skew_ns);
@@ -113,7 +113,7 @@ void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, 
     window.exposed_ns += timing.exposed_ns;
     window.data_wait_ns += data_wait_ns;
   }
-  last_ = now;
+  last_ = ended;
 }
 
 void RunMetrics::resume() {
@@ -124,14 +124,13 @@ void RunMetrics::resume() {
 
 Progress RunMetrics::take_window(Reader reader) {
   Window& window = windows_.at(static_cast<std::size_t>(reader));
-  const auto now = Clock::now();
   Progress progress;
-  progress.samples_per_s = per_second(window.samples, window.start, now);
+  progress.samples_per_s = per_second(window.samples, window.start, last_);
   progress.step_ms =
-      window.steps > 0 ? Seconds(now - window.start).count() * 1e3 / static_cast<double>(window.steps) : 0;
+      window.steps > 0 ? Seconds(last_ - window.start).count() * 1e3 / static_cast<double>(window.steps) : 0;
   progress.exposed_comm_ms = milliseconds(window.exposed_ns, window.steps);
   progress.data_wait_ms = milliseconds(window.data_wait_ns, window.steps);
-  window = {.start = now};
+  window = {.start = last_};
   return progress;
 }
 

@@ -48,8 +48,10 @@ class Measurements {
 class RunMetrics {
  public:
   void start();
-  /// Records a completed step over `samples` samples of all ranks; `data_wait_ns`: wait for its batch.
-  void step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples);
+  /// Records a step over `samples` samples of all ranks that was completed at `ended`; `data_wait_ns`: wait
+  /// for its batch.
+  void step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples,
+                 Clock::time_point ended = Clock::now());
   /// Stops the clock for an evaluation or a checkpoint, until `resume`.
   void pause() { paused_at_ = Clock::now(); }
   void resume();

@@ -172,6 +172,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   ScheduleOptions options = request.schedule;
   options.clips = request.clip_grad_norm > 0 || scales_gradients;
   options.averages = request.average_decay > 0;
+  options.computes_behind = device.is_async();
   options.defers = training && options.defers && can_defer(plan.graph, plan.arena, options);
   // Not while those of the step before are exchanged, and not those of micro-batches before this one.
   const bool is_idle = training ? begins_step(role) && !options.defers

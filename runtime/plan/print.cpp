@@ -183,6 +183,8 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "add " + rows() + of_step_before;
     case Step::Kind::sum_statistics:
       return "all-reduce of the " + plan.arena.statistics[step.index].name;
+    case Step::Kind::await_compute:
+      return "wait for compute";
     case Step::Kind::join:
       return "join the exchange queue";
     case Step::Kind::post_held:

@@ -158,7 +158,7 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
     if (!is_updated[bucket]) build.update(bucket, options.averages, update);
   }
-  build.order(update, compute, "step exchanged");
+  build.await_exchange(update, "step exchanged");
   return build.end();
 }
 

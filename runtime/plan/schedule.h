@@ -28,6 +28,7 @@ struct Step {
     gather_rows,         ///< lists of rows of slice `index`, from all ranks to all, behind compute
     gather_rows_inline,  ///< the same when no compute is left to hide it
     add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
+    await_compute,       ///< the walking thread waits until the device has computed what it was given
     join,                ///< the walking thread waits until the exchange queue is empty
     post_held,           ///< what the walking thread has held back goes to the exchange queue
     await_bucket,        ///< the walking thread waits until bucket `index` is summed
@@ -46,7 +47,8 @@ struct Step {
   bool queued = false;
   /// The walking thread may hold it back, so that what is ready later but needed sooner goes first.
   bool may_be_held = false;
-  bool deferred = false;  ///< belongs to the step before; left out where that has left nothing
+  bool deferred = false;      ///< belongs to the step before; left out where that has left nothing
+  bool for_exchange = false;  ///< a wait of compute's: what it takes is the exchange's cost
   bool operator==(const Step&) const = default;
 };
 
@@ -66,6 +68,9 @@ struct ScheduleOptions {
   bool defers = false;
   /// An all-reduce is enqueued on the exchange stream and occupies no thread.
   bool stream_ordered = false;
+  /// The device computes behind the walking thread, which waits for it before it waits for an exchange: so
+  /// that the time of the second is that of the exchange alone.
+  bool computes_behind = false;
 };
 
 /// Evaluation, and a micro-batch before the last of its step: the nodes in order, no exchange of gradients

@@ -22,7 +22,7 @@ void ScheduleBuilder::sum_statistics(model::ValueId id) {
   }
   order(StreamName::compute, StreamName::exchange, fmt::format("statistics {} ready", index));
   add(Step::Kind::sum_statistics, index, StreamName::exchange);
-  order(StreamName::exchange, StreamName::compute, fmt::format("statistics {} summed", index));
+  await_exchange(StreamName::exchange, fmt::format("statistics {} summed", index));
 }
 
 std::string PlannedExchange::ready_event() const {

@@ -15,7 +15,7 @@ namespace lockstep::runtime {
 class ScheduleBuilder {
  public:
   ScheduleBuilder(const model::Graph& graph, const ScheduleOptions& options)
-      : graph_(graph), stream_ordered_(options.stream_ordered) {
+      : graph_(graph), stream_ordered_(options.stream_ordered), computes_behind_(options.computes_behind) {
     add(Step::Kind::begin_step);
   }
 
@@ -34,8 +34,10 @@ class ScheduleBuilder {
   void defer(Step::Kind kind, std::size_t index) {
     schedule_.steps.push_back({.kind = kind, .index = index, .deferred = true});
   }
-  /// A communicator serves one thread at a time.
+  /// Before the walking thread exchanges: a communicator serves one thread at a time. All exchanges that
+  /// follow need what was launched so far, so waiting for it costs nothing.
   void join() {
+    if (computes_behind_) add(Step::Kind::await_compute);
     if (!is_queue_empty_) add(Step::Kind::join);
     is_queue_empty_ = true;
   }
@@ -63,12 +65,18 @@ class ScheduleBuilder {
     add(Step::Kind::record, at, earlier);
     add(Step::Kind::wait, at, later);
   }
+  /// The same of compute, behind exchanges on `earlier`.
+  void await_exchange(StreamName earlier, std::string event_name) {
+    order(earlier, StreamName::compute, std::move(event_name));
+    schedule_.steps.back().for_exchange = true;
+  }
 
  private:
   void sum_statistics(model::ValueId id);
 
   const model::Graph& graph_;
   const bool stream_ordered_;
+  const bool computes_behind_;
   Schedule schedule_;
   bool is_queue_empty_ = true;
 };

@@ -61,10 +61,10 @@ std::int64_t largest_fitting(const Options& options, const TrainingTask& task, c
   for (const std::string& text : session.communicator->all_gather(std::to_string(mine)))
     least = std::min<std::int64_t>(least, std::stoll(text));
   if (least > 0) return least;
-  throw DeviceError(fmt::format(
-      "--batch-size auto: not even one sample fits into the {:.1f} MiB that rank {}'s GPU has free: "
-      "free it of what else runs there, or take a smaller model",
-      static_cast<double>(free->bytes) / (1 << 20), free->rank));
+  throw DeviceError(
+      fmt::format("--batch-size auto: not even one sample fits into the {:.1f} MiB that rank {}'s GPU has{}: "
+                  "free it of what else runs there, or take a smaller model",
+                  static_cast<double>(free->bytes) / (1 << 20), free->rank, free->words()));
 }
 
 /// The largest first.

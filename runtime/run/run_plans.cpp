@@ -1,6 +1,7 @@
 #include "runtime/run/run_plans.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/nccl/library.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
@@ -100,14 +102,31 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   return plans;
 }
 
+std::string FreeMemory::words() const {
+  return sharers > 1 ? fmt::format(" free for each of its {} ranks", sharers) : " free";
+}
+
+FreeMemory least_share(std::span<const GpuMemory> ranks) {
+  FreeMemory least{.bytes = std::numeric_limits<std::size_t>::max()};
+  for (int rank = 0; const GpuMemory& own : ranks) {
+    const auto sharers = std::ranges::count(ranks, own.gpu, &GpuMemory::gpu);
+    const std::size_t share = own.bytes / static_cast<std::size_t>(sharers);
+    if (share < least.bytes) least = {.bytes = share, .rank = rank, .sharers = static_cast<int>(sharers)};
+    ++rank;
+  }
+  return least;
+}
+
 std::optional<FreeMemory> least_free(const Session& session) {
   const auto mine = session.device->free_bytes();
   if (!mine) return std::nullopt;
-  const auto all = session.communicator->all_gather(std::to_string(*mine));
-  std::vector<std::size_t> bytes;
-  for (const std::string& text : all) bytes.push_back(std::stoull(text));
-  const auto least = std::ranges::min_element(bytes);
-  return FreeMemory{.bytes = *least, .rank = static_cast<int>(least - bytes.begin())};
+  const comm::GpuIdentity own = comm::gpu_identity(*session.device);
+  std::vector<GpuMemory> ranks;
+  for (const std::string& text :
+       session.communicator->all_gather(fmt::format("{} {} {}", *mine, own.host, own.physical))) {
+    ranks.push_back({.bytes = std::stoull(text), .gpu = text.substr(text.find(' '))});
+  }
+  return least_share(ranks);
 }
 
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan) {
@@ -171,9 +190,9 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
           : fmt::format("not even {} fits: free the GPU of what else runs there, or take a smaller model",
                         batch_option(options, session.world, 1));
   throw DeviceError(
-      fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {} free ({} bytes): {}",
+      fmt::format("{} needs {} of GPU memory ({} bytes), and rank {}'s GPU has {}{} ({} bytes): {}",
                   batch_option(options, session.world, batch_size), mebibytes(needed), needed, free->rank,
-                  mebibytes(free->bytes), free->bytes, hint));
+                  mebibytes(free->bytes), free->words(), free->bytes, hint));
 }
 
 bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {

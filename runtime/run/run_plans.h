@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,17 +47,28 @@ std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);
 /// Of all plans and the staged checkpoint. UsageError above `most_bytes`.
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans);
 
-/// Of the GPU that has the least.
+/// What a rank's GPU has free.
+struct GpuMemory {
+  std::size_t bytes = 0;
+  std::string gpu;  ///< equal texts: one GPU
+};
+/// What one rank may take.
 struct FreeMemory {
   std::size_t bytes = 0;
   int rank = 0;
+  int sharers = 1;  ///< ranks with the same GPU
+
+  /// " free", or " free for each of its 2 ranks", as it stands behind the number.
+  std::string words() const;
 };
-/// Collective. None on the CPU.
+/// Of the rank that may take the least: ranks with one GPU have equal parts of it.
+FreeMemory least_share(std::span<const GpuMemory> ranks);
+/// The same, collective. None on the CPU.
 std::optional<FreeMemory> least_free(const Session& session);
 
 /// Collective, before memory is allocated. DeviceError on all ranks when the plans need more than the fullest
-/// of their GPUs has free: how much, and the largest batch that fits, found by planning it. Later allocations
-/// of CUDA and NCCL (graphs, channels) are not counted. Does nothing on the CPU.
+/// of their GPUs has free for each: how much, and the largest batch that fits, found by planning it. Later
+/// allocations of CUDA and NCCL (graphs, channels) are not counted. Does nothing on the CPU.
 void require_memory(const Options& options, const TrainingTask& task, const RunPlans& plans,
                     const Session& session);
 

@@ -140,7 +140,7 @@ bool Trainer::pauses_after(std::int64_t step, const data::BatchInfo& batch) cons
 
 void Trainer::step_done(const FinishedStep& step, std::int64_t data_wait_ns) {
   progress_.advance(step.batch, step.samples, step.control);
-  metrics_.step_done(step.timing, data_wait_ns, step.samples);
+  metrics_.step_done(step.timing, data_wait_ns, step.samples, step.ended);
   if (gpu_log_) gpu_log_->set_step(progress_.step);
   if (!made_a_step()) first_step_done();
   agree_on_cuda_graphs(step.timing);

@@ -138,13 +138,15 @@ void Executor::run(const BoundStep& step) {
     case Action::record:
       return step.stream->record(*step.event);
     case Action::wait:
-      if (step.ends_exchange) return communicator_.wait_for_exchange(*step.stream, *step.event);
+      if (step.for_exchange) return communicator_.wait_for_exchange(*step.stream, *step.event);
       return step.stream->wait(*step.event);
     case Action::all_reduce:
     case Action::gather_rows:
       return timing_.add(exchange(step));
     case Action::hand_over:
       return order_->hand_over(step.exchange, step.index, step.may_be_held);
+    case Action::await_compute:
+      return step.stream->synchronize();
     case Action::join:
       return queue_->wait_all();
     case Action::hand_over_held:

@@ -88,6 +88,7 @@ class Executor {
     all_reduce,
     gather_rows,
     hand_over,
+    await_compute,
     join,
     hand_over_held,
     await,
@@ -96,8 +97,8 @@ class Executor {
   struct BoundStep {
     Action action = Action::launch;
     bool behind_compute = false;
-    bool is_timed = false;       ///< compute waits meanwhile
-    bool ends_exchange = false;  ///< a wait of the compute stream's for all of a step
+    bool is_timed = false;      ///< compute waits meanwhile
+    bool for_exchange = false;  ///< a wait of the compute stream's
     bool may_be_held = false;
     bool deferred = false;  ///< left out when the step before has left nothing
     std::uint32_t label = 0;
@@ -134,7 +135,6 @@ class Executor {
   BoundSlot bind_slot(const Plan& plan, std::size_t slot);
   void bind_queued(const BoundStep& next, BoundSlot& slot, bool continues);
   BoundStep bind_step(const Plan& plan, const Step& step) const;
-  void mark_end_of_exchange(std::vector<BoundStep>& steps) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t part);

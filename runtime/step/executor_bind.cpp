@@ -84,22 +84,12 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
     is_handing_over = step.queued;
     bound.has_deferred = bound.has_deferred || step.deferred;
   }
-  if (communicator_.stream_ordered()) mark_end_of_exchange(bound.steps);
   return bound;
 }
 
-/// The last wait of the compute stream's; in plans that exchange it is for the exchange.
-void Executor::mark_end_of_exchange(std::vector<BoundStep>& steps) const {
-  const auto exchanges = [](const BoundStep& step) { return step.action == Action::all_reduce; };
-  const auto waits = [this](const BoundStep& step) {
-    return step.action == Action::wait && step.stream == streams_.front().get();
-  };
-  const auto last = std::find_if(steps.rbegin(), steps.rend(), waits);
-  if (last != steps.rend() && std::ranges::any_of(steps, exchanges)) last->ends_exchange = true;
-}
-
 Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) const {
-  BoundStep bound{.may_be_held = step.may_be_held,
+  BoundStep bound{.for_exchange = step.for_exchange,
+                  .may_be_held = step.may_be_held,
                   .deferred = step.deferred,
                   .stream = streams_[static_cast<std::size_t>(step.stream)].get(),
                   .index = step.index};
@@ -136,6 +126,9 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
       bound.action = Action::all_reduce;
       bound.index += plan.arena.buckets.size();
       bound.is_timed = step.stream == StreamName::compute;
+      break;
+    case Step::Kind::await_compute:
+      bound.action = Action::await_compute;
       break;
     case Step::Kind::join:
       bound.action = Action::join;

@@ -58,6 +58,7 @@ StepPipeline::StepPipeline(kernels::Device& device, comm::Communicator& communic
       memory_(memory),
       executor_(executor),
       most_ahead_(device.is_async() ? 1 : 0),
+      launches_wait_(communicator.world().size > 1 && !communicator.stream_ordered()),
       first_targets_(targets) {
   for (auto& event : slot_done_) event = device.make_event();
 }
@@ -74,6 +75,7 @@ void StepPipeline::start(const Plan& plan, const DeviceBatch& batch, const kerne
   next.ends_step = ends_step(plan.key().role);
   next.start = Clock::now();
   next.timing = executor_.launch(plan, batch.slot);
+  next.launched = Clock::now();
   executor_.stream().record(*slot_done_[batch.slot]);
 }
 
@@ -90,7 +92,10 @@ std::optional<FinishedStep> StepPipeline::finish() {
                         .timing = std::exchange(timing_, {})};
   executor_.follow(finished.control.order_votes / static_cast<float>(communicator_.world().size));
   finished.samples = static_cast<std::int64_t>(finished.control.samples);
-  last_end_ = Clock::now();
+  // The host comes here behind the next launch. If that has waited, for its exchange and so for its compute,
+  // this step is long over: it ended with its own exchange, but for updates.
+  last_end_ = launches_wait_ && in_flight() > 0 ? oldest.launched : Clock::now();
+  finished.ended = last_end_;
   finished.timing.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(last_end_ - start_).count();
   return finished;
 }

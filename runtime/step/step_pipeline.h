@@ -62,6 +62,7 @@ struct FinishedStep {
   std::int64_t samples = 0;  ///< of all ranks
   kernels::ControlBlock control;
   StepTiming timing;
+  Clock::time_point ended{};
 };
 
 /// The micro-batches of training steps in flight. An asynchronous device gets the next one before the
@@ -89,6 +90,7 @@ class StepPipeline {
     bool ends_step = true;
     StepTiming timing;
     Clock::time_point start;
+    Clock::time_point launched;
   };
   MicroBatch& micro_batch(std::size_t number) { return micro_batches_[number % micro_batches_.size()]; }
 
@@ -96,6 +98,7 @@ class StepPipeline {
   ReplicaMemory& memory_;
   Executor& executor_;
   const std::size_t most_ahead_;
+  const bool launches_wait_;  ///< for their step's exchange
   std::array<std::unique_ptr<kernels::Event>, batch_slot_count> slot_done_;
   std::array<MicroBatch, batch_slot_count> micro_batches_;  ///< a ring: by number
   std::size_t started_ = 0;

@@ -64,6 +64,28 @@ TEST_CASE("trainer devices --require ends with 0 where that GPU can be used, els
   if (wanted == 0) CHECK(report.at("device").at("kind") == "cuda");
 }
 
+TEST_CASE("a GPU that another process holds alone hides neither the others nor the versions") {
+  const std::size_t held = GENERATE(0, 1);
+  CAPTURE(held);
+  give_gpus(2);
+  const Variable variable("SIMGPU_HELD", std::to_string(held));
+  const auto [code, report] = examined({});
+  CHECK(code == 0);
+  REQUIRE(report.at("gpus").size() == 2);
+  const nlohmann::json& bad = report.at("gpus").at(held);
+  CHECK_THAT(bad.at("problem").get<std::string>(), contains("another process holds the GPU alone"));
+  CHECK(bad.at("free_bytes").is_null());
+  CHECK(bad.at("memory_bytes").get<std::int64_t>() > 0);
+  CHECK(report.at("gpus").at(1 - held).at("problem").is_null());
+  CHECK(report.at("device").at("problem").is_null() == (held == 1));
+  CHECK(report.at("cuda").at("problem").is_null());
+  CHECK(report.at("cuda").contains("version"));
+  Program text(Words{TRAINER_PROGRAM, "devices"});
+  CHECK(text.wait_for_end() == 0);
+  CHECK_THAT(text.output(), contains(", unusable: cuda: cannot choose the GPU"));
+  CHECK_THAT(text.output(), contains("gpu " + std::to_string(1 - held) + ": simulated"));
+}
+
 TEST_CASE("a GPU of compute capability 7.5 can be used, an older one cannot") {
   const int capability = GENERATE(70, 75);
   CAPTURE(capability);

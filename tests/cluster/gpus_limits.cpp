@@ -73,6 +73,28 @@ TEST_CASE("a run that a GPU's memory cannot hold is refused with the largest bat
   CHECK(run_with(fitting + 1).first == 4);
 }
 
+TEST_CASE("ranks that share a GPU may each take their part of its memory alone") {
+  give_gpus(1);
+  const Variable memory("SIMGPU_MEMORY_MB", "96");
+  const TemporaryFolder folder;
+  const auto run_with = [&](std::int64_t batch) {
+    Program run(Words{LAUNCH_PROGRAM, "--allow-gpu-sharing", "--nproc_per_node=2", TRAINER_PROGRAM,
+                      "--model=mlp", "--dataset=synthetic", "--samples=20000", "--image-shape=1x28x28",
+                      "--max-steps=1", "--eval-every=0", "--device=cuda",
+                      "--batch-size=" + std::to_string(batch), "--run-dir",
+                      (folder.path() / std::to_string(batch)).string()});
+    return std::pair(run.wait_for_end(), run.output());
+  };
+  const auto [code, words] = run_with(10000);
+  INFO(words);
+  REQUIRE(code == 4);
+  CHECK_THAT(words, contains("MiB free for each of its 2 ranks"));
+  const std::int64_t fitting = number_between(words, "--batch-size ", " fits");
+  CHECK(fitting > 1000);
+  CHECK(run_with(fitting).first == 0);
+  CHECK(run_with(fitting + 1).first == 4);
+}
+
 TEST_CASE("--batch-size auto takes what fits the fullest GPU, and a run that goes on keeps it") {
   const int ranks = GENERATE(1, 2);
   give_gpus(ranks);

@@ -1,5 +1,6 @@
 #include "kernels/base/safetensors.h"
 #include "tests/cluster/gpus.h"
+#include "tests/support/text.h"
 
 namespace lockstep::tests {
 namespace {
@@ -96,6 +97,28 @@ TEST_CASE("bf16 and fp16 on GPUs: near fp32, the same bits on every run, in grap
   CHECK(first["weights_sha256"] == again["weights_sha256"]);
   // A step's rounding of 2^-9 a factor, grown over 8 steps.
   check_same_losses(folder.path() / "walked", folder.path() / "fp32", 2e-2);
+}
+
+/// Launches of attention's kernels on tensor cores in two steps, by their code's capability.
+int tensor_core_launches(const std::string& code) {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const Variable compiled("SIMGPU_CODE", code);
+  const Variable trace("SIMGPU_TRACE", folder / "trace");
+  train(1,
+        {"--model=gpt2", "--model-args=n_layer=1,n_head=1,n_embd=16,block_size=12,vocab_size=65,dropout=0",
+         "--dataset=synthetic", "--samples=96", "--batch-size=8", "--eval-every=0", "--amp=bf16",
+         "--device=cuda", "--max-steps=2"},
+        folder.path() / "run");
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().stem() == "trace") return count_of(contents(file.path()), "attention_tensor_cores");
+  }
+  return -1;
+}
+
+TEST_CASE("code of before 8.0 that a driver translates for a newer GPU leaves its tensor cores alone") {
+  CHECK(tensor_core_launches("80") > 0);
+  CHECK(tensor_core_launches("75") == 0);
 }
 
 }  // namespace

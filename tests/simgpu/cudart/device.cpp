@@ -30,6 +30,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return call({__func__, cudaErrorDevicesUnavailable, caller()}, [&](Machine& m, Lock&, const Origin&) {
     require_device(m, device);
+    require(m.settings.physical_number(device) != m.settings.held, cudaErrorDevicesUnavailable);
     running().device = device;
   });
 }

@@ -42,7 +42,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
     const cudaDeviceProp device = properties_of(m.settings, running().device);
     *attr = {};
     attr->maxThreadsPerBlock = device.maxThreadsPerBlock;
-    attr->binaryVersion = attr->ptxVersion = device.major * 10 + device.minor;
+    attr->binaryVersion = device.major * 10 + device.minor;
+    attr->ptxVersion = m.settings.code > 0 ? m.settings.code : attr->binaryVersion;
     const auto chosen = m.dynamic_shared_bytes.find(func);
     attr->maxDynamicSharedSizeBytes =
         chosen != m.dynamic_shared_bytes.end() ? chosen->second : static_cast<int>(device.sharedMemPerBlock);

@@ -86,6 +86,8 @@ Settings settings_from_environment() {
   set_number("SIMGPU_DEVICES", settings.devices);
   choose_visible(settings);
   set_number("SIMGPU_CAPABILITY", settings.capability);
+  set_number("SIMGPU_CODE", settings.code);
+  set_number("SIMGPU_HELD", settings.held);
   set_number("SIMGPU_MEMORY_MB", settings.device_bytes, std::uint64_t{1} << 20);
   set_number("SIMGPU_FAIL_CALL", settings.fail_call);
   set_number("SIMGPU_LEAKS", settings.report_leaks);

@@ -15,6 +15,20 @@ TEST_CASE("the last error is kept until it is asked for") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+TEST_CASE("a device that another process holds alone can be described, but not chosen") {
+  const FreshMachine fresh([](Settings& settings) {
+    settings.devices = 2;
+    settings.held = 1;
+  });
+  cudaDeviceProp properties{};
+  CHECK(cudaGetDeviceProperties(&properties, 1) == cudaSuccess);
+  CHECK(cudaSetDevice(1) == cudaErrorDevicesUnavailable);
+  int current = -1;
+  CHECK(cudaGetDevice(&current) == cudaSuccess);
+  CHECK(current == 0);
+  CHECK(cudaSetDevice(0) == cudaSuccess);
+}
+
 TEST_CASE("errors have names and texts") {
   CHECK(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) == "cudaErrorMemoryAllocation");
   CHECK(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");

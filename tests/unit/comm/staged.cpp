@@ -1,9 +1,13 @@
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <memory>
 
 #include "comm/decorated_communicator.h"
 #include "comm/make_communicator.h"
 #include "comm/solo_communicator.h"
 #include "comm/staged/staged_communicator.h"
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/device.h"
 #include "tests/support/catch.h"
@@ -14,6 +18,8 @@
 using namespace lockstep;
 using namespace lockstep::comm;
 using namespace lockstep::comm::testing;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using tests::contains;
 
 namespace {
@@ -33,7 +39,7 @@ std::vector<std::string> run_staged(int size,
 }
 
 /// A group that cannot tell waiting for peers from the transfer, as by MPI between hosts.
-class UntellingGroup final : public DecoratedCommunicator {
+class UntellingGroup : public DecoratedCommunicator {
  public:
   explicit UntellingGroup(const World& world)
       : DecoratedCommunicator(std::make_unique<SoloCommunicator>(world)) {}
@@ -58,7 +64,55 @@ class UntellingGroup final : public DecoratedCommunicator {
   }
 };
 
+/// The process's clock, which stands still but for what `advance` adds.
+class HandClock {
+ public:
+  HandClock() { Clock::halt(); }
+  ~HandClock() { Clock::state() = before_; }
+  HandClock(const HandClock&) = delete;
+
+  static void advance(Clock::duration by) { Clock::state() += by.count(); }
+
+ private:
+  const Clock::rep before_ = Clock::state();
+};
+
+/// What is enqueued before each of the waits for it takes so long.
+class SlowStream final : public tests::NoStream {
+ public:
+  void synchronize() override { HandClock::advance(waits_.at(next_++)); }
+
+ private:
+  std::array<milliseconds, 3> waits_{milliseconds(50), milliseconds(2), milliseconds(3)};
+  std::size_t next_ = 0;
+};
+
+/// Waits 4 ms for a peer, and sums in 1 ms.
+class SlowGroup final : public UntellingGroup {
+ public:
+  using UntellingGroup::all_reduce;
+  using UntellingGroup::UntellingGroup;
+
+  ExchangeTiming all_reduce(std::span<const ArenaRange>, ExchangeLabel, kernels::Stream&) override {
+    HandClock::advance(milliseconds(5));
+    return {.skew_ns = nanoseconds(milliseconds(4)).count(),
+            .transfer_ns = nanoseconds(milliseconds(1)).count()};
+  }
+};
+
 }  // namespace
+
+TEST_CASE("a sum through the host takes its two copies too, but not what is computed before", "[comm]") {
+  const auto device = kernels::make_cpu_device(1);
+  const std::unique_ptr<Communicator> group = std::make_unique<StagedCommunicator>(
+      std::make_unique<SlowGroup>(local_world(0, 2, fresh_run_id())), *device);
+  const auto arena = group->allocate_arena(DType::f32, 64);
+  const HandClock clock;
+  SlowStream stream;
+  const ExchangeTiming timing = group->all_reduce({arena.get(), 0, 64}, {}, stream);
+  CHECK(timing.skew_ns == nanoseconds(milliseconds(4)).count());
+  CHECK(timing.transfer_ns == nanoseconds(milliseconds(2 + 1 + 3)).count());
+}
 
 TEST_CASE("sums through the host tell skew from transfer if the host's do", "[comm]") {
   const auto device = kernels::make_cpu_device(1);

@@ -1,5 +1,6 @@
 #include "runtime/output/metrics.h"
 
+#include <chrono>
 #include <limits>
 
 #include "runtime/output/run_files.h"
@@ -46,6 +47,21 @@ TEST_CASE("console and log have each the figures of all steps since their own la
   CHECK(logged.exposed_comm_ms == 2);
   CHECK(metrics.take_window(on_console).data_wait_ms == 4);
   CHECK(metrics.take_window(on_console).step_ms == 0);
+}
+
+TEST_CASE("a window ends with its last step, whenever it is read") {
+  constexpr auto on_console = RunMetrics::Reader::console;
+  RunMetrics metrics;
+  metrics.start();
+  const auto first_end = Clock::now();
+  metrics.step_done({}, 0, 64, first_end);
+  metrics.take_window(on_console);
+  metrics.step_done({}, 0, 64, first_end + std::chrono::milliseconds(10));
+  const Progress second = metrics.take_window(on_console);
+  CHECK(second.step_ms == Approx(10));
+  CHECK(second.samples_per_s == Approx(6400));
+  metrics.step_done({}, 0, 64, first_end + std::chrono::milliseconds(30));
+  CHECK(metrics.take_window(on_console).step_ms == Approx(20));
 }
 
 TEST_CASE("what a rank waited follows from the exchange times of all, step by step") {

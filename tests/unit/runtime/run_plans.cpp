@@ -32,6 +32,21 @@ TEST_CASE("updates are deferred between nodes, where the rank's own thread excha
   CHECK_FALSE(defers_updates(*cpu, "mpi", true));
 }
 
+TEST_CASE("ranks that share a GPU have equal parts of what it has free") {
+  const std::vector<GpuMemory> apart{{.bytes = 900, .gpu = "a 0"}, {.bytes = 800, .gpu = "a 1"}};
+  CHECK(least_share(apart).bytes == 800);
+  CHECK(least_share(apart).rank == 1);
+  CHECK(least_share(apart).words() == " free");
+  // Three ranks on two GPUs of one host, one on another host's.
+  const std::vector<GpuMemory> shared{{.bytes = 900, .gpu = "a 0"},
+                                      {.bytes = 500, .gpu = "a 1"},
+                                      {.bytes = 898, .gpu = "a 0"},
+                                      {.bytes = 600, .gpu = "b 0"}};
+  CHECK(least_share(shared).bytes == 449);
+  CHECK(least_share(shared).rank == 2);
+  CHECK(least_share(shared).words() == " free for each of its 2 ranks");
+}
+
 struct TenSamples : data::Dataset {
   std::int64_t size() const override { return 10; }
   const data::SampleSpec& spec() const override { return sample; }

@@ -138,6 +138,8 @@ TEST_CASE("schedule: statistics are summed between who writes and who reads them
                 {.key = {.role = role, .batch = 4}, .buckets = bucket_for_each, .schedule = schedule},
                 *device, {.sync_batch_norm = true});
   REQUIRE(plan.graph.statistics().size() == 4);
+  const auto costs = std::ranges::count(plan.steps, true, &Step::for_exchange);
+  CHECK(costs == (schedule.stream_ordered ? 4 + (role == MicroBatchRole::only ? 1 : 0) : 0));
   for (std::size_t index = 0; index < 4; ++index) {
     const model::ValueId id = plan.graph.statistics()[index];
     const std::size_t sum = find(plan, Kind::sum_statistics, index);
@@ -154,6 +156,31 @@ TEST_CASE("schedule: statistics are summed between who writes and who reads them
     }
     CHECK(is_queue_empty);
   }
+}
+
+TEST_CASE("schedule: who waits for an exchange has waited for the device, where that computes behind it") {
+  const auto device = kernels::make_cpu_device(1);
+  const bool overlap = GENERATE(true, false);
+  CAPTURE(overlap);
+  const Plan plan =
+      make_plan(classifier(normed_net), testing::images, {.key = {.batch = 4}, .buckets = bucket_for_each},
+                *device, {.sync_batch_norm = true});
+  CHECK(count(plan, Kind::await_compute) == 0);
+  const Schedule schedule =
+      schedule_training(plan.graph, plan.arena, {.overlap = overlap, .computes_behind = true});
+  bool has_waited = false;
+  std::size_t exchanges = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.queued) continue;
+    if (step.kind == Kind::join || step.kind == Kind::all_reduce_inline ||
+        step.kind == Kind::sum_statistics) {
+      ++exchanges;
+      CHECK(has_waited);
+    }
+    if (step.kind == Kind::launch) has_waited = false;
+    if (step.kind == Kind::await_compute) has_waited = true;
+  }
+  CHECK(exchanges > 4);
 }
 
 TEST_CASE("schedule: on streams updates overlap backward, unless gradients are clipped") {
