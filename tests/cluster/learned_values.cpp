@@ -48,7 +48,6 @@ TEST_CASE("what was learned as values is predicted and scored as values, of what
   const Words lstm{"--model=lstm", "--model-args=embedding=6,hidden=8,layers=1"};
   for (const Case& of :
        {Case{"one", rnn, sequences_of_numbers, {rows, 1}, "[1]"},
-        Case{"scalar", rnn, sequences_of_numbers, {rows}, "[]"},
         Case{"steps", rnn_all, sequences_of_numbers, {rows, length}, "[6]"},
         Case{"lstm", lstm, sequences_of_numbers, {rows, 1}, "[1]"},
         Case{"tokens", lstm, tokens, {rows, 1}, "[1]"},
