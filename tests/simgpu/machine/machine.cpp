@@ -41,7 +41,7 @@ MachinePtr& the_machine() {
 
 Machine::Machine(const Settings& chosen)
     : settings(chosen),
-      faults(chosen.fail_call, chosen.fail_run),
+      faults(chosen.fail_call, chosen.fail_function, chosen.fail_run),
       memory(chosen),
       scheduler(chosen, mutex, memory),
       streams(chosen, scheduler),
