@@ -31,6 +31,28 @@ std::string_view hint_for(cudaError_t result) {
     case cudaErrorECCUncorrectable:
     case cudaErrorHardwareStackError:
       return "the GPU is damaged: look for its Xid in dmesg, take it out of service, and resume elsewhere";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+    case cudaErrorStreamCaptureWrongThread:
+      return "try --cuda-graph off";
+    case cudaErrorLaunchTimeout:
+      return "a GPU that draws a screen ends what takes it seconds: take another one, or a smaller batch";
+    // What a driver refuses before the hardware has seen it.
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorLaunchOutOfResources:
+    case cudaErrorHostMemoryAlreadyRegistered:
+    case cudaErrorHostMemoryNotRegistered:
+      return "a fault of this program, or of its build for this GPU: report it with what `trainer devices` "
+             "prints";
     default:
       return "look for the GPU's Xid in dmesg, and at nvidia-smi";
   }

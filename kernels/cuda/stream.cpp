@@ -26,7 +26,7 @@ GraphHandle end_capture(cudaStream_t stream) {
   const cudaError_t result = cudaStreamEndCapture(stream, &graph);
   if (result == cudaSuccess) return GraphHandle(graph);
   give_up_capture(stream);
-  throw_cuda_error(result, "cannot capture a step as a graph; try --cuda-graph off");
+  throw_cuda_error(result, "cannot capture a step as a graph");
 }
 
 }  // namespace
@@ -49,8 +49,7 @@ void CudaStream::wait(Event& event) {
 CudaGraph::CudaGraph(CudaStream& stream, const std::function<void()>& launches) {
   const cudaStream_t handle = handle_of(stream);
   // Other threads, such as loaders, may go on allocating and copying.
-  check(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal),
-        "cannot begin to capture a step; try --cuda-graph off");
+  check(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal), "cannot begin to capture a step");
   try {
     launches();
   } catch (const DeviceError& error) {
